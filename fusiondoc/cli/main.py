@@ -1,0 +1,98 @@
+"""``fusiondoc``: finds the command, runs it, and turns every known failure into a message and exit status."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import List, Optional
+
+import click
+
+from fusiondoc.errors import INTERRUPTED, FusiondocError, did_you_mean
+from fusiondoc.version import __version__
+
+COMMANDS = {
+    "diagnose": "Run a model under a fuser and report what fused, what did not and why.",
+    "parse": "Make the same report from logs or captures; needs neither torch nor a GPU.",
+    "knobs": "List what can be toggled on this torch, and what each toggle really does.",
+    "env": "Say what this machine can run; export the variables for your own launcher.",
+    "captures": "List, show and remove what .fusiondoc/ holds.",
+    "explain": "Print the page on a finding code.",
+}
+"""Command name -> help line. The module of a command is imported when it runs, never before."""
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module only when that command is used, so that ``--help`` starts fast."""
+
+    def list_commands(self, ctx: click.Context) -> List[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"fusiondoc.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: List[str]
+    ) -> "tuple[Optional[str], Optional[click.Command], List[str]]":
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            raise click.UsageError(f"No such command '{args[0]}'. {did_you_mean(args[0], COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="fusiondoc")
+def cli() -> None:
+    """A doctor for operator fusion in TorchScript.
+
+    Which operators were fused into which groups, which were not and why, what fell back, and how fast each
+    kernel is.
+
+    \b
+    Examples:
+      fusiondoc diagnose model.py            run a model and report
+      fusiondoc parse train.log              report from a saved log
+      fusiondoc explain FD201                what a finding means
+    """
+
+
+def main(argv: Optional[List[str]] = None) -> None:
+    """Run the command line and exit with the status of the contract."""
+    debug = bool(os.environ.get("FUSIONDOC_DEBUG"))
+    try:
+        status = cli.main(args=argv, prog_name="fusiondoc", standalone_mode=False)
+    except FusiondocError as error:
+        if debug:
+            raise
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"next: {error.hint}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        print("interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (head, less) went away: not an error. Keep the interpreter from flushing into it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        if debug:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        if error.errno == 28:
+            print("next: free some space, or choose another place with --output.", file=sys.stderr)
+        sys.exit(2)
+    sys.exit(status if isinstance(status, int) else 0)

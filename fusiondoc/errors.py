@@ -1,0 +1,49 @@
+"""What can go wrong, each with the exit status of the contract. One handler prints them: ``cli.main``."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Iterable, Optional
+
+FINDINGS_FOUND = 1
+"""Exit status: ``--fail-on`` was reached or an expectation is broken."""
+WRONG_USAGE = 2
+MODEL_FAILED = 3
+CANNOT_RUN = 4
+INTERRUPTED = 130
+
+
+class FusiondocError(Exception):
+    """A failure that a user can act on: ``message`` says what happened, ``hint`` what to do next."""
+
+    exit_code = WRONG_USAGE
+
+    def __init__(self, message: str, hint: Optional[str] = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(FusiondocError):
+    """An unknown file, option, knob or dump name, or input that cannot be read (status 2)."""
+
+
+class ModelFailed(FusiondocError):
+    """The user's own program failed; its traceback is in the message (status 3)."""
+
+    exit_code = MODEL_FAILED
+
+
+class CannotRun(FusiondocError):
+    """This machine or this torch cannot do it; the hint says what would (status 4)."""
+
+    exit_code = CANNOT_RUN
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A sentence that names the nearest known words, or the known words when none is near."""
+    names = sorted(set(known))
+    near = get_close_matches(word, names, n=3, cutoff=0.6)
+    if near:
+        return "Did you mean " + " or ".join(f"'{name}'" for name in near) + "?"
+    return "Known: " + ", ".join(names) + "."

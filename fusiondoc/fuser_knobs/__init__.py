@@ -1,0 +1,1 @@
+"""The catalogue of knobs, environment variables and dump options by torch version."""

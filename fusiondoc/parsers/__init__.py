@@ -1,0 +1,1 @@
+"""Log bytes -> events -> report model; one small parser a kind of line."""

@@ -1,0 +1,1 @@
+"""Report model -> text, JSON, ...; one file a format."""
