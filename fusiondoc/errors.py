@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Iterable, Optional
+from typing import Iterable
 
 FINDINGS_FOUND = 1
 """Exit status: ``--fail-on`` was reached or an expectation is broken."""
@@ -18,7 +18,7 @@ class FusiondocError(Exception):
 
     exit_code = WRONG_USAGE
 
-    def __init__(self, message: str, hint: Optional[str] = None) -> None:
+    def __init__(self, message: str, hint: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint

@@ -7,7 +7,7 @@ never guessed. All classes are frozen; sequences are tuples or other immutable s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Optional, Sequence, Tuple
+from typing import Any, Mapping, Sequence
 
 SCHEMA = "fusiondoc.report/1"
 
@@ -27,21 +27,21 @@ class Evidence:
 class FuserState:
     """Which fuser was asked for and which one really worked: nvfuser, nnc, onednn, legacy or none."""
 
-    requested: Optional[str]
-    effective: Optional[str]
-    live: Optional[bool]
+    requested: str | None
+    effective: str | None
+    live: bool | None
     """True if the effective fuser is the requested one and does something on this torch."""
-    why: Optional[str] = None
+    why: str | None = None
 
 
 @dataclass(frozen=True)
 class KnobState:
-    """A knob: the value asked for, the value read back after setting it, and whether setting it does anything."""
+    """A knob: the value asked for, the value read back after setting it, and whether it does anything."""
 
     name: str
-    requested: Optional[str]
-    effective: Optional[str]
-    live: Optional[bool]
+    requested: str | None
+    effective: str | None
+    live: bool | None
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class OpNode:
     """
 
     op: str
-    source: Optional[str]
-    user_source: Optional[str]
+    source: str | None
+    user_source: str | None
 
 
 @dataclass(frozen=True)
@@ -65,27 +65,27 @@ class Group:
     """CudaFusionGroup, TensorExprGroup, oneDNNFusionGroup or FusionGroup."""
     name: str
     """The name as first printed, such as ``prim::CudaFusionGroup_0``; not unique."""
-    phase: Optional[str]
+    phase: str | None
     """"forward", "backward" or None where the log cannot tell."""
     specialisation: int
-    respecialises: Optional[str]
-    nodes: Tuple[OpNode, ...]
-    inputs: Tuple[str, ...]
-    outputs: Tuple[str, ...]
-    runs: Optional[int]
-    kernels: Tuple[str, ...]
-    bytes_in: Optional[int]
+    respecialises: str | None
+    nodes: tuple[OpNode, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    runs: int | None
+    kernels: tuple[str, ...]
+    bytes_in: int | None
     """Bytes of the input tensors, each element once (an expanded dimension counts as one)."""
-    bytes_out: Optional[int]
+    bytes_out: int | None
     fallback: bool
-    rank: Optional[int]
+    rank: int | None
     evidence: Sequence[Evidence] = ()
     """The lines where a plan that holds this group was printed."""
-    iteration: Optional[int] = None
+    iteration: int | None = None
     """The iteration of ``diagnose`` (from 1) in which the group appeared."""
 
     @property
-    def ops(self) -> Tuple[str, ...]:
+    def ops(self) -> tuple[str, ...]:
         return tuple(node.op for node in self.nodes)
 
 
@@ -103,13 +103,13 @@ class Unfused:
     """Tensor operators outside every group: one row for (op, source, phase, reason code)."""
 
     op: str
-    source: Optional[str]
-    user_source: Optional[str]
-    phase: Optional[str]
+    source: str | None
+    user_source: str | None
+    phase: str | None
     count: int
     reason: Reason
     evidence: Sequence[Evidence]
-    rank: Optional[int] = None
+    rank: int | None = None
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,12 @@ class Fallback:
 
     stage: str
     """"compile" or "run"."""
-    group: Optional[str]
+    group: str | None
     count: int
     count_exact: bool
-    error: Optional[str]
+    error: str | None
     evidence: Sequence[Evidence]
-    rank: Optional[int] = None
+    rank: int | None = None
 
 
 @dataclass(frozen=True)
@@ -142,22 +142,22 @@ class Kernel:
 
     id: str
     name: str
-    groups: Tuple[str, ...]
-    launches: Optional[int]
-    block: Optional[Tuple[int, int, int]]
-    grid: Optional[Tuple[int, int, int]]
-    smem_bytes: Optional[int]
-    ms: Optional[Spread]
-    gb_per_s: Optional[Spread]
+    groups: tuple[str, ...]
+    launches: int | None
+    block: tuple[int, int, int] | None
+    grid: tuple[int, int, int] | None
+    smem_bytes: int | None
+    ms: Spread | None
+    gb_per_s: Spread | None
     """GB/s (10^9 bytes) of inputs plus outputs, as nvFuser computes it."""
-    peak_fraction: Optional[float]
-    registers: Optional[int]
-    spill_bytes: Optional[int]
-    code: Optional[str]
-    compiles: Optional[int] = None
+    peak_fraction: float | None
+    registers: int | None
+    spill_bytes: int | None
+    code: str | None
+    compiles: int | None = None
     """How often it was compiled: more than one is a recompile for another launch."""
     evidence: Sequence[Evidence] = ()
-    rank: Optional[int] = None
+    rank: int | None = None
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,9 @@ class Finding:
     code: str
     severity: str
     message: str
-    source: Optional[str]
+    source: str | None
     evidence: Sequence[Evidence]
-    advice: Optional[str]
+    advice: str | None
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Coverage:
 
     ops_fused: int
     ops_total: int
-    fraction: Optional[float]
+    fraction: float | None
 
 
 @dataclass(frozen=True)
@@ -190,13 +190,13 @@ class UnrecognisedLine:
 
 @dataclass(frozen=True)
 class ParseStats:
-    """How the log was read: ``recognised`` lines a parser consumed, ``user_output`` lines of the program itself."""
+    """How the log was read: ``recognised`` lines a parser consumed, ``user_output`` lines of the program."""
 
     lines: int
     recognised: int
     user_output: int
     unrecognised: int
-    first_unrecognised: Tuple[UnrecognisedLine, ...]
+    first_unrecognised: tuple[UnrecognisedLine, ...]
     truncated: int
     """Graphs and other blocks that were cut off."""
     seconds: float
@@ -210,24 +210,24 @@ class Iteration:
     index: int
     phase: str
     inputs: int
-    stage: Optional[str]
-    seconds: Optional[float]
+    stage: str | None
+    seconds: float | None
 
 
 @dataclass(frozen=True)
 class Report:
     environment: Mapping[str, str]
     fuser: FuserState
-    knobs: Tuple[KnobState, ...]
-    groups: Tuple[Group, ...]
-    unfused: Tuple[Unfused, ...]
-    fallbacks: Tuple[Fallback, ...]
-    kernels: Tuple[Kernel, ...]
-    findings: Tuple[Finding, ...]
+    knobs: tuple[KnobState, ...]
+    groups: tuple[Group, ...]
+    unfused: tuple[Unfused, ...]
+    fallbacks: tuple[Fallback, ...]
+    kernels: tuple[Kernel, ...]
+    findings: tuple[Finding, ...]
     coverage: Coverage
     parse: ParseStats
-    iterations: Tuple[Iteration, ...] = ()
-    timing: Mapping[str, Optional[float]] = field(default_factory=dict)
+    iterations: tuple[Iteration, ...] = ()
+    timing: Mapping[str, float | None] = field(default_factory=dict)
     """Seconds: child, overhead (what fusiondoc adds to running the same script by hand), parse."""
     target: Mapping[str, Any] = field(default_factory=dict)
     """What was asked for: the command and the environment variables that fusiondoc set."""

@@ -30,7 +30,7 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 def fusiondoc(tmp_path: Path) -> Run:
     """Run ``fusiondoc ARGS`` in a process of its own, in an empty folder unless ``cwd`` says otherwise."""
 
-    def run(*args: object, cwd: "Path | None" = None, env: "dict[str, str] | None" = None, **kwargs: object):
+    def run(*args: object, cwd: Path | None = None, env: dict[str, str] | None = None, **kwargs: object):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTORCH_", "FUSIONDOC_"))}
         environment["PYTHONPATH"] = str(ROOT)
         environment["FUSIONDOC_CACHE"] = str(tmp_path / "cache")

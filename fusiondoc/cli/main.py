@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import List, Optional
 
 import click
 
@@ -26,10 +25,10 @@ COMMANDS = {
 class LazyGroup(click.Group):
     """Imports a command's module only when that command is used, so that ``--help`` starts fast."""
 
-    def list_commands(self, ctx: click.Context) -> List[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> Optional[click.Command]:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
         command = importlib.import_module(f"fusiondoc.cli.{cmd_name}").command
@@ -37,8 +36,8 @@ class LazyGroup(click.Group):
         return command
 
     def resolve_command(
-        self, ctx: click.Context, args: List[str]
-    ) -> "tuple[Optional[str], Optional[click.Command], List[str]]":
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             raise click.UsageError(f"No such command '{args[0]}'. {did_you_mean(args[0], COMMANDS)}", ctx)
         return super().resolve_command(ctx, args)
@@ -66,7 +65,7 @@ def cli() -> None:
     """
 
 
-def main(argv: Optional[List[str]] = None) -> None:
+def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with the status of the contract."""
     debug = bool(os.environ.get("FUSIONDOC_DEBUG"))
     try:
