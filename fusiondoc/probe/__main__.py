@@ -1,0 +1,38 @@
+"""The start of the probe: ``python .../probe/__main__.py SPEC.json RECORDS.jsonl``.
+
+Written so that every Python since 2.7 can read it, to say clearly when it is too old. The probe's folder
+leaves ``sys.path`` and its files load as the private package ``_fusiondoc_probe``: a user's ``inputs.py`` or
+``records.py`` is never shadowed.
+"""
+
+import os
+import sys
+import time
+
+PACKAGE = "_fusiondoc_probe"
+
+
+def load():  # type: ignore[no-untyped-def]
+    """The probe's entry point, from a package that no ``import`` of a user's finds."""
+    import importlib
+    import importlib.util
+
+    folder = os.path.dirname(os.path.abspath(__file__))
+    if sys.path and os.path.abspath(sys.path[0]) == folder:
+        del sys.path[0]
+    spec = importlib.util.spec_from_file_location(
+        PACKAGE, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+    )
+    assert spec is not None and spec.loader is not None
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[PACKAGE] = package
+    spec.loader.exec_module(package)
+    return importlib.import_module(PACKAGE + ".actions")
+
+
+if __name__ == "__main__":
+    if sys.version_info < (3, 7):
+        sys.stderr.write("fusiondoc: Python 3.7 or newer is needed, this is %s\n" % sys.version.split()[0])
+        sys.exit(2)
+    started = time.perf_counter()
+    sys.exit(load().main(sys.argv[1], sys.argv[2], started))  # type: ignore[no-untyped-call]

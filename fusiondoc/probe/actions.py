@@ -1,0 +1,185 @@
+"""What the probe is asked for: ``run`` a target, or tell the ``facts`` or ``knobs`` of this interpreter."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import random
+import sys
+from typing import Any
+
+from . import environment, failures, fusers, stdio
+from .clock import Clock
+from .failures import Refused, UserError, users_traceback
+from .inputs import from_module, from_texts
+from .iterations import Passes
+from .models import device_of, home, move, signature, to_torchscript
+from .records import Records
+from .script_run import run_script
+from .targets import load, runs_as_script
+
+
+def main(spec_path: str, records_path: str, started: float) -> int:
+    """Do what the spec says; returns the exit status (see ``failures``)."""
+    clock = Clock(started)
+    with open(spec_path, "rb") as file:
+        spec: dict[str, Any] = json.loads(file.read().decode("utf-8"))
+    records = Records(records_path)
+    if spec["action"] == "facts":
+        records.write("facts", **environment.interpreter_facts())
+        return failures.DONE
+    stdio.line_buffer()
+    stdio.stack_on_death()
+    stdio.die_with(spec["parent"])
+    status = _guarded(spec, records, clock)
+    stdio.flush()
+    records.write("done", seconds=round(clock.seconds(), 6), own_seconds=round(clock.own_seconds(), 6))
+    return status
+
+
+def _guarded(spec: dict[str, Any], records: Records, clock: Clock) -> int:
+    try:
+        if spec["action"] == "knobs":
+            _try_everything(records, clock)
+        else:
+            _run(spec, records, clock)
+    except Refused as refused:
+        records.write(
+            "error",
+            stage=refused.stage,
+            type="Refused",
+            message=refused.message,
+            traceback=None,
+            hint=refused.hint,
+        )
+        _say("fusiondoc: %s\n" % refused.message)
+        return refused.status
+    except UserError as failed:
+        _report(records, failed.stage, failed.__cause__ or failed, failed.hint)
+        return failures.MODEL_FAILED
+    except SystemExit as error:
+        _report(records, "exit", error, "The program ended the process itself before all passes were done.")
+        return failures.MODEL_FAILED
+    except KeyboardInterrupt as error:
+        _report(records, "interrupted", error, None)
+        return failures.INTERRUPTED
+    return failures.DONE
+
+
+def _report(records: Records, stage: str, error: BaseException, hint: str | None) -> None:
+    text = users_traceback(error)
+    kind = type(error).__name__
+    records.write("error", stage=stage, type=kind, message=str(error), traceback=text, hint=hint)
+    _say(text)
+
+
+def _say(text: str) -> None:
+    stdio.flush()
+    sys.stderr.write(text)
+    stdio.flush()
+
+
+def _import_torch(clock: Clock) -> Any:
+    with clock.users_work():
+        try:
+            return importlib.import_module("torch")
+        except ImportError as error:
+            raise Refused(
+                "import_torch",
+                "%s cannot import torch: %s" % (sys.executable, error),
+                "Install torch for that interpreter, or choose another with --python.",
+                failures.CANNOT_RUN,
+            ) from None
+
+
+def _try_everything(records: Records, clock: Clock) -> None:
+    from . import knobs
+
+    torch = _import_torch(clock)
+    records.write("environment", **environment.torch_environment(torch))
+    for row in fusers.available(torch):
+        records.write("available", **row)
+    for knob in knobs.try_all():
+        records.write("knob", **knob)
+
+
+def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
+    target = spec["target"]
+    sys.path.insert(0, os.path.dirname(target["path"]) if target["path"] else spec["cwd"])
+    sys.argv = [target["path"] or target["text"], *spec["script_args"]]
+    script, note = spec["script"], None
+    if not script:
+        script, note = runs_as_script(target, bool(spec["inputs"]))
+    if note:
+        records.write("note", text=note)
+    torch = _import_torch(clock)
+    records.write("environment", **environment.torch_environment(torch, device=not script))
+    fuser = _switch(torch, spec, records)
+    if spec["seed"] is not None:
+        random.seed(spec["seed"])
+        torch.manual_seed(spec["seed"])
+    if not script:
+        _run_model(torch, spec, records, clock, fuser)
+        return
+    records.write("target", how="script", label=os.path.basename(target["path"]), signature=None)
+    try:
+        with clock.users_work():
+            run_script(target["path"])
+    finally:
+        stdio.mark("end")
+        records.write("environment", **environment.torch_environment(torch))
+
+
+def _switch(torch: Any, spec: dict[str, Any], records: Records) -> str:
+    """Set the fuser, then the knobs, which are the more special wish; tell what they read back as."""
+    fuser, why = fusers.choose(torch, spec["fuser"])
+    fusers.switch_on(torch, fuser)
+    live = fusers.is_on(torch, fuser)
+    records.write("fuser", requested=spec["fuser"], effective=fuser, live=live, why=why)
+    for name, effective, works in _turn_knobs(spec["knobs"]):
+        records.write("knob", name=name, requested=spec["knobs"][name], effective=effective, live=works)
+    return fuser
+
+
+def _turn_knobs(wanted: dict[str, str]) -> list[tuple[str, str | None, bool | None]]:
+    if not wanted:
+        return []
+    from . import knobs
+
+    rows = []
+    for name, value in wanted.items():
+        try:
+            effective, works = knobs.apply(name, value)
+        except (ValueError, KeyError, AttributeError, RuntimeError) as error:
+            raise Refused("knob", "cannot set %s=%s: %s" % (name, value, error)) from None
+        rows.append((name, effective, works))
+    return rows
+
+
+def _run_model(torch: Any, spec: dict[str, Any], records: Records, clock: Clock, fuser: str) -> None:
+    device = device_of(torch, spec["device"])
+    with clock.users_work():
+        loaded = load(torch, spec["target"], device)
+        model = move(torch, loaded.model, device)
+    if spec["inputs"]:
+        shapes = from_texts(torch, spec["inputs"], device if device is not None else home(torch, model))
+    elif loaded.inputs is not None:
+        shapes = from_module(torch, loaded.inputs, device, "inputs of " + loaded.label.split(":")[0])
+    else:
+        declared = signature(model)
+        raise Refused(
+            "inputs",
+            "no inputs for %s" % loaded.label,
+            "Give one --input for each argument, such as --input 'float32[8,128]'%s."
+            % (" (declared as %s)" % declared if declared else ", or define 'inputs' in the file"),
+        )
+    with clock.users_work():
+        freeze = fuser == "onednn" and not spec["backward"]
+        scripted = to_torchscript(torch, model, shapes[0], spec["trace"], freeze)
+    # The import of the user's module may have thrown switches of its own; what was asked for holds.
+    fusers.switch_on(torch, fuser)
+    _turn_knobs(spec["knobs"])
+    records.write("target", how="model", label=loaded.label, signature=signature(scripted))
+    with clock.users_work():
+        Passes(torch, scripted, shapes, spec["runs"], spec["backward"], records).run()

@@ -1,0 +1,74 @@
+"""What stops a run, as the user needs to see it: without the probe's own frames."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from types import TracebackType
+
+DONE = 0
+WRONG_USAGE = 2
+MODEL_FAILED = 3
+CANNOT_RUN = 4
+INTERRUPTED = 130
+"""Exit statuses of the probe; the same numbers as fusiondoc's own."""
+
+_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+class Refused(Exception):
+    """No traceback is needed: ``message``: why it stops; ``hint``: what to do; ``status``: to exit with."""
+
+    def __init__(self, stage: str, message: str, hint: str | None = None, status: int = WRONG_USAGE) -> None:
+        super().__init__(message)
+        self.stage = stage
+        self.message = message
+        self.hint = hint
+        self.status = status
+
+
+class UserError(Exception):
+    """The user's program failed at ``stage``; ``__cause__`` is what it raised."""
+
+    def __init__(self, stage: str, hint: str | None = None) -> None:
+        super().__init__(stage)
+        self.stage = stage
+        self.hint = hint
+
+
+_PLUMBING = tuple(
+    os.path.join("", "torch", *parts)
+    for parts in (("jit", ""), ("_jit_internal.py",), ("nn", "modules", "module.py"))
+)
+"""torch's own way from a call to the user's code or to the scripting error: no line of it says anything."""
+
+
+def _is_noise(filename: str) -> bool:
+    return (
+        filename.startswith("<frozen importlib")
+        or os.path.dirname(os.path.abspath(filename)) == _OWN_FOLDER
+        or any(os.sep + part in filename for part in _PLUMBING)
+    )
+
+
+def _strip(trace: traceback.TracebackException, seen: set[int]) -> None:
+    if id(trace) in seen:
+        return
+    seen.add(id(trace))
+    frames = [frame for frame in trace.stack if not _is_noise(frame.filename)]
+    trace.stack = traceback.StackSummary.from_list(frames)
+    for other in (trace.__cause__, trace.__context__):
+        if other is not None:
+            _strip(other, seen)
+
+
+def users_traceback(error: BaseException) -> str:
+    """``error``'s traceback as Python prints it, without the frames of the probe, of the import system and
+    of torch's calling and scripting machinery: what is left is the user's."""
+    tb: TracebackType | None = error.__traceback__
+    trace = traceback.TracebackException(type(error), error, tb)
+    _strip(trace, set())
+    lines = list(trace.format())
+    if not trace.stack and lines and lines[0].startswith("Traceback "):
+        lines = lines[1:]
+    return "".join(lines)

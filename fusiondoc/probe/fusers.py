@@ -1,0 +1,163 @@
+"""Choosing a fuser and switching it on for the rest of the process.
+
+The switches are those of ``torch.jit.fuser`` (torch/jit/_fuser.py), set for good instead of inside a context:
+plans compile at run time, wherever the user's code calls the model.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .failures import CANNOT_RUN, Refused
+
+NAMES = ("nvfuser", "nnc", "onednn", "legacy", "none")
+
+_SWITCHES = {
+    # (fuse on CPU, fuse on GPU, tensor expressions, nvFuser, oneDNN Graph)
+    "legacy": (True, True, False, False, False),
+    "nnc": (True, True, True, False, False),
+    "nvfuser": (False, False, False, True, False),
+    "onednn": (True, False, True, False, True),
+    "none": (False, False, False, False, False),
+}
+
+_NVFUSER_RANGE = "nvFuser is in TorchScript of torch 1.12 to 2.1 with CUDA"
+
+
+def torch_release(torch: Any) -> tuple[int, int]:
+    """(major, minor) of this torch."""
+    match = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
+    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
+
+
+def why_no_nvfuser(torch: Any) -> str | None:
+    """Why nvFuser cannot work here, or None if it can.
+
+    From 2.2 on its switches are no-ops that print a warning each, so they are not even called there. Below,
+    the binary is asked: with a device and the switch set, reading it back must give True.
+    """
+    this = "this is torch %s" % torch.__version__
+    if torch_release(torch) >= (2, 2):
+        return "%s; %s" % (_NVFUSER_RANGE, this)
+    if torch.version.cuda is None:
+        return "%s; %s, a build without CUDA" % (_NVFUSER_RANGE, this)
+    if not torch.cuda.is_available():
+        return "nvFuser needs an NVIDIA GPU, and torch %s sees none here" % torch.__version__
+    switch = torch._C
+    try:
+        before = switch._jit_nvfuser_enabled()
+        switch._jit_set_nvfuser_enabled(True)
+        works = switch._jit_nvfuser_enabled() is True
+        switch._jit_set_nvfuser_enabled(bool(before))
+    except (AttributeError, RuntimeError) as error:
+        return "torch %s cannot switch nvFuser on: %s" % (torch.__version__, str(error).split("\n")[0])
+    if not works:
+        return (
+            "torch %s does not switch nvFuser on (PYTORCH_JIT_USE_NNC_NOT_NVFUSER or a missing library)"
+            % (torch.__version__)
+        )
+    return None
+
+
+def why_no_onednn(torch: Any) -> str | None:
+    """Why oneDNN Graph cannot work here, or None if it can."""
+    enable = getattr(torch._C, "_jit_set_llga_enabled", None)
+    if enable is None:
+        return "oneDNN Graph is in torch from 1.12 on; this is torch %s" % torch.__version__
+    before = torch._C._jit_llga_enabled()
+    try:
+        enable(True)
+        works = torch._C._jit_llga_enabled() is True
+        enable(bool(before))
+    except RuntimeError as error:
+        return "torch %s cannot switch oneDNN Graph on: %s" % (torch.__version__, str(error).split("\n")[0])
+    return None if works else "torch %s does not switch oneDNN Graph on" % torch.__version__
+
+
+def choose(torch: Any, requested: str) -> tuple[str, str]:
+    """The fuser that ``requested`` means here and a sentence why; Refused (status 4) if it cannot work."""
+    nvfuser_problem = why_no_nvfuser(torch) if requested in ("auto", "nvfuser") else None
+    if requested == "auto":
+        if nvfuser_problem is None:
+            return "nvfuser", "auto: this torch has nvFuser, and a GPU for it"
+        return "nnc", "auto: %s; NNC works here%s" % (nvfuser_problem, _nnc_note(torch))
+    if requested == "nvfuser" and nvfuser_problem is not None:
+        raise Refused(
+            "fuser",
+            "nvFuser cannot work here: " + nvfuser_problem,
+            "Use torch 2.1 (or 1.12 to 2.0) with CUDA on a machine with an NVIDIA GPU (--python chooses the "
+            "interpreter), or --fuser nnc here.",
+            CANNOT_RUN,
+        )
+    if requested == "onednn":
+        problem = why_no_onednn(torch)
+        if problem is not None:
+            raise Refused(
+                "fuser", "oneDNN Graph cannot work here: " + problem, "Use --fuser nnc.", CANNOT_RUN
+            )
+    notes = {
+        "nvfuser": "asked for; this torch has nvFuser, and a GPU for it",
+        "nnc": "asked for" + _nnc_note(torch),
+        "onednn": "asked for; it fuses on the CPU, in frozen modules in eval mode",
+        "legacy": "asked for; it works only under the legacy executor, which replaces the profiling executor",
+        "none": "asked for: every fuser is off",
+    }
+    return requested, notes[requested]
+
+
+def _nnc_note(torch: Any) -> str:
+    if torch.cuda.is_available() or torch._C._llvm_enabled():
+        return ""
+    return ", on the CPU through its own evaluator because this build has no LLVM (true groups, slow kernels)"
+
+
+def switch_on(torch: Any, fuser: str) -> None:
+    """Set every switch for ``fuser``."""
+    cpu, gpu, tensor_expressions, nvfuser, onednn = _SWITCHES[fuser]
+    switch = torch._C
+    llvm = bool(switch._llvm_enabled())
+    if fuser == "onednn" and not llvm:
+        cpu = False  # What oneDNN leaves over would go to NNC, which has no CPU backend in this build.
+    switch._jit_override_can_fuse_on_cpu(cpu)
+    switch._jit_override_can_fuse_on_gpu(gpu)
+    switch._jit_set_texpr_fuser_enabled(tensor_expressions)
+    if torch_release(torch) < (2, 2) and (nvfuser or torch.version.cuda is not None):
+        switch._jit_set_nvfuser_enabled(nvfuser)
+    if hasattr(switch, "_jit_set_llga_enabled"):
+        switch._jit_set_llga_enabled(onednn)
+    # FuseGraph, the legacy pass, is only called by the legacy executor (runNondiffOptimization of
+    # graph_executor.cpp); torch.jit.fuser('fuser0') alone fuses nothing.
+    switch._jit_set_profiling_executor(fuser != "legacy")
+    switch._get_graph_executor_optimize(True)
+    switch._jit_override_can_fuse_on_cpu_legacy(fuser == "legacy")
+    if fuser == "nnc" and not llvm:
+        # With the default True nothing fuses on the CPU at compile time, or the second run dies of
+        # "LLVM Backend not found".
+        switch._jit_set_te_must_use_llvm_cpu(False)
+
+
+def is_on(torch: Any, fuser: str) -> bool:
+    """Whether the switches read back as ``fuser`` needs them."""
+    switch = torch._C
+    if fuser == "nvfuser":
+        return switch._jit_nvfuser_enabled() is True
+    if fuser == "onednn":
+        return switch._jit_llga_enabled() is True
+    if fuser == "nnc":
+        reachable = switch._jit_can_fuse_on_cpu() or switch._jit_can_fuse_on_gpu()
+        return bool(switch._jit_texpr_fuser_enabled() and reachable)
+    if fuser == "legacy":
+        return bool(switch._jit_can_fuse_on_cpu_legacy() or switch._jit_can_fuse_on_gpu())
+    return not (switch._jit_can_fuse_on_cpu() or switch._jit_can_fuse_on_gpu())
+
+
+def available(torch: Any) -> list[dict[str, Any]]:
+    """For every fuser: ``{"fuser", "available", "why"}``, found by trying it."""
+    rows: list[dict[str, Any]] = []
+    for name in NAMES:
+        try:
+            rows.append({"fuser": name, "available": True, "why": choose(torch, name)[1]})
+        except Refused as refused:
+            rows.append({"fuser": name, "available": False, "why": refused.message})
+    return rows

@@ -1,0 +1,117 @@
+"""The passes: forward, and backward if asked for, marked in the log and written to the records."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any, Callable, Sequence
+
+from .failures import Refused, UserError
+from .inputs import Shape, tensors_in
+from .models import signature
+from .records import Records
+from .stdio import mark
+
+_WRONG_INPUT = re.compile(
+    r"Expected a value of type|Expected at most|missing value for argument|Unknown keyword argument"
+    r"|takes \d+ positional arguments? but|missing \d+ required positional"
+)
+"""What TorchScript says (function_schema_inl.h, pybind_utils.h) when arguments do not fit the schema."""
+
+
+class Passes:
+    """Runs ``model`` ``runs`` times on each shape, one shape after the other."""
+
+    def __init__(
+        self, torch: Any, model: Any, shapes: Sequence[Shape], runs: int, backward: bool, records: Records
+    ) -> None:
+        self._torch = torch
+        self._model = model
+        self._shapes = shapes
+        self._runs = runs
+        self._backward = backward
+        self._records = records
+        self._total = runs * len(shapes)
+
+    def run(self) -> None:
+        """Raises UserError (the model raised) or Refused (unfit inputs, nothing to differentiate)."""
+        index = 0
+        for number, shape in enumerate(self._shapes):
+            for _ in range(self._runs):
+                index += 1
+                self._one(index, number, shape)
+        mark("end")
+
+    def _one(self, index: int, number: int, shape: Shape) -> None:
+        torch = self._torch
+        try:
+            arguments = shape()
+        except Refused:
+            raise
+        except Exception as error:
+            raise UserError("inputs") from error
+        tensors = tensors_in(torch, arguments)
+        # Without --backward a model runs as in inference unless an input asks for grad; parameters always do.
+        wants_grad = self._backward or any(tensor.requires_grad for tensor in tensors)
+        with torch.enable_grad() if wants_grad else torch.no_grad():
+            output = self._timed(index, number, "forward", lambda: self._forward(arguments))
+        if self._backward:
+            roots = [one for one in tensors_in(torch, output) if one.requires_grad]
+            if not roots:
+                raise Refused(
+                    "backward",
+                    "--backward: no output of the model requires grad",
+                    "Make an input require grad (--input 'float32[8,128]:grad', or requires_grad=True), "
+                    "or use a module with parameters.",
+                )
+            self._timed(index, number, "backward", lambda: self._differentiate(roots))
+            for tensor in tensors + self._parameters():
+                tensor.grad = None
+
+    def _timed(self, index: int, number: int, phase: str, work: Callable[[], Any]) -> Any:
+        mark("iteration %d/%d %s inputs %d" % (index, self._total, phase, number))
+        began = time.perf_counter()
+        result = work()
+        if self._torch.cuda.is_initialized():
+            self._torch.cuda.synchronize()
+        self._records.write(
+            "iteration",
+            index=index,
+            runs=self._total,
+            phase=phase,
+            inputs=number,
+            seconds=round(time.perf_counter() - began, 6),
+        )
+        return result
+
+    def _forward(self, arguments: tuple[Any, ...]) -> Any:
+        try:
+            return self._model(*arguments)
+        except Exception as error:
+            text = str(error)
+            if _WRONG_INPUT.search(text) and "TorchScript interpreter" not in text:
+                declared = signature(self._model)
+                given = ", ".join(_described(self._torch, value) for value in arguments)
+                raise Refused(
+                    "inputs",
+                    "the inputs do not fit the model: %s\ngiven: (%s)" % (text.split("\n")[0], given),
+                    "The model is declared as %s." % declared if declared else None,
+                ) from None
+            raise UserError("forward") from error
+
+    def _differentiate(self, roots: list[Any]) -> None:
+        torch = self._torch
+        try:
+            torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+        except Exception as error:
+            raise UserError("backward") from error
+
+    def _parameters(self) -> list[Any]:
+        parameters = getattr(self._model, "parameters", None)
+        return list(parameters()) if callable(parameters) else []
+
+
+def _described(torch: Any, value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return "%s%s" % (str(value.dtype).replace("torch.", ""), list(value.shape))
+    return type(value).__name__

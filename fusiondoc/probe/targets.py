@@ -1,0 +1,144 @@
+"""Loading what a target names: a file's or module's model, a TorchScript archive, or nothing (a script)."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+from .failures import Refused, UserError
+from .program import Program
+
+
+class Loaded:
+    """A model and where its inputs come from: ``inputs`` is what the module's ``inputs`` holds, or None."""
+
+    def __init__(self, model: Any, label: str, module: ModuleType | None) -> None:
+        self.model = model
+        self.label = label
+        self.inputs = getattr(module, "inputs", None)
+
+
+def runs_as_script(target: dict[str, Any], has_inputs: bool) -> tuple[bool, str | None]:
+    """Whether the target is a script to be run as it is, and a note on why.
+
+    Decided from the source alone, because running a file twice, once to look and once in earnest, would do
+    its work twice.
+
+    Args:
+        target: ``{"kind": "file", "path", "name"}`` and the like, of the spec.
+        has_inputs: ``--input`` was given, so the module's ``inputs`` are not needed.
+    """
+    if target["kind"] != "file" or target["name"]:
+        return False, None
+    try:
+        program = Program(target["path"])
+    except (SyntaxError, ValueError) as error:
+        raise UserError("import") from error
+    file = os.path.basename(target["path"])
+    model, inputs = program.binds("model"), program.binds("inputs")
+    if model and (inputs or has_inputs):
+        return False, None
+    if model:
+        missing = "%s defines 'model' but no 'inputs'" % file
+    else:
+        missing = "%s defines no 'model'" % file
+    if has_inputs or program.runs_nothing():
+        names = program.candidates()
+        named = "name the function: %s:%s" % (file, names[0] if names else "NAME")
+        advice = (
+            "Add inputs = (...) to it, or give --input 'float32[8,128]'"
+            if model
+            else "Add model = ... and inputs = (...) to it, or " + named + ", with --input 'float32[8,128]'"
+        )
+        problem = "" if model or not has_inputs else "; --input is for a model"
+        nothing = "" if has_inputs else ", and does nothing when it is run as a script"
+        raise Refused("target", missing + problem + nothing, advice + ".")
+    return True, missing + ": run as a script"
+
+
+def load(torch: Any, target: dict[str, Any], device: Any) -> Loaded:
+    """Import the target and find its model; raises Refused (no such name) or UserError (it failed)."""
+    kind, name = target["kind"], target["name"]
+    if kind == "archive":
+        return Loaded(_archive(torch, target["path"], device), os.path.basename(target["path"]), None)
+    module = _module(target["module"]) if kind == "module" else _file(target["path"])
+    where = target["module"] if kind == "module" else os.path.basename(target["path"])
+    return Loaded(_attribute(module, name or "model", where), "%s:%s" % (where, name or "model"), module)
+
+
+def _file(path: str) -> ModuleType:
+    """The file as a module, named by its stem unless that is the name of another module already."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    name = stem if stem.isidentifier() and stem not in sys.modules else "_fusiondoc_target"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise UserError("import") from error
+    return module
+
+
+def _module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (name + ".").startswith(error.name + "."):
+            raise UserError("import") from error
+        raise Refused(
+            "target",
+            "there is no module '%s' (looked in the current folder and the interpreter's packages)"
+            % error.name,
+            "Run from the folder that holds it, or name the file: path/to/file.py:NAME.",
+        ) from None
+    except (Exception, SystemExit) as error:
+        raise UserError("import") from error
+
+
+def _attribute(module: ModuleType, name: str, where: str) -> Any:
+    found: Any = module
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            public = [word for word in dir(found) if not word.startswith("_")]
+            callables = [word for word in public if callable(getattr(found, word, None))]
+            near = difflib.get_close_matches(part, public, n=3)
+            if near:
+                hint = "Did you mean %s?" % " or ".join("'%s'" % word for word in near)
+            else:
+                hint = "It has: %s." % (", ".join(callables[:12]) or "nothing that can be called")
+            raise Refused("target", "%s has no '%s'" % (where, name), hint) from None
+    if isinstance(found, type):
+        raise Refused(
+            "target",
+            "%s:%s is a class, not a model" % (where, name),
+            "Make an instance in the file, such as model = %s(), and name that." % found.__name__,
+        )
+    if not callable(found):
+        raise Refused(
+            "target",
+            "%s:%s is a %s, which cannot be called" % (where, name, type(found).__name__),
+            "Name an nn.Module, a function or a scripted one.",
+        )
+    return found
+
+
+def _archive(torch: Any, path: str, device: Any) -> Any:
+    try:
+        return torch.jit.load(path, map_location=device)
+    except RuntimeError as error:
+        first = str(error).split("\n")[0]
+        raise Refused(
+            "target",
+            "%s is no TorchScript archive: %s" % (os.path.basename(path), first),
+            "Save the model with torch.jit.save(torch.jit.script(model), 'model.pt'); "
+            "a file of torch.save needs its Python code: name that.",
+        ) from None
