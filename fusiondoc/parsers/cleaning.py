@@ -1,0 +1,87 @@
+"""What surrounds the lines of a log: line ends, ANSI colours, progress bars, timestamps and rank prefixes."""
+
+from __future__ import annotations
+
+import re
+from typing import Sequence
+
+ANSI = re.compile(rb"(?:\x9b|\x1b\[)[0-?]*[ -/]*[@-~]")
+"""Control sequences, as in ECMA-48; nvFuser's buffer_reuse_verbose prints them even to a file."""
+
+PROGRESS = re.compile(rb"[^\r\n]*\r(?=[^\n])")
+"""What a carriage return overwrote on the screen (tqdm and others)."""
+
+MARKER = re.compile(
+    rb"\[(?:DUMP|UPDATE|DEBUG) [\w.+-]+:\d+\]|Launch Parameters: |kernel\d+ run in "
+    rb"|======= Codegen output|\[fusiondoc\] |(?<!= )graph\(%|  return \("
+)
+
+_DIGITS = re.compile(rb"\d+")
+_TIME = rb"(?:\d{4}-\d\d-\d\d[T ]|\d\d:\d\d:\d\d)"
+
+_RANK_FORMS = tuple(
+    re.compile(form)
+    for form in (
+        rb"\brank[ =:]?(\d+)",
+        rb"\[default(\d+)\]",
+        rb"\[\d+,(\d+)\]<std(?:err|out)>",
+        rb"^\s*(\d+): ",
+        rb"\[(\d+)\]:",
+    )
+)
+
+
+def clean(chunk: bytes) -> bytes:
+    """Remove colours, CRLF and overwritten progress text. Does nothing, fast, when there are none."""
+    if b"\x1b" in chunk or b"\x9b" in chunk:
+        chunk = ANSI.sub(b"", chunk)
+    if b"\r" in chunk:
+        chunk = PROGRESS.sub(b"", chunk.replace(b"\r\n", b"\n"))
+    return chunk
+
+
+class OuterPrefix:
+    """A prefix that something outside torch put before every line: a time, a rank tag, or both.
+
+    Learnt from where torch's own markers stand in a sample: the same text (but for digits) before most of
+    them is a prefix. Text before only a few is output of the program without a line end.
+    """
+
+    def __init__(self, patterns: Sequence[bytes]) -> None:
+        self.patterns = tuple(patterns)
+        self._match = re.compile(b"|".join(b"(?:" + p + b")" for p in patterns)).match
+
+    def split(self, line: bytes) -> tuple[bytes | None, bytes]:
+        """(prefix, line without it); (None, line) for a line that has no such prefix."""
+        found = self._match(line)
+        if found is None:
+            return None, line
+        return found.group(), line[found.end() :]
+
+    @staticmethod
+    def learn(lines: Sequence[bytes]) -> OuterPrefix | None:
+        """The prefix of a sample of lines, or None when markers stand at the line start."""
+        shapes: dict[bytes, int] = {}
+        marked = 0
+        for line in lines:
+            found = MARKER.search(line)
+            if found is None:
+                continue
+            marked += 1
+            if found.start():
+                shape = _DIGITS.sub(b"0", line[: found.start()])
+                shapes[shape] = shapes.get(shape, 0) + 1
+        outer = [shape for shape, count in shapes.items() if count >= 3 and not shape.isspace()]
+        if not marked or sum(shapes[shape] for shape in outer) * 2 < marked:
+            return None
+        outer.sort(key=len, reverse=True)
+        return OuterPrefix([re.escape(shape).replace(b"0", rb"\d+") for shape in outer[:16]])
+
+
+def rank_of(prefix: bytes) -> int | None:
+    """The rank that a prefix names: ``[rank0]:``, ``[default0]:``, ``[1,0]<stderr>:`` (mpirun), ``0: `` (srun -l)."""
+    for form in _RANK_FORMS:
+        found = form.search(prefix)
+        if found:
+            return int(found.group(1))
+    return None

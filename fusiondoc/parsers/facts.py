@@ -1,0 +1,158 @@
+"""What a pass over the logs gathers, before it becomes a report: plans, rejections, kernels, fallbacks.
+
+Line numbers are kept packed (``position``): millions of evidence lines must stay small.
+"""
+
+from __future__ import annotations
+
+import zlib
+from array import array
+from dataclasses import dataclass, field
+from typing import Dict
+
+from fusiondoc.parsers.plan import Op, Plan, PlanGroup
+
+_LINE_BITS = 40
+
+
+def position(file: int, line: int) -> int:
+    """A line of a log as one integer, in reading order."""
+    return file << _LINE_BITS | line
+
+
+def unpack(pos: int) -> tuple[int, int]:
+    """(file index, line number from 1) of a packed position."""
+    return pos >> _LINE_BITS, pos & ((1 << _LINE_BITS) - 1)
+
+
+def positions() -> array[int]:
+    return array("Q")
+
+
+@dataclass
+class Statement:
+    """What the log says about one node, under one reason code."""
+
+    code: str
+    text: str
+    tensor: bool
+    lines: array[int] = field(default_factory=positions)
+    values: set[str] = field(default_factory=set)
+    """Names of the node's first output: tells equal (op, source) nodes of one pass apart."""
+
+
+Statements = Dict[Op, Dict[str, Statement]]
+"""(op, source) -> reason code -> statement. A node without a source has its first output as "source" ("%name")."""
+
+
+@dataclass
+class PlanUse:
+    """A distinct plan and every place where it was printed."""
+
+    plan: Plan
+    level: int
+    """0: what a fusion pass left (nvFuser, NNC); 1: the executor's optimised graph; 2: a bare print."""
+    simple: bool = False
+    """The executor gave up specialising (bailout depth 0): this graph runs without groups."""
+    lines: array[int] = field(default_factory=positions)
+    stated: Statements = field(default_factory=dict)
+    iteration: int | None = None
+
+
+@dataclass
+class CacheInstance:
+    """An nvFuser GraphCache: the runtime object of one distinct group graph."""
+
+    pointer: bytes
+    graph: PlanGroup | None
+    created: int
+    runs: int = 0
+    fell_back: bool = False
+
+
+@dataclass
+class KernelUse:
+    """A compiled kernel of one process."""
+
+    name: str
+    owner: CacheInstance | None = None
+    disputed: bool = False
+    """Its lines stand under several GraphCaches: the order of the log cannot be trusted."""
+    packed_code: bytes | None = None
+    compiles: int = 0
+    launches: int = 0
+    block: tuple[int, int, int] | None = None
+    grid: tuple[int, int, int] | None = None
+    smem: int | None = None
+    registers: int | None = None
+    spill: int | None = None
+    ms: array[float] = field(default_factory=lambda: array("d"))
+    gb_per_s: array[float] = field(default_factory=lambda: array("d"))
+    lines: array[int] = field(default_factory=positions)
+
+    @property
+    def code(self) -> str | None:
+        if self.packed_code is None:
+            return None
+        return zlib.decompress(self.packed_code).decode("utf-8", "replace")
+
+
+@dataclass
+class FallbackSeen:
+    """One fallback, from a warning, from manager.cpp's dump, or from both."""
+
+    stage: str | None
+    exact: bool
+    """False when the same place may have fallen back again without a word (Python shows a warning once)."""
+    lines: array[int]
+    owner: CacheInstance | None = None
+    graph: PlanGroup | None = None
+    warned: bool = False
+
+
+@dataclass
+class Facts:
+    """Everything gathered from one stream (one rank) of the logs."""
+
+    rank: int | None = None
+    plans: list[PlanUse] = field(default_factory=list)
+    unplanned: Statements = field(default_factory=dict)
+    """Statements after the last plan, or of a pass whose plan was never printed."""
+    caches: list[CacheInstance] = field(default_factory=list)
+    kernels: list[KernelUse] = field(default_factory=list)
+    fallbacks: list[FallbackSeen] = field(default_factory=list)
+    taken_back: list[tuple[PlanGroup, int]] = field(default_factory=list)
+    """NNC groups that the pass undid because they are too small, with the line that says so."""
+    headers: dict[str, int] = field(default_factory=dict)
+    """How often each kind of graph was dumped, by header text."""
+    levels: set[str] = field(default_factory=set)
+    """JIT log files that printed something: what the log can tell depends on them."""
+    errors: list[tuple[str, int]] = field(default_factory=list)
+    """Last lines of tracebacks."""
+    nvfuser_gone: int | None = None
+    """Line of torch's own word that nvFuser is not in this TorchScript any more."""
+    iterations: list[tuple[int, int, str, int, int]] = field(default_factory=list)
+    """(index, total, phase, inputs, line) of fusiondoc's own marks."""
+    compiling: set[int] = field(default_factory=set)
+    """Indexes into ``iterations`` in which a plan or kernel was made."""
+    profiled: set[int] = field(default_factory=set)
+    disordered: bool = False
+    """stdout and stderr are not in true order: kernels cannot be tied to groups."""
+    last_work: tuple[str, CacheInstance | None, int] | None = None
+    """("compile" or "run", cache, line) of the last group that nvFuser worked on."""
+
+
+@dataclass
+class LineCounts:
+    lines: int = 0
+    recognised: int = 0
+    user_output: int = 0
+    unrecognised: int = 0
+    truncated: int = 0
+    bytes: int = 0
+    first_unrecognised: list[tuple[int, bytes]] = field(default_factory=list)
+
+    def unknown(self, pos: int, line: bytes) -> None:
+        self.unrecognised += 1
+        if len(self.first_unrecognised) < 10:
+            self.first_unrecognised.append((pos, line))

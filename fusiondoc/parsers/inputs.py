@@ -1,0 +1,158 @@
+"""Where log bytes come from: files, folders, captures, stdin, compressed or not, as chunks of whole lines."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import sys
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Iterator, Sequence, cast
+
+from fusiondoc.errors import CannotRun, UsageError
+
+CHUNK_BYTES = 1 << 19
+"""Read size. Large enough that per-chunk work does not show, small enough to bound memory."""
+
+LOG_ENDINGS = (".log", ".txt", ".out", ".err", ".stderr", ".stdout")
+COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
+
+
+@dataclass(frozen=True)
+class LogInput:
+    """One log to read. ``name`` is what evidence calls it; ``path`` is None for stdin."""
+
+    name: str
+    path: Path | None
+
+
+def find_logs(arguments: Sequence[str]) -> list[LogInput]:
+    """Turn the arguments of a command into logs: a folder gives its log files, ``-`` is stdin.
+
+    Raises UsageError for what does not exist, with the files that are near it.
+    """
+    found: list[LogInput] = []
+    for argument in arguments:
+        if argument == "-":
+            found.append(LogInput("<stdin>", None))
+            continue
+        path = Path(argument)
+        if path.is_dir():
+            found.extend(_logs_in(path))
+        elif path.exists():
+            found.append(LogInput(argument, path))
+        else:
+            raise UsageError(f"No such log: {argument}", _near(path))
+    return found
+
+
+def _logs_in(folder: Path) -> list[LogInput]:
+    if (folder / "request.json").is_file() and (folder / "log").is_file():
+        return [LogInput(str(folder / "log"), folder / "log")]
+    paths = sorted(p for p in folder.rglob("*") if p.is_file() and _is_log_name(p))
+    if not paths:
+        endings = ", ".join(LOG_ENDINGS)
+        raise UsageError(
+            f"No log files in the folder {folder}",
+            f"Name the files, or give them one of the endings {endings} (also compressed: {', '.join(COMPRESSED)}).",
+        )
+    return [LogInput(str(p), p) for p in paths]
+
+
+def _is_log_name(path: Path) -> bool:
+    name = path.name.lower()
+    for ending in COMPRESSED:
+        if name.endswith(ending):
+            name = name[: -len(ending)]
+    return name == "log" or name.endswith(LOG_ENDINGS)
+
+
+def _near(path: Path) -> str:
+    from difflib import get_close_matches
+
+    folder = path.parent if path.parent.is_dir() else Path()
+    names = [p.name for p in folder.iterdir()]
+    near = get_close_matches(path.name, names, n=3, cutoff=0.5)
+    if near:
+        return "Did you mean " + " or ".join(str(folder / name) for name in near) + "?"
+    return "Give the path of a log, a folder of logs, a capture folder, or - for stdin."
+
+
+def _open(log: LogInput) -> IO[bytes]:
+    if log.path is None:
+        return sys.stdin.buffer
+    name = log.path.name.lower()
+    if name.endswith(".gz"):
+        return cast("IO[bytes]", gzip.open(log.path, "rb"))
+    if name.endswith(".xz"):
+        return cast("IO[bytes]", lzma.open(log.path, "rb"))
+    if name.endswith(".bz2"):
+        return cast("IO[bytes]", bz2.open(log.path, "rb"))
+    if name.endswith(".zst"):
+        return _open_zst(log.path)
+    return open(log.path, "rb", buffering=0)
+
+
+def _open_zst(path: Path) -> IO[bytes]:
+    try:
+        import zstandard
+    except ImportError:
+        raise CannotRun(
+            f"Reading {path} needs the package zstandard, which is not installed",
+            "pip install 'fusiondoc[zst]', or decompress it first: zstd -d " + str(path),
+        ) from None
+    return cast("IO[bytes]", zstandard.open(path, "rb"))
+
+
+def read_chunks(log: LogInput) -> Iterator[bytes]:
+    """The decompressed bytes in chunks that end at a line end (the last one may not).
+
+    A compressed file that is cut off gives what can be had of it. UTF-16 logs (a Windows PowerShell
+    redirect) are re-coded to UTF-8.
+    """
+    try:
+        stream = _open(log)
+    except OSError as error:
+        raise UsageError(
+            f"Cannot read {log.name}: {error.strerror or error}", "Check its permissions."
+        ) from None
+    with stream:
+        rest = b""
+        decode = None
+        first = True
+        while True:
+            try:
+                block = stream.read(CHUNK_BYTES)
+            except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
+                if first and not rest:
+                    raise UsageError(
+                        f"Cannot read {log.name}: {error}",
+                        "Its ending says it is compressed: check that it is, or rename it.",
+                    ) from None
+                break  # cut off: what was read counts
+            if not block:
+                break
+            if first:
+                first = False
+                decode = _utf16_decoder(block)
+            if decode is not None:
+                block = decode(block)
+            end = block.rfind(b"\n") + 1
+            if not end:
+                rest += block
+                continue
+            yield rest + block[:end]
+            rest = block[end:]
+        if rest:
+            yield rest
+
+
+def _utf16_decoder(start: bytes):  # type: ignore[no-untyped-def]
+    if start[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+        return None
+    import codecs
+
+    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+    return lambda block: decoder.decode(block).encode("utf-8")

@@ -1,0 +1,265 @@
+"""Logs in, report model out: the whole way of ``fusiondoc parse``."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Callable, Sequence
+
+from fusiondoc.model import (
+    Coverage,
+    Evidence,
+    Fallback,
+    FuserState,
+    Group,
+    Iteration,
+    Kernel,
+    ParseStats,
+    Report,
+    Unfused,
+    UnrecognisedLine,
+)
+from fusiondoc.parsers.cleaning import OuterPrefix, clean, rank_of
+from fusiondoc.parsers.evidence import PackedEvidence
+from fusiondoc.parsers.facts import Facts, LineCounts, PlanUse, position, unpack
+from fusiondoc.parsers.groups import GroupTable, finished
+from fusiondoc.parsers.inputs import LogInput, read_chunks
+from fusiondoc.parsers.kernels import fallbacks_of, kernels_of
+from fusiondoc.parsers.sources import SourceMap
+from fusiondoc.parsers.stream import Stream
+from fusiondoc.parsers.unfused import UnfusedTable
+
+_FUSER_OF_KIND = {
+    "CudaFusionGroup": "nvfuser",
+    "TensorExprGroup": "nnc",
+    "oneDNNFusionGroup": "onednn",
+    "FusionGroup": "legacy",
+}
+
+_SAMPLE = 4000
+"""Lines from which an outer prefix is learnt."""
+
+
+@dataclass
+class Observed:
+    """What the logs show besides the report: what the rules of the diagnosis need."""
+
+    files: tuple[str, ...] = ()
+    headers: dict[str, int] = field(default_factory=dict)
+    """How often each kind of graph was dumped, by header text."""
+    levels: frozenset[str] = frozenset()
+    """JIT log files that printed something."""
+    nvfuser_gone: Evidence | None = None
+    disordered: bool = False
+    errors: tuple[tuple[str, Evidence], ...] = ()
+    last_work: tuple[str, str | None, Evidence] | None = None
+    """("compile" or "run", group id, line) of the last group that nvFuser worked on."""
+    taken_back: tuple[tuple[tuple[str, ...], Evidence], ...] = ()
+    unfinished_diff_graphs: int = 0
+
+
+def read_logs(
+    logs: Sequence[LogInput],
+    sources: SourceMap | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Report, Observed]:
+    """Read logs, parts of one run, into one report (without findings and coverage).
+
+    ``sources`` maps operators to the user's lines where the probe found them; ``progress`` is told the bytes read.
+    """
+    began = time.perf_counter()
+    counts = LineCounts()
+    streams: dict[int | None, Stream] = {}
+    for index, log in enumerate(logs):
+        _read_one(index, log, streams, counts, progress)
+    for stream in streams.values():
+        stream.close()
+    files = [log.name for log in logs]
+    report, observed = _assemble([s.facts for s in streams.values()], counts, files, sources or {})
+    seconds = time.perf_counter() - began
+    stats = ParseStats(
+        lines=counts.lines,
+        recognised=counts.recognised,
+        user_output=counts.user_output,
+        unrecognised=counts.unrecognised,
+        first_unrecognised=tuple(
+            UnrecognisedLine(files[file], line, text.decode("utf-8", "replace")[:200])
+            for file, line, text in ((*unpack(pos), text) for pos, text in counts.first_unrecognised)
+        ),
+        truncated=counts.truncated,
+        seconds=seconds,
+        bytes=counts.bytes,
+    )
+    report.parse = stats
+    return report.freeze(), observed
+
+
+def _read_one(
+    index: int,
+    log: LogInput,
+    streams: dict[int | None, Stream],
+    counts: LineCounts,
+    progress: Callable[[int], None] | None,
+) -> None:
+    number = 1
+    outer: OuterPrefix | None = None
+    learnt = False
+    for chunk in read_chunks(log):
+        counts.bytes += len(chunk)
+        if progress is not None:
+            progress(len(chunk))
+        lines = clean(chunk).split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        if not learnt:
+            learnt = True
+            outer = OuterPrefix.learn(lines[:_SAMPLE])
+        counts.lines += len(lines)
+        if outer is None:
+            _stream(streams, None, counts).feed(lines, position(index, number))
+        else:
+            _feed_by_rank(outer, lines, index, number, streams, counts)
+        number += len(lines)
+
+
+def _feed_by_rank(
+    outer: OuterPrefix,
+    lines: list[bytes],
+    index: int,
+    number: int,
+    streams: dict[int | None, Stream],
+    counts: LineCounts,
+) -> None:
+    """Take the outer prefix off and give stretches of one rank to its stream."""
+    stretch: list[bytes] = []
+    start = number
+    rank: int | None = None
+    for i, line in enumerate(lines):
+        prefix, rest = outer.split(line)
+        owner = rank_of(prefix) if prefix is not None else rank
+        if owner != rank:
+            if stretch:
+                _stream(streams, rank, counts).feed(stretch, position(index, start))
+            stretch, start, rank = [], number + i, owner
+        stretch.append(rest)
+    if stretch:
+        _stream(streams, rank, counts).feed(stretch, position(index, start))
+
+
+def _stream(streams: dict[int | None, Stream], rank: int | None, counts: LineCounts) -> Stream:
+    stream = streams.get(rank)
+    if stream is None:
+        stream = streams[rank] = Stream(Facts(rank=rank), counts)
+    return stream
+
+
+@dataclass
+class _Draft:
+    """The report while it is put together."""
+
+    groups: list[Group] = field(default_factory=list)
+    unfused: list[Unfused] = field(default_factory=list)
+    fallbacks: list[Fallback] = field(default_factory=list)
+    kernels: list[Kernel] = field(default_factory=list)
+    iterations: tuple[Iteration, ...] = ()
+    parse: ParseStats | None = None
+
+    def freeze(self) -> Report:
+        assert self.parse is not None
+        kinds = [_FUSER_OF_KIND[g.kind] for g in self.groups]
+        effective = max(set(kinds), key=kinds.count) if kinds else None
+        return Report(
+            environment={},
+            fuser=FuserState(None, effective, True if effective else None),
+            knobs=(),
+            groups=tuple(self.groups),
+            unfused=tuple(self.unfused),
+            fallbacks=tuple(self.fallbacks),
+            kernels=tuple(self.kernels),
+            findings=(),
+            coverage=Coverage(0, 0, None),
+            parse=self.parse,
+            iterations=self.iterations,
+        )
+
+
+def _assemble(
+    streams: list[Facts], counts: LineCounts, files: list[str], sources: SourceMap
+) -> tuple[_Draft, Observed]:
+    draft = _Draft()
+    observed = Observed(files=tuple(files))
+    level = min((use.level for facts in streams for use in facts.plans), default=2)
+    for facts in streams:
+        table = GroupTable(facts)
+        uses = _plans_that_count(facts, level, table)
+        for row in table.rows:
+            row.id = f"G{len(draft.groups) + 1 + table.rows.index(row)}"
+        table.count_runs()
+        kernels = kernels_of(facts, table, len(draft.kernels) + 1, files)
+        fallbacks = fallbacks_of(facts, table, files)
+        unfused = UnfusedTable(facts, table)
+        unfused.add_plans(uses)
+        draft.unfused.extend(unfused.finished(files, sources))
+        draft.groups.extend(finished(row, files, sources) for row in table.rows)
+        draft.kernels.extend(kernels)
+        draft.fallbacks.extend(fallbacks)
+        draft.iterations += _iterations(facts)
+        _observe(observed, facts, table, files)
+    return draft, observed
+
+
+def _plans_that_count(facts: Facts, level: int, table: GroupTable) -> list[tuple[PlanUse, str | None]]:
+    """The plans of executors, in order; bare prints only where no log shows a plan.
+
+    Fills the table of groups on the way: the phase of a plan can hang on groups before it.
+    """
+    counting = [
+        use for use in facts.plans if use.lines and (use.level < 2 or (use.level == 2 and level == 2))
+    ]
+    if level == 2 and any(use.plan.groups or use.plan.diff_graphs for use in counting):
+        # Prints of the graph before optimisation stand beside prints of the plan.
+        counting = [use for use in counting if use.plan.groups or use.plan.diff_graphs]
+    counting.sort(key=lambda use: use.lines[0])
+    uses = []
+    for use in counting:
+        phase = table.phase_of(use)
+        inner = [group for diff in use.plan.diff_graphs for group in diff.groups]
+        table.add(use, phase, [*use.plan.groups, *inner])
+        uses.append((use, phase))
+    return uses
+
+
+def _iterations(facts: Facts) -> tuple[Iteration, ...]:
+    made = []
+    compiled = max(facts.compiling, default=-1)
+    for i, (index, _, phase, inputs, _) in enumerate(facts.iterations):
+        if i in facts.compiling:
+            stage = "compiling"
+        elif i in facts.profiled or i < min(facts.compiling, default=0):
+            stage = "profiling"
+        elif i > compiled >= 0:
+            stage = "steady"
+        else:
+            stage = None
+        made.append(Iteration(index, phase, inputs, stage, None))
+    return tuple(made)
+
+
+def _observe(observed: Observed, facts: Facts, table: GroupTable, files: list[str]) -> None:
+    def evidence(pos: int) -> Evidence:
+        return PackedEvidence([pos], files)[0]
+
+    for header, count in facts.headers.items():
+        observed.headers[header] = observed.headers.get(header, 0) + count
+    observed.levels |= facts.levels
+    observed.disordered = observed.disordered or facts.disordered
+    if facts.nvfuser_gone is not None and observed.nvfuser_gone is None:
+        observed.nvfuser_gone = evidence(facts.nvfuser_gone)
+    observed.errors += tuple((text, evidence(pos)) for text, pos in facts.errors)
+    observed.taken_back += tuple(
+        (tuple(op for op, _ in group.body), evidence(pos)) for group, pos in facts.taken_back
+    )
+    if facts.last_work is not None:
+        stage, cache, pos = facts.last_work
+        rows = table.of_cache(cache)
+        observed.last_work = (stage, rows[0].id if rows else None, evidence(pos))

@@ -1,0 +1,115 @@
+"""Why nvFuser refused a node: the seven texts of partition.cpp (torch 1.12 to 2.1, level UPDATE)."""
+
+from __future__ import annotations
+
+import re
+
+from fusiondoc.parsers.facts import Statement, Statements
+from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
+
+REJECTED = re.compile(rb"rejecting node(?: from fusion)? \((.+?)\): (.*)", re.S)
+
+CODES = {
+    b"node not parsible": ("FD201", "nvFuser has no parsing rule for it"),
+    b"input scalar type not supported": ("FD202", "nvFuser does not support the type of an input"),
+    b"output scalar type not supported": ("FD203", "nvFuser does not support the type of an output"),
+    b"non-cuda device": ("FD204", "it does not run on a CUDA device"),
+    b"non element-wise op not supported on SM < 7X": (
+        "FD205",
+        "nvFuser fuses only element-wise operators on a GPU older than Volta",
+    ),
+    b"bfloat not supported on SM < 8X": ("FD206", "nvFuser needs an Ampere GPU or newer for bfloat16"),
+    b"outputs device not matching fusion": ("FD207", "it runs on another device than the group"),
+}
+"""Text of torch/csrc/jit/codegen/cuda/partition.cpp -> (finding code, plain words)."""
+
+_COPY = re.compile(r"^prim::(\w+)_copy$")
+
+
+class NodeText:
+    """Kind, source, first output and whether it makes a tensor, from the one-line print of a node."""
+
+    __slots__ = ("kind", "source", "tensor", "value")
+
+    def __init__(self, kind: str, source: str | None, value: str, tensor: bool) -> None:
+        self.kind = kind
+        self.source = source
+        self.value = value
+        self.tensor = tensor
+
+
+def read_node(text: bytes) -> NodeText | None:
+    """The gist of a node print; the full grammar is in :mod:`fusiondoc.parsers.ir`.
+
+    nvFuser rewrites aliasing operators to ``prim::*_copy`` while it partitions and reverts them later
+    (graph_fuser.cpp), so the copy is named by the operator of the program.
+    """
+    text = text.split(b"\n", 1)[0]
+    from fusiondoc.parsers.ir.parse import parse_node
+
+    node = parse_node(text)
+    if node is None:
+        return None
+    kind = node.kind
+    copied = _COPY.match(kind)
+    if copied:
+        kind = "aten::" + copied.group(1)
+    outputs = node.outputs
+    tensor = any(is_tensor(v.type) or holds_tensor(v.type) for v in outputs)
+    return NodeText(kind, node.source, outputs[0].name if outputs else "", tensor)
+
+
+class Rejections:
+    """Gathers rejections; equal lines are read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[NodeText, str, str] | None] = {}
+
+    def add(self, payload: bytes, pos: int, into: Statements) -> bool:
+        """Take one message of partition.cpp; False if it is none of the known texts."""
+        known = self._known.get(payload, False)
+        if known is False:
+            known = self._read(payload)
+            if len(self._known) > 50_000:
+                self._known.clear()
+            self._known[payload] = known
+        if known is None:
+            return False
+        node, code, text = known  # type: ignore[misc]
+        state(into, node, code, text, pos)
+        return True
+
+    def _read(self, payload: bytes) -> tuple[NodeText, str, str] | None:
+        found = REJECTED.match(payload)
+        if found is None:
+            return None
+        said = found.group(1)
+        code, text = CODES.get(said, ("FD201", said.decode("utf-8", "replace")))
+        node = read_node(found.group(2))
+        return (node, code, text) if node is not None else None
+
+
+def state(into: Statements, node: NodeText, code: str, text: str, pos: int) -> None:
+    """Note that the log says ``code`` of ``node`` at ``pos``."""
+    key = (node.kind, node.source if node.source is not None else "%" + node.value)
+    codes = into.get(key)
+    if codes is None:
+        codes = into[key] = {}
+    said = codes.get(code)
+    if said is None:
+        said = codes[code] = Statement(code, text, node.tensor)
+    said.lines.append(pos)
+    if len(said.values) < 1000:
+        said.values.add(node.value)
+
+
+def merge(into: Statements, more: Statements) -> None:
+    """Add statements to others."""
+    for key, codes in more.items():
+        mine = into.setdefault(key, {})
+        for code, said in codes.items():
+            if code in mine:
+                mine[code].lines.extend(said.lines)
+                mine[code].values |= said.values
+            else:
+                mine[code] = said

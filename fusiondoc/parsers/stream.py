@@ -1,0 +1,315 @@
+"""The lines of one stream (one rank, or the whole log) to the parsers that know them.
+
+Lines come in order, with their positions; runs of JIT log lines and codegen frames are taken as a whole, so that
+little is done per line.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fusiondoc.parsers.dump_text import DumpText
+from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, positions
+from fusiondoc.parsers.jit_messages import PREFIX, JitMessages
+from fusiondoc.parsers.kernel_lines import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, PERF, KernelTracker
+from fusiondoc.parsers.warning_lines import (
+    CONTINUES,
+    CPP_WARNING,
+    ERROR,
+    FALLBACK,
+    KNOWN,
+    NVFUSER_GONE,
+    PYTHON_WARNING,
+    stage_of,
+)
+
+MARK = re.compile(rb"\[fusiondoc\] (?:iteration (\d+)/(\d+) (\w+) inputs (\d+)|end)")
+GLUED = re.compile(
+    rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\]|={7} Codegen output for kernel: |Launch Parameters: "
+    rb"|kernel\d+ run in |\[fusiondoc\] "
+)
+"""Marks that can stand behind output of the program that had no line end."""
+
+_FRAME_LIMIT = 400_000
+"""Lines after which a codegen frame without an end is given up as cut off."""
+
+_BARE_FOREIGN = 40
+"""Foreign lines in a row after which an unprefixed graph counts as cut off."""
+
+
+class Stream:
+    """State of one stream. ``feed`` takes lines, ``close`` ends it."""
+
+    def __init__(self, facts: Facts, counts: LineCounts) -> None:
+        self.facts = facts
+        self._counts = counts
+        self._kernels = KernelTracker(facts)
+        self._messages = JitMessages(facts, counts, self._kernels)
+        self._text = DumpText()
+        self._frame: tuple[bytes, list[bytes], int] | None = None
+        self._bare: tuple[list[bytes], int] | None = None
+        self._bare_done = False
+        self._foreign = 0
+        self._warning = False
+        self._traceback = False
+        self._blank = 0
+
+    def feed(self, lines: list[bytes], pos: int) -> None:
+        """Consecutive lines of the log; ``pos`` is the position of the first."""
+        i = 0
+        n = len(lines)
+        match = PREFIX.match
+        while i < n:
+            if self._frame is not None:
+                i = self._in_frame(lines, i, pos)
+                continue
+            line = lines[i]
+            if line[:2] in (b"[D", b"[U"):
+                found = match(line)
+                if found is not None:
+                    prefix = found.group()
+                    j = i + 1
+                    while j < n and lines[j].startswith(prefix):
+                        j += 1
+                    if self._blank:
+                        self._end_blanks(self._text.inside)
+                    self._text.leave()
+                    self._messages.take(prefix, lines[i:j], pos + i)
+                    i = j
+                    continue
+            self._plain(line, pos + i)
+            i += 1
+
+    def close(self) -> None:
+        """The stream ends: what is open is cut off."""
+        if self._frame is not None:
+            self._counts.truncated += 1
+            name, code, pos = self._frame
+            self._counts.recognised += len(code)
+            self._frame = None
+        if self._bare is not None:
+            self._end_bare()
+        self._end_blanks(self._text.inside)
+        self._messages.close()
+
+    # -- codegen frames -------------------------------------------------------------------------------------
+
+    def _in_frame(self, lines: list[bytes], i: int, pos: int) -> int:
+        """Take lines of an open frame from ``i`` on; the index of the first line after what was taken."""
+        assert self._frame is not None
+        name, code, start = self._frame
+        try:
+            end = lines.index(FRAME_END, i)
+        except ValueError:
+            end = len(lines)
+        part = lines[i:end]
+        text = b"\n".join(part)
+        if b"[DUMP " in text or b"[UPDATE " in text or b"[DEBUG " in text:
+            return self._interrupted_frame(lines, i, end, pos)
+        code.extend(part)
+        if end == len(lines):
+            if len(code) > _FRAME_LIMIT:
+                self._counts.truncated += 1
+                self._counts.recognised += len(code)
+                self._frame = None
+            return end
+        self._frame = None
+        self._counts.recognised += len(code) + 1
+        self._messages.settle()
+        self._kernels.compiled(name, b"\n".join(code).strip(b"\n"), start)
+        self._note_compile()
+        return end + 1
+
+    def _interrupted_frame(self, lines: list[bytes], i: int, end: int, pos: int) -> int:
+        """stdout and stderr interleave inside a frame: JIT log lines are taken out of the kernel's text."""
+        assert self._frame is not None
+        code = self._frame[1]
+        while i < end:
+            found = GLUED.search(lines[i])
+            if found is not None and found.group().startswith(b"["):
+                break
+            code.append(lines[i])
+            i += 1
+        else:
+            return i
+        self.facts.disordered = True
+        prefix = found.group()
+        run = [lines[i][found.start() :]]
+        if found.start():
+            code.append(lines[i][: found.start()])
+        j = i + 1
+        while j < end and lines[j].startswith(prefix):
+            run.append(lines[j])
+            j += 1
+        self._messages.take(prefix, run, pos + i)
+        return j
+
+    def _note_compile(self) -> None:
+        if self.facts.iterations:
+            self.facts.compiling.add(len(self.facts.iterations) - 1)
+
+    # -- other lines ----------------------------------------------------------------------------------------
+
+    def _plain(self, line: bytes, pos: int) -> None:
+        if not line:
+            # Dumps begin and end with empty lines: whose it is shows in what follows.
+            self._blank += 1
+            return
+        if self._bare is not None and self._in_bare(line, pos):
+            return
+        taken = self._consumed(line, pos)
+        if self._blank:
+            self._end_blanks(taken)
+        if not taken:
+            glued = GLUED.search(line)
+            if glued is not None and glued.start():
+                self.feed([line[glued.start() :]], pos)
+                return
+            if line.startswith((b"[DUMP ", b"[UPDATE ", b"[DEBUG ")):
+                self._counts.unknown(pos, line)
+            else:
+                self._counts.user_output += 1
+            return
+        self._counts.recognised += 1
+
+    def _end_blanks(self, dump: bool) -> None:
+        if dump:
+            self._counts.recognised += self._blank
+        else:
+            self._counts.user_output += self._blank
+        self._blank = 0
+
+    def _consumed(self, line: bytes, pos: int) -> bool:
+        first = line[:1]
+        if first == b"k" or first == b"n":
+            found = BANDWIDTH.match(line)
+            if found:
+                self._kernels.ran(found, pos)
+                self._text.enter()
+                return True
+            found = PERF.match(line)
+            if found:
+                self._kernels.ran(found, pos, gb_group=4, ms_group=3)
+                return True
+        elif first == b"L" or line.startswith(b"With arguments: L"):
+            found = LAUNCH.search(line)
+            if found:
+                self._kernels.launched(found, pos)
+                self._text.enter()
+                return True
+        elif first == b"=":
+            found = FRAME_START.match(line)
+            if found:
+                self._messages.settle()
+                self._frame = (found.group(1), [], pos)
+                return True
+        elif first == b"p" and line.startswith(b"ptxas "):
+            self._kernels.ptxas(line, pos)
+            self._text.enter()
+            return True
+        elif first == b"[" and line.startswith(b"[fusiondoc] "):
+            return self._mark(line, pos)
+        elif first == b"g" and line.startswith(b"graph("):
+            self._end_bare()
+            self._bare = ([line], pos)
+            self._bare_done = self._warning = False
+            return True
+        if self._text.takes(line):
+            return True
+        return self._warned(line, pos) or self._error(line, pos)
+
+    def _mark(self, line: bytes, pos: int) -> bool:
+        found = MARK.match(line)
+        if found is None:
+            return False
+        self._messages.settle()
+        if found.group(1):
+            index, total, phase, inputs = found.groups()
+            self.facts.iterations.append((int(index), int(total), phase.decode("ascii"), int(inputs), pos))
+        return True
+
+    def _warned(self, line: bytes, pos: int) -> bool:
+        """A warning of torch about fusion, and the lines that belong to it."""
+        python = PYTHON_WARNING.search(line)
+        cpp = CPP_WARNING.match(line) if python is None else None
+        fallback = FALLBACK.search(line) if b"FALLBACK" in line else None
+        if fallback is not None:
+            self._messages.settle()
+            self._fell_back(stage_of(fallback.group(1)), cpp is not None, pos)
+            self._warning = True
+            return True
+        if python is not None or cpp is not None:
+            self._warning = KNOWN.search(line) is not None
+            if NVFUSER_GONE in line and self.facts.nvfuser_gone is None:
+                self.facts.nvfuser_gone = pos
+            return self._warning
+        if self._warning and CONTINUES.search(line):
+            return True
+        if self._warning and line.startswith(b"  "):
+            self._warning = False
+            return True
+        self._warning = False
+        return False
+
+    def _fell_back(self, stage: str | None, exact: bool, pos: int) -> None:
+        facts = self.facts
+        last = facts.fallbacks[-1] if facts.fallbacks else None
+        if (
+            stage == "compile"
+            and last is not None
+            and last.stage == "compile"
+            and not last.warned
+            and last.graph
+        ):
+            # manager.cpp dumped the graph of this very failure just before.
+            last.warned = True
+            last.lines.append(pos)
+            return
+        owner = None
+        if facts.last_work is not None and stage in (None, facts.last_work[0]):
+            owner = facts.last_work[1]
+        lines = positions()
+        lines.append(pos)
+        facts.fallbacks.append(FallbackSeen(stage, exact, lines, owner, warned=True))
+
+    def _error(self, line: bytes, pos: int) -> bool:
+        if line.startswith(b"Traceback "):
+            self._traceback = True
+            return False
+        if self._traceback and not line.startswith(b" "):
+            if ERROR.match(line):
+                if len(self.facts.errors) < 100:
+                    self.facts.errors.append((line.decode("utf-8", "replace"), pos))
+                self._traceback = False
+        return False
+
+    # -- graphs without the log prefix ----------------------------------------------------------------------
+
+    def _in_bare(self, line: bytes, pos: int) -> bool:
+        assert self._bare is not None
+        lines = self._bare[0]
+        if self._bare_done and not line.startswith(b"with "):
+            self._end_bare()
+            return False
+        if line.startswith((b"  ", b"with ")) and (b"%" in line or b"(" in line):
+            lines.append(line)
+            self._counts.recognised += 1
+            self._foreign = 0
+            self._bare_done = line.startswith(b"  return (")
+            return True
+        self._foreign += 1
+        if self._foreign > _BARE_FOREIGN:
+            self._end_bare()
+        return False
+
+    def _end_bare(self) -> None:
+        if self._bare is None:
+            return
+        lines, pos = self._bare
+        self._bare = None
+        self._foreign = 0
+        if not self._bare_done:
+            self._counts.truncated += 1
+        use = self._messages.plan_of(lines, 2)
+        if use is not None:
+            use.lines.append(pos)

@@ -1,0 +1,38 @@
+"""Warnings of torch in a log, Python and C++ form: the fallback warning of every generation, and others."""
+
+from __future__ import annotations
+
+import re
+
+FALLBACK = re.compile(rb"FALLBACK path has been taken(?: inside: (?:[\w:]*::)?(\w+))?")
+"""Generations: 1.11 names no function; 1.12 to 2.1 ``compileCudaFusionGroup`` or ``runCudaFusionGroup``, on
+Windows with its namespace (torch/csrc/jit/codegen/cuda/manager.cpp, third_party/nvfuser/csrc/manager.cpp)."""
+
+PYTHON_WARNING = re.compile(rb"(?:^|\s)\S.*?:\d+: (?:\w+\.)*\w*Warning: ")
+CPP_WARNING = re.compile(rb"\[W\d* ?[^\]]*?([\w.+-]+:\d+)\] (?:Warning: )?")
+
+CONTINUES = re.compile(
+    rb"To debug try disable codegen fallback path|To report the issue, try enable logging| ?\(Triggered internally at "
+    rb"| \(function \w|via setting the env| does not have profile information"
+)
+"""Lines that follow the first line of a torch warning."""
+
+KNOWN = re.compile(
+    rb"nvfuser integration in TorchScript is deprecated|nvfuser is no longer supported in torch script"
+    rb"|does not have profile information|is deprecated and a no-op|profile_node |Loading nvfuser library failed"
+    rb"|bailout depth is deprecated|fmad is disabled for nvrtc|Double registration of CudaFusionGroup"
+    rb"|is required to be tensor for linear decompose|are required to decompose|is required to decompose"
+    rb"|`torch\.jit\.\w+` is (?:not supported|deprecated)|torch\.jit\.\w+ is deprecated"
+)
+
+NVFUSER_GONE = b"nvfuser is no longer supported in torch script"
+
+STAGES = {b"compileCudaFusionGroup": "compile", b"runCudaFusionGroup": "run"}
+
+ERROR = re.compile(rb"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?$")
+"""The last line of a Python traceback."""
+
+
+def stage_of(function: bytes | None) -> str | None:
+    """ "compile" or "run"; None for torch 1.11, whose text does not say."""
+    return STAGES.get(function) if function is not None else None
