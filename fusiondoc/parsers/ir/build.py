@@ -1,0 +1,251 @@
+"""Lines -> blocks, graphs and sections: everything about structure that is not a node's own line.
+
+Structure is told by the words of the print (``block0(``, ``->``, ``return``, ``with``); indentation is only
+asked when the two disagree, that is when lines are missing. A print whose leading blanks were lost still
+parses.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fusiondoc.parsers.ir.graph import Block, Dump, Graph, Node
+from fusiondoc.parsers.ir.node_line import RawNode
+from fusiondoc.parsers.ir.problems import Problems
+from fusiondoc.parsers.ir.sections import Sections
+
+STRUCTURE = re.compile(
+    r"( *)(?:block(\d+)\((.*)\):|-> \(((?:%[^()]*)?)\)|return \(((?:%[^()]*)?)\))\s*$"
+    r"|\s*with ([^\s=]+) = graph\((.*)"
+)
+"""Groups: indentation, number and parameters of a block, outputs of a block, outputs of a graph, name of a
+section and what follows its ``graph(``."""
+
+_PARAMETER = re.compile(r"\s*(%[^\s,]+(?: : .*?)?)(,|\):)\s*$")
+_LAST_PARAMETERS = re.compile(r"((?:%.*)?)\):\s*$")
+BLOCK_STEP = 4
+"""Blanks by which the nodes of a block are indented more than the node that owns it (``Node::print``)."""
+
+
+class Builder:
+    """Puts the parts of one dump together. ``nodes`` is where the next node goes, ``indent`` what it should
+    have before it (None: :meth:`place` must look)."""
+
+    def __init__(self) -> None:
+        self.problems = Problems()
+        self.sections = Sections(self.problems)
+        self.graph: Graph | None = None
+        self.nodes: list[Node] = []
+        self.indent: str | None = None
+        self._first: Graph | None = None
+        self._stack: list[tuple[Block | None, list[Node]]] = []
+        self._base: int | None = None
+        self._flat = False
+        self._in_params = False
+        self._sound = True
+        self._over = False
+
+    # -- graphs --------------------------------------------------------------------------------------------
+
+    def open_graph(self, line: int, rest: str, name: str | None = None) -> None:
+        """``graph(`` was read; ``rest`` is what follows it on the line, ``name`` that of a ``with``
+        section."""
+        if self.graph is not None:
+            self._lost(line, "the end of the graph before this line is missing")
+            self._close_graph()
+        graph = self.graph = Graph(line)
+        self._first = self._first or graph
+        self.nodes = []
+        self._stack = []
+        self._base = None
+        self._flat = False
+        self._sound = True
+        self.indent = None
+        self.sections.add(graph, name, line)
+        last = _LAST_PARAMETERS.match(rest)
+        if last is not None:
+            self._in_params = False
+            if last[1]:
+                graph._params.append(last[1])
+            return
+        self._in_params = True
+        if rest.strip() and not self.parameter(rest):
+            self._lost(line, "the parameters of the graph are mangled")
+
+    def parameter(self, text: str) -> bool:
+        """Take a line of the parameter list, if it is one and the list is not over."""
+        match = _PARAMETER.match(text) if self._in_params else None
+        if match is None or self.graph is None:
+            return False
+        self.graph._params.append(match[1])
+        self._in_params = match[2] == ","
+        return True
+
+    def headless(self, line: int, in_params: bool) -> None:
+        """The dump begins inside a graph, whose first line is lost."""
+        self.open_graph(line, "" if in_params else "):")
+        self._lost(line, "the beginning of the graph is missing")
+
+    def second_graph(self, line: int) -> None:
+        """Another graph begins, which is not of this dump: whatever is open was cut off, the rest is set
+        aside."""
+        if self.graph is not None:
+            self._lost(line, "the end of the graph before this line is missing")
+            self._close_graph()
+        self._over = True
+
+    def _close_graph(self) -> None:
+        graph = self.graph
+        if graph is None:
+            return
+        while self._stack:
+            self._close_block("")
+        graph.nodes = tuple(self.nodes)
+        graph.complete = self._sound
+        self.graph = None
+        self.indent = None
+
+    # -- lines of structure --------------------------------------------------------------------------------
+
+    def structure(self, match: re.Match[str], line: int) -> bool:
+        """Take a line that :data:`STRUCTURE` matches; False if it does not belong here."""
+        indent, number, params, block_outputs, outputs, name, rest = match.groups()
+        if self._over:
+            return False
+        if name is not None:
+            if self._first is None:
+                self.headless(line, in_params=False)
+            self.open_graph(line, rest, name)
+            return True
+        if self.graph is None:
+            if self._first is not None:
+                return False
+            self.headless(line, in_params=False)
+        self._end_params(line)
+        if number is not None:
+            self._open_block(len(indent), int(number), params, line)
+        elif block_outputs is not None:
+            self._end_block(len(indent), block_outputs, line)
+        else:
+            if self._stack:
+                self._lost(line, "the end of a block before this line is missing")
+            while self._stack:
+                self._close_block("")
+            assert self.graph is not None
+            self.graph._outputs = outputs
+            self._close_graph()
+        return True
+
+    def _open_block(self, indent: int, number: int, params: str, line: int) -> None:
+        if self._base is None:
+            self._base = max(indent - BLOCK_STEP // 2, 0)
+        self._unwind(indent - BLOCK_STEP // 2, line)
+        block = Block(number, params)
+        self._stack.append((block, self.nodes))
+        if self.nodes:
+            self.nodes[-1].blocks += (block,)
+            self.nodes = []
+        else:
+            # Its owner is lost: the nodes stay in the enclosing list.
+            self._lost(line, "the node that owns this block is missing")
+            self._stack[-1] = (None, self.nodes)
+        self._expect()
+
+    def _end_block(self, indent: int, outputs: str, line: int) -> None:
+        self._unwind(indent, line)
+        depth = self._depth(indent)
+        if not self._stack or (depth is not None and depth > len(self._stack)):
+            self._lost(line, "the beginning of the block that ends here is missing")
+            return
+        self._close_block(outputs)
+        self._expect()
+
+    def _close_block(self, outputs: str) -> None:
+        block, outer = self._stack.pop()
+        if block is not None:
+            block.nodes = tuple(self.nodes)
+            block._outputs = outputs
+        self.nodes = outer
+
+    # -- nodes ---------------------------------------------------------------------------------------------
+
+    def place(self, raw: RawNode, line: int) -> bool:
+        """Make ``nodes`` the list for a node that has not the indentation expected; False if it is no part
+        of this dump, which is over."""
+        # Before the blank that stands for no outputs.
+        width = max(len(raw[0] or "") - (0 if raw[1] else 1), 0)
+        if self.graph is None:
+            if self._first is not None:
+                return False
+            self.headless(line, in_params=False)
+        self._end_params(line)
+        if self._base is None:
+            self._base = max(width - BLOCK_STEP * len(self._stack), 0)
+        elif not raw[1] and len(raw[0] or "") - 1 == len(self.indent or ""):
+            return True
+        self._unwind(width, line)
+        depth = self._depth(width)
+        if depth is not None and depth > len(self._stack):
+            self._lost(line, "the beginning of the block of this node is missing")
+        self._expect()
+        return True
+
+    def mangled(self, line: int) -> None:
+        """A node line that is cut off or otherwise beyond reading."""
+        if self.graph is None and self._first is None:
+            self.headless(line, in_params=False)
+        self._lost(line, "a node is cut off or mangled")
+
+    def _end_params(self, line: int) -> None:
+        if self._in_params:
+            self._in_params = False
+            self._lost(line, "the end of the parameters is missing")
+
+    # -- indentation ---------------------------------------------------------------------------------------
+
+    def _depth(self, indent: int) -> int | None:
+        """How many blocks deep a node with that indentation stands; None if indentation does not tell."""
+        if self._flat or self._base is None or (indent - self._base) % BLOCK_STEP or indent < self._base:
+            return None
+        return (indent - self._base) // BLOCK_STEP
+
+    def _unwind(self, indent: int, line: int) -> None:
+        """Close the blocks whose ends are missing, as the indentation tells."""
+        if indent <= 0 and self._stack and not self._flat and not self._base:
+            # Nothing inside a block can have no indentation: the print has lost its leading blanks.
+            self._flat = True
+        if self._base is not None and 0 <= indent < self._base and not self._stack:
+            # The dump began inside a block; what stands less deep shows where the graph's own nodes stand.
+            self._base = indent
+        depth = self._depth(indent)
+        if depth is None or depth >= len(self._stack):
+            return
+        self._lost(line, "the end of a block before this line is missing")
+        while len(self._stack) > depth:
+            self._close_block("")
+
+    def _expect(self) -> None:
+        if self._flat or self._base is None:
+            self.indent = None
+        else:
+            self.indent = " " * (self._base + BLOCK_STEP * len(self._stack))
+
+    def _lost(self, line: int, what: str) -> None:
+        self._sound = False
+        self.problems.add(line, what)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def finish(self, lines: int) -> Dump:
+        """All lines were given."""
+        if self._first is None:
+            self.headless(0, in_params=False)
+        if self.graph is not None:
+            self._lost(lines, "the dump ends inside a graph")
+            self._close_graph()
+        assert self._first is not None
+        sections = self.sections.finish()
+        complete = self._first.complete and self.sections.complete
+        return Dump(
+            self._first, sections, complete, tuple(self.problems.texts()), tuple(self.problems.foreign)
+        )

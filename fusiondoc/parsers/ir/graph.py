@@ -1,0 +1,228 @@
+"""What a printed graph says: values, nodes, blocks, graphs, and the dump that holds a graph with its
+sections.
+
+A log holds far more nodes than are looked at: a node keeps the texts of its line, and takes them apart when
+asked.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Iterator, Sequence
+
+from fusiondoc.parsers.ir.node_line import RawNode
+from fusiondoc.parsers.ir.split import split_attributes, split_names, split_tail, split_values
+
+
+class Value:
+    """A value where it is defined. ``name`` is without the ``%``; ``type`` as printed, '' where none was."""
+
+    __slots__ = ("name", "type")
+
+    def __init__(self, name: str, type: str) -> None:
+        self.name = name
+        self.type = type
+
+    def __repr__(self) -> str:
+        return f"Value({self.name!r}, {self.type!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Value) and (self.name, self.type) == (other.name, other.type)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.type))
+
+
+def parse_values(text: str) -> tuple[Value, ...]:
+    """The values defined by ``%x.1 : Tensor, %2 : int``."""
+    return tuple(Value(name, type) for name, type in split_values(text))
+
+
+class Node:
+    """A node.
+
+    ``kind``: as printed (``aten::add``, ``^Name`` for a Python function), without the number that ties it to
+    its section; ``ref``: the name of that section (``prim::CudaFusionGroup_0``), None for a node without one.
+    ``blocks``: the nested blocks. ``line``: how many lines of the dump come before the one it begins on.
+    """
+
+    __slots__ = ("_attributes", "_inputs", "_outputs", "_raw", "blocks", "kind", "line", "ref")
+
+    def __init__(self, raw: RawNode, line: int) -> None:
+        self._raw = raw
+        self.line = line
+        self.kind: str = raw[2]  # type: ignore[assignment]
+        self.ref: str | None = None
+        self.blocks: tuple[Block, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<Node {self.kind} line {self.line}>"
+
+    @property
+    def outputs(self) -> tuple[Value, ...]:
+        """The values it defines."""
+        try:
+            return self._outputs
+        except AttributeError:
+            self._outputs: tuple[Value, ...] = parse_values(self._raw[1] or "")
+            return self._outputs
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the values it takes."""
+        try:
+            return self._inputs
+        except AttributeError:
+            self._inputs: tuple[str, ...] = split_names(self._raw[4] or "")
+            return self._inputs
+
+    @property
+    def attributes(self) -> dict[str, str]:
+        """The printed text of each attribute, in print order."""
+        try:
+            return self._attributes
+        except AttributeError:
+            text = self._raw[3]
+            self._attributes: dict[str, str] = split_attributes(text) if text else {}
+            return self._attributes
+
+    @property
+    def source(self) -> str | None:
+        """``file:line:column`` as printed after ``#``."""
+        return split_tail(self._raw[5])[1]
+
+    @property
+    def scope(self) -> str | None:
+        """The module scope that tracing adds."""
+        return split_tail(self._raw[5])[0]
+
+    @property
+    def scalars(self) -> str | None:
+        """The plain arguments of a Python function as printed; None for other nodes."""
+        return self._raw[6] if len(self._raw) > 6 else None
+
+    def walk(self) -> Iterator[Node]:
+        """This node and all nodes of its blocks, depth first, in print order."""
+        yield self
+        for block in self.blocks:
+            for node in block.nodes:
+                yield from node.walk()
+
+
+class Block:
+    """A nested block: ``block0(%i : int):`` down to its ``-> (...)``. ``index`` is the printed number."""
+
+    __slots__ = ("_outputs", "_params", "index", "nodes")
+
+    def __init__(self, index: int, params: str) -> None:
+        self.index = index
+        self.nodes: Sequence[Node] = ()
+        self._params = params
+        self._outputs = ""
+
+    def __repr__(self) -> str:
+        return f"<Block {self.index} with {len(self.nodes)} nodes>"
+
+    @property
+    def params(self) -> tuple[Value, ...]:
+        """The values it takes, such as the counter of a loop."""
+        return parse_values(self._params)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the values it hands to its node."""
+        return split_names(self._outputs)
+
+
+class Graph:
+    """A graph: the one of the dump or that of a section. ``complete``: no part of it is missing or mangled.
+
+    ``line``: how many lines of the dump come before the one with ``graph(``.
+    """
+
+    __slots__ = ("_outputs", "_params", "complete", "line", "nodes")
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+        self.nodes: Sequence[Node] = ()
+        self.complete = False
+        self._params: list[str] = []
+        self._outputs = ""
+
+    def __repr__(self) -> str:
+        return f"<Graph line {self.line} with {len(self.nodes)} nodes>"
+
+    @property
+    def params(self) -> tuple[Value, ...]:
+        """The inputs of the graph."""
+        return tuple(chain.from_iterable(map(parse_values, self._params)))
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the values it returns."""
+        return split_names(self._outputs)
+
+    def walk(self) -> Iterator[Node]:
+        """All its nodes, those of nested blocks included, depth first, in print order; sections are not
+        entered."""
+        for node in self.nodes:
+            yield from node.walk()
+
+
+class Section:
+    """``with prim::CudaFusionGroup_0 = graph(...)``: the body of a node.
+
+    ``node`` refers to it and stands in the graph ``parent``; both are None when that part of the dump is
+    missing.
+    """
+
+    __slots__ = ("graph", "kind", "name", "node", "parent")
+
+    def __init__(self, name: str, graph: Graph) -> None:
+        self.name = name
+        self.kind = name.rpartition("_")[0] or name
+        self.graph = graph
+        self.node: Node | None = None
+        self.parent: Graph | None = None
+
+    def __repr__(self) -> str:
+        return f"<Section {self.name} line {self.graph.line}>"
+
+
+class Dump:
+    """One printed graph with the sections after it.
+
+    ``complete``: nothing of it is missing or mangled. ``problems``: what was wrong, in words. ``foreign``:
+    the lines that are no part of it, by their number counted from 0.
+    """
+
+    __slots__ = ("_bodies", "complete", "foreign", "graph", "problems", "sections")
+
+    def __init__(
+        self,
+        graph: Graph,
+        sections: tuple[Section, ...],
+        complete: bool,
+        problems: tuple[str, ...],
+        foreign: tuple[int, ...],
+    ) -> None:
+        self.graph = graph
+        self.sections = sections
+        self.complete = complete
+        self.problems = problems
+        self.foreign = foreign
+        # Names repeat between sections, so a body is found by its node, which the dump keeps alive.
+        self._bodies = {id(section.node): section.graph for section in sections if section.node is not None}
+
+    def __repr__(self) -> str:
+        return f"<Dump {self.graph!r} and {len(self.sections)} sections>"
+
+    def resolve(self, node: Node) -> Graph | None:
+        """The body of ``node``, a node of this dump; None if it has none or the dump lacks it."""
+        return self._bodies.get(id(node))
+
+    def graphs(self) -> Iterator[Graph]:
+        """The graph and the bodies of all sections, in print order."""
+        yield self.graph
+        for section in self.sections:
+            yield section.graph

@@ -1,0 +1,138 @@
+"""Printed TorchScript IR -> graphs and nodes. Any bytes are taken; what is damaged is said, never raised."""
+
+from __future__ import annotations
+
+import re
+from typing import Sequence
+
+from fusiondoc.parsers.ir.build import STRUCTURE, Builder
+from fusiondoc.parsers.ir.graph import Dump, Node
+from fusiondoc.parsers.ir.node_line import NODE, RawNode, scan_node, starts_node
+
+_GRAPH = re.compile(r"(?:^|(?<=\W))graph\((?=\s*%|\)|\s*$)")
+_PARAMETER_LINE = re.compile(r"\s*%[^\s,=]+(?: : .*)?(?:,|\):)\s*$")
+_NODE_LINES = 64
+"""Over how many lines one node may be printed: tensors with rows, or what a Python function was given."""
+
+
+def _texts(lines: Sequence[bytes]) -> list[str]:
+    # A byte that is not UTF-8 becomes \xNN: distinct, printable, and it never closes a string.
+    text = b"\n".join(lines).decode("utf-8", "backslashreplace")
+    if "\r" in text:
+        return [line.rstrip("\r") for line in text.split("\n")]
+    return text.split("\n")
+
+
+def _long_node(texts: Sequence[str], start: int) -> tuple[RawNode | None, int]:
+    """The node that begins on a line the node regex could not settle, and the line after it."""
+    text = texts[start]
+    raw = scan_node(text.rstrip())
+    end = start + 1
+    while raw is None and end < min(start + _NODE_LINES, len(texts)):
+        following = texts[end]
+        if (
+            NODE.match(following) is not None
+            or STRUCTURE.match(following) is not None
+            or starts_node(following)
+        ):
+            break
+        text += "\n" + following
+        end += 1
+        raw = scan_node(text)
+    return raw, end
+
+
+def parse_dump(lines: Sequence[bytes]) -> Dump:
+    """One printed graph with its sections.
+
+    ``lines`` have lost their log prefix; header text may stand before ``graph(``, on its line or on lines of
+    its own. Lines that are no IR are set aside, a beginning or an end that is missing is reported.
+    """
+    texts = _texts(lines) if lines else []
+    builder = Builder()
+    _structural_pass(texts, _begin(texts, builder), builder)
+    return builder.finish(len(texts))
+
+
+def parse_node_lines(lines: Sequence[bytes]) -> Node | None:
+    """A node printed by itself, with the lines of its blocks; None if the first line does not begin one."""
+    texts = _texts(lines) if lines else []
+    if not texts or not starts_node(texts[0]):
+        return None
+    builder = Builder()
+    builder.headless(0, in_params=False)
+    _structural_pass(texts, 0, builder)
+    nodes = builder.finish(len(texts)).graph.nodes
+    return nodes[0] if nodes and nodes[0].line == 0 else None
+
+
+def parse_node(text: bytes) -> Node | None:
+    """A node printed by itself, as in the rejections of partition.cpp; None if ``text`` does not begin with
+    one."""
+    return parse_node_lines(text.split(b"\n"))
+
+
+def _begin(texts: Sequence[str], builder: Builder) -> int:
+    """Open the graph; which line to go on with."""
+    for line, text in enumerate(texts):
+        if NODE.match(text) is not None or STRUCTURE.match(text) is not None:
+            return line
+        opening = _GRAPH.search(text)
+        if opening is not None:
+            builder.open_graph(line, text[opening.end() :])
+            return line + 1
+        if _PARAMETER_LINE.match(text) is not None:
+            builder.headless(line, in_params=True)
+            return line
+    return 0
+
+
+def _structural_pass(texts: Sequence[str], start: int, builder: Builder) -> None:
+    match_node = NODE.match
+    nodes, indent = builder.nodes, builder.indent
+    taken = start
+    for line in range(start, len(texts)):
+        text = texts[line]
+        match = match_node(text)
+        if match is not None:
+            raw: RawNode = match.groups()
+        elif line < taken:
+            continue
+        else:
+            found, taken = _other_line(texts, line, builder)
+            nodes, indent = builder.nodes, builder.indent
+            if found is None:
+                continue
+            raw = found
+        if raw[0] != indent:
+            if not builder.place(raw, line):
+                builder.problems.set_aside(line, text)
+                continue
+            nodes, indent = builder.nodes, builder.indent
+        node = Node(raw, line)
+        nodes.append(node)
+        if node.kind[-1] <= "9":
+            builder.sections.candidate(node)
+
+
+def _other_line(texts: Sequence[str], line: int, builder: Builder) -> tuple[RawNode | None, int]:
+    """A line that the node regex did not settle: the node on it, if it is one after all, and how far it
+    reaches."""
+    text = texts[line]
+    match = STRUCTURE.match(text)
+    if match is not None:
+        if not builder.structure(match, line):
+            builder.problems.set_aside(line, text)
+    elif builder.parameter(text) or not text or text.isspace():
+        pass
+    elif starts_node(text):
+        raw, end = _long_node(texts, line)
+        if raw is not None:
+            return raw, end
+        builder.mangled(line)
+    elif _GRAPH.search(text) is not None:
+        builder.second_graph(line)
+        builder.problems.set_aside(line, text)
+    else:
+        builder.problems.set_aside(line, text)
+    return None, line + 1

@@ -1,0 +1,91 @@
+"""Which ``with`` section belongs to which node.
+
+``Graph::print`` (torch/csrc/jit/ir/ir.cpp) numbers the nodes of a graph that hold a subgraph from 0 and
+prints the subgraphs after the graph, each followed by its own. So names repeat, and a section belongs to the
+most recent graph that names it and whose section of that name was not printed yet.
+"""
+
+from __future__ import annotations
+
+from fusiondoc.parsers.ir.graph import Graph, Node, Section
+from fusiondoc.parsers.ir.problems import Problems
+
+SUBGRAPH_KINDS = frozenset(
+    f"prim::{name}"
+    for name in (
+        "CudaFusionGroup",
+        "TensorExprGroup",
+        "oneDNNFusionGroup",
+        "FusionGroup",
+        "DifferentiableGraph",
+        "FallbackGraph",
+        "BailoutTemplate",
+        "FunctionalGraph",
+        "StaticSubgraph",
+        "MKLDNNGroup",
+        "TensorExprDynamicGroup",
+        "Closure",
+        "fork",
+        "awaitable",
+    )
+)
+"""Kinds that always print their subgraph as a section: with the section lost, the number is still no part of
+the kind. Other kinds (backends define their own) are told by the section that names them."""
+
+
+class Sections:
+    """The sections of one dump, in print order."""
+
+    def __init__(self, problems: Problems) -> None:
+        self.complete = True
+        self._problems = problems
+        self._sections: list[Section] = []
+        # The graphs whose sections may still come, the outermost first: their numbered nodes by name.
+        self._open: list[tuple[Graph, dict[str, Node]]] = []
+
+    def add(self, graph: Graph, name: str | None, line: int) -> None:
+        """A graph begins: that of the section ``name``, or the main one."""
+        if name is not None:
+            section = Section(name, graph)
+            self._sections.append(section)
+            self._adopt(section, line)
+        self._open.append((graph, {}))
+
+    def candidate(self, node: Node) -> None:
+        """A node of the current graph whose printed kind ends in a digit."""
+        kind, _, number = node.kind.rpartition("_")
+        if kind and number.isdigit() and self._open:
+            self._open[-1][1].setdefault(node.kind, node)
+
+    def _adopt(self, section: Section, line: int) -> None:
+        for position in range(len(self._open) - 1, -1, -1):
+            graph, named = self._open[position]
+            node = named.pop(section.name, None)
+            if node is None:
+                continue
+            section.node, section.parent = node, graph
+            node.kind, node.ref = section.kind, section.name
+            for younger in self._open[position + 1 :]:
+                self._missing(younger)
+            del self._open[position + 1 :]
+            return
+        self.complete = False
+        self._problems.add(line, f"no node refers to the section {section.name}")
+
+    def _missing(self, opened: tuple[Graph, dict[str, Node]]) -> None:
+        """No section will come any more for what is left of this graph's numbered nodes."""
+        for name, node in opened[1].items():
+            kind = name.rpartition("_")[0]
+            if kind in SUBGRAPH_KINDS:
+                node.kind, node.ref = kind, name
+                self.complete = False
+                self._problems.add(node.line, f"the section {name} is missing")
+
+    def finish(self) -> tuple[Section, ...]:
+        """The dump is over."""
+        for opened in self._open:
+            self._missing(opened)
+        self._open = []
+        if not all(section.graph.complete for section in self._sections):
+            self.complete = False
+        return tuple(self._sections)

@@ -1,0 +1,188 @@
+"""Types as TorchScript prints them (``operator<<`` of ``c10::Type``, aten/src/ATen/core/type.cpp).
+
+A tensor type is a scalar type with, each of them optional, sizes, strides, ``requires_grad`` and device:
+``Float(2, *, strides=[32, 1], requires_grad=0, device=cuda:0)``. Everything is cached: a log repeats few
+types.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+ITEMSIZES: dict[str, int] = {
+    **dict.fromkeys(("Bool", "Byte", "Char", "QInt8", "QUInt8", "Bits8"), 1),
+    **dict.fromkeys(("Short", "UInt16", "Half", "BFloat16", "Bits16"), 2),
+    **dict.fromkeys(("Int", "UInt32", "Float", "QInt32", "ComplexHalf"), 4),
+    **dict.fromkeys(("Long", "UInt64", "Double", "ComplexFloat"), 8),
+    "ComplexDouble": 16,
+    **dict.fromkeys(
+        ("Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz", "Float8_e8m0fnu"), 1
+    ),
+    # Several elements to a byte; torch stores and counts them by the byte.
+    **dict.fromkeys(("QUInt4x2", "QUInt2x4", "Bits1x8", "Bits2x4", "Bits4x2", "Float4_e2m1fn_x2"), 1),
+}
+"""Bytes of one element by printed scalar type (c10/core/ScalarType.h)."""
+
+_ELEMENT = re.compile(r"([A-Z]\w*)(?:\((.*)\))?(\[Undefined\])?\Z", re.DOTALL)
+_STRIDES = re.compile(r"(?:, |\A)strides=\[([^\]]*)\]")
+
+
+class TensorType:
+    """A tensor type. ``None`` stands for what the print does not tell.
+
+    ``dtype``: the scalar type as printed (``Float``), ``None`` for a bare ``Tensor``. ``sizes`` and
+    ``strides`` count elements; a dimension that is not a number is ``None`` in ``sizes`` and keeps its text
+    (``*``, ``SS(-2)``) in ``symbols``. ``optional``: printed with a ``?`` after it.
+    """
+
+    __slots__ = (
+        "device",
+        "dtype",
+        "optional",
+        "requires_grad",
+        "sizes",
+        "strides",
+        "symbols",
+        "text",
+        "undefined",
+    )
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.dtype: str | None = None
+        self.sizes: tuple[int | None, ...] | None = None
+        self.symbols: tuple[str, ...] = ()
+        self.strides: tuple[int, ...] | None = None
+        self.requires_grad: bool | None = None
+        self.device: str | None = None
+        self.undefined = False
+        self.optional = False
+
+    def __repr__(self) -> str:
+        return f"TensorType({self.text!r})"
+
+    @property
+    def itemsize(self) -> int | None:
+        """Bytes of one element."""
+        return None if self.dtype is None else ITEMSIZES.get(self.dtype)
+
+
+class OtherType:
+    """A type that is not a tensor; only its text is known."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"OtherType({self.text!r})"
+
+
+def _integer(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def _arguments(tensor: TensorType, text: str) -> bool:
+    """Fill in what stands between the parentheses; False if that is not how a tensor type is printed."""
+    match = _STRIDES.search(text)
+    if match is not None:
+        strides = [_integer(stride) for stride in match[1].split(", ")] if match[1] else []
+        if None in strides:
+            return False
+        tensor.strides = tuple(stride for stride in strides if stride is not None)
+        text = text[: match.start()] + text[match.end() :]
+        if text.startswith(", "):
+            text = text[2:]
+    sizes: list[int | None] = []
+    symbols: list[str] = []
+    bare = True
+    for part in text.split(", ") if text else []:
+        if part.startswith("requires_grad="):
+            tensor.requires_grad = part.endswith("=1")
+            bare = False
+        elif part.startswith("device="):
+            tensor.device = part[7:]
+            bare = False
+        elif part == "*" or part.startswith("SS(") or _integer(part) is not None:
+            sizes.append(_integer(part))
+            symbols.append(part)
+        else:
+            return False
+    # `Tensor(requires_grad=0)` and `FloatTensor(device=cpu)` have no sizes; `Float(device=cpu)` has none to
+    # print, for it has no dimension. At lower type verbosity that is `Float()`.
+    if tensor.dtype is not None or sizes or bare:
+        tensor.sizes, tensor.symbols = tuple(sizes), tuple(symbols)
+    return True
+
+
+@lru_cache(maxsize=16384)
+def parse_type(text: str) -> TensorType | OtherType:
+    """The type printed as ``text``; anything that is no single tensor is an :class:`OtherType`. Never
+    raises."""
+    tensor = TensorType(text)
+    element = text
+    while element.endswith("?"):
+        tensor.optional = True
+        element = element[:-1]
+    match = _ELEMENT.match(element)
+    if match is None:
+        return OtherType(text)
+    name, arguments, undefined = match.groups()
+    tensor.undefined = undefined is not None
+    unsized = name.endswith("Tensor")
+    scalar = name[:-6] if unsized else name
+    tensor.dtype = scalar or None
+    if arguments is None:
+        # Even at low type verbosity a scalar type alone is `FloatTensor`: sizes are unknown, or in
+        # parentheses.
+        return tensor if unsized and (not scalar or scalar in ITEMSIZES) else OtherType(text)
+    looks_like_one = "device=" in arguments or "requires_grad=" in arguments
+    if scalar and scalar not in ITEMSIZES and not looks_like_one:
+        return OtherType(text)
+    if not _arguments(tensor, arguments):
+        return OtherType(text)
+    if unsized and scalar:
+        tensor.sizes, tensor.symbols = None, ()
+    return tensor
+
+
+def is_tensor(text: str) -> bool:
+    """Whether the type is one tensor: ``Tensor``, ``Tensor?``, ``Float(2, 3)``, ..."""
+    return isinstance(parse_type(text), TensorType)
+
+
+@lru_cache(maxsize=16384)
+def holds_tensor(text: str) -> bool:
+    """Whether the type is a tensor or a list of tensors (``Tensor[]``, ``Tensor?[]``, ``Tensor[]?``, ...).
+
+    Tuples and dictionaries are not looked into: nodes that give those only pack what other nodes made.
+    """
+    while text.endswith(("[]", "?")):
+        text = text[:-2] if text.endswith("[]") else text[:-1]
+    return is_tensor(text)
+
+
+@lru_cache(maxsize=16384)
+def bytes_once(text: str) -> int | None:
+    """Bytes of the tensor with each element counted once: an expanded dimension (stride 0) has one element.
+
+    ``None`` for anything that is not a tensor and where a size or the scalar type is not known.
+    """
+    tensor = parse_type(text)
+    if not isinstance(tensor, TensorType) or tensor.sizes is None:
+        return None
+    total = tensor.itemsize
+    if total is None:
+        return None
+    strides = tensor.strides if tensor.strides is not None else ()
+    for dimension, size in enumerate(tensor.sizes):
+        if size is None:
+            return None
+        expanded = dimension < len(strides) and strides[dimension] == 0
+        total *= min(size, 1) if expanded else size
+    return total
