@@ -100,8 +100,8 @@ def _try_everything(records: Records, clock: Clock) -> None:
     records.write("environment", **environment.torch_environment(torch))
     for row in fusers.available(torch):
         records.write("available", **row)
-    for knob in knobs.try_all():
-        records.write("knob", **knob)
+    for knob in knobs.try_all(torch):
+        records.write(**knob)
 
 
 def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
@@ -137,28 +137,28 @@ def _switch(torch: Any, spec: dict[str, Any], records: Records) -> str:
     fusers.switch_on(torch, fuser)
     live = fusers.is_on(torch, fuser)
     records.write("fuser", requested=spec["fuser"], effective=fuser, live=live, why=why)
-    for name, effective, works in _turn_knobs(spec["knobs"]):
-        records.write("knob", name=name, requested=spec["knobs"][name], effective=effective, live=works)
+    for knob in _turn_knobs(torch, spec["knobs"]):
+        records.write(**knob)
     return fuser
 
 
-def _turn_knobs(wanted: dict[str, str]) -> list[tuple[str, str | None, bool | None]]:
+def _turn_knobs(torch: Any, wanted: dict[str, str]) -> list[dict[str, Any]]:
     if not wanted:
         return []
     from . import knobs
 
-    rows = []
-    for name, value in wanted.items():
-        try:
-            effective, works = knobs.apply(name, value)
-        except (ValueError, KeyError, AttributeError, RuntimeError) as error:
-            raise Refused("knob", "cannot set %s=%s: %s" % (name, value, error)) from None
-        rows.append((name, effective, works))
+    rows = [knobs.apply(torch, name, value) for name, value in wanted.items()]
+    for row in rows:
+        if row.get("error"):
+            text = "cannot set the knob %s=%s: %s" % (row["name"], row["requested"], row["error"])
+            hint = "fusiondoc knobs lists what this torch has and which values it takes."
+            raise Refused("knob", text, hint, failures.CANNOT_RUN)
     return rows
 
 
 def _run_model(torch: Any, spec: dict[str, Any], records: Records, clock: Clock, fuser: str) -> None:
     device = device_of(torch, spec["device"])
+    switches = fusers.read_back(torch)
     with clock.users_work():
         loaded = load(torch, spec["target"], device)
         model = move(torch, loaded.model, device)
@@ -177,9 +177,11 @@ def _run_model(torch: Any, spec: dict[str, Any], records: Records, clock: Clock,
     with clock.users_work():
         freeze = fuser == "onednn" and not spec["backward"]
         scripted = to_torchscript(torch, model, shapes[0], spec["trace"], freeze)
-    # The import of the user's module may have thrown switches of its own; what was asked for holds.
-    fusers.switch_on(torch, fuser)
-    _turn_knobs(spec["knobs"])
+    if fusers.read_back(torch) != switches:
+        # The user's module threw switches of its own; what was asked for holds.
+        records.write("note", text="the file sets fuser switches itself; they were set back to --fuser")
+        fusers.switch_on(torch, fuser)
+        _turn_knobs(torch, spec["knobs"])
     records.write("target", how="model", label=loaded.label, signature=signature(scripted))
     with clock.users_work():
         Passes(torch, scripted, shapes, spec["runs"], spec["backward"], records).run()

@@ -152,6 +152,21 @@ def is_on(torch: Any, fuser: str) -> bool:
     return not (switch._jit_can_fuse_on_cpu() or switch._jit_can_fuse_on_gpu())
 
 
+def read_back(torch: Any) -> tuple[Any, ...]:
+    """The switches as they are now, to see whether somebody else has changed them."""
+    switch = torch._C
+    nvfuser = switch._jit_nvfuser_enabled() if torch_release(torch) < (2, 2) else None
+    return (
+        nvfuser,
+        switch._jit_can_fuse_on_cpu(),
+        switch._jit_can_fuse_on_gpu(),
+        switch._jit_can_fuse_on_cpu_legacy(),
+        switch._jit_texpr_fuser_enabled(),
+        switch._jit_get_te_must_use_llvm_cpu(),
+        switch._jit_llga_enabled() if hasattr(switch, "_jit_llga_enabled") else None,
+    )
+
+
 def available(torch: Any) -> list[dict[str, Any]]:
     """For every fuser: ``{"fuser", "available", "why"}``, found by trying it."""
     rows: list[dict[str, Any]] = []

@@ -1,0 +1,66 @@
+"""What fusiondoc remembers between runs: small JSON files in $FUSIONDOC_CACHE or ~/.cache/fusiondoc."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Callable, Mapping
+
+from fusiondoc.version import __version__
+
+
+def cache_folder() -> Path:
+    """$FUSIONDOC_CACHE, or ``fusiondoc`` in $XDG_CACHE_HOME or ~/.cache."""
+    own = os.environ.get("FUSIONDOC_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fusiondoc"
+
+
+def stamp(path: Path) -> list[int] | None:
+    """Size and time of change (nanoseconds) of a file, links followed; None if it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns]
+
+
+class Cache:
+    """One kind of remembered values. A cache that cannot be read or written remembers nothing and says
+    nothing."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def get(self, key: Any, stamps: Callable[[Mapping[str, Any]], Any]) -> dict[str, Any] | None:
+        """The value under ``key`` if the ``stamps`` that it gives now are those it was put with."""
+        try:
+            entry = json.loads(self._path(key).read_bytes())
+            value = entry["value"]
+            fits = entry["fusiondoc"] == __version__ and entry["stamps"] == stamps(value)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return value if fits and isinstance(value, dict) else None
+
+    def put(self, key: Any, stamps: Any, value: Mapping[str, Any]) -> None:
+        """Remember ``value``; another process may do the same at the same time."""
+        path = self._path(key)
+        entry = {"fusiondoc": __version__, "key": key, "stamps": stamps, "value": value}
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=str(path.parent))
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    json.dump(entry, file)
+                Path(temporary).replace(path)
+            except OSError:
+                Path(temporary).unlink()
+
+    def _path(self, key: Any) -> Path:
+        digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
+        return cache_folder() / self._kind / f"{digest}.json"

@@ -1,0 +1,134 @@
+"""Facts about a Python interpreter, found once through a tiny child and remembered.
+
+They are remembered by the interpreter's path and what decides its packages (PYTHONPATH, PYTHONHOME), and hold
+as long as the interpreter and torch's ``version.py`` are the same files: checked by ``stat`` alone, so a
+second run starts no extra child.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Mapping
+
+from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.runner.cache import Cache, stamp
+from fusiondoc.runner.probe_call import PROBE, call_probe
+
+_PATH_VARIABLES = ("PYTHONPATH", "PYTHONHOME")
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """``torch`` is the version or None without torch; ``torch_cuda`` the CUDA version of the build or
+    None."""
+
+    path: Path
+    python: str
+    platform: str
+    torch: str | None
+    torch_cuda: str | None
+    torch_hip: str | None
+    version_file: Path | None
+
+    def require_torch(self) -> str:
+        """The torch version; CannotRun without torch."""
+        if self.torch is None:
+            raise CannotRun(
+                f"{self.path} (Python {self.python}) has no torch",
+                "Install it there (pip install torch), or choose another interpreter with --python.",
+            )
+        return self.torch
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What was found by importing torch and trying: the probe's ``environment`` record, its rows on fusers
+    (fuser, available, why), and its records on knobs."""
+
+    environment: Mapping[str, Any]
+    fusers: tuple[Mapping[str, Any], ...]
+    knobs: tuple[Mapping[str, Any], ...]
+
+
+def find_python(text: str | Path) -> Path:
+    """The absolute path of ``--python``: a path, or a name on PATH; UsageError if there is none.
+
+    Links are kept: that of a virtual environment is what selects its packages.
+    """
+    name = str(text)
+    found = shutil.which(name) if os.sep not in name else name
+    path = Path(found).absolute() if found else Path(name)
+    if path.is_dir():
+        inside = path / "bin" / "python"
+        hint = f"Did you mean {inside}?" if inside.exists() else "Give the path of its python."
+        raise UsageError(f"--python {name} is a folder", hint)
+    if not found or not path.exists():
+        raise UsageError(
+            f"there is no interpreter '{name}'", "Give the path, such as --python .venv/bin/python."
+        )
+    if not os.access(path, os.X_OK):
+        raise UsageError(f"{path} cannot be executed", "Give the path of a Python interpreter.")
+    return path
+
+
+def inspect(python: str | Path) -> Interpreter:
+    """The facts on an interpreter; UsageError if it is no Python that can run the probe."""
+    path = find_python(python)
+    key = _key(path)
+    cache = Cache("interpreters")
+    facts = cache.get(key, _stamps)
+    if facts is None:
+        records = call_probe(path, {"action": "facts"}, timeout=60)
+        facts = next((record for record in records if record["record"] == "facts"), None)
+        if facts is None:
+            raise UsageError(f"{path} did not answer as a Python interpreter", "Give the path of a python.")
+        # Without torch there is no file whose change would tell of its installation: ask again next time.
+        if facts["version_file"]:
+            cache.put(key, _stamps(facts), facts)
+    return Interpreter(
+        path=path,
+        python=facts["python"],
+        platform=facts["platform"],
+        torch=facts["torch"],
+        torch_cuda=facts["torch_cuda"],
+        torch_hip=facts["torch_hip"],
+        version_file=Path(facts["version_file"]) if facts["version_file"] else None,
+    )
+
+
+def try_everything(python: str | Path, fresh: bool = False) -> Tried:
+    """Import torch there and try every fuser and knob (a few seconds), or remember what came of it.
+
+    Args:
+        fresh: try again, because what a GPU driver gives may have changed.
+
+    Raises:
+        CannotRun: there is no torch, or it cannot be imported.
+    """
+    interpreter = inspect(python)
+    interpreter.require_torch()
+    key = [*_key(interpreter.path), os.environ.get("CUDA_VISIBLE_DEVICES"), Path("/dev/nvidiactl").exists()]
+    cache = Cache("tried")
+    tried = None if fresh else cache.get(key, _stamps)
+    if tried is None:
+        records = call_probe(interpreter.path, {"action": "knobs"}, timeout=300)
+        tried = {
+            "environment": next((one for one in records if one["record"] == "environment"), {}),
+            "fusers": [one for one in records if one["record"] == "available"],
+            "knobs": [one for one in records if one["record"] == "knob"],
+            "version_file": str(interpreter.version_file),
+        }
+        cache.put(key, _stamps(tried), tried)
+    return Tried(tried["environment"], tuple(tried["fusers"]), tuple(tried["knobs"]))
+
+
+def _key(path: Path) -> list[Any]:
+    return [str(path), stamp(path), *(os.environ.get(name) for name in _PATH_VARIABLES)]
+
+
+def _stamps(facts: Mapping[str, Any]) -> list[Any]:
+    """What must be as it was for ``facts`` to hold: torch's version file, and the probe itself."""
+    return [stamp(Path(facts["version_file"])), max(path.stat().st_mtime_ns for path in PROBE.glob("*.py"))]

@@ -1,0 +1,144 @@
+"""The captures of a folder: ``.fusiondoc/`` in it, the newest 20 of them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import re
+import shutil
+import time
+from pathlib import Path
+
+from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.runner.capture import Capture
+
+FOLDER = ".fusiondoc"
+KEPT = 20
+"""How many captures are kept; ``new`` removes older ones."""
+
+_NAME = re.compile(r"\d{8}-\d{6}-")
+
+
+class CaptureStore:
+    """Makes, finds and removes captures under ``cwd``/.fusiondoc."""
+
+    def __init__(self, cwd: Path | None = None) -> None:
+        self.folder = (cwd or Path.cwd()) / FOLDER
+
+    def paths(self) -> list[Path]:
+        """The folders of all captures, newest first."""
+        try:
+            found = [path for path in self.folder.iterdir() if _NAME.match(path.name)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(
+            (path for path in found if path.is_dir() and not path.is_symlink()), key=_age, reverse=True
+        )
+
+    def list(self) -> list[Capture]:
+        """All captures that this version can read, newest first."""
+        captures = []
+        for path in self.paths():
+            with contextlib.suppress(UsageError):
+                captures.append(Capture(path))
+        return captures
+
+    def newest(self) -> Capture:
+        """The newest capture; UsageError without one."""
+        paths = self.paths()
+        if not paths:
+            raise UsageError(
+                f"there is no capture in {self.folder}",
+                "Make one with: fusiondoc diagnose TARGET; or name a log or a capture folder.",
+            )
+        return Capture(paths[0])
+
+    def get(self, name: str) -> Capture:
+        """A capture by its folder's name, or by a beginning or ending that only one of them has."""
+        return Capture(self._find(name))
+
+    def new(self, slug: str) -> Path:
+        """Make an empty capture folder, and remove the oldest ones beyond the 20.
+
+        Raises:
+            UsageError: the place cannot be written.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            ignore = self.folder / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n", encoding="utf-8")
+            path = self._make(f"{time.strftime('%Y%m%d-%H%M%S')}-{slug}")
+        except OSError as error:
+            raise cannot_write(error, self.folder) from None
+        for old in self.paths()[KEPT:]:
+            shutil.rmtree(old, ignore_errors=True)
+        return path
+
+    def remove(self, *names: str) -> tuple[str, ...]:
+        """Remove captures by name; returns the names of the removed folders."""
+        paths = [self._find(name) for name in names]
+        for path in paths:
+            self._delete(path)
+        return tuple(path.name for path in paths)
+
+    def remove_all(self) -> tuple[str, ...]:
+        """Remove every capture; returns the names of the removed folders."""
+        paths = self.paths()
+        for path in paths:
+            self._delete(path)
+        return tuple(path.name for path in paths)
+
+    def _delete(self, path: Path) -> None:
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise UsageError(f"cannot remove {path}: {error.strerror}") from None
+
+    def _make(self, name: str) -> Path:
+        number = 1
+        while True:
+            path = self.folder / (name if number == 1 else f"{name}-{number}")
+            try:
+                path.mkdir()
+                return path
+            except FileExistsError:
+                number += 1
+
+    def _find(self, name: str) -> Path:
+        paths = self.paths()
+        wanted = Path(name).name
+        for fits in (str.__eq__, str.startswith, str.endswith):
+            matching = [path for path in paths if fits(path.name, wanted)]
+            if len(matching) == 1:
+                return matching[0]
+            if matching:
+                several = ", ".join(path.name for path in matching[:5])
+                raise UsageError(f"'{name}' means {len(matching)} captures", f"Name one of: {several}")
+        known = [path.name for path in paths]
+        hint = did_you_mean(wanted, known) if known else f"There are none in {self.folder}."
+        raise UsageError(f"there is no capture '{name}'", hint)
+
+
+def _age(path: Path) -> tuple[str, int]:
+    """Sorts by the second in the name, then by when the folder was begun."""
+    try:
+        begun = (path / "request.json").stat().st_mtime_ns
+    except OSError:
+        begun = 0
+    return path.name[:15], begun
+
+
+def cannot_write(error: OSError, place: Path) -> UsageError:
+    """What to say when a capture cannot be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return UsageError(
+            f"no space left to write the capture in {place}: {error.strerror}",
+            "Free some space (fusiondoc captures remove --all removes old ones), or run from another folder.",
+        )
+    return UsageError(
+        f"cannot write captures in {place}: {error.strerror}",
+        "Run from a folder that you can write to, with the full path of the target.",
+    )
