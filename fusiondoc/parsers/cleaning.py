@@ -79,7 +79,8 @@ class OuterPrefix:
 
 
 def rank_of(prefix: bytes) -> int | None:
-    """The rank that a prefix names: ``[rank0]:``, ``[default0]:``, ``[1,0]<stderr>:`` (mpirun), ``0: `` (srun -l)."""
+    """The rank that a prefix names: ``[rank0]:``, ``[default0]:``, ``[1,0]<stderr>:`` (mpirun), ``0: ``
+    (srun -l)."""
     for form in _RANK_FORMS:
         found = form.search(prefix)
         if found:

@@ -1,7 +1,9 @@
 """Dumps that carry text rather than figures: recognised, so that they do not count as unknown lines.
 
-Formats: PYTORCH_NVFUSER_DUMP of torch 1.11 to 2.1 (fusion_ir, kernel_ir, segmented_fusion, scheduler_params, ca_map,
-...), all to stdout except scheduler_params. A dump starts with a header; what follows belongs to it as long as
+Formats: PYTORCH_NVFUSER_DUMP of torch 1.11 to 2.1 (fusion_ir, kernel_ir, segmented_fusion,
+scheduler_params, ca_map,
+...), all to stdout except scheduler_params. A dump starts with a header; what follows belongs to it as
+long as
 it has the shape of such dumps.
 """
 
@@ -29,14 +31,17 @@ HEADER = re.compile(
     rb"|Inputs:$|Outputs:$|Reduction and semaphore buffers:$|Intermediate global buffers:"
     rb"|TransformPrinter ?:|maxrregcount|Max register count: |Index type: |num_sms="
     rb"|NVRTC Compile Parameters|ptxas optimization level manually set"
-    rb"|Sibling map:|disjoint sets ?\{|inputs: $|outputs: $|END\.$|Permissive map:|Exact map:|Loop map:|Consumer maps:|Producer maps:|AlmostExact map:"
+    rb"|Sibling map:|disjoint sets ?\{|inputs: $|outputs: $|END\.$|Permissive map:|Exact map:"
+    rb"|Loop map:|Consumer maps:|Producer maps:|AlmostExact map:"
     rb"|tensor dtype: |input type: PhiloxCudaState|def nvfuser_fusion_id"
 )
 
 LINE = re.compile(
     rb"[ \t}{]|$|T\d+_\w|T\d+\[|TV\d+|[idbfc]\d+ ?=|[idbfc]\d+\b|\d+ |\d+(?:\.\d+)?(?:e[+-]?\d+)?$|-?\d+$"
     rb"|g\{|e\{|r\{|group details|groups: |edges: |Expr: |input conflict|=+$|-- |//|root domain"
-    rb"|(?:num|n|elem|max|total|vectorize|broadcast|fusion|inner|outer|has|reduction|iter)[\w ]*: ?[-\d(\[]|\w[\w -]* Schedule|Vectorize|Unroll|Red On|Persistent Kernel|Project Persistent"
+    rb"|(?:num|n|elem|max|total|vectorize|broadcast|fusion|inner|outer|has|reduction"
+    rb"|iter)[\w ]*: ?[-\d(\[]|\w[\w -]* Schedule|Vectorize|Unroll|Red On|Persistent Kernel"
+    rb"|Project Persistent"
     rb"|Multiple Reds|Register|Iteration Domain|Inner Reduction|Outer Reduction|Welford|Tag:|block\(|grid\("
     rb"|Batches per block|compute_|\w+ = |FOR |IF |KERNEL|from: |to: |replay"
     rb"|Inputs:|Outputs:|\(T\d+|blockIdx|threadIdx|domain|rfactor|contiguity|Halo|is_zero|RAW|WAR"

@@ -42,7 +42,8 @@ class Statement:
 
 
 Statements = Dict[Op, Dict[str, Statement]]
-"""(op, source) -> reason code -> statement. A node without a source has its first output as "source" ("%name")."""
+"""(op, source) -> reason code -> statement. A node without a source has its first output as "source"
+("%name")."""
 
 
 @dataclass
@@ -149,7 +150,8 @@ class LineCounts:
     user_output: int = 0
     unrecognised: int = 0
     truncated: int = 0
-    bytes: int = 0
+    size: int = 0
+    """Bytes read, after decompression."""
     first_unrecognised: list[tuple[int, bytes]] = field(default_factory=list)
 
     def unknown(self, pos: int, line: bytes) -> None:

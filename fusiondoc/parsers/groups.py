@@ -1,6 +1,7 @@
 """Fusion groups of a run: the same group printed in many dumps is one row.
 
-Two groups are the same when phase, the ordered (op, source) of the body, the input types and the position among
+Two groups are the same when phase, the ordered (op, source) of the body, the input types and the position
+among
 equal ones in the plan agree. Equal but for the input types, in a later plan: a new specialisation.
 """
 

@@ -56,7 +56,8 @@ def _logs_in(folder: Path) -> list[LogInput]:
         endings = ", ".join(LOG_ENDINGS)
         raise UsageError(
             f"No log files in the folder {folder}",
-            f"Name the files, or give them one of the endings {endings} (also compressed: {', '.join(COMPRESSED)}).",
+            f"Name the files, or give them one of the endings {endings}"
+            f" (also compressed: {', '.join(COMPRESSED)}).",
         )
     return [LogInput(str(p), p) for p in paths]
 
@@ -92,7 +93,7 @@ def _open(log: LogInput) -> IO[bytes]:
         return cast("IO[bytes]", bz2.open(log.path, "rb"))
     if name.endswith(".zst"):
         return _open_zst(log.path)
-    return open(log.path, "rb", buffering=0)
+    return log.path.open("rb", buffering=0)
 
 
 def _open_zst(path: Path) -> IO[bytes]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import deque
+from typing import Tuple
 
 from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
 
@@ -27,6 +28,9 @@ PTXAS_REGISTERS = re.compile(rb"Used (\d+) registers")
 PTXAS_SPILLS = re.compile(rb"(\d+) bytes spill stores, (\d+) bytes spill loads")
 _MANGLED = re.compile(rb"_ZN\d+[A-Za-z_]\w*?(\d+)((?:kernel|nvfuser_)\w*)")
 
+Launch = Tuple[Tuple[int, int, int], Tuple[int, int, int], int]
+"""(block, grid, shared memory in bytes)."""
+
 _CODE_BUDGET = 48 << 20
 """Bytes of compressed kernel source that are kept; what lies beyond is counted but not shown."""
 
@@ -42,8 +46,10 @@ def demangle(symbol: bytes) -> bytes | None:
 class KernelTracker:
     """Ties the lines of kernels to the GraphCache that runs them.
 
-    nvFuser prints ``running GraphCache`` and then, until the next such line, what that run compiles and launches
-    (true when stdout and stderr keep their order). Several processes in one log interleave: so a launch goes to
+    nvFuser prints ``running GraphCache`` and then, until the next such line, what that run compiles and
+    launches
+    (true when stdout and stderr keep their order). Several processes in one log interleave: so a launch
+    goes to
     the oldest recent run that has this kernel and has not launched it yet.
     """
 
@@ -51,16 +57,22 @@ class KernelTracker:
         self._facts = facts
         self._recent: deque[tuple[CacheInstance, set[str]]] = deque(maxlen=4)
         self._by_name: dict[str, list[KernelUse]] = {}
-        self._launch: tuple[tuple[int, int, int], tuple[int, int, int], int] | None = None
+        self._launch: Launch | None = None
+        self._nameless = 0
+        self._bandwidth_seen = False
         self._ptxas: KernelUse | None = None
         self._last: KernelUse | None = None
         self._room = _CODE_BUDGET
 
     def runs(self, cache: CacheInstance) -> None:
+        self.flush()
+        self._nameless = 0
         self._recent.append((cache, set()))
 
     def compiled(self, name: bytes, code: bytes, pos: int) -> None:
-        """A codegen frame: the source of a kernel. The same kernel again is a recompile for a larger block."""
+        """A codegen frame: the source of a kernel. The same kernel again is a recompile for a larger
+        block."""
+        self.flush()
         text = name.decode("ascii", "replace")
         owner = self._recent[-1][0] if self._recent else None
         packed = zlib.compress(code, 1)
@@ -77,13 +89,36 @@ class KernelTracker:
         self._last = kernel
 
     def launched(self, found: re.Match[bytes], pos: int) -> None:
+        self.flush()
+        if found.group(1) == b"-1" and found.group(4) == b"-1":
+            return  # constraints of a scheduler, not a launch
         numbers = [max(1, int(n)) for n in found.groups()[:6]]
         block = (numbers[0], numbers[1], numbers[2])
         grid = (numbers[3], numbers[4], numbers[5])
         self._launch = (block, grid, int(found.group(7)))
 
+    def flush(self) -> None:
+        """A launch that no named line followed (launch_param without dump_eff_bandwidth): by order.
+
+        It is of the kernel compiled just before, else of the next kernel of the group that runs.
+        """
+        launch, self._launch = self._launch, None
+        if launch is None or self._bandwidth_seen:
+            return
+        kernel = None
+        if self._last is not None and self._last.launches < self._last.compiles:
+            kernel = self._last
+        elif self._recent:
+            owned = [k for k in self._facts.kernels if k.owner is self._recent[-1][0]]
+            kernel = owned[self._nameless] if self._nameless < len(owned) else None
+        if kernel is not None:
+            self._nameless += 1
+            kernel.launches += 1
+            kernel.block, kernel.grid, kernel.smem = launch
+
     def ran(self, found: re.Match[bytes], pos: int, gb_group: int = 3, ms_group: int = 2) -> None:
         """A line with the time and bandwidth of one launch."""
+        self._bandwidth_seen = True
         kernel = self._find(found.group(1).decode("ascii"))
         kernel.launches += 1
         kernel.lines.append(pos)

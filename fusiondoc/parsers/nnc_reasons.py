@@ -1,8 +1,10 @@
 """Why NNC refused a node: ``Failed cond`` of tensorexpr_fuser.cpp (level DEBUG), which names no node.
 
-The node is the one of the last ``Considering node:`` (refused as the start of a group) or ``Trying to merge:``
+The node is the one of the last ``Considering node:`` (refused as the start of a group) or ``Trying to
+merge:``
 (refused as the next member). After the latter the pass prints the inner condition and then a wrapper
-``canHandle(producer) || ...``; the inner one is the reason. Source: torch/csrc/jit/passes/tensorexpr_fuser.cpp
+``canHandle(producer) || ...``; the inner one is the reason. Source:
+torch/csrc/jit/passes/tensorexpr_fuser.cpp
 (1.12 to 2.13).
 """
 

@@ -78,7 +78,8 @@ class LooseNode:
 
 @dataclass
 class DiffGraph:
-    """The body of a prim::DifferentiableGraph as the outer plan prints it: its own executor fuses it later."""
+    """The body of a prim::DifferentiableGraph as the outer plan prints it: its own executor fuses it
+    later."""
 
     ops: frozenset[Op]
     groups: list[PlanGroup] = field(default_factory=list)

@@ -65,7 +65,8 @@ def read_logs(
 ) -> tuple[Report, Observed]:
     """Read logs, parts of one run, into one report (without findings and coverage).
 
-    ``sources`` maps operators to the user's lines where the probe found them; ``progress`` is told the bytes read.
+    ``sources`` maps operators to the user's lines where the probe found them; ``progress`` is told the
+    bytes read.
     """
     began = time.perf_counter()
     counts = LineCounts()
@@ -88,7 +89,7 @@ def read_logs(
         ),
         truncated=counts.truncated,
         seconds=seconds,
-        bytes=counts.bytes,
+        bytes=counts.size,
     )
     report.parse = stats
     return report.freeze(), observed
@@ -105,7 +106,7 @@ def _read_one(
     outer: OuterPrefix | None = None
     learnt = False
     for chunk in read_chunks(log):
-        counts.bytes += len(chunk)
+        counts.size += len(chunk)
         if progress is not None:
             progress(len(chunk))
         lines = clean(chunk).split(b"\n")

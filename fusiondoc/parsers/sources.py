@@ -17,7 +17,8 @@ SourceMap = Mapping[str, str]
 
 @lru_cache(maxsize=4096)
 def user_line(source: str) -> str | None:
-    """``file:line`` if the range is in the user's own files; None for torch's own and for autodiff formulas."""
+    """``file:line`` if the range is in the user's own files; None for torch's own and for autodiff
+    formulas."""
     if _LIBRARY.search(source):
         return None
     file, _, rest = source.rpartition(":")

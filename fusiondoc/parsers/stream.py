@@ -1,6 +1,7 @@
 """The lines of one stream (one rank, or the whole log) to the parsers that know them.
 
-Lines come in order, with their positions; runs of JIT log lines and codegen frames are taken as a whole, so that
+Lines come in order, with their positions; runs of JIT log lines and codegen frames are taken as a whole,
+so that
 little is done per line.
 """
 
@@ -25,7 +26,8 @@ from fusiondoc.parsers.warning_lines import (
 
 MARK = re.compile(rb"\[fusiondoc\] (?:iteration (\d+)/(\d+) (\w+) inputs (\d+)|end)")
 GLUED = re.compile(
-    rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\]|={7} Codegen output for kernel: |Launch Parameters: "
+    rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\]|={7} Codegen output for kernel: "
+    rb"|Launch Parameters: "
     rb"|kernel\d+ run in |\[fusiondoc\] "
 )
 """Marks that can stand behind output of the program that had no line end."""
@@ -84,12 +86,12 @@ class Stream:
         """The stream ends: what is open is cut off."""
         if self._frame is not None:
             self._counts.truncated += 1
-            name, code, pos = self._frame
-            self._counts.recognised += len(code)
+            self._counts.recognised += len(self._frame[1])
             self._frame = None
         if self._bare is not None:
             self._end_bare()
         self._end_blanks(self._text.inside)
+        self._kernels.flush()
         self._messages.close()
 
     # -- codegen frames -------------------------------------------------------------------------------------
@@ -276,11 +278,10 @@ class Stream:
         if line.startswith(b"Traceback "):
             self._traceback = True
             return False
-        if self._traceback and not line.startswith(b" "):
-            if ERROR.match(line):
-                if len(self.facts.errors) < 100:
-                    self.facts.errors.append((line.decode("utf-8", "replace"), pos))
-                self._traceback = False
+        if self._traceback and ERROR.match(line):
+            if len(self.facts.errors) < 100:
+                self.facts.errors.append((line.decode("utf-8", "replace"), pos))
+            self._traceback = False
         return False
 
     # -- graphs without the log prefix ----------------------------------------------------------------------

@@ -16,12 +16,14 @@ from fusiondoc.parsers.sources import SourceMap, user_source
 
 NO_REASON = "FD299"
 GAVE_UP = "FD304"
+NOT_YET = "FD103"
 
 _MOST_TELLING = (
-    ("FD202", "FD203", "FD206", "FD205", "FD204", "FD201", "FD207")
-    + ("FD217", "FD215", "FD212", "FD213", "FD211", "FD214", "FD220", "FD218", "FD219", "FD216")
-)  # fmt: skip
-"""When several things are said of a node, the first of these is its reason: what rules the node out before what
+    *("FD202", "FD203", "FD206", "FD205", "FD204", "FD201", "FD207"),
+    *("FD217", "FD215", "FD212", "FD213", "FD211", "FD214", "FD220", "FD218", "FD219", "FD216"),
+)
+"""When several things are said of a node, the first of these is its reason: what rules the node out before
+what
 rules out one merge."""
 
 
@@ -54,27 +56,30 @@ class UnfusedTable:
         for use, phase in uses:
             for group in use.plan.groups:
                 self._placed.update(group.body)
-            nodes = list(use.plan.loose)
-            for inner in use.plan.diff_graphs:
-                if not _fused_elsewhere(inner, ran):
-                    nodes.extend(inner.loose)
-            self._add_nodes(use, phase, nodes, everywhere)
+            unspecified = Reason(NO_REASON, "the log does not say why", False)
+            if use.simple:
+                text = "its guard failed and no specialisation was left, so this copy runs unfused"
+                unspecified = Reason(GAVE_UP, text, True)
+            self._add_nodes(use, phase, use.plan.loose, everywhere, unspecified)
+            waiting = [inner for inner in use.plan.diff_graphs if not _fused_elsewhere(inner, ran)]
+            text = "the executor of its differentiable graph made no plan in this log"
+            for inner in waiting:
+                self._add_nodes(use, phase, inner.loose, everywhere, Reason(NOT_YET, text, False))
         self._add_unplanned()
 
     def _add_nodes(
-        self, use: PlanUse, phase: str | None, nodes: Iterable[LooseNode], everywhere: Statements
+        self,
+        use: PlanUse,
+        phase: str | None,
+        nodes: Iterable[LooseNode],
+        everywhere: Statements,
+        unspecified: Reason,
     ) -> None:
         counts: dict[tuple[str, str | None, str | None, str], int] = {}
         for node in nodes:
             self._placed.add((node.op, node.source))
             said = self._said(use, phase, node, everywhere)
-            if said is not None:
-                reason = Reason(said.code, said.text, True)
-            elif use.simple:
-                text = "its guard failed and no specialisation was left, so this copy runs unfused"
-                reason = Reason(GAVE_UP, text, True)
-            else:
-                reason = Reason(NO_REASON, "the log does not say why", False)
+            reason = Reason(said.code, said.text, True) if said is not None else unspecified
             key = (node.op, node.source, phase, reason.code)
             counts[key] = counts.get(key, 0) + 1
             row = self._rows.get(key)

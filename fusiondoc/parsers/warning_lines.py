@@ -12,14 +12,16 @@ PYTHON_WARNING = re.compile(rb"(?:^|\s)\S.*?:\d+: (?:\w+\.)*\w*Warning: ")
 CPP_WARNING = re.compile(rb"\[W\d* ?[^\]]*?([\w.+-]+:\d+)\] (?:Warning: )?")
 
 CONTINUES = re.compile(
-    rb"To debug try disable codegen fallback path|To report the issue, try enable logging| ?\(Triggered internally at "
+    rb"To debug try disable codegen fallback path|To report the issue, try enable logging"
+    rb"| ?\(Triggered internally at "
     rb"| \(function \w|via setting the env| does not have profile information"
 )
 """Lines that follow the first line of a torch warning."""
 
 KNOWN = re.compile(
     rb"nvfuser integration in TorchScript is deprecated|nvfuser is no longer supported in torch script"
-    rb"|does not have profile information|is deprecated and a no-op|profile_node |Loading nvfuser library failed"
+    rb"|does not have profile information|is deprecated and a no-op|profile_node "
+    rb"|Loading nvfuser library failed"
     rb"|bailout depth is deprecated|fmad is disabled for nvrtc|Double registration of CudaFusionGroup"
     rb"|is required to be tensor for linear decompose|are required to decompose|is required to decompose"
     rb"|`torch\.jit\.\w+` is (?:not supported|deprecated)|torch\.jit\.\w+ is deprecated"

@@ -1,0 +1,91 @@
+"""Options and output that every reporting command shares: --format, --output, --fail-on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Callable, TypeVar
+
+import click
+
+from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
+from fusiondoc.model import SEVERITIES, Report
+
+FORMATS = ("text", "json")
+ENDINGS = {".json": "json", ".txt": "text", ".log": "text"}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def report_options(command: F) -> F:
+    """--format, --output and --fail-on."""
+    for option in (
+        click.option(
+            "--fail-on",
+            "fail_on",
+            multiple=True,
+            metavar="SEVERITY|CODE",
+            help="Exit with status 1 if a finding of this severity (or worse) or code is there.",
+        ),
+        click.option(
+            "--output",
+            "-o",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="Write the report to this file; its ending gives the format.",
+        ),
+        click.option("--format", "-f", "format_", type=click.Choice(FORMATS), help="Default: text."),
+    ):
+        command = option(command)
+    return command
+
+
+def check_fail_on(values: tuple[str, ...]) -> None:
+    """Refuse an unknown severity or code before anything runs."""
+    from fusiondoc.diagnosis.codes import CODES
+
+    for value in values:
+        if value not in SEVERITIES and value.upper() not in CODES:
+            raise UsageError(
+                f"Unknown severity or code '{value}' for --fail-on",
+                did_you_mean(value, (*SEVERITIES, *CODES)),
+            )
+
+
+def emit(report: Report, format_: str | None, output: Path | None) -> None:
+    """Write the report where and how it was asked for."""
+    if format_ is None:
+        format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
+    if format_ == "json":
+        from fusiondoc.reports.json_format import render as render_json
+
+        text = render_json(report)
+    else:
+        from fusiondoc.reports.text import render as render_text
+
+        terminal = output is None and sys.stdout.isatty()
+        colour = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        text = render_text(report, width=shutil.get_terminal_size((80, 24)).columns, colour=colour)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"Cannot write {output}: {error.strerror}", "Choose another place with --output."
+        ) from None
+    click.echo(f"wrote {output}", err=True)
+
+
+def exit_status(report: Report, fail_on: tuple[str, ...]) -> int:
+    """1 if a finding is as bad as, or has the code of, what --fail-on names."""
+    for value in fail_on:
+        if value in SEVERITIES:
+            worse = SEVERITIES[: SEVERITIES.index(value) + 1]
+            if any(finding.severity in worse for finding in report.findings):
+                return FINDINGS_FOUND
+        elif any(finding.code == value.upper() for finding in report.findings):
+            return FINDINGS_FOUND
+    return 0

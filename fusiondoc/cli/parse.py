@@ -1,0 +1,32 @@
+"""``fusiondoc parse``: the report from logs and captures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
+
+
+@click.command(name="parse")
+@click.argument("logs", nargs=-1, metavar="[LOG]...")
+@report_options
+def command(logs: tuple[str, ...], format_: str | None, output: Path | None, fail_on: tuple[str, ...]) -> int:
+    """Report from saved logs; needs neither torch nor a GPU.
+
+    LOG is a file (also .gz, .xz, .bz2, .zst), a folder of logs, a capture folder or - for stdin; without one,
+    the newest capture. Several logs are parts of one run and give one report.
+
+    \b
+    Examples:
+      fusiondoc parse train.log
+      fusiondoc parse stderr.log stdout.log.gz --format json --output report.json
+      python train.py 2>&1 | fusiondoc parse -
+    """
+    check_fail_on(fail_on)
+    from fusiondoc.cli.reading import report_from
+
+    report = report_from(logs)
+    emit(report, format_, output)
+    return exit_status(report, fail_on)

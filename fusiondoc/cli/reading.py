@@ -1,0 +1,101 @@
+"""From the arguments of a command to a finished report: logs, captures, or the newest capture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from fusiondoc.diagnosis.context import Context
+from fusiondoc.diagnosis.diagnose import diagnose
+from fusiondoc.model import FuserState, Iteration, KnobState, Report
+from fusiondoc.parsers.inputs import LogInput, find_logs
+from fusiondoc.parsers.read import read_logs
+from fusiondoc.runner.capture import Capture
+from fusiondoc.runner.store import CaptureStore
+
+
+def report_from(arguments: Sequence[str]) -> Report:
+    """The report of logs and captures; of the newest capture without any."""
+    if not arguments:
+        return report_of(CaptureStore().newest())
+    if len(arguments) == 1 and is_capture(Path(arguments[0])):
+        return report_of(Capture(Path(arguments[0])))
+    logs = find_logs(arguments)
+    report, observed = read_logs(logs)
+    report = replace(report, target={"name": ", ".join(log.name for log in logs[:3])})
+    return diagnose(report, Context(observed))
+
+
+def is_capture(path: Path) -> bool:
+    """Whether this is the folder of a capture."""
+    return (path / "request.json").is_file()
+
+
+def report_of(capture: Capture) -> Report:
+    """The report of a capture: what its log says, with what the probe recorded."""
+    records = list(capture.records())
+    sources = {}
+    for record in records:
+        if record["record"] == "source_map" and isinstance(record.get("map"), dict):
+            sources.update(record["map"])
+    shown = _relative(capture.path)
+    log = capture.log_path
+    logs = [LogInput(str(_relative(log)), log)] if log.exists() else []
+    report, observed = read_logs(logs, sources)
+    result, request = capture.result, capture.request
+    seconds = result.get("seconds") or {}
+    report = replace(
+        report,
+        environment={k: str(v) for k, v in capture.environment.items() if v is not None and v != ""},
+        fuser=_fuser(report.fuser, capture.record("fuser"), request),
+        knobs=tuple(_knob(r) for r in records if r["record"] == "knob"),
+        iterations=_timed(report.iterations, records),
+        timing={
+            "child": seconds.get("child"),
+            "overhead": seconds.get("overhead"),
+            "parse": report.parse.seconds,
+        },
+        target={
+            "name": (request.get("target") or {}).get("text") or capture.name,
+            "command": request.get("command"),
+            "options": request.get("options"),
+            "environment_set": request.get("environment_set"),
+            "capture": str(shown),
+        },
+    )
+    return diagnose(report, Context(observed, result, request, capture.error))
+
+
+def _relative(path: Path) -> Path:
+    try:
+        return path.resolve().relative_to(Path.cwd())
+    except ValueError:
+        return path
+
+
+def _fuser(seen: FuserState, record: Mapping[str, Any], request: Mapping[str, Any]) -> FuserState:
+    """The probe says what was set; groups in the log prove what worked."""
+    requested = record.get("requested") or (request.get("options") or {}).get("fuser")
+    effective = seen.effective or record.get("effective")
+    return FuserState(requested, effective, record.get("live"), record.get("why"))
+
+
+def _knob(record: Mapping[str, Any]) -> KnobState:
+    def text(value: Any) -> str | None:
+        return None if value is None else str(value)
+
+    return KnobState(
+        str(record.get("name")),
+        text(record.get("requested")),
+        text(record.get("effective")),
+        record.get("live"),
+    )
+
+
+def _timed(iterations: tuple[Iteration, ...], records: Sequence[Mapping[str, Any]]) -> tuple[Iteration, ...]:
+    """The iterations that the log marks, with the seconds that the probe took."""
+    seconds = {
+        (r.get("index"), r.get("phase")): r.get("seconds") for r in records if r["record"] == "iteration"
+    }
+    return tuple(replace(i, seconds=seconds.get((i.index, i.phase))) for i in iterations)

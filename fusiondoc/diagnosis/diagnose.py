@@ -1,0 +1,28 @@
+"""Runs every rule over a report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fusiondoc.diagnosis import rules_environment, rules_failures, rules_nodes, rules_runs
+from fusiondoc.diagnosis.context import Context, Rule
+from fusiondoc.diagnosis.coverage import coverage
+from fusiondoc.model import SEVERITIES, Finding, Report
+
+RULES: tuple[Rule, ...] = (
+    *rules_failures.RULES,
+    *rules_environment.RULES,
+    *rules_runs.RULES,
+    *rules_nodes.RULES,
+)
+
+
+def diagnose(report: Report, context: Context) -> Report:
+    """The report with its findings, worst first, and its coverage."""
+    findings = [finding for rule in RULES for finding in rule(report, context)]
+    findings.sort(key=_badness)
+    return replace(report, findings=tuple(findings), coverage=coverage(report))
+
+
+def _badness(finding: Finding) -> int:
+    return SEVERITIES.index(finding.severity)

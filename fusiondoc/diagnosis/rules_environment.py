@@ -1,0 +1,72 @@
+"""FD0xx: the environment and the knobs."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+from fusiondoc.diagnosis.context import Context
+from fusiondoc.diagnosis.make import finding
+from fusiondoc.model import Finding, Report
+
+
+def no_nvfuser(report: Report, context: Context) -> Iterable[Finding]:
+    """FD001: nvFuser is not in this torch, or its switch does nothing."""
+    gone = context.observed.nvfuser_gone
+    requested = report.fuser.requested
+    missing = requested in ("auto", "nvfuser") and report.fuser.effective not in ("nvfuser", None)
+    if gone is None and not missing:
+        return
+    torch = report.environment.get("torch")
+    where = f"torch {torch}" if torch else "this torch"
+    why = report.fuser.why if missing and report.fuser.why else "its switches are still there and do nothing"
+    yield finding(
+        "FD001",
+        f"nvFuser is not available in {where}: {why}",
+        evidence=[gone] if gone is not None else [],
+        advice="For nvFuser use torch 1.12 to 2.1 with CUDA; here NNC fuses (fusiondoc env says what "
+        "can run).",
+    )
+
+
+def other_fuser(report: Report, context: Context) -> Iterable[Finding]:
+    """FD002: the groups are of another fuser than the one asked for."""
+    requested, effective = report.fuser.requested, report.fuser.effective
+    if requested in (None, "auto", "none") or effective in (None, requested):
+        return
+    yield finding(
+        "FD002",
+        f"{requested} was asked for, {effective} worked",
+        advice=f"See why with: fusiondoc env. {report.fuser.why or ''}".strip(),
+    )
+
+
+def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
+    """FD003: everything fell back and no kernel ran, as an unknown dump option makes it."""
+    if not report.fallbacks or report.kernels:
+        return
+    if any(not group.fallback and group.kind == "CudaFusionGroup" for group in report.groups):
+        return
+    yield finding(
+        "FD003",
+        "Every fusion fell back and no kernel ran: an unknown option in PYTORCH_NVFUSER_DUMP, _ENABLE or"
+        " _DISABLE does this, without another word",
+        evidence=[e for fallback in report.fallbacks for e in fallback.evidence][:3],
+        advice="Check the names against this torch: fusiondoc knobs PYTORCH_NVFUSER_DUMP",
+    )
+
+
+def merged_variables(report: Report, context: Context) -> Iterable[Finding]:
+    """FD004: log variables of the user were merged with what was needed."""
+    merged = context.request.get("merged") or []
+    if not merged:
+        return
+    values = context.request.get("environment_set") or {}
+    shown = "; ".join(f"{name}={values.get(name, '')}" for name in merged)
+    yield finding(
+        "FD004",
+        f"Variables that were set already were merged with what fusiondoc needs: {shown}",
+        advice="Unset them for a run with fusiondoc's values alone.",
+    )
+
+
+RULES = (no_nvfuser, other_fuser, bad_dump_option, merged_variables)

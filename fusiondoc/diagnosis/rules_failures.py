@@ -1,0 +1,122 @@
+"""FD3xx: fallbacks, guards and crashes."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+from fusiondoc.diagnosis.context import Context
+from fusiondoc.diagnosis.make import finding
+from fusiondoc.model import Evidence, Finding, Group, Report
+
+
+def describe(group: Group) -> str:
+    """A group in a few words: its id, its first operators and its line."""
+    names = [op.split("::")[-1] for op in group.ops]
+    shown = ", ".join(names[:4]) + (f", ... {len(names)} operators" if len(names) > 4 else "")
+    line = next((node.user_source for node in group.nodes if node.user_source), None)
+    return f"{group.id} ({shown}{', ' + line if line else ''})"
+
+
+def fell_back(report: Report, context: Context) -> Iterable[Finding]:
+    """FD301 and FD302: a group ran as unfused operators."""
+    groups = {group.id: group for group in report.groups}
+    for fallback in report.fallbacks:
+        group = groups.get(fallback.group or "")
+        who = f"Group {describe(group)}" if group else "A fusion group"
+        often = (
+            f"{'' if fallback.count_exact else 'at least '}{fallback.count} time{'s' * (fallback.count > 1)}"
+        )
+        compiling = fallback.stage == "compile"
+        yield finding(
+            "FD301" if compiling else "FD302",
+            f"{who} fell back to unfused operators while it was {'compiled' if compiling else 'run'}, {often}"
+            + (f": {fallback.error}" if fallback.error else ""),
+            source=next((n.user_source for n in group.nodes if n.user_source), None) if group else None,
+            evidence=fallback.evidence,
+            advice="Run with PYTORCH_NVFUSER_DISABLE=fallback (torch 1.12 to 2.1) to see the real "
+            "error; torch"
+            " remembers the failure and uses the unfused operators from then on without another word.",
+        )
+
+
+def crashed(report: Report, context: Context) -> Iterable[Finding]:
+    """FD303: the process died of a signal."""
+    signal = context.result.get("signal")
+    if not signal or context.result.get("timed_out") or context.result.get("interrupted"):
+        return
+    evidence: list[Evidence] = []
+    where = ""
+    if context.observed.last_work is not None:
+        stage, group_id, line = context.observed.last_work
+        evidence = [line]
+        group = next((g for g in report.groups if g.id == group_id), None)
+        doing = "compiling" if stage == "compile" or not _launched_after(report, group) else "running"
+        where = f" while {doing} group {describe(group)}" if group else f" while {doing} a group of nvFuser"
+    yield finding(
+        "FD303",
+        f"The process died of {signal}{where}",
+        source=None,
+        evidence=evidence,
+        advice="Take that group out (torch._C._jit_set_nvfuser_skip_node_kind, or another fuser), and "
+        "check that"
+        " this torch's CUDA knows the GPU: fusiondoc env.",
+    )
+
+
+def _launched_after(report: Report, group: Group | None) -> bool:
+    return group is not None and any(k.launches for k in report.kernels if group.id in k.groups)
+
+
+def gave_up(report: Report, context: Context) -> Iterable[Finding]:
+    """FD304: an unfused copy of the graph runs because no specialisation was left."""
+    rows = [row for row in report.unfused if row.reason.code == "FD304"]
+    if rows:
+        yield finding(
+            "FD304",
+            f"{sum(row.count for row in rows)} operators run unfused for some inputs: a guard failed and no"
+            " specialisation was left",
+            source=rows[0].user_source,
+            evidence=rows[0].evidence[:3],
+            advice="Allow more or dynamic specialisations: --knob fusion_strategy=STATIC:2,DYNAMIC:10"
+            " (torch.jit.set_fusion_strategy), or pad the inputs to fewer shapes.",
+        )
+
+
+def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
+    """FD305: a group was compiled again for other input types."""
+    counts: dict[str, int] = {}
+    for group in report.groups:
+        if group.respecialises:
+            counts[group.respecialises] = counts.get(group.respecialises, 0) + 1
+    groups = {group.id: group for group in report.groups}
+    for group_id, more in counts.items():
+        again = [g for g in report.groups if g.respecialises == group_id]
+        yield finding(
+            "FD305",
+            f"Group {describe(groups[group_id])} was specialised {more + 1} times, for other input "
+            f"types each time",
+            source=next((n.user_source for n in groups[group_id].nodes if n.user_source), None),
+            evidence=[e for g in again for e in g.evidence[:1]],
+            advice="Keep shapes, strides and dtypes the same from call to call, pad them, or use "
+            "dynamic shapes:"
+            " --knob fusion_strategy=DYNAMIC:10.",
+            severity="warning" if more > 1 else "note",
+        )
+
+
+def program_failed(report: Report, context: Context) -> Iterable[Finding]:
+    """FD905: the user's program ended with an error."""
+    error = context.error
+    if error is not None:
+        yield finding(
+            "FD905",
+            f"The program failed ({error.get('stage')}): {error.get('type')}: "
+            + str(error.get("message", "")).strip().split("\n")[0][:300],
+            advice=error.get("hint"),
+        )
+        return
+    for text, line in context.observed.errors[:3]:
+        yield finding("FD905", f"The log holds an error: {text[:300]}", evidence=[line])
+
+
+RULES = (fell_back, crashed, program_failed, gave_up, many_specialisations)

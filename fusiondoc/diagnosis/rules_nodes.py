@@ -1,0 +1,60 @@
+"""FD2xx: an operator that is not fused, with the reason the log states."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+from fusiondoc.diagnosis.context import Context
+from fusiondoc.diagnosis.fusible_ops import is_fusible
+from fusiondoc.diagnosis.make import finding
+from fusiondoc.model import Finding, Report, Unfused
+
+ADVICE = {
+    "FD201": "Replace it with operators that nvFuser fuses, or accept that it splits the groups around it.",
+    "FD202": "Cast the input to float16, bfloat16, float32 or float64 first; ranks above 8 are refused "
+    "too: reshape.",
+    "FD203": "Cast the output to float16, bfloat16, float32 or float64; ranks above 8 are refused too: "
+    "reshape.",
+    "FD204": "Move its tensors to the GPU (.to('cuda')); one CPU tensor keeps the operator out.",
+    "FD205": "On this GPU only element-wise operators fuse: use a Volta GPU or newer.",
+    "FD206": "Use float16 or float32 on this GPU; bfloat16 fuses from Ampere on.",
+    "FD207": "Keep all tensors of the block on one GPU.",
+    "FD211": "Replace it with operators that NNC fuses, or accept that it splits the groups around it.",
+    "FD212": "Its shapes were not profiled: avoid views of unknown shape and branches around it, and run it"
+    " (profiling skips operators that did not run).",
+    "FD213": "Turn fusion on for its device: torch._C._jit_override_can_fuse_on_cpu(True) or "
+    "..._on_gpu(True).",
+    "FD214": "Give it tensor inputs on one device.",
+    "FD215": "Use float, half, int or bool tensors and constant arguments.",
+    "FD216": "Reorder the program so that nothing between the operator and the group depends on it, and avoid"
+    " in-place changes.",
+    "FD217": "Remove it from PYTORCH_TENSOREXPR_DONT_FUSE.",
+    "FD218": "Split the block: a group takes at most 128 inputs and outputs.",
+    "FD219": "The condition names what NNC requires; change the operator's arguments accordingly.",
+    "FD220": "A lone operator gains nothing; put others next to it, or allow groups of one:"
+    " --knob fusion_group_inlining=off.",
+    "FD299": "Get more of the log: fusiondoc diagnose records every reason that torch states.",
+}
+
+
+def not_fused(report: Report, context: Context) -> Iterable[Finding]:
+    """One finding for each unfused row; what no fuser can fuse is only a note."""
+    for row in report.unfused:
+        if row.reason.code in ADVICE:
+            yield _finding(row)
+
+
+def _finding(row: Unfused) -> Finding:
+    times = f" ({row.count} times)" if row.count > 1 else ""
+    phase = f" in {row.phase}" if row.phase else ""
+    return finding(
+        row.reason.code,
+        f"{row.op}{times} is not fused{phase}: {row.reason.text}",
+        source=row.user_source,
+        evidence=row.evidence,
+        advice=ADVICE[row.reason.code],
+        severity="warning" if row.reason.stated and is_fusible(row.op) else "note",
+    )
+
+
+RULES = (not_fused,)
