@@ -1,4 +1,4 @@
-"""The block of composite_layer_norm.py with RMSNorm, which has no operator of its own in most versions of torch.
+"""The block of composite_layer_norm.py with RMSNorm, which most versions of torch have no operator for.
 
 fusiondoc diagnose examples/rms_norm.py --backward
 """
