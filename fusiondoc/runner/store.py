@@ -54,7 +54,7 @@ class CaptureStore:
         return Capture(paths[0])
 
     def get(self, name: str) -> Capture:
-        """A capture by its folder's name, or by a beginning or ending that only one of them has."""
+        """A capture by its folder's name, or by a part of it that only one of them has."""
         return Capture(self._find(name))
 
     def new(self, slug: str) -> Path:
@@ -110,7 +110,7 @@ class CaptureStore:
     def _find(self, name: str) -> Path:
         paths = self.paths()
         wanted = Path(name).name
-        for fits in (str.__eq__, str.startswith, str.endswith):
+        for fits in (str.__eq__, str.startswith, str.__contains__):
             matching = [path for path in paths if fits(path.name, wanted)]
             if len(matching) == 1:
                 return matching[0]

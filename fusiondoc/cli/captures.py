@@ -1,0 +1,165 @@
+"""``fusiondoc captures``: what ``.fusiondoc/`` of the current folder holds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from fusiondoc.errors import UsageError
+from fusiondoc.runner.capture import Capture
+from fusiondoc.runner.store import CaptureStore
+
+SCHEMA = "fusiondoc.captures/1"
+
+_format = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print it."
+)
+
+
+@click.group("captures", invoke_without_command=True)
+@_format
+@click.pass_context
+def command(context: click.Context, form: str) -> None:
+    """List, show and remove what .fusiondoc/ holds; without a subcommand: list.
+
+    The newest 20 captures are kept.
+
+    \b
+    Examples:
+      fusiondoc captures                     newest first
+      fusiondoc captures show bias_gelu      by a part of the name that only one has
+      fusiondoc captures remove --all
+    """
+    if context.invoked_subcommand is None:
+        _print_list(form)
+
+
+@command.command("list")
+@_format
+def list_(form: str) -> None:
+    """List the captures, newest first.
+
+    \b
+    Example:
+      fusiondoc captures list --format json
+    """
+    _print_list(form)
+
+
+@command.command()
+@click.argument("name", required=False)
+@_format
+def show(name: str | None, form: str) -> None:
+    """Show what was asked for and how it ended (without NAME: of the newest).
+
+    \b
+    Example:
+      fusiondoc captures show 20260102-030405-model
+    """
+    store = CaptureStore()
+    capture = store.get(name) if name else store.newest()
+    if form == "json":
+        content = {"name": capture.name, "path": str(capture.path), **capture.request}
+        content["result"] = capture.result
+        content["records"] = list(capture.records())
+        click.echo(json.dumps({"schema": SCHEMA, "capture": content}, indent=1))
+        return
+    for title, value in _details(capture):
+        if value:
+            click.echo(f"{title + ':':<13}{value}")
+
+
+@command.command()
+@click.argument("names", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Remove all captures of this folder.")
+def remove(names: tuple[str, ...], every: bool) -> None:
+    """Remove captures by name.
+
+    \b
+    Example:
+      fusiondoc captures remove 20260102-030405-model
+    """
+    if every == bool(names):
+        raise UsageError("name the captures to remove, or give --all", "fusiondoc captures lists them.")
+    store = CaptureStore()
+    removed = store.remove_all() if every else store.remove(*names)
+    for name in removed:
+        click.echo(f"removed {name}")
+    if not removed:
+        click.echo("there are no captures", err=True)
+
+
+def _print_list(form: str) -> None:
+    captures = CaptureStore().list()
+    if form == "json":
+        rows = [_summary(capture) for capture in captures]
+        click.echo(json.dumps({"schema": SCHEMA, "captures": rows}, indent=1))
+        return
+    if not captures:
+        click.echo("There are no captures here. Make one with: fusiondoc diagnose TARGET", err=True)
+        return
+    lines = [("NAME", "TARGET", "FUSER", "TORCH", "ENDED")]
+    for capture in captures:
+        row = _summary(capture)
+        lines.append((row["name"], row["target"], row["fuser"] or "?", row["torch"] or "?", row["ended"]))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    for line in lines:
+        click.echo("  ".join(word.ljust(width) for word, width in zip(line, widths)).rstrip())
+
+
+def _summary(capture: Capture) -> dict[str, Any]:
+    request = capture.request
+    return {
+        "name": capture.name,
+        "path": str(capture.path),
+        "created": request.get("created"),
+        "target": request.get("target", {}).get("text", "?"),
+        "torch": request.get("torch"),
+        "fuser": capture.record("fuser").get("effective"),
+        "ended": ending(capture),
+        "seconds": capture.result.get("seconds", {}).get("child"),
+    }
+
+
+def ending(capture: Capture) -> str:
+    """How the run ended, in a few words."""
+    result = capture.result
+    if not result:
+        return "not finished"
+    if result.get("interrupted"):
+        return "interrupted"
+    if result.get("timed_out"):
+        return "timed out"
+    if result.get("signal"):
+        return f"died of {result['signal']}"
+    status = result.get("exit_status")
+    return "done" if status == 0 else f"failed (status {status})"
+
+
+def _details(capture: Capture) -> list[tuple[str, str]]:
+    request, result = capture.request, capture.result
+    environment, fuser = capture.environment, capture.record("fuser")
+    options = request.get("options", {})
+    given = " ".join(f"{name}={value}" for name, value in options.items() if value not in (None, False, [], {}))
+    error = capture.error
+    seconds = result.get("seconds", {})
+    size = capture.log_path.stat().st_size if capture.log_path.exists() else 0
+    return [
+        ("capture", str(capture.path)),
+        ("made", f"{request.get('created')} by fusiondoc {request.get('fusiondoc')}"),
+        ("command", " ".join(request.get("command", []))),
+        ("target", str(request.get("target", {}).get("text"))),
+        ("options", given),
+        ("python", f"{request.get('python')} ({request.get('python_version')})"),
+        ("torch", str(request.get("torch"))),
+        ("gpu", str(environment.get("gpu") or "")),
+        ("fuser", f"{fuser['effective']} ({fuser['why']})" if fuser else ""),
+        ("variables", "\n             ".join(f"{k}={v}" for k, v in request.get("environment_set", {}).items())),
+        ("merged", ", ".join(request.get("merged", []))),
+        ("ended", ending(capture)),
+        ("error", str(error["message"]).split("\n")[0] if error else ""),
+        ("seconds", ", ".join(f"{name} {value}" for name, value in seconds.items() if value is not None)),
+        ("log", f"{capture.log_path} ({size} bytes)"),
+    ]
