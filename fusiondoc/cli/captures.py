@@ -142,7 +142,8 @@ def _details(capture: Capture) -> list[tuple[str, str]]:
     request, result = capture.request, capture.result
     environment, fuser = capture.environment, capture.record("fuser")
     options = request.get("options", {})
-    given = " ".join(f"{name}={value}" for name, value in options.items() if value not in (None, False, [], {}))
+    given = {name: value for name, value in options.items() if value not in (None, False, [], {})}
+    variables = [f"{name}={value}" for name, value in request.get("environment_set", {}).items()]
     error = capture.error
     seconds = result.get("seconds", {})
     size = capture.log_path.stat().st_size if capture.log_path.exists() else 0
@@ -151,12 +152,12 @@ def _details(capture: Capture) -> list[tuple[str, str]]:
         ("made", f"{request.get('created')} by fusiondoc {request.get('fusiondoc')}"),
         ("command", " ".join(request.get("command", []))),
         ("target", str(request.get("target", {}).get("text"))),
-        ("options", given),
+        ("options", " ".join(f"{name}={value}" for name, value in given.items())),
         ("python", f"{request.get('python')} ({request.get('python_version')})"),
         ("torch", str(request.get("torch"))),
         ("gpu", str(environment.get("gpu") or "")),
         ("fuser", f"{fuser['effective']} ({fuser['why']})" if fuser else ""),
-        ("variables", "\n             ".join(f"{k}={v}" for k, v in request.get("environment_set", {}).items())),
+        ("variables", "\n             ".join(variables)),
         ("merged", ", ".join(request.get("merged", []))),
         ("ended", ending(capture)),
         ("error", str(error["message"]).split("\n")[0] if error else ""),

@@ -94,14 +94,13 @@ def _import_torch(clock: Clock) -> Any:
 
 
 def _try_everything(records: Records, clock: Clock) -> None:
-    from . import knobs
+    from . import knobs, trial
 
     torch = _import_torch(clock)
     records.write("environment", **environment.torch_environment(torch))
-    for row in fusers.available(torch):
-        records.write("available", **row)
     for knob in knobs.try_all(torch):
         records.write(**knob)
+    trial.try_fusers(torch, records)
 
 
 def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:

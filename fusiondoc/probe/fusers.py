@@ -11,8 +11,6 @@ from typing import Any
 
 from .failures import CANNOT_RUN, Refused
 
-NAMES = ("nvfuser", "nnc", "onednn", "legacy", "none")
-
 _SWITCHES = {
     # (fuse on CPU, fuse on GPU, tensor expressions, nvFuser, oneDNN Graph)
     "legacy": (True, True, False, False, False),
@@ -81,7 +79,9 @@ def choose(torch: Any, requested: str) -> tuple[str, str]:
     if requested == "auto":
         if nvfuser_problem is None:
             return "nvfuser", "auto: this torch has nvFuser, and a GPU for it"
-        return "nnc", "auto: %s; NNC works here%s" % (nvfuser_problem, _nnc_note(torch))
+        remark = note(torch, "nnc")
+        why = "auto: %s; NNC works here" % nvfuser_problem
+        return "nnc", "%s, %s" % (why, remark) if remark else why
     if requested == "nvfuser" and nvfuser_problem is not None:
         raise Refused(
             "fuser",
@@ -96,20 +96,21 @@ def choose(torch: Any, requested: str) -> tuple[str, str]:
             raise Refused(
                 "fuser", "oneDNN Graph cannot work here: " + problem, "Use --fuser nnc.", CANNOT_RUN
             )
-    notes = {
-        "nvfuser": "asked for; this torch has nvFuser, and a GPU for it",
-        "nnc": "asked for" + _nnc_note(torch),
-        "onednn": "asked for; it fuses on the CPU, in frozen modules in eval mode",
-        "legacy": "asked for; it works only under the legacy executor, which replaces the profiling executor",
-        "none": "asked for: every fuser is off",
-    }
-    return requested, notes[requested]
+    remark = note(torch, requested)
+    return requested, "asked for; " + remark if remark else "asked for"
 
 
-def _nnc_note(torch: Any) -> str:
-    if torch.cuda.is_available() or torch._C._llvm_enabled():
-        return ""
-    return ", on the CPU through its own evaluator because this build has no LLVM (true groups, slow kernels)"
+def note(torch: Any, fuser: str) -> str | None:
+    """What to know about a fuser here, or None."""
+    if fuser == "nnc" and not torch.cuda.is_available() and not torch._C._llvm_enabled():
+        return (
+            "through its own evaluator on the CPU, because this build has no LLVM (true groups, slow kernels)"
+        )
+    return {
+        "onednn": "only in frozen modules in eval mode",
+        "legacy": "only under the legacy executor, which replaces the profiling executor",
+        "none": "every fuser off",
+    }.get(fuser)
 
 
 def switch_on(torch: Any, fuser: str) -> None:
@@ -165,14 +166,3 @@ def read_back(torch: Any) -> tuple[Any, ...]:
         switch._jit_get_te_must_use_llvm_cpu(),
         switch._jit_llga_enabled() if hasattr(switch, "_jit_llga_enabled") else None,
     )
-
-
-def available(torch: Any) -> list[dict[str, Any]]:
-    """For every fuser: ``{"fuser", "available", "why"}``, found by trying it."""
-    rows: list[dict[str, Any]] = []
-    for name in NAMES:
-        try:
-            rows.append({"fuser": name, "available": True, "why": choose(torch, name)[1]})
-        except Refused as refused:
-            rows.append({"fuser": name, "available": False, "why": refused.message})
-    return rows

@@ -71,7 +71,7 @@ class Child:
             ending.seconds = time.perf_counter() - began
         status = process.returncode
         if status is not None and status < 0:
-            ending.signal = _signal_name(-status)
+            ending.signal = signal_name(-status)
         else:
             ending.exit_status = status
         return ending
@@ -188,7 +188,8 @@ def _signal_group(group: int, how: signal.Signals) -> None:
         os.killpg(group, how)
 
 
-def _signal_name(number: int) -> str:
+def signal_name(number: int) -> str:
+    """Such as SIGSEGV."""
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -46,7 +46,7 @@ class Interpreter:
 @dataclass(frozen=True)
 class Tried:
     """What was found by importing torch and trying: the probe's ``environment`` record, its rows on fusers
-    (fuser, available, why), and its records on knobs."""
+    (fuser, available, why, device), and its records on knobs."""
 
     environment: Mapping[str, Any]
     fusers: tuple[Mapping[str, Any], ...]
@@ -117,12 +117,25 @@ def try_everything(python: str | Path, fresh: bool = False) -> Tried:
         records = call_probe(interpreter.path, {"action": "knobs"}, timeout=300)
         tried = {
             "environment": next((one for one in records if one["record"] == "environment"), {}),
-            "fusers": [one for one in records if one["record"] == "available"],
+            "fusers": _fusers(records),
             "knobs": [one for one in records if one["record"] == "knob"],
             "version_file": str(interpreter.version_file),
         }
         cache.put(key, _stamps(tried), tried)
     return Tried(tried["environment"], tuple(tried["fusers"]), tuple(tried["knobs"]))
+
+
+def _fusers(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of the fusers; one under which the probe itself died says so."""
+    names = ("fuser", "available", "why", "device")
+    rows = [{name: one[name] for name in names} for one in records if one["record"] == "available"]
+    known = {row["fuser"] for row in rows}
+    died = next((one["signal"] for one in records if one["record"] == "died"), None)
+    for one in records:
+        if one["record"] == "trying" and one["fuser"] not in known:
+            why = f"a small function under it ended the process ({died or 'no answer'})"
+            rows.append({"fuser": one["fuser"], "available": False, "why": why, "device": None})
+    return rows
 
 
 def _key(path: Path) -> list[Any]:

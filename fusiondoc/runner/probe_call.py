@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.runner.child import signal_name
 
 PROBE = Path(__file__).resolve().parent.parent / "probe"
 
@@ -20,7 +21,8 @@ def probe_command(python: Path, spec: Path, records: Path) -> list[str]:
 
 
 def call_probe(python: Path, spec: dict[str, Any], timeout: float) -> list[dict[str, Any]]:
-    """The records of an action that runs no program of the user's.
+    """The records of an action that runs no program of the user's; if a signal ended the probe, the last
+    one is ``{"record": "died", "signal": name}``.
 
     Raises:
         UsageError: it is no Python, or one that is too old.
@@ -52,6 +54,8 @@ def call_probe(python: Path, spec: dict[str, Any], timeout: float) -> list[dict[
     for record in records:
         if record["record"] == "error":
             raise CannotRun(record["message"], record.get("hint"))
+    if done.returncode < 0 and records:
+        return [*records, {"record": "died", "signal": signal_name(-done.returncode)}]
     if done.returncode != 0:
         last = done.stdout.decode("utf-8", "replace").strip().split("\n")[-1]
         said = f": {last}" if last else f" (exit status {done.returncode})"
