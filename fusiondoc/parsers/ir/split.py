@@ -59,10 +59,8 @@ def split_attributes(text: str) -> dict[str, str]:
 
 def split_tail(text: str | None) -> tuple[str | None, str | None]:
     """Scope and source of what follows the inputs: ``, scope: __module.l # file.py:134:0``."""
-    if not text:
-        return None, None
-    scope: str | None = None
+    text = text.rstrip() if text else ""
     if text.startswith(", scope: "):
         scope, hash_mark, source = text[9:].partition(" # ")
         return scope, source if hash_mark else None
-    return scope, text[3:] if text.startswith(" # ") else None
+    return None, text[3:] if text.startswith(" # ") else None

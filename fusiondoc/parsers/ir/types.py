@@ -19,8 +19,9 @@ ITEMSIZES: dict[str, int] = {
     **dict.fromkeys(
         ("Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz", "Float8_e8m0fnu"), 1
     ),
-    # Several elements to a byte; torch stores and counts them by the byte.
+    # Less than a byte each; torch stores and counts them by the byte.
     **dict.fromkeys(("QUInt4x2", "QUInt2x4", "Bits1x8", "Bits2x4", "Bits4x2", "Float4_e2m1fn_x2"), 1),
+    **{f"{sign}{bits}": 1 for sign in ("Int", "UInt") for bits in range(1, 8)},
 }
 """Bytes of one element by printed scalar type (c10/core/ScalarType.h)."""
 
