@@ -44,7 +44,7 @@ class GroupTable:
         self.rows: list[GroupRow] = []
         self._rows: dict[tuple[str | None, Body, tuple[str, ...], int], GroupRow] = {}
         self._of_body: dict[Body, list[GroupRow]] = {}
-        self._of_graph: dict[tuple[Body, tuple[str, ...]], list[GroupRow]] = {}
+        self._of_graph: dict[bytes, list[GroupRow]] = {}
 
     def phase_of(self, use: PlanUse) -> str | None:
         """Gradient executors have prim::Autograd* nodes; a plan that re-specialises a group has its phase."""
@@ -77,7 +77,7 @@ class GroupTable:
                     row.specialisation = 2 + sum(r.first is row.first for r in self.rows)
                 self._rows[key] = row
                 self._of_body.setdefault(group.body, []).append(row)
-                self._of_graph.setdefault(graph, []).append(row)
+                self._of_graph.setdefault(group.canonical, []).append(row)
                 self.rows.append(row)
             if use.iteration is not None and row.iteration is None:
                 row.iteration = self.facts.iterations[use.iteration][0]
@@ -88,13 +88,14 @@ class GroupTable:
         """Rows of which ``graph`` is the body: equal groups share one GraphCache."""
         if graph is None:
             return []
-        return self._of_graph.get((graph.body, graph.inputs), [])
+        return self._of_graph.get(graph.canonical, [])
 
     def of_cache(self, cache: CacheInstance | None) -> list[GroupRow]:
         return self.of_graph(cache.graph) if cache is not None else []
 
     def count_runs(self) -> None:
-        """How often each group ran. Equal groups of a plan share a count: each has its part of it."""
+        """How often each group ran. Equal groups share a count: each has its part of it, unless one stands in a
+        branch and may run less often than the others."""
         if "kernel_cache" not in self.facts.levels:
             return
         totals: dict[int, int] = {}
@@ -104,7 +105,8 @@ class GroupTable:
                 totals[id(rows)] = totals.get(id(rows), 0) + cache.runs
         for rows in self._of_graph.values():
             total = totals.get(id(rows))
-            if total is not None and total % len(rows) == 0:
+            uneven = len(rows) > 1 and any(row.group.conditional for row in rows)
+            if total is not None and total % len(rows) == 0 and not uneven:
                 for row in rows:
                     row.runs = total // len(rows)
 

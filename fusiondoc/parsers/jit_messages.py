@@ -95,6 +95,7 @@ class JitMessages:
             b"After TExprFuser:": lambda r, o, g: self._plan(r, o, g, 0),
             b"Optimized Graph:": lambda r, o, g: self._plan(r, o, g, 1),
             b"Optimized SimpleExecutor Graph:": lambda r, o, g: self._plan(r, o, g, 1, simple=True),
+            b"After compileSpec optimizations:": lambda r, o, g: self._plan(r, o, g, 1),
             b"After creating fusion groups:": self._groups_made,
             b"GraphCache created for graph": self._cache_made,
             b"`compile_fusion` hits fallback on graph": self._compile_fell_back,

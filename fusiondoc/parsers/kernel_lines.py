@@ -63,6 +63,7 @@ class KernelTracker:
         self._ptxas: KernelUse | None = None
         self._last: KernelUse | None = None
         self._room = _CODE_BUDGET
+        self._disordered = False
 
     def runs(self, cache: CacheInstance) -> None:
         self.flush()
@@ -77,7 +78,7 @@ class KernelTracker:
         owner = self._recent[-1][0] if self._recent else None
         packed = zlib.compress(code, 1)
         for kernel in self._by_name.get(text, ()):
-            if kernel.owner is owner and (owner is not None or kernel.packed_code in (None, packed)):
+            if _same(kernel.owner, owner) and kernel.packed_code in (None, packed):
                 break
         else:
             kernel = self._new(text, owner)
@@ -155,31 +156,52 @@ class KernelTracker:
         known = self._by_name.get(name, [])
         for cache, served in self._recent:
             for kernel in known:
-                if kernel.owner is cache and name not in served:
+                if _same(kernel.owner, cache) and name not in served:
                     if launch:
                         served.add(name)
                     return kernel
         if not self._recent:
             return known[-1] if known else self._new(name, None)
         cache, served = self._recent[-1]
+        again = name in served
+        if launch:
+            served.add(name)
+        if len(known) == 1 and known[0].owner is None:
+            known[0].owner = cache
+            return known[0]
+        for kernel in known:
+            if _same(kernel.owner, cache):
+                # Launched twice in one run, which no run does: the lines are out of order.
+                self._disordered = self._disordered or again
+                return kernel
         if not known:
-            if launch:
-                served.add(name)
             return self._new(name, cache)
-        kernel = known[-1]
-        if kernel.owner is None:
-            kernel.owner = cache
-        else:
-            # The run that this line stands under is of another group, or launched this kernel already.
-            kernel.disputed = True
+        # A name that a kernel of another group has: a second process, or lines out of order. Whose it is
+        # cannot be told.
+        known[-1].disputed = True
+        self._facts.disordered = True
+        return known[-1]
+
+    def close(self) -> None:
+        """All lines are known: whether their order can be trusted is, too."""
+        self.flush()
+        if self._disordered:
             self._facts.disordered = True
-        return kernel
+            for kernel in self._facts.kernels:
+                kernel.disputed = True
 
     def _new(self, name: str, owner: CacheInstance | None) -> KernelUse:
         kernel = KernelUse(name, owner)
         self._by_name.setdefault(name, []).append(kernel)
         self._facts.kernels.append(kernel)
         return kernel
+
+
+def _same(one: CacheInstance | None, other: CacheInstance | None) -> bool:
+    """Whether two caches are of one graph: the same program run twice, one log after the other."""
+    if one is None or other is None:
+        return one is other
+    return one is other or (one.graph is not None and one.graph is other.graph)
 
 
 def _number(text: bytes) -> float | None:

@@ -8,7 +8,8 @@ torch/csrc/jit/passes/tensorexpr_fuser.cpp and torch/csrc/jit/runtime/profiling_
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Iterable, Tuple
 
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
@@ -63,6 +64,11 @@ class PlanGroup:
     """Offset of the group's ``with`` section in the dump (of the node if the section is missing)."""
     values: tuple[str, ...]
     """Names of the node's outputs."""
+    canonical: bytes
+    """What nvFuser's kernel cache goes by: the graph without value names and sources, so that equal groups of
+    other source lines have it too (torch/csrc/jit/codegen/cuda/manager.cpp, getCacheId)."""
+    conditional: bool = False
+    """It stands in a branch or loop of the program, so it need not run once in every run of the plan."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +129,7 @@ def _walk(
     groups: list[PlanGroup],
     loose: list[LooseNode],
     plan: Plan,
+    conditional: bool = False,
 ) -> None:
     for node in nodes:
         kind = node.kind
@@ -130,7 +137,8 @@ def _walk(
             body = dump.resolve(node)
             values = tuple(v.name for v in node.outputs)
             if body is not None:
-                groups.append(_group_of(FUSION_KINDS[kind], node.ref or kind, body, body.line, values))
+                group = _group_of(FUSION_KINDS[kind], node.ref or kind, body, body.line, values)
+                groups.append(replace(group, conditional=conditional))
                 plan.users = plan.users or any(_from_file(source) for _, source in groups[-1].body)
             continue
         if kind == "prim::DifferentiableGraph":
@@ -148,7 +156,7 @@ def _walk(
         if blocks:
             guard = kind == "prim::If" and len(blocks) == 2 and _is_fallback(blocks[1].nodes)
             for block in blocks[:1] if guard else blocks:
-                _walk(dump, block.nodes, groups, loose, plan)
+                _walk(dump, block.nodes, groups, loose, plan, conditional or not guard)
             if guard:
                 continue
         if _is_operator(node):
@@ -184,11 +192,17 @@ def _is_fallback(nodes: Iterable[Node]) -> bool:
 def _group_of(kind: str, name: str, body: Graph, line: int, values: tuple[str, ...]) -> PlanGroup:
     ops = []
     types = {v.name: v.type for v in body.params}
+    numbers = {v.name: i for i, v in enumerate(body.params)}
+    canonical: list[object] = [v.type for v in body.params]
     for node in body.walk():
+        canonical += (node.kind, [numbers.get(v) for v in node.inputs], sorted(node.attributes.items()))
         for value in node.outputs:
             types[value.name] = value.type
+            numbers[value.name] = len(numbers)
+            canonical.append(value.type)
         if node.kind != "prim::Constant":
             ops.append((node.kind, node.source))
+    canonical.append([numbers.get(v) for v in body.outputs])
     symbols: dict[str, str] = {}
 
     def rename(found: re.Match[str]) -> str:
@@ -196,4 +210,5 @@ def _group_of(kind: str, name: str, body: Graph, line: int, values: tuple[str, .
 
     inputs = tuple(_SYMBOL.sub(rename, v.type) for v in body.params)
     outputs = tuple(_SYMBOL.sub(rename, types.get(name, "")) for name in body.outputs)
-    return PlanGroup(kind, name, tuple(ops), inputs, outputs, line, values)
+    key = blake2b(repr(canonical).encode(), digest_size=16).digest()
+    return PlanGroup(kind, name, tuple(ops), inputs, outputs, line, values, key)

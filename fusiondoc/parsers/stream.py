@@ -91,8 +91,8 @@ class Stream:
         if self._bare is not None:
             self._end_bare()
         self._end_blanks(self._text.inside)
-        self._kernels.flush()
         self._messages.close()
+        self._kernels.close()
 
     # -- codegen frames -------------------------------------------------------------------------------------
 

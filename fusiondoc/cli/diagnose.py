@@ -1,0 +1,60 @@
+"""``fusiondoc diagnose``: run a model in a process of its own, capture what the fuser says, and report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
+from fusiondoc.cli.run_options import make_request, run_options
+from fusiondoc.errors import INTERRUPTED
+
+
+@click.command(name="diagnose")
+@click.argument("target")
+@click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
+@run_options
+@report_options
+def command(
+    target: str,
+    script_args: tuple[str, ...],
+    format_: str | None,
+    output: Path | None,
+    fail_on: tuple[str, ...],
+    **options: Any,
+) -> int:
+    """Run TARGET under a fuser and report what fused, what did not and why.
+
+    TARGET is FILE.py, FILE.py:NAME, package.module:NAME or a TorchScript archive FILE.pt. A file names its
+    model `model` and its arguments `inputs` (a tuple, a function that returns one, or a list of tuples for
+    several shapes); a file without them is run as it is.
+
+    \b
+    Examples:
+      fusiondoc diagnose examples/bias_gelu.py
+      fusiondoc diagnose model.py:Block --input 'float32[8,128,1024]:grad' --backward
+      fusiondoc diagnose --script train.py -- --epochs 1
+    """
+    check_fail_on(fail_on)
+    from fusiondoc.cli.reading import report_of
+    from fusiondoc.runner.outcome import failure
+    from fusiondoc.runner.progress import terminal_progress
+    from fusiondoc.runner.run import run
+    from fusiondoc.runner.store import CaptureStore
+
+    request = make_request(target, script_args, options)
+    with terminal_progress(request.target.label) as progress:
+        capture = run(request, CaptureStore(), progress)
+    failed = failure(capture)
+    if failed is None or capture.log_path.exists():
+        report = report_of(capture)
+        if failed is None or report.groups or report.findings:
+            emit(report, format_, output)
+    if capture.result.get("interrupted"):
+        click.echo(f"interrupted; what was captured is in {capture.path}", err=True)
+        return INTERRUPTED
+    if failed is not None:
+        raise failed
+    return exit_status(report, fail_on)

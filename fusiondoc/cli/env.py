@@ -1,0 +1,138 @@
+"""``fusiondoc env``: which fusers can run here, and what one's own launcher needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fusiondoc.cli.run_options import make_request, run_options
+from fusiondoc.errors import UsageError
+
+if TYPE_CHECKING:
+    from fusiondoc.runner.interpreter import Tried
+
+SCHEMA = "fusiondoc.env/1"
+
+_INSTALL = {
+    "nvfuser": "torch 1.12 to 2.1 with CUDA (on Linux with Python 3.8 to 3.11: pip install torch==2.1.2) and "
+    "an NVIDIA GPU; then --python PATH",
+    "onednn": "torch 1.12 or newer for x86-64",
+}
+"""What makes a fuser work that does not."""
+
+_SHOWN = ("nvfuser", "nnc", "onednn", "legacy", "none")
+_INDENT = " " * 14
+
+
+@click.command("env")
+@click.option("--export", "export", metavar="TARGET", help="Print variables and lines for your own launcher.")
+@click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="")
+@run_options
+@click.option(
+    "--format", "-f", "form", type=click.Choice(["text", "json"]), default="text", help="Default: text."
+)
+def command(export: str | None, script_args: tuple[str, ...], form: str, **options: Any) -> None:
+    """Say which fusers this machine can run, and what to install for those it cannot.
+
+    With --export TARGET and the options of diagnose: the exact variables and Python lines that make your own
+    launcher say what diagnose would have heard.
+
+    \b
+    Examples:
+      fusiondoc env
+      fusiondoc env --python .venv/bin/python --format json
+      fusiondoc env --export train.py --fuser nvfuser --knob single_node=on
+    """
+    if export is not None:
+        _export(export, script_args, options, form)
+        return
+    if script_args:
+        raise UsageError(
+            f"Unexpected argument '{script_args[0]}'", "For a target: fusiondoc env --export TARGET"
+        )
+    from fusiondoc.runner.interpreter import inspect, try_everything
+
+    interpreter = inspect(options["python"] or Path(sys.executable))
+    tried = try_everything(interpreter.path, fresh=True)
+    if form == "json":
+        found = {name: value for name, value in tried.environment.items() if name != "record"}
+        fusers = [{**row, "install": _install(row)} for row in tried.fusers]
+        click.echo(json.dumps({"schema": SCHEMA, "environment": found, "fusers": fusers}, indent=1))
+        return
+    _print(str(interpreter.path), tried)
+
+
+def _install(row: Any) -> str | None:
+    return None if row["available"] else _INSTALL.get(row["fuser"])
+
+
+def _print(python: str, tried: Tried) -> None:
+    found = tried.environment
+    build = f"CUDA {found['cuda']}" if found.get("cuda") else "no CUDA"
+    llvm = "LLVM" if found.get("llvm") else "no LLVM"
+    click.echo(f"python  {found['python']}  {python}")
+    click.echo(f"torch   {found['torch']}  (build: {build}, {llvm} for NNC on the CPU)")
+    gpu = found.get("gpu")
+    if gpu:
+        capability = ".".join(map(str, found.get("capability") or ()))
+        bandwidth = found.get("gpu_memory_gb_per_s")
+        speed = f", memory {bandwidth:g} GB/s" if bandwidth else ""
+        click.echo(f"gpu     {gpu}  (compute capability {capability}{speed}; {found['gpu_count']} in all)")
+    else:
+        click.echo("gpu     none that torch sees")
+    click.echo("")
+    width = min(shutil.get_terminal_size((80, 24)).columns, 110)
+    for row in sorted(tried.fusers, key=lambda row: _SHOWN.index(row["fuser"])):
+        start = f"{row['fuser']:<8} {'yes' if row['available'] else 'no':<4} "
+        click.echo(textwrap.fill(str(row["why"]), width, initial_indent=start, subsequent_indent=_INDENT))
+        needed = _install(row)
+        if needed:
+            start = _INDENT + "needs "
+            click.echo(
+                textwrap.fill(needed, width, initial_indent=start, subsequent_indent=_INDENT + " " * 6)
+            )
+    click.echo("\nWhat each switch does on this torch: fusiondoc knobs")
+
+
+def _export(target: str, script_args: tuple[str, ...], options: dict[str, Any], form: str) -> None:
+    from fusiondoc.runner.environment import run_environment
+    from fusiondoc.runner.export import export
+    from fusiondoc.runner.interpreter import inspect, try_everything
+
+    request = make_request(target, script_args, options)
+    interpreter = inspect(request.python)
+    torch = interpreter.require_torch()
+    tried = try_everything(interpreter.path)
+    environment = run_environment(torch, interpreter.torch_cuda, request.fuser, request.dumps, os.environ)
+    made = export(request.fuser, request.knobs, environment, tried)
+    if form == "json":
+        content = {
+            "schema": SCHEMA,
+            "target": request.target.as_json(),
+            "fuser": made.fuser,
+            "why": made.why,
+            "shell": list(made.shell),
+            "python": list(made.python),
+            "merged": list(environment.merged),
+        }
+        click.echo(json.dumps(content, indent=1))
+        return
+    launcher = request.target.path if request.target.path and request.target.kind == "file" else "launcher.py"
+    click.echo(f"# {made.fuser} on torch {torch} ({made.why})")
+    click.echo("# 1. In the shell, before the launcher starts:")
+    for line in made.shell:
+        click.echo(line)
+    if environment.merged:
+        click.echo(f"# Your own {' and '.join(environment.merged)} is merged in.")
+    click.echo("\n# 2. In Python, as the first lines of the launcher:")
+    for line in made.python:
+        click.echo(line)
+    click.echo("\n# 3. Run the model at least three times (profile, compile, run), and read what it said:")
+    click.echo(f"#    {interpreter.path} {launcher} > run.log 2>&1; fusiondoc parse run.log")

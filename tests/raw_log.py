@@ -1,0 +1,97 @@
+"""Facts read off a raw log with plain string searches: what the parsers are compared with."""
+
+from __future__ import annotations
+
+import lzma
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Dict, List, Tuple
+
+PLAN_HEADERS = (b"Before Compilation: ", b"After TExprFuser: ")
+KINDS = (b"CudaFusionGroup", b"TensorExprGroup")
+
+Group = Tuple[Tuple[Tuple[str, "str | None"], ...], Tuple[str, ...], int]
+"""((op, source)...), input types, place among equal ones in its plan."""
+
+
+def read(path: Path) -> bytes:
+    return lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
+
+
+def plan_groups(log: bytes) -> List[Group]:
+    """The distinct groups of every graph that a fusion pass printed last, in order of appearance."""
+    found: Dict[Group, None] = {}
+    for dump in _plan_dumps(log):
+        equal: Counter = Counter()
+        for section in re.split(rb"(?m)^with ", dump)[1:]:
+            if not section.startswith(tuple(b"prim::" + kind for kind in KINDS)):
+                continue
+            head, _, body = section.partition(b"):\n")
+            types = tuple(t.decode() for t in re.findall(rb"%[\w.]+ : (.*?)(?:,\n|$)", head, flags=re.S))
+            ops = []
+            for line in body.split(b"\n"):
+                node = re.match(
+                    rb"  %.* = ([a-z]+::\w+)(?:\[.*\])?\(.*?\)(?:, scope: .*?)?(?: # (.*))?$", line
+                )
+                if node and node.group(1) != b"prim::Constant":
+                    ops.append((node.group(1).decode(), node.group(2).decode() if node.group(2) else None))
+            key = (tuple(ops), types)
+            found.setdefault((*key, equal[key]))
+            equal[key] += 1
+    return list(found)
+
+
+def _plan_dumps(log: bytes) -> List[bytes]:
+    dumps = []
+    lines = log.split(b"\n")
+    i = 0
+    while i < len(lines):
+        prefix, _, text = lines[i].partition(b"] ")
+        if text in PLAN_HEADERS:
+            j = i + 1
+            while j < len(lines) and lines[j].startswith(prefix + b"] ") and lines[j] != lines[i]:
+                j += 1
+            dumps.append(b"\n".join(line[len(prefix) + 2 :] for line in lines[i + 1 : j]))
+            i = j
+        else:
+            i += 1
+    return dumps
+
+
+def rejections(log: bytes) -> Dict[Tuple[str, str, str], List[int]]:
+    """(operator, source, text in brackets) -> line numbers, of nodes that make one tensor first."""
+    found: Dict[Tuple[str, str, str], List[int]] = {}
+    for number, line in enumerate(log.split(b"\n"), 1):
+        match = re.search(
+            rb"rejecting node(?: from fusion)? \((.+?)\): %[\w.]+ : "
+                "(?:Tensor|Float|Half|Long|Double|BFloat16)"
+            rb"(?:\(.*?\))?(?:, .*)? = (\w+::\w+)\(.* # (.*)$",
+            line,
+        )
+        if match:
+            key = (match.group(2).decode(), match.group(3).decode(), match.group(1).decode())
+            found.setdefault(key, []).append(number)
+    return found
+
+
+def bandwidths(log: bytes) -> Dict[str, List[Tuple[float, float]]]:
+    """Kernel -> (ms, GB/s) of each launch."""
+    found: Dict[str, List[Tuple[float, float]]] = {}
+    for name, ms, gb in re.findall(rb"^(kernel\d+) run in (\S+) ms, achieved: (\S+) GB/s$", log, flags=re.M):
+        found.setdefault(name.decode(), []).append((float(ms), float(gb)))
+    return found
+
+
+def kernels_by_pointer(log: bytes) -> Dict[str, set]:
+    """GraphCache pointer -> kernels whose bandwidth lines follow a run of it."""
+    found: Dict[str, set] = {}
+    pointer = None
+    for line in log.split(b"\n"):
+        run = re.search(rb"running GraphCache: (\S+)", line)
+        if run:
+            pointer = run.group(1).decode()
+        launch = re.match(rb"(kernel\d+) run in ", line)
+        if launch and pointer:
+            found.setdefault(pointer, set()).add(launch.group(1).decode())
+    return found

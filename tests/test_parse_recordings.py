@@ -1,0 +1,149 @@
+"""What the parsers read off real logs, against plain string searches of the same logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+
+import pytest
+import raw_log
+from conftest import FIXTURES
+
+from fusiondoc.model import Report
+from fusiondoc.parsers.inputs import find_logs
+from fusiondoc.parsers.read import Observed, read_logs
+
+LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
+
+
+def parse(path: Path) -> tuple[Report, Observed]:
+    return read_logs(find_logs([str(path)]))
+
+
+def every_log(recordings: Path) -> list[Path]:
+    return sorted([*recordings.glob("torch-*/*.log"), *recordings.glob("torch-*/*/*.log")])
+
+
+def check_groups(path: Path) -> int:
+    expected = raw_log.plan_groups(raw_log.read(path))
+    report, _ = parse(path)
+    place: dict = {}
+    found = []
+    for group in report.groups:
+        key = (tuple((n.op, n.source) for n in group.nodes), group.inputs)
+        found.append((*key, place.get((key, group.phase, group.rank), 0)))
+        place[(key, group.phase, group.rank)] = found[-1][-1] + 1
+    assert found == expected, path
+    return len(found)
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in LOGS if raw_log.plan_groups(raw_log.read(p))], ids=lambda p: p.name
+)
+def test_groups_are_those_of_the_printed_plans(path: Path) -> None:
+    assert check_groups(path)
+
+
+def test_groups_of_every_recording(recordings: Path) -> None:
+    counts = [check_groups(p) for p in every_log(recordings) if raw_log.plan_groups(raw_log.read(p))]
+    assert len(counts) >= 60
+    assert sum(counts) > 250
+
+
+def check_rejections(path: Path) -> int:
+    log = raw_log.read(path)
+    lines = log.split(b"\n")
+    report, _ = parse(path)
+    fused = {(n.op, n.source) for g in report.groups for n in g.nodes}
+    stated = [row for row in report.unfused if row.reason.code.startswith("FD20")]
+    for row in stated:
+        for evidence in row.evidence:
+            text = lines[evidence.line - 1].decode()
+            assert "rejecting node" in text
+            assert row.op.split("::")[1] in text
+            assert row.source is None or text.endswith(f"# {row.source}")
+        assert row.count >= 1
+        assert len({e.line for e in row.evidence}) == len(row.evidence)
+    rows = {(row.op, row.source) for row in report.unfused}
+    for (op, source, _), _ in raw_log.rejections(log).items():
+        if not op.endswith("_copy"):
+            assert (op, source) in rows or (op, source) in fused, (path, op, source)
+    return len(stated)
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda p: p.name)
+def test_every_stated_rejection_is_a_row_with_its_lines(path: Path) -> None:
+    check_rejections(path)
+
+
+def test_rejections_of_every_recording(recordings: Path) -> None:
+    assert sum(check_rejections(p) for p in every_log(recordings)) > 100
+
+
+def check_kernels(path: Path) -> int:
+    expected = raw_log.bandwidths(raw_log.read(path))
+    report, observed = parse(path)
+    if observed.disordered:
+        return 0
+    found = {k.name: k for k in report.kernels if k.gb_per_s is not None}
+    assert found.keys() == expected.keys()
+    for name, launches in expected.items():
+        kernel = found[name]
+        assert kernel.launches == len(launches)
+        times, rates = zip(*launches)
+        assert kernel.ms is not None and kernel.gb_per_s is not None
+        assert (kernel.ms.min, kernel.ms.median, kernel.ms.max) == (min(times), median(times), max(times))
+        assert (kernel.gb_per_s.min, kernel.gb_per_s.max) == (min(rates), max(rates))
+    return len(found)
+
+
+def test_kernel_figures_of_every_recording(recordings: Path) -> None:
+    paths = [p for p in every_log(recordings) if raw_log.bandwidths(raw_log.read(p))]
+    assert sum(check_kernels(p) for p in paths) > 150
+
+
+@pytest.mark.parametrize("path", [p for p in LOGS if "-ordered-" in p.name], ids=lambda p: p.name)
+def test_kernels_belong_to_the_group_that_ran_them(path: Path) -> None:
+    """The pointer sequence of the raw log: kernels of one GraphCache are those of one set of equal groups."""
+    report, _ = parse(path)
+    expected = sorted(map(sorted, raw_log.kernels_by_pointer(raw_log.read(path)).values()))
+    by_groups: dict = {}
+    for kernel in report.kernels:
+        assert kernel.groups, kernel.name
+        by_groups.setdefault(kernel.groups, set()).add(kernel.name)
+    assert sorted(map(sorted, by_groups.values())) == expected
+    for kernel in report.kernels:
+        for group in report.groups:
+            assert (group.id in kernel.groups) == (kernel.id in group.kernels)
+
+
+def test_every_line_of_every_recording_is_accounted_for(recordings: Path) -> None:
+    lines = recognised = 0
+    for path in every_log(recordings):
+        stats = parse(path)[0].parse
+        assert stats.recognised + stats.user_output + stats.unrecognised == stats.lines, path
+        assert stats.lines == raw_log.read(path).count(b"\n"), path
+        assert not stats.unrecognised, path
+        assert not stats.truncated, path
+        lines += stats.lines
+        recognised += stats.recognised
+    assert recognised / lines > 0.999
+
+
+def test_only_the_optimized_graphs_give_the_same_groups_as_the_pass(recordings: Path) -> None:
+    """Two logs of the same program: one of the fusion pass, one of the executors alone."""
+    compared = 0
+    for seed in recordings.glob("torch-*/*.seed.log"):
+        optimized = seed.with_name(seed.name.replace(".seed.", ".optimized."))
+        if not optimized.exists():
+            continue
+        one, other = parse(seed)[0], parse(optimized)[0]
+        if "torch-1.12.1" in str(seed):  # died at another place
+            continue
+
+        def key(report: Report) -> list:
+            return sorted((str(g.phase), str(g.nodes), g.inputs) for g in report.groups)
+
+        assert [k[1:] for k in key(one)] == [k[1:] for k in key(other)], seed
+        compared += 1
+    assert compared > 40
