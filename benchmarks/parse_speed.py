@@ -92,7 +92,8 @@ def main() -> None:
         read(options.read[0], Path(options.read[1]))
         print("PEAK", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         return
-    files = sorted(options.recordings.glob("torch-*/*.log")) + sorted(options.recordings.glob("torch-*/*/*.log"))
+    patterns = ("torch-*/*.log", "torch-*/*/*.log")
+    files = [file for pattern in patterns for file in sorted(options.recordings.glob(pattern))]
     if not files:
         sys.exit(f"no logs under {options.recordings}: name a folder with --recordings")
     data = [file.read_bytes() for file in files]

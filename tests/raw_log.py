@@ -65,8 +65,7 @@ def rejections(log: bytes) -> Dict[Tuple[str, str, str], List[int]]:
     for number, line in enumerate(log.split(b"\n"), 1):
         match = re.search(
             rb"rejecting node(?: from fusion)? \((.+?)\): %[\w.]+ : "
-                "(?:Tensor|Float|Half|Long|Double|BFloat16)"
-            rb"(?:\(.*?\))?(?:, .*)? = (\w+::\w+)\(.* # (.*)$",
+            rb"(?:Tensor|Float|Half|Long|Double|BFloat16)(?:\(.*?\))?(?:, .*)? = (\w+::\w+)\(.* # (.*)$",
             line,
         )
         if match:

@@ -94,8 +94,8 @@ class GroupTable:
         return self.of_graph(cache.graph) if cache is not None else []
 
     def count_runs(self) -> None:
-        """How often each group ran. Equal groups share a count: each has its part of it, unless one stands in a
-        branch and may run less often than the others."""
+        """How often each group ran. Equal groups share a count: each has its part of it, unless one stands
+        in a branch and may run less often than the others."""
         if "kernel_cache" not in self.facts.levels:
             return
         totals: dict[int, int] = {}

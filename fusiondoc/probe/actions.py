@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -17,6 +18,7 @@ from .iterations import Passes
 from .models import device_of, home, move, signature, to_torchscript
 from .records import Records
 from .script_run import run_script
+from .source_map import source_map
 from .targets import load, runs_as_script
 
 
@@ -182,5 +184,8 @@ def _run_model(torch: Any, spec: dict[str, Any], records: Records, clock: Clock,
         fusers.switch_on(torch, fuser)
         _turn_knobs(torch, spec["knobs"])
     records.write("target", how="model", label=loaded.label, signature=signature(scripted))
+    # What this torch cannot tell about its graphs is no reason not to run.
+    with contextlib.suppress(Exception):
+        records.write("source_map", map=source_map(torch, scripted))
     with clock.users_work():
         Passes(torch, scripted, shapes, spec["runs"], spec["backward"], records).run()
