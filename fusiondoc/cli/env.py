@@ -102,22 +102,26 @@ def _print(python: str, tried: Tried) -> None:
 
 
 def _export(target: str, script_args: tuple[str, ...], options: dict[str, Any], form: str) -> None:
+    from fusiondoc.fuser_knobs.checks import check_knob
     from fusiondoc.runner.environment import run_environment
-    from fusiondoc.runner.export import export
+    from fusiondoc.runner.export import choose_fuser, export
     from fusiondoc.runner.interpreter import inspect, try_everything
 
     request = make_request(target, script_args, options)
     interpreter = inspect(request.python)
     torch = interpreter.require_torch()
     tried = try_everything(interpreter.path)
-    environment = run_environment(torch, interpreter.torch_cuda, request.fuser, request.dumps, os.environ)
-    made = export(request.fuser, request.knobs, environment, tried)
+    fuser, why = choose_fuser(request.fuser, tried)
+    for name, value in request.knobs.items():
+        check_knob(name, value, torch)
+    environment = run_environment(torch, interpreter.torch_cuda, fuser, request.dumps, os.environ)
+    made = export(fuser, request.knobs, environment, tried)
     if form == "json":
         content = {
             "schema": SCHEMA,
             "target": request.target.as_json(),
-            "fuser": made.fuser,
-            "why": made.why,
+            "fuser": fuser,
+            "why": why,
             "shell": list(made.shell),
             "python": list(made.python),
             "merged": list(environment.merged),
@@ -125,7 +129,7 @@ def _export(target: str, script_args: tuple[str, ...], options: dict[str, Any], 
         click.echo(json.dumps(content, indent=1))
         return
     launcher = request.target.path if request.target.path and request.target.kind == "file" else "launcher.py"
-    click.echo(f"# {made.fuser} on torch {torch} ({made.why})")
+    click.echo(f"# {fuser} on torch {torch} ({why})")
     click.echo("# 1. In the shell, before the launcher starts:")
     for line in made.shell:
         click.echo(line)

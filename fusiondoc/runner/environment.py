@@ -1,0 +1,108 @@
+"""The environment variables of a run: what each fuser needs to talk, merged with what the user has set."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Mapping, Sequence
+
+from fusiondoc.errors import UsageError
+from fusiondoc.fuser_knobs import catalogue, checks
+from fusiondoc.fuser_knobs.checks import DISABLE, DUMP, ENABLE
+from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
+from fusiondoc.fuser_knobs.log_levels import check_log_level, merge_log_levels
+
+_LOG_LEVELS = {
+    "nvfuser": "profiling_graph_executor_impl:>partition:graph_fuser:>>kernel_cache:manager",
+    "nnc": "profiling_graph_executor_impl:>>tensorexpr_fuser",
+    # graph_helper says which operators oneDNN Graph does not take ("Making aten::tanh a wildcard").
+    "onednn": "profiling_graph_executor_impl:>>graph_helper",
+    # The legacy executor's plans are in graph_executor ("After compileSpec optimizations:").
+    "legacy": "profiling_graph_executor_impl:graph_executor",
+    "none": "profiling_graph_executor_impl",
+}
+"""Without these a fuser says nothing; with more the log grows and tells no more."""
+
+_DUMPS = ("cuda_kernel", "launch_param", "dump_eff_bandwidth", "ptxas_verbose")
+"""What the kernel table of a report is made of."""
+
+_VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
+_OF_INTEREST = ("PYTORCH_", "TORCH_", "NVFUSER_", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING")
+
+
+@dataclass(frozen=True)
+class RunEnvironment:
+    """``set``: the variables that fusiondoc sets. ``user``: what the user had set that bears on a run.
+    ``merged``: those of ``set`` that the user had set too; the user's values are part of the new ones.
+    ``notes``: sentences on what was added to them."""
+
+    set: Mapping[str, str]
+    user: Mapping[str, str]
+    merged: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def has_nvfuser(torch: str, cuda: str | None) -> bool:
+    """Whether TorchScript of this torch version and build holds nvFuser (1.10 to 2.1, CUDA builds)."""
+    return cuda is not None and (1, 10) <= release(torch) < (2, 2)
+
+
+def release(torch: str) -> tuple[int, int]:
+    """(major, minor) of a torch version."""
+    match = re.match(r"(\d+)\.(\d+)", torch)
+    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
+
+
+def run_environment(
+    torch: str, cuda: str | None, fuser: str, dumps: Sequence[str], user: Mapping[str, str]
+) -> RunEnvironment:
+    """The variables for a run.
+
+    Args:
+        torch: version of the torch that will run; ``cuda`` its CUDA version or None.
+        fuser: as requested; "auto" means nvFuser or NNC, which only the run itself can tell, so it gets the
+            variables of both where this torch has both.
+        dumps: names of PYTORCH_NVFUSER_DUMP to add.
+        user: the user's environment.
+
+    Raises:
+        UsageError: a dump option or log level that this torch does not know. nvFuser would take the fallback
+            path everywhere for an unknown dump option, silently.
+    """
+    nvfuser = has_nvfuser(torch, cuda) and fuser in ("auto", "nvfuser")
+    if user.get("PYTORCH_JIT") == "0":
+        raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
+    for name in dumps:
+        checks.check_dump_option(name, torch)
+    wanted = {JIT_LOG: _log_level(fuser, nvfuser)}
+    if nvfuser or dumps:
+        known = catalogue.dump_options(torch)
+        wanted[DUMP] = ",".join(dict.fromkeys([*(name for name in _DUMPS if name in known), *dumps]))
+    merged: list[str] = []
+    notes: list[str] = []
+    if user.get(JIT_LOG):
+        check_log_level(user[JIT_LOG], torch)
+        wanted[JIT_LOG], said = merge_log_levels(user[JIT_LOG], wanted[JIT_LOG])
+        merged.append(JIT_LOG)
+        notes.extend(f"{JIT_LOG}: {sentence}" for sentence in said)
+    if nvfuser:
+        for variable in (DUMP, ENABLE, DISABLE):
+            checks.check_option_list(variable, user.get(variable, ""), torch)
+        if user.get(DUMP):
+            wanted[DUMP], added = checks.merge_option_lists(user[DUMP], wanted[DUMP])
+            merged.append(DUMP)
+            notes.extend(f"{DUMP}: added '{name}'." for name in added)
+    if user.get(_VERBOSITY, "3") in ("0", "1", "2"):
+        # Below 3 strides, devices or all types are missing from the printed graphs.
+        wanted[_VERBOSITY] = "3"
+        notes.append(f"{_VERBOSITY}: raised from {user[_VERBOSITY]} to 3, else the log lacks types.")
+    of_interest = {name: value for name, value in sorted(user.items()) if name.startswith(_OF_INTEREST)}
+    return RunEnvironment(wanted, of_interest, tuple(merged), tuple(notes))
+
+
+def _log_level(fuser: str, nvfuser: bool) -> str:
+    if fuser != "auto":
+        return _LOG_LEVELS[fuser]
+    if not nvfuser:
+        return _LOG_LEVELS["nnc"]
+    return merge_log_levels(_LOG_LEVELS["nvfuser"], _LOG_LEVELS["nnc"])[0]
