@@ -1,0 +1,64 @@
+"""Looking up knobs, environment variables, dump options and log files.
+
+Versions are given as torch prints them ("2.1.2+cu121") or as (2, 1); None stands for any version.
+"""
+
+from __future__ import annotations
+
+from typing import Union
+
+from fusiondoc.fuser_knobs.entries import Knob, LogFile, Option, Variable
+from fusiondoc.fuser_knobs.knob_table import KNOBS
+from fusiondoc.fuser_knobs.log_file_table import LOG_FILES
+from fusiondoc.fuser_knobs.option_table import OPTIONS
+from fusiondoc.fuser_knobs.variable_table import VARIABLES
+from fusiondoc.fuser_knobs.versions import Version, exists_in, parse_version
+
+TorchVersion = Union[str, Version, None]
+
+
+def as_version(torch_version: TorchVersion) -> Version | None:
+    """(major, minor); UsageError if the text is no version."""
+    return parse_version(torch_version) if isinstance(torch_version, str) else torch_version
+
+
+def knobs() -> tuple[Knob, ...]:
+    """Every knob, by fuser."""
+    return KNOBS
+
+
+def knob(name: str) -> Knob | None:
+    """The knob of that short name."""
+    return next((one for one in KNOBS if one.name == name), None)
+
+
+def variables() -> tuple[Variable, ...]:
+    """Every environment variable, those that no release reads last."""
+    return VARIABLES
+
+
+def options(variable: str, torch_version: TorchVersion = None) -> tuple[Option, ...]:
+    """The options of PYTORCH_NVFUSER_DUMP, _ENABLE or _DISABLE that this torch knows."""
+    version = as_version(torch_version)
+    return tuple(option for option in OPTIONS[variable] if exists_in(option.live, version))
+
+
+def dump_options(torch_version: TorchVersion = None) -> tuple[str, ...]:
+    """What PYTORCH_NVFUSER_DUMP may hold for this torch; nothing where torch has no nvFuser."""
+    return tuple(option.name for option in options("PYTORCH_NVFUSER_DUMP", torch_version))
+
+
+def enable_options(torch_version: TorchVersion = None) -> tuple[str, ...]:
+    """What PYTORCH_NVFUSER_ENABLE may hold for this torch."""
+    return tuple(option.name for option in options("PYTORCH_NVFUSER_ENABLE", torch_version))
+
+
+def disable_options(torch_version: TorchVersion = None) -> tuple[str, ...]:
+    """What PYTORCH_NVFUSER_DISABLE may hold for this torch."""
+    return tuple(option.name for option in options("PYTORCH_NVFUSER_DISABLE", torch_version))
+
+
+def log_files(torch_version: TorchVersion = None) -> tuple[LogFile, ...]:
+    """The files that PYTORCH_JIT_LOG_LEVEL may name for this torch."""
+    version = as_version(torch_version)
+    return tuple(file for file in LOG_FILES if exists_in(file.live, version))

@@ -1,0 +1,154 @@
+"""Refusing what a torch version does not know, before a run.
+
+torch itself stays silent: an unknown dump option makes every nvFuser group fall back without naming the
+option (seen on 2.0.1 and 2.1.2), and an unknown log file or separator prints nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.fuser_knobs import catalogue
+from fusiondoc.fuser_knobs.catalogue import TorchVersion, as_version
+from fusiondoc.fuser_knobs.entries import Knob
+from fusiondoc.fuser_knobs.option_table import OPTIONS
+from fusiondoc.fuser_knobs.versions import describe, exists_in, hull
+
+DUMP, ENABLE, DISABLE = OPTIONS
+
+_SEE = "fusiondoc knobs lists them with what they do."
+
+
+def _torch(torch_version: TorchVersion) -> str:
+    version = as_version(torch_version)
+    return "torch" if version is None else "torch " + ".".join(map(str, version))
+
+
+def check_option(variable: str, name: str, torch_version: TorchVersion = None) -> None:
+    """UsageError unless this torch knows the option of PYTORCH_NVFUSER_DUMP, _ENABLE or _DISABLE."""
+    version = as_version(torch_version)
+    known = [option.name for option in OPTIONS[variable] if exists_in(option.live, version)]
+    if name in known:
+        return
+    elsewhere = [option for option in OPTIONS[variable] if option.name == name]
+    if not known:
+        raise UsageError(
+            f"{_torch(version)} knows no option of {variable}, so not '{name}'.",
+            f"It has options in torch {hull(one for option in OPTIONS[variable] for one in option.live)}.",
+        )
+    if elsewhere:
+        where = describe(tuple(one for option in elsewhere for one in option.live))
+        instead = " Use kernel_args." if name == "print_args" and "kernel_args" in known else ""
+        raise UsageError(
+            f"'{name}' is an option of {variable} in torch {where}, not in {_torch(version)}.{instead}",
+            "An unknown option makes every nvFuser group fall back. " + _SEE,
+        )
+    raise UsageError(
+        f"{_torch(version)} has no option '{name}' of {variable}. {did_you_mean(name, known)}",
+        "An unknown option makes every nvFuser group fall back. " + _SEE,
+    )
+
+
+def check_option_list(variable: str, text: str, torch_version: TorchVersion = None) -> tuple[str, ...]:
+    """The options of a list such as "cuda_kernel,launch_param"; UsageError with the right spelling otherwise.
+
+    torch splits at commas only and compares each word as it stands, so blanks and empty words are errors.
+    """
+    words = text.split(",") if text else []
+    clean = [word for word in re.split(r"[\s,;:]+", text) if word]
+    if words != clean:
+        for word in clean:
+            check_option(variable, word, torch_version)
+        raise UsageError(
+            f"{variable}={text!r}: options are separated by one comma each, without blanks.",
+            f"Write {variable}={','.join(clean)}",
+        )
+    for word in words:
+        check_option(variable, word, torch_version)
+    return tuple(words)
+
+
+def check_dump_option(name: str, torch_version: TorchVersion = None) -> None:
+    """UsageError unless this torch knows the option of PYTORCH_NVFUSER_DUMP."""
+    check_option(DUMP, name, torch_version)
+
+
+def check_dump_list(text: str, torch_version: TorchVersion = None) -> tuple[str, ...]:
+    """The options of a PYTORCH_NVFUSER_DUMP value, each known to this torch."""
+    return check_option_list(DUMP, text, torch_version)
+
+
+def check_enable_list(text: str, torch_version: TorchVersion = None) -> tuple[str, ...]:
+    """The options of a PYTORCH_NVFUSER_ENABLE value, each known to this torch."""
+    return check_option_list(ENABLE, text, torch_version)
+
+
+def check_disable_list(text: str, torch_version: TorchVersion = None) -> tuple[str, ...]:
+    """The options of a PYTORCH_NVFUSER_DISABLE value, each known to this torch."""
+    return check_option_list(DISABLE, text, torch_version)
+
+
+def merge_option_lists(user: str, needed: str) -> tuple[str, tuple[str, ...]]:
+    """The user's options followed by the needed ones that are missing, and which those were."""
+    have = [word for word in user.split(",") if word]
+    added = [word for word in needed.split(",") if word and word not in have]
+    return ",".join(have + added), tuple(added)
+
+
+def check_knob(name: str, value: str | None = None, torch_version: TorchVersion = None) -> Knob:
+    """The knob; UsageError unless it exists, its value is well written, and this torch has it."""
+    knob = catalogue.knob(name)
+    if knob is None:
+        by_torch_name = [one for one in catalogue.knobs() if name.split(".")[-1] in (one.setter, one.getter)]
+        meant = f"Its name here is '{by_torch_name[0].name}'." if by_torch_name else None
+        names = [one.name for one in catalogue.knobs()]
+        raise UsageError(f"There is no knob '{name}'. {meant or did_you_mean(name, names)}", _SEE)
+    version = as_version(torch_version)
+    if not exists_in(knob.exists, version):
+        raise UsageError(
+            f"The knob '{name}' is in torch {describe(knob.exists)}, not in {_torch(version)}.", _SEE
+        )
+    if value is not None:
+        _check_value(knob, value.strip())
+    return knob
+
+
+_SWITCH = ("on", "off", "true", "false", "1", "0", "yes", "no")
+
+_FORMS = {
+    "switch": (r"(?i:on|off|true|false|1|0|yes|no)", "on or off"),
+    "count": (r"\+?\d+", "a whole number of 0 or more"),
+    "integer": (r"[+-]?\d+", "a whole number"),
+    "strategy": (
+        r"(?i:static|dynamic)\s*:\s*\d+(?:\s*,\s*(?i:static|dynamic)\s*:\s*\d+)*",
+        "steps such as STATIC:2,DYNAMIC:10",
+    ),
+    "operators": (r"\w+::\w+(?:\s*,\s*\w+::\w+)*", "operators such as aten::add,aten::mul"),
+    "stream": (r"stdout|stderr", "stdout or stderr"),
+}
+"""Kind -> what a value looks like; the probe reads the same forms (probe/knob_values.py)."""
+
+
+def value_form(kind: str) -> str:
+    """How a value of this kind is written, in words."""
+    return _FORMS[kind][1] if kind in _FORMS else "any text"
+
+
+def _check_value(knob: Knob, value: str) -> None:
+    if knob.kind == "function":
+        raise UsageError(
+            f"The knob '{knob.name}' takes a Python function, which cannot be written here.",
+            f"Call torch._C.{knob.setter} in your own program.",
+        )
+    if knob.kind == "text":
+        if knob.name == "log_level":
+            from fusiondoc.fuser_knobs.log_levels import check_log_level
+
+            check_log_level(value)
+        return
+    form, words = _FORMS[knob.kind]
+    if re.fullmatch(form, value):
+        return
+    guess = " " + did_you_mean(value.lower(), _SWITCH) if knob.kind == "switch" else ""
+    raise UsageError(f"{knob.name}={value}: '{value}' is not {words}.{guess}", f"{knob.name}: {knob.does}")
