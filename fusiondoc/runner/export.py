@@ -32,7 +32,7 @@ class Export:
 
 
 def choose_fuser(requested: str, tried: Tried) -> tuple[str, str]:
-    """The fuser that ``requested`` means on the torch that was tried, and why; CannotRun if it cannot work."""
+    """The fuser that ``requested`` means on the torch that was tried, and why; CannotRun if it cannot."""
     rows = {str(row["fuser"]): row for row in tried.fusers}
     if requested == "auto":
         nvfuser = rows["nvfuser"]
