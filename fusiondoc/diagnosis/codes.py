@@ -1,0 +1,59 @@
+"""The finding codes. They are stable: a code is never given to another meaning.
+
+FD0xx environment and knobs, FD1xx nothing to fuse yet, FD2xx node not fused, FD3xx fallback, guard and crash,
+FD4xx kernel speed, FD5xx whole-model speed and numbers, FD9xx the log itself. Each has a page in ``pages/``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Code(NamedTuple):
+    """``severity`` is the usual one: error, warning or note. ``title`` fits on one line of a terminal."""
+
+    code: str
+    severity: str
+    title: str
+
+
+_ALL = (
+    Code("FD001", "warning", "nvFuser is not in this torch, or a knob does nothing here"),
+    Code("FD002", "warning", "The fuser that was asked for is not the one that worked"),
+    Code("FD003", "error", "An unknown dump option makes every group fall back"),
+    Code("FD004", "note", "Log variables of yours were merged with what is needed"),
+    Code("FD101", "warning", "Too few runs: only profiling happened"),
+    Code("FD102", "warning", "No fusion pass in the log"),
+    Code("FD103", "warning", "A gradient graph was still profiling at the end"),
+    Code("FD201", "warning", "nvFuser has no rule for the operator"),
+    Code("FD202", "warning", "nvFuser does not take the type of an input"),
+    Code("FD203", "warning", "nvFuser does not take the type of an output"),
+    Code("FD204", "warning", "The operator does not run on a CUDA device"),
+    Code("FD205", "note", "The GPU is too old to fuse anything but elementwise operators"),
+    Code("FD206", "note", "The GPU is too old to fuse bfloat16"),
+    Code("FD207", "warning", "The operator runs on another device than the group"),
+    Code("FD211", "warning", "NNC does not support the operator"),
+    Code("FD212", "warning", "NNC does not know the shapes"),
+    Code("FD213", "warning", "NNC may not fuse on this device"),
+    Code("FD214", "note", "NNC found no single device for the operator"),
+    Code("FD215", "warning", "NNC does not support the types"),
+    Code("FD216", "note", "Order or shared memory forbids moving the operator into the group"),
+    Code("FD217", "note", "The operator is switched off by PYTORCH_TENSOREXPR_DONT_FUSE"),
+    Code("FD218", "warning", "The group would have too many arguments"),
+    Code("FD219", "note", "NNC states another condition that failed"),
+    Code("FD220", "note", "The group was too small and was taken back"),
+    Code("FD299", "note", "No reason found"),
+    Code("FD301", "error", "A group fell back while compiling"),
+    Code("FD302", "error", "A group fell back while running"),
+    Code("FD303", "error", "The process died while compiling or running a group"),
+    Code("FD304", "note", "An unfused copy ran because a guard failed"),
+    Code("FD305", "warning", "Many specialisations of one function"),
+    Code("FD901", "warning", "No fusion lines in the log"),
+    Code("FD902", "warning", "The log is cut off"),
+    Code("FD903", "note", "Some lines were not recognised"),
+    Code("FD904", "note", "stdout and stderr are out of order: kernels cannot be tied to groups"),
+    Code("FD905", "error", "The program failed"),
+)
+
+CODES: dict[str, Code] = {code.code: code for code in _ALL}
+"""Every code by its name, in order."""
