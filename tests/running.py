@@ -1,0 +1,37 @@
+"""Running a target through the runner itself, for tests that need more than the command line shows."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from fusiondoc.errors import FusiondocError
+from fusiondoc.runner.capture import Capture
+from fusiondoc.runner.outcome import failure
+from fusiondoc.runner.request import RunRequest
+from fusiondoc.runner.run import run
+from fusiondoc.runner.store import CaptureStore
+from fusiondoc.runner.target import parse_target
+
+
+def write(folder: Path, name: str, source: str) -> Path:
+    """A file of the user's."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(source), encoding="utf-8")
+    return path
+
+
+def run_target(folder: Path, target: str, **options: Any) -> tuple[Capture, FusiondocError | None]:
+    """Run a target as if from ``folder``: the capture, and the error that its end means."""
+    options.setdefault("python", Path(sys.executable))
+    options.setdefault("timeout", 120)
+    request = RunRequest(target=parse_target(target, folder), cwd=folder, **options)
+    capture = run(request, CaptureStore(folder))
+    return capture, failure(capture)
+
+
+def log_of(capture: Capture) -> str:
+    return capture.log_path.read_bytes().decode("utf-8", "replace")
