@@ -122,9 +122,23 @@ def test_lost_end_of_a_block_is_told_by_indentation(dump: list[bytes], data: st.
     assert [[node.kind for node in graph.nodes] for graph in read.graphs()] == [
         [node.kind for node in graph.nodes] for graph in whole.graphs()
     ]
-    assert [(n.kind, [len(b.nodes) for b in n.blocks]) for g in read.graphs() for n in g.walk()] == [
-        (n.kind, [len(b.nodes) for b in n.blocks]) for g in whole.graphs() for n in g.walk()
-    ]
+    blocks = [(len(b.nodes), b.outputs) for g in whole.graphs() for n in g.walk() for b in n.blocks]
+    again = [(len(b.nodes), b.outputs) for g in read.graphs() for n in g.walk() for b in n.blocks]
+    assert [nodes for nodes, _ in again] == [nodes for nodes, _ in blocks]
+    # Only the outputs that were printed on the lost line are lost.
+    assert [outputs for (_, outputs), (_, had) in zip(again, blocks) if outputs != had] in ([()], [])
+
+
+def test_beginning_and_the_end_of_a_later_block_missing() -> None:
+    text = b"""      %3 : Tensor = aten::relu(%x)
+      -> (%3)
+  %4 : Tensor = prim::If(%c)
+    block0():
+      %5 : Tensor = aten::exp(%x)
+  %6 : Tensor = aten::add(%4, %x)
+  return (%6)"""
+    read = parse_dump(text.split(b"\n"))
+    assert [node.kind for node in read.graph.nodes] == ["aten::relu", "prim::If", "aten::add"]
 
 
 @settings(max_examples=150, deadline=None)

@@ -75,6 +75,46 @@ def test_lost_sections_are_said(lost: int) -> None:
     assert any("is missing" in problem for problem in dump.problems)
 
 
+def test_number_at_the_end_of_an_operator_is_its_own() -> None:
+    dump = parse_dump(lines("graph(%x : Tensor):\n  %1 : Tensor = own::op_0(%x)\n  return (%1)"))
+    assert dump.complete
+    assert (dump.graph.nodes[0].kind, dump.graph.nodes[0].ref) == ("own::op_0", None)
+
+
+def test_lost_section_of_an_inner_graph_takes_none_of_the_outer() -> None:
+    # The inner FallbackGraph_2 is not printed where it should be, before CudaFusionGroup_1.
+    text = """graph(%x : Tensor):
+  %1 : Tensor = prim::DifferentiableGraph_0(%x)
+  %2 : Tensor = prim::CudaFusionGroup_1(%x)
+  %3 : Tensor = prim::FallbackGraph_2(%x)
+  return (%1, %2, %3)
+with prim::DifferentiableGraph_0 = graph(%x : Tensor):
+  %1 : Tensor = prim::FallbackGraph_2(%x)
+  return (%1)
+with prim::CudaFusionGroup_1 = graph(%x : Tensor):
+  return (%x)
+with prim::FallbackGraph_2 = graph(%x : Tensor):
+  return (%x)
+"""
+    dump = parse_dump(lines(text))
+    assert not dump.complete
+    assert [section.parent for section in dump.sections] == [dump.graph] * 3
+    inner = dump.sections[0].graph.nodes[0]
+    assert (inner.kind, inner.ref, dump.resolve(inner)) == (
+        "prim::FallbackGraph",
+        "prim::FallbackGraph_2",
+        None,
+    )
+
+
+def test_scalars_of_a_python_function() -> None:
+    node = parse_node(b"%1 : Tensor = ^Own[inplace=0](it's (a, 1, [1.5]))(%x, %y) # f.py:1:2")
+    assert node is not None
+    assert (node.kind, node.scalars, node.inputs) == ("^Own", "it's (a, 1, [1.5])", ("x", "y"))
+    plain = parse_node(b"%1 : Tensor = aten::relu(%x)")
+    assert plain is not None and plain.scalars is None
+
+
 def test_section_without_its_graph() -> None:
     dump = parse_dump(lines(NESTED)[4:])
     assert not dump.complete

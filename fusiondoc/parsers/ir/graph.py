@@ -35,7 +35,7 @@ class Value:
 
 def parse_values(text: str) -> tuple[Value, ...]:
     """The values defined by ``%x.1 : Tensor, %2 : int``."""
-    return tuple(Value(name, type) for name, type in split_values(text))
+    return tuple([Value(name, type) for name, type in split_values(text)])
 
 
 class Node:
@@ -54,6 +54,9 @@ class Node:
         self.kind: str = raw[2]  # type: ignore[assignment]
         self.ref: str | None = None
         self.blocks: tuple[Block, ...] = ()
+        self._outputs: tuple[Value, ...] | None = None
+        self._inputs: tuple[str, ...] | None = None
+        self._attributes: dict[str, str] | None = None
 
     def __repr__(self) -> str:
         return f"<Node {self.kind} line {self.line}>"
@@ -61,30 +64,24 @@ class Node:
     @property
     def outputs(self) -> tuple[Value, ...]:
         """The values it defines."""
-        try:
-            return self._outputs
-        except AttributeError:
-            self._outputs: tuple[Value, ...] = parse_values(self._raw[1] or "")
-            return self._outputs
+        if self._outputs is None:
+            self._outputs = parse_values(self._raw[1] or "")
+        return self._outputs
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the values it takes."""
-        try:
-            return self._inputs
-        except AttributeError:
-            self._inputs: tuple[str, ...] = split_names(self._raw[4] or "")
-            return self._inputs
+        if self._inputs is None:
+            self._inputs = split_names(self._raw[4] or "")
+        return self._inputs
 
     @property
     def attributes(self) -> dict[str, str]:
         """The printed text of each attribute, in print order."""
-        try:
-            return self._attributes
-        except AttributeError:
+        if self._attributes is None:
             text = self._raw[3]
-            self._attributes: dict[str, str] = split_attributes(text) if text else {}
-            return self._attributes
+            self._attributes = split_attributes(text) if text else {}
+        return self._attributes
 
     @property
     def source(self) -> str | None:

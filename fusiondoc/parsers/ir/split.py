@@ -10,7 +10,7 @@ _BLANKS = re.compile(r"\s*\n\s*")
 _ATTRIBUTE_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[({]|[\])}]|, (?=[A-Za-z_]\w*=)', re.DOTALL)
 
 
-def split_values(text: str) -> list[tuple[str, str]]:
+def split_values(text: str) -> list[tuple[str, ...]]:
     """``%x.1 : Tensor, %2 : (int, int)`` as pairs of name and type; the type is '' where none was printed.
 
     No type holds a ``%``, so the ``, %`` between two values is never inside one.
@@ -18,11 +18,9 @@ def split_values(text: str) -> list[tuple[str, str]]:
     text = text.strip()
     if not text.startswith("%"):
         return []
-    pairs = []
-    for part in text[1:].split(", %"):
-        name, _, type_text = part.partition(" : ")
-        pairs.append((name.strip(), type_text.strip()))
-    return pairs
+    if "\n" in text:
+        text = _BLANKS.sub(" ", text)
+    return [part.partition(" : ")[::2] for part in text[1:].split(", %")]
 
 
 def split_names(text: str) -> tuple[str, ...]:
@@ -37,6 +35,9 @@ def split_names(text: str) -> tuple[str, ...]:
 
 def split_attributes(text: str) -> dict[str, str]:
     """``value="a, b", types=[int, (int, int)]`` as a dictionary of the printed values, in print order."""
+    if ", " not in text:
+        name, equals, value = text.partition("=")
+        return {name.strip(): value} if equals else {}
     pieces = []
     start = depth = 0
     for match in _ATTRIBUTE_TOKEN.finditer(text):
