@@ -18,11 +18,11 @@ def no_nvfuser(report: Report, context: Context) -> Iterable[Finding]:
         return
     torch = report.environment.get("torch")
     where = f"torch {torch}" if torch else "this torch"
-    why = report.fuser.why if missing and report.fuser.why else "its switches are still there and do nothing"
     yield finding(
         "FD001",
-        f"nvFuser is not available in {where}: {why}",
+        f"nvFuser is not in TorchScript of {where}; its switches do nothing",
         evidence=[gone] if gone is not None else [],
+        severity="error" if requested == "nvfuser" else "note",
         advice="For nvFuser use torch 1.12 to 2.1 with CUDA; here NNC fuses (fusiondoc env says what "
         "can run).",
     )

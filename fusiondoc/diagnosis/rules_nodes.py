@@ -40,7 +40,7 @@ ADVICE = {
 def not_fused(report: Report, context: Context) -> Iterable[Finding]:
     """One finding for each unfused row; what no fuser can fuse is only a note."""
     for row in report.unfused:
-        if row.reason.code in ADVICE:
+        if row.reason.code in ADVICE and row.op != "prim::GetAttr":
             yield _finding(row)
 
 

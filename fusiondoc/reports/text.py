@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import Iterable
 
 from rich.console import Console, RenderableType
@@ -15,8 +16,13 @@ from fusiondoc.model import Finding, Group, Kernel, Report, Unfused
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
+NO_OPERATORS = ("prim::GetAttr",)
+"""Nodes with a tensor that read a module's attribute: in the JSON report, noise on a terminal."""
+
 MOST_ROWS = 40
 """Rows of a table on a terminal; the JSON report has all."""
+
+DOING = {"compile": "compiling", "run": "running"}
 
 FUSERS = {
     "nvfuser": "nvFuser",
@@ -96,12 +102,15 @@ def _fuser(report: Report) -> str:
     name = FUSERS.get(state.effective or "", state.effective or "unknown")
     if state.requested is not None and state.requested != state.effective:
         name += f" (asked: {state.requested})"
-    return f"{name}: {state.why}" if state.why else name
+    if not state.why:
+        return name
+    why = state.why[len("auto: ") :] if state.why.startswith("auto: ") else state.why
+    return f"{name}: {why}"
 
 
 def _verdict(report: Report) -> Text:
     groups = len(report.groups)
-    unfused = sum(row.count for row in report.unfused)
+    unfused = sum(row.count for row in report.unfused if row.op not in NO_OPERATORS)
     cover = report.coverage
     if not groups:
         text = f"nothing: no fusion group, {_count(unfused, 'tensor operator')} outside"
@@ -178,7 +187,7 @@ def _group_body(group: Group) -> RenderableType:
     table.add_column(style="dim", overflow="fold")
     last = None
     for node in group.nodes:
-        source = node.user_source or node.source or ""
+        source = _near(node.user_source or node.source or "")
         table.add_row(node.op, "" if source == last else source)
         last = source
     for name, types, size in (("in", group.inputs, group.bytes_in), ("out", group.outputs, group.bytes_out)):
@@ -208,20 +217,21 @@ def _short_type(text: str) -> str:
 
 
 def _unfused(report: Report) -> RenderableType | None:
-    if not report.unfused:
+    rows = [row for row in report.unfused if row.op not in NO_OPERATORS]
+    if not rows:
         return None
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("operator", no_wrap=True)
     table.add_column("n", justify="right")
     table.add_column("where", overflow="fold", ratio=3)
     table.add_column("why", overflow="fold", ratio=5)
-    for row in report.unfused[:MOST_ROWS]:
+    for row in rows[:MOST_ROWS]:
         table.add_row(row.op, str(row.count), _where(row), _why(row))
-    return Lines(table, *_more(len(report.unfused)))
+    return Lines(table, *_more(len(rows)))
 
 
 def _where(row: Unfused) -> str:
-    place = row.user_source or row.source or "-"
+    place = _near(row.user_source or row.source or "-")
     return place + (" (backward)" if row.phase == "backward" else "")
 
 
@@ -238,7 +248,7 @@ def _fallbacks(report: Report) -> RenderableType | None:
     for fallback in report.fallbacks:
         often = f"{'' if fallback.count_exact else 'at least '}{_count(fallback.count, 'time')}"
         lines = ", ".join(f"{e.file}:{e.line}" for e in list(fallback.evidence)[:2])
-        table.add_row(fallback.group or "group unknown", f"while {fallback.stage}: {often} ({lines})")
+        table.add_row(fallback.group or "group unknown", f"while {DOING[fallback.stage]}, {often} ({lines})")
     return table
 
 
@@ -301,7 +311,7 @@ def _finding(finding: Finding) -> RenderableType:
     head.append(f"  {finding.message}", style="default")
     lines: list[RenderableType] = [head]
     if finding.source:
-        lines.append(Padding(Text(finding.source, style="dim"), (0, 0, 0, 4)))
+        lines.append(Padding(Text(_near(finding.source), style="dim"), (0, 0, 0, 4)))
     if finding.advice:
         lines.append(Padding(Text("→ " + finding.advice), (0, 0, 0, 4)))
     return Lines(*lines)
@@ -331,6 +341,12 @@ def _log(report: Report) -> RenderableType:
             Text(f"kept in {report.target['capture']} (again: fusiondoc parse {report.target['capture']})")
         )
     return Lines(*lines)
+
+
+def _near(source: str) -> str:
+    """A source under the current folder without that folder's name."""
+    here = os.getcwd() + os.sep
+    return source[len(here) :] if source.startswith(here) else source
 
 
 def _more(count: int) -> list[RenderableType]:

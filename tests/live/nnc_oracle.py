@@ -1,0 +1,104 @@
+"""Runs functions under NNC on the CPU and prints, as JSON, the groups that torch's own graph API finds.
+
+The JIT log goes to stderr meanwhile: the test compares what fusiondoc reads there with this.
+"""
+
+import json
+import sys
+
+import torch
+import torch.nn.functional as F
+
+torch._C._jit_override_can_fuse_on_cpu(True)
+torch._C._jit_set_te_must_use_llvm_cpu(False)
+
+
+def chain(x, y):
+    return ((x + y).relu() * y).tanh()
+
+
+def split(x, y):
+    a = (x + y).relu() * 2.0
+    b = torch.cumsum(a, 0)
+    return (b * y).sigmoid() + b
+
+
+def layers(x, y):
+    for _ in range(4):
+        x = torch.cumsum((x * y + 1.0).tanh(), 0)
+    return x
+
+
+def block(x, y):
+    z = F.gelu(x + y) * y
+    return F.layer_norm(z, (z.size(-1),)) * 2.0 + x
+
+
+def lonely(x, y):
+    return torch.cumsum(torch.cumsum(x, 0) + y, 0)
+
+
+def branch(x, y):
+    if bool(x.sum() > -1e9):
+        z = (x * y).relu() + 1.0
+    else:
+        z = (x - y).sigmoid() * 2.0
+    return z.exp() - y
+
+
+def two_regions(x, y):
+    a = (x + y).relu() * y
+    b = a.sum(0)
+    return (b * 2.0).tanh() + y
+
+
+PROGRAMS = {f.__name__: f for f in (chain, split, layers, block, lonely, branch, two_regions)}
+
+
+def groups_of(graph):
+    found = []
+    for node in graph.findAllNodes("prim::TensorExprGroup", True):
+        body = node.g("Subgraph")
+        kinds = [n.kind() for n in body.nodes() if n.kind() != "prim::Constant"]
+        found.append([kinds, [type_of(v.type()) for v in body.inputs()]])
+    return found
+
+
+def type_of(tensor):
+    if tensor.kind() != "TensorType":
+        return str(tensor)
+    sizes = ", ".join(map(str, tensor.sizes()))
+    return (
+        f"{tensor.scalarType()}({sizes}, strides={tensor.strides()}, "
+        f"requires_grad={int(tensor.requires_grad())}, device={tensor.device()})"
+    )
+
+
+def plans_of(state):
+    for plan in state.execution_plans.values():
+        yield "forward", plan.graph
+        for inner in plan.code.differentiable_op_executor_states():
+            for phase, graph in plans_of(inner):
+                yield phase, graph
+        for inner in plan.code.grad_executor_states():
+            for _, graph in plans_of(inner):
+                yield "backward", graph
+
+
+def main():
+    name, backward, shapes = sys.argv[1], sys.argv[2] == "backward", json.loads(sys.argv[3])
+    function = torch.jit.script(PROGRAMS[name])
+    for shape in shapes:
+        for _ in range(6):
+            x = torch.randn(*shape, requires_grad=backward)
+            y = torch.randn(*shape)
+            out = function(x, y)
+            if backward:
+                out.sum().backward()
+    found = []
+    for phase, graph in plans_of(function.get_debug_state()):
+        found += [[phase, *group] for group in groups_of(graph)]
+    print(json.dumps(found))
+
+
+main()

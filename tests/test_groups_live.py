@@ -1,0 +1,74 @@
+"""Groups read from the log of a live run, against those that torch's graph API finds in the same process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fusiondoc.parsers.inputs import find_logs
+from fusiondoc.parsers.read import read_logs
+
+pytest.importorskip("torch")
+
+ORACLE = Path(__file__).parent / "live" / "nnc_oracle.py"
+
+CASES = [
+    ("chain", "inference", [[4, 8]], 1),
+    ("split", "inference", [[4, 8]], 2),
+    ("layers", "inference", [[4, 8]], 4),
+    ("block", "inference", [[4, 8]], 2),
+    ("lonely", "inference", [[4, 8]], 0),
+    ("branch", "inference", [[4, 8]], 2),
+    ("chain", "backward", [[4, 8]], 2),
+    ("block", "backward", [[4, 8]], None),
+    ("two_regions", "backward", [[4, 8]], 4),
+]
+
+
+def run(name: str, mode: str, shapes: list, log: Path, levels: str) -> list:
+    env = {**os.environ, "PYTORCH_JIT_LOG_LEVEL": levels, "PYTHONWARNINGS": "ignore"}
+    with log.open("wb") as stderr:
+        done = subprocess.run(
+            [sys.executable, str(ORACLE), name, mode, json.dumps(shapes)],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=env,
+            check=False,
+            timeout=120,
+        )
+    assert done.returncode == 0, log.read_text(errors="replace")[-3000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("levels", ["profiling_graph_executor_impl:>>tensorexpr_fuser", "tensorexpr_fuser"])
+@pytest.mark.parametrize(
+    ("name", "mode", "shapes", "count"), CASES, ids=lambda v: str(v) if isinstance(v, str) else ""
+)
+def test_groups_are_those_of_the_graph_api(
+    name: str, mode: str, shapes: list, count: int, levels: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "run.log"
+    expected = run(name, mode, shapes, log, levels)
+    report, _ = read_logs(find_logs([str(log)]))
+    found = [[g.phase, list(g.ops), list(g.inputs)] for g in report.groups]
+    assert sorted(found) == sorted(expected)
+    assert {g.specialisation for g in report.groups} <= {1}
+    assert report.parse.truncated == 0
+    if count is not None:
+        assert len(found) == count, "the program no longer tests what it was written for"
+
+
+def test_another_shape_is_a_new_specialisation(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    run("chain", "inference", [[4, 8], [5, 9]], log, "profiling_graph_executor_impl:>>tensorexpr_fuser")
+    report, _ = read_logs(find_logs([str(log)]))
+    first, again = report.groups
+    assert first.specialisation == 1 and first.respecialises is None
+    assert again.specialisation == 2 and again.respecialises == first.id
+    assert again.nodes == first.nodes
+    assert "(5, 9, " in again.inputs[0]
