@@ -6,7 +6,7 @@ import lzma
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Dict, List, Tuple
+from typing import Tuple
 
 PLAN_HEADERS = (b"Before Compilation: ", b"After TExprFuser: ")
 KINDS = (b"CudaFusionGroup", b"TensorExprGroup")
@@ -19,9 +19,9 @@ def read(path: Path) -> bytes:
     return lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
 
 
-def plan_groups(log: bytes) -> List[Group]:
+def plan_groups(log: bytes) -> list[Group]:
     """The distinct groups of every graph that a fusion pass printed last, in order of appearance."""
-    found: Dict[Group, None] = {}
+    found: dict[Group, None] = {}
     for dump in _plan_dumps(log):
         equal: Counter = Counter()
         for section in re.split(rb"(?m)^with ", dump)[1:]:
@@ -42,7 +42,7 @@ def plan_groups(log: bytes) -> List[Group]:
     return list(found)
 
 
-def _plan_dumps(log: bytes) -> List[bytes]:
+def _plan_dumps(log: bytes) -> list[bytes]:
     dumps = []
     lines = log.split(b"\n")
     i = 0
@@ -59,9 +59,9 @@ def _plan_dumps(log: bytes) -> List[bytes]:
     return dumps
 
 
-def rejections(log: bytes) -> Dict[Tuple[str, str, str], List[int]]:
+def rejections(log: bytes) -> dict[tuple[str, str, str], list[int]]:
     """(operator, source, text in brackets) -> line numbers, of nodes that make one tensor first."""
-    found: Dict[Tuple[str, str, str], List[int]] = {}
+    found: dict[tuple[str, str, str], list[int]] = {}
     for number, line in enumerate(log.split(b"\n"), 1):
         match = re.search(
             rb"rejecting node(?: from fusion)? \((.+?)\): %[\w.]+ : "
@@ -74,17 +74,17 @@ def rejections(log: bytes) -> Dict[Tuple[str, str, str], List[int]]:
     return found
 
 
-def bandwidths(log: bytes) -> Dict[str, List[Tuple[float, float]]]:
+def bandwidths(log: bytes) -> dict[str, list[tuple[float, float]]]:
     """Kernel -> (ms, GB/s) of each launch."""
-    found: Dict[str, List[Tuple[float, float]]] = {}
+    found: dict[str, list[tuple[float, float]]] = {}
     for name, ms, gb in re.findall(rb"^(kernel\d+) run in (\S+) ms, achieved: (\S+) GB/s$", log, flags=re.M):
         found.setdefault(name.decode(), []).append((float(ms), float(gb)))
     return found
 
 
-def kernels_by_pointer(log: bytes) -> Dict[str, set]:
+def kernels_by_pointer(log: bytes) -> dict[str, set]:
     """GraphCache pointer -> kernels whose bandwidth lines follow a run of it."""
-    found: Dict[str, set] = {}
+    found: dict[str, set] = {}
     pointer = None
     for line in log.split(b"\n"):
         run = re.search(rb"running GraphCache: (\S+)", line)

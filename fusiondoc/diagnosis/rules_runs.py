@@ -65,7 +65,11 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
     """FD901: no line that tells of fusion."""
     if context.observed.levels or report.groups or report.kernels or report.fallbacks or report.unfused:
         return
-    what = "The log is empty" if not report.parse.lines else "The log has no line about fusion"
+    what = "The log has no line about fusion"
+    if not report.parse.lines:
+        what = "The log is empty"
+    elif report.parse.recognised:
+        what = "The log holds dumps alone that name neither a group nor a kernel's launch"
     yield finding("FD901", what, advice=HOW_TO_LOG)
 
 

@@ -122,21 +122,8 @@ def read_chunks(log: LogInput) -> Iterator[bytes]:
     with stream:
         rest = b""
         decode = None
-        first = True
-        while True:
-            try:
-                block = stream.read(CHUNK_BYTES)
-            except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
-                if first and not rest:
-                    raise UsageError(
-                        f"Cannot read {log.name}: {error}",
-                        "Its ending says it is compressed: check that it is, or rename it.",
-                    ) from None
-                break  # cut off: what was read counts
-            if not block:
-                break
-            if first:
-                first = False
+        for number, block in enumerate(_blocks(stream, log)):
+            if not number:
                 decode = _utf16_decoder(block)
             if decode is not None:
                 block = decode(block)
@@ -148,6 +135,33 @@ def read_chunks(log: LogInput) -> Iterator[bytes]:
             rest = block[end:]
         if rest:
             yield rest
+
+
+def _blocks(stream: IO[bytes], log: LogInput) -> Iterator[bytes]:
+    """About CHUNK_BYTES at a time. ``read1`` gives what could be decompressed before the data break off."""
+    read = getattr(stream, "read1", stream.read)
+    parts: list[bytes] = []
+    size = 0
+    anything = False
+    while True:
+        try:
+            part = read(CHUNK_BYTES)
+        except (EOFError, lzma.LZMAError, zlib.error, OSError) as error:
+            if not anything:
+                raise UsageError(
+                    f"Cannot read {log.name}: {error}",
+                    "Its ending says it is compressed: check that it is, or rename it.",
+                ) from None
+            part = b""  # cut off: what was read counts
+        if part:
+            anything = True
+            parts.append(part)
+            size += len(part)
+        if parts and (size >= CHUNK_BYTES or not part):
+            yield b"".join(parts)
+            parts, size = [], 0
+        if not part:
+            return
 
 
 def _utf16_decoder(start: bytes):  # type: ignore[no-untyped-def]
