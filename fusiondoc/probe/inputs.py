@@ -59,7 +59,7 @@ def _arguments(torch: Any, given: Any, device: Any, where: str) -> tuple[Any, ..
     if not isinstance(given, tuple):
         raise Refused(
             "inputs",
-            "%s is a %s, not a tuple of the model's arguments" % (where, type(given).__name__),
+            "%s is of type %s, not a tuple of the model's arguments" % (where, type(given).__name__),
             "Write inputs = (x, y), a function that returns a tuple, or a list of tuples for several shapes.",
         )
     for number, value in enumerate(given):

@@ -13,7 +13,7 @@ from .records import Records
 from .stdio import mark
 
 _WRONG_INPUT = re.compile(
-    r"Expected a value of type|Expected at most|missing value for argument|Unknown keyword argument"
+    r"Expected a value of type|expected at most|missing value for argument|Unknown keyword argument"
     r"|takes \d+ positional arguments? but|missing \d+ required positional"
 )
 """What TorchScript says (function_schema_inl.h, pybind_utils.h) when arguments do not fit the schema."""

@@ -125,7 +125,7 @@ def _attribute(module: ModuleType, name: str, where: str) -> Any:
     if not callable(found):
         raise Refused(
             "target",
-            "%s:%s is a %s, which cannot be called" % (where, name, type(found).__name__),
+            "%s:%s is of type %s, which cannot be called" % (where, name, type(found).__name__),
             "Name an nn.Module, a function or a scripted one.",
         )
     return found

@@ -68,10 +68,10 @@ class CaptureStore:
             ignore = self.folder / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("*\n", encoding="utf-8")
-            path = self._make(f"{time.strftime('%Y%m%d-%H%M%S')}-{slug}")
+            path = self._make(slug)
         except OSError as error:
             raise cannot_write(error, self.folder) from None
-        for old in self.paths()[KEPT:]:
+        for old in [other for other in self.paths() if other != path][KEPT - 1 :]:
             shutil.rmtree(old, ignore_errors=True)
         return path
 
@@ -97,15 +97,19 @@ class CaptureStore:
         except OSError as error:
             raise UsageError(f"cannot remove {path}: {error.strerror}") from None
 
-    def _make(self, name: str) -> Path:
-        number = 1
+    def _make(self, slug: str) -> Path:
+        """``<time>-<slug>``, with ``-2``, ``-3`` ... behind it for later ones of the same second."""
+        stamp = time.strftime("%Y%m%d-%H%M%S")
+        taken = [_age(path)[1] for path in self.paths() if path.name.startswith(stamp)]
+        number = max(taken, default=0)
         while True:
-            path = self.folder / (name if number == 1 else f"{name}-{number}")
+            number += 1
+            path = self.folder / (f"{stamp}-{slug}" + (f"-{number}" if number > 1 else ""))
             try:
                 path.mkdir()
                 return path
             except FileExistsError:
-                number += 1
+                continue
 
     def _find(self, name: str) -> Path:
         paths = self.paths()
@@ -123,12 +127,9 @@ class CaptureStore:
 
 
 def _age(path: Path) -> tuple[str, int]:
-    """Sorts by the second in the name, then by when the folder was begun."""
-    try:
-        begun = (path / "request.json").stat().st_mtime_ns
-    except OSError:
-        begun = 0
-    return path.name[:15], begun
+    """The second in the name, and the number behind it; slugs hold no dash."""
+    number = path.name.rpartition("-")[2]
+    return path.name[:15], int(number) if path.name.count("-") > 2 and number.isdigit() else 1
 
 
 def cannot_write(error: OSError, place: Path) -> UsageError:

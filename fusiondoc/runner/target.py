@@ -75,7 +75,7 @@ def parse_target(text: str, cwd: Path | None = None) -> TargetSpec:
 
 def _split_name(text: str) -> tuple[str, str | None]:
     head, colon, tail = text.rpartition(":")
-    if not colon or "/" in tail or (len(head) == 1 and tail.startswith("\\")):
+    if not colon or tail.endswith((".py", *ARCHIVE_ENDINGS)) or "/" in tail:
         return text, None
     return head, tail
 

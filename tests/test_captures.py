@@ -1,0 +1,123 @@
+"""Captures on disk: made, found, cut off, of other versions, removed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fusiondoc.errors import UsageError
+from fusiondoc.runner.capture import SCHEMA, Capture
+from fusiondoc.runner.store import KEPT, CaptureStore
+
+
+def make(store: CaptureStore, slug: str = "model", **request: object) -> Path:
+    path = store.new(slug)
+    content = {"schema": SCHEMA, "fusiondoc": "0.1.0", "target": {"text": f"{slug}.py"}, **request}
+    (path / "request.json").write_text(json.dumps(content))
+    return path
+
+
+def test_new_captures_have_names_of_their_own_and_the_newest_is_found(tmp_path: Path) -> None:
+    store = CaptureStore(tmp_path)
+    paths = [make(store, slug) for slug in ("a", "b", "a", "a")]
+    assert len({path.name for path in paths}) == 4
+    assert store.newest().path == paths[-1]
+    assert [capture.path for capture in store.list()] == paths[::-1]
+    assert (tmp_path / ".fusiondoc" / ".gitignore").read_text() == "*\n"
+
+
+def test_only_the_newest_are_kept_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    store = CaptureStore(tmp_path)
+    own = tmp_path / ".fusiondoc" / "notes"
+    own.mkdir(parents=True)
+    paths = [make(store) for _ in range(KEPT + 3)]
+    assert [path.exists() for path in paths] == [False] * 3 + [True] * KEPT
+    assert own.exists()
+
+
+def test_a_cut_record_is_left_out(tmp_path: Path) -> None:
+    path = make(CaptureStore(tmp_path))
+    (path / "records.jsonl").write_bytes(
+        b'{"record": "fuser", "effective": "nnc"}\n{"record": "environment", "gpu": null, "torch": "2.1.2"}\n'
+        b'\xff\xfe\n[1]\n{"record": "environment", "gpu": "a GPU", "torch": null}\n{"record": "iterat'
+    )
+    capture = Capture(path)
+    assert [record["record"] for record in capture.records()] == ["fuser", "environment", "environment"]
+    assert capture.environment == {"gpu": "a GPU", "torch": "2.1.2"}
+    assert capture.error is None
+
+
+def test_a_run_that_was_killed_with_fusiondoc_has_no_result(tmp_path: Path) -> None:
+    path = make(CaptureStore(tmp_path))
+    assert Capture(path).result == {}
+    (path / "result.json").write_text('{"exit_st')
+    assert Capture(path).result == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            '{"schema": "fusiondoc.capture/2", "fusiondoc": "9.1.0"}',
+            "made by fusiondoc 9.1.0 in the newer form",
+        ),
+        ('{"schema": "something else"}', "is no capture: its schema is 'something else'"),
+        ("[]", "is no capture"),
+        ('{"schema": ', "cannot be read"),
+    ],
+)
+def test_other_captures_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "request.json").write_text(content)
+    with pytest.raises(UsageError, match=message):
+        Capture(tmp_path)
+
+
+def test_the_newer_form_says_what_to_do(tmp_path: Path, fusiondoc) -> None:
+    path = make(CaptureStore(tmp_path), schema="fusiondoc.capture/3")
+    shown = fusiondoc("captures", "show", path.name)
+    assert shown.returncode == 2
+    assert "fusiondoc.capture/3" in shown.stderr and "pip install --upgrade fusiondoc" in shown.stderr
+    assert f"fusiondoc parse {path / 'log'}" in shown.stderr.replace("\n", " ")
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".fusiondoc").write_text("a file, not a folder")
+    with pytest.raises(UsageError, match="cannot write captures in") as raised:
+        CaptureStore(tmp_path).new("model")
+    assert "Run from a folder that you can write to" in str(raised.value.hint)
+
+
+def test_names_may_be_parts_that_only_one_has(tmp_path: Path) -> None:
+    store = CaptureStore(tmp_path)
+    first, second = make(store, "gelu"), make(store, "norm")
+    assert store.get("gelu").path == first
+    assert store.get(second.name).path == second
+    with pytest.raises(UsageError, match="means 2 captures"):
+        store.get(first.name[:8])
+    with pytest.raises(UsageError, match="no capture 'other'"):
+        store.get("other")
+
+
+def test_the_command_lists_shows_and_removes(tmp_path: Path, fusiondoc) -> None:
+    store = CaptureStore(tmp_path)
+    path = make(store, "gelu", torch="2.1.2", options={"fuser": "nnc", "runs": 5})
+    (path / "result.json").write_text('{"exit_status": null, "signal": "SIGSEGV", "seconds": {"child": 1.5}}')
+    make(store, "norm")
+    listed = fusiondoc("captures")
+    assert [line.split()[1] for line in listed.stdout.splitlines()] == ["TARGET", "norm.py", "gelu.py"]
+    assert "died of SIGSEGV" in listed.stdout and "not finished" in listed.stdout
+    rows = json.loads(fusiondoc("captures", "list", "--format", "json").stdout)["captures"]
+    assert [row["target"] for row in rows] == ["norm.py", "gelu.py"]
+    assert "fuser=nnc runs=5" in fusiondoc("captures", "show", "gelu").stdout
+    assert (
+        json.loads(fusiondoc("captures", "show", "gelu", "--format", "json").stdout)["capture"]["torch"]
+        == "2.1.2"
+    )
+    assert fusiondoc("captures", "remove").returncode == 2
+    assert fusiondoc("captures", "remove", "gelu").returncode == 0
+    assert not path.exists()
+    assert fusiondoc("captures", "remove", "--all").returncode == 0
+    assert store.list() == []
+    assert fusiondoc("captures").returncode == 0
