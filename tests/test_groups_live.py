@@ -13,9 +13,9 @@ import pytest
 from fusiondoc.parsers.inputs import find_logs
 from fusiondoc.parsers.read import read_logs
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
-ORACLE = Path(__file__).parent / "live" / "nnc_oracle.py"
+ORACLE = Path(__file__).parent / "live" / "group_oracle.py"
 
 CASES = [
     ("chain", "inference", [[4, 8]], 1),
@@ -30,11 +30,11 @@ CASES = [
 ]
 
 
-def run(name: str, mode: str, shapes: list, log: Path, levels: str) -> list:
+def run(name: str, mode: str, shapes: list, log: Path, levels: str, fuser: str = "nnc") -> list:
     env = {**os.environ, "PYTORCH_JIT_LOG_LEVEL": levels, "PYTHONWARNINGS": "ignore"}
     with log.open("wb") as stderr:
         done = subprocess.run(
-            [sys.executable, str(ORACLE), name, mode, json.dumps(shapes)],
+            [sys.executable, str(ORACLE), name, mode, json.dumps(shapes), fuser],
             stdout=subprocess.PIPE,
             stderr=stderr,
             env=env,
@@ -72,3 +72,18 @@ def test_another_shape_is_a_new_specialisation(tmp_path: Path) -> None:
     assert again.specialisation == 2 and again.respecialises == first.id
     assert again.nodes == first.nodes
     assert "(5, 9, " in again.inputs[0]
+
+
+nvfuser_here = torch.cuda.is_available() and torch.__version__ < "2.2"
+
+
+@pytest.mark.skipif(not nvfuser_here, reason="needs a GPU and a torch that has nvFuser (1.12 to 2.1)")
+@pytest.mark.parametrize("name", ["chain", "split", "layers", "block", "lonely", "branch", "two_regions"])
+@pytest.mark.parametrize("mode", ["inference", "backward"])
+def test_nvfuser_groups_are_those_of_the_graph_api(name: str, mode: str, tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    levels = ">partition:graph_fuser:>>kernel_cache:profiling_graph_executor_impl"
+    expected = run(name, mode, [[64, 128]], log, levels, "nvfuser")
+    report, _ = read_logs(find_logs([str(log)]))
+    found = [[g.phase, list(g.ops), list(g.inputs)] for g in report.groups]
+    assert sorted(found) == sorted(expected)

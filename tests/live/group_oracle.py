@@ -1,6 +1,9 @@
-"""Runs functions under NNC on the CPU and prints, as JSON, the groups that torch's own graph API finds.
+"""Runs a function under a fuser and prints, as JSON, the groups that torch's own graph API finds.
 
-The JIT log goes to stderr meanwhile: the test compares what fusiondoc reads there with this.
+    python group_oracle.py PROGRAM inference|backward SHAPES nnc|nvfuser
+
+nnc runs on the CPU, nvfuser on the GPU. The JIT log goes to stderr meanwhile: the test compares what fusiondoc reads
+there with this.
 """
 
 import json
@@ -9,8 +12,17 @@ import sys
 import torch
 import torch.nn.functional as F
 
-torch._C._jit_override_can_fuse_on_cpu(True)
-torch._C._jit_set_te_must_use_llvm_cpu(False)
+NVFUSER = sys.argv[4] == "nvfuser"
+DEVICE = "cuda" if NVFUSER else "cpu"
+KIND = "prim::CudaFusionGroup" if NVFUSER else "prim::TensorExprGroup"
+
+if NVFUSER:
+    torch._C._jit_set_texpr_fuser_enabled(False)
+    torch._C._jit_override_can_fuse_on_gpu(False)
+    torch._C._jit_set_nvfuser_enabled(True)
+else:
+    torch._C._jit_override_can_fuse_on_cpu(True)
+    torch._C._jit_set_te_must_use_llvm_cpu(False)
 
 
 def chain(x, y):
@@ -57,7 +69,7 @@ PROGRAMS = {f.__name__: f for f in (chain, split, layers, block, lonely, branch,
 
 def groups_of(graph):
     found = []
-    for node in graph.findAllNodes("prim::TensorExprGroup", True):
+    for node in graph.findAllNodes(KIND, True):
         body = node.g("Subgraph")
         kinds = [n.kind() for n in body.nodes() if n.kind() != "prim::Constant"]
         found.append([kinds, [type_of(v.type()) for v in body.inputs()]])
@@ -90,8 +102,8 @@ def main():
     function = torch.jit.script(PROGRAMS[name])
     for shape in shapes:
         for _ in range(6):
-            x = torch.randn(*shape, requires_grad=backward)
-            y = torch.randn(*shape)
+            x = torch.randn(*shape, device=DEVICE, requires_grad=backward)
+            y = torch.randn(*shape, device=DEVICE)
             out = function(x, y)
             if backward:
                 out.sum().backward()
