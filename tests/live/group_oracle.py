@@ -2,8 +2,8 @@
 
     python group_oracle.py PROGRAM inference|backward SHAPES nnc|nvfuser
 
-nnc runs on the CPU, nvfuser on the GPU. The JIT log goes to stderr meanwhile: the test compares what fusiondoc reads
-there with this.
+nnc runs on the CPU, nvfuser on the GPU. The JIT log goes to stderr meanwhile: the test compares what
+fusiondoc reads there with this.
 """
 
 import json
