@@ -132,7 +132,7 @@ _FORMS = {
 
 def value_form(kind: str) -> str:
     """How a value of this kind is written, in words."""
-    return _FORMS[kind][1] if kind in _FORMS else "any text"
+    return _FORMS[kind][1] if kind in _FORMS else "a Python function" if kind == "function" else "any text"
 
 
 def _check_value(knob: Knob, value: str) -> None:

@@ -255,7 +255,7 @@ KNOBS: tuple[Knob, ...] = (
         source=_FUSER_INTERFACE,
     ),
     _knob(
-        "group_inlining",
+        "fusion_group_inlining",
         "nnc",
         "_debug_set_fusion_group_inlining _debug_get_fusion_group_inlining",
         kind="switch",

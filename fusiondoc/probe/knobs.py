@@ -40,7 +40,7 @@ KNOBS: dict[str, Any] = {
     "fuse_on_cpu": Readable("_jit_override_can_fuse_on_cpu", "_jit_can_fuse_on_cpu"),
     "fuse_on_gpu": Readable("_jit_override_can_fuse_on_gpu", "_jit_can_fuse_on_gpu"),
     "fuse_on_cpu_legacy": Readable("_jit_override_can_fuse_on_cpu_legacy", "_jit_can_fuse_on_cpu_legacy"),
-    "group_inlining": Readable("_debug_set_fusion_group_inlining", "_debug_get_fusion_group_inlining"),
+    "fusion_group_inlining": Readable("_debug_set_fusion_group_inlining", "_debug_get_fusion_group_inlining"),
     "autodiff_inlining": Inlining(),
     "profiled_runs": Readable("_jit_set_num_profiled_runs", "_jit_get_num_profiled_runs", "count"),
     "fusion_strategy": Swap("_jit_set_fusion_strategy", "strategy"),

@@ -1,0 +1,161 @@
+"""The text of ``fusiondoc knobs``, for terminals of 80 columns and more."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any, Iterator, Mapping
+
+_FUSERS = {
+    "nvfuser": "nvFuser",
+    "nnc": "NNC",
+    "onednn": "oneDNN Graph",
+    "legacy": "Legacy fuser",
+    "executor": "Executor (all fusers)",
+    "log": "Log",
+}
+_NAME = 24
+
+
+def listing(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
+    """The whole overview; without ``everything`` only what means something on this torch."""
+    known = shown["torch"] is not None
+    yield from _knobs(shown, everything or not known, width)
+    yield from _variables(shown, everything or not known, width)
+    for variable, options in shown["options"].items():
+        live = [one for one in options if everything or one["live"] or not known]
+        if live:
+            yield ""
+            yield f"OPTIONS OF {variable}" + (
+                "" if everything or not known else f" for torch {shown['torch']}"
+            )
+            for one in live:
+                versions = f" ({one['live_in']})" if everything or not known else ""
+                yield from _entry(one["name"], one["does"] + versions, width)
+    yield from _log_files(shown, everything, width)
+    yield from _problems(shown, width)
+
+
+def _knobs(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
+    no_ops = [one for one in shown["knobs"] if one["no_op"]]
+    yield f"{'KNOB':<{_NAME}}{'VALUE HERE':<22}LIVE IN TORCH"
+    for fuser, title in _FUSERS.items():
+        listed = [
+            one for one in shown["knobs"] if one["fuser"] == fuser and (everything or one not in no_ops)
+        ]
+        if listed:
+            yield f"-- {title}"
+        for one in listed:
+            yield f"{one['name']:<{_NAME}}{value(one, shown['torch']):<22}{one['live_in']}"
+            why = one["why"] if one["live"] is False else None
+            here = f" Here: {why.rstrip('.')}." if why else ""
+            yield from _wrapped(f"{one['does']} Default: {one['default']}.{here}", width)
+    if no_ops and not everything:
+        yield ""
+        names = ", ".join(one["name"] for one in no_ops)
+        text = f"No-ops on torch {shown['torch']}: {names}. They still exist, take any value and do nothing "
+        text += "(--all shows them)."
+        yield from textwrap.wrap(text, width)
+
+
+def value(knob: Mapping[str, Any], torch: str | None) -> str:
+    """What the knob reads here, in a few words."""
+    if torch is None:
+        return "unknown"
+    if knob["effective"] is not None:
+        shown = knob["effective"] or "empty"
+        return f"{shown} (fixed)" if knob["live"] is False else str(shown)
+    return "does nothing" if knob["live"] is False else "cannot be read"
+
+
+def _variables(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
+    yield ""
+    yield f"{'ENVIRONMENT VARIABLE':<44}{'NOW':<14}READ BY TORCH"
+    for one in shown["variables"]:
+        if not everything and not one["live"] and one["current"] is None:
+            continue
+        current = "-" if one["current"] is None else f"'{one['current']}'"
+        short = current if len(current) < 14 else "see below"
+        yield f"{one['name']:<44}{short:<14}{one['live_in']}"
+        expected = f" Value: {one['value']}." if one["value"] else ""
+        now = "" if short == current else f" Now: {current}."
+        yield from _wrapped(one["does"] + expected + now, width)
+
+
+def _log_files(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
+    files = [one for one in shown["log_files"] if everything or (one["does"] and one["live"] is not False)]
+    yield ""
+    yield "FILES FOR PYTORCH_JIT_LOG_LEVEL, at the lowest level that prints (> is more)"
+    for one in files:
+        if one["does"]:
+            versions = f" ({one['live_in']})" if everything else ""
+            yield from _entry(one["least"], one["does"] + versions, width, 34)
+    others = [one["least"] for one in files if not one["does"]]
+    if others:
+        yield from textwrap.wrap("Not about fusion: " + ", ".join(others), width, break_on_hyphens=False)
+
+
+def _problems(shown: Mapping[str, Any], width: int) -> Iterator[str]:
+    if shown["problems"]:
+        yield ""
+        yield "IN THIS ENVIRONMENT"
+        for text in shown["problems"]:
+            yield from textwrap.wrap(
+                text, width, initial_indent="! ", subsequent_indent="  ", break_on_hyphens=False
+            )
+
+
+def details(kind: str, entry: Mapping[str, Any], torch: str | None, width: int) -> Iterator[str]:
+    """One entry in full."""
+    yield f"{entry['name']}  ({kind})"
+    yield from _wrapped(entry["does"] or "Writes to the JIT log, but not about fusion.", width)
+    rows = []
+    if kind == "knob":
+        rows = [
+            ("values", entry["value"]),
+            ("example", _example(entry)),
+            ("default", entry["default"]),
+            ("here", value(entry, torch) + (f" on torch {torch}" if torch else ": no torch to try it on")),
+            ("why", entry["why"]),
+            ("effect", entry["effect"]),
+            ("in Python", ", ".join(entry["functions"])),
+        ]
+    elif kind == "variable":
+        rows = [
+            ("values", entry["value"]),
+            ("default", entry["default"] or "not set"),
+            ("now", "not set" if entry["current"] is None else f"'{entry['current']}'"),
+        ]
+    elif kind.startswith("option"):
+        rows = [("stream", entry["stream"])]
+    else:
+        rows = [("write", f"PYTORCH_JIT_LOG_LEVEL='{entry['least']}', or more of > for more")]
+    rows += [("live in", entry["live_in"] if "package" in entry["live_in"] else "torch " + entry["live_in"])]
+    if kind == "knob" and entry["exists_in"] != entry["live_in"]:
+        rows += [("exists in", f"torch {entry['exists_in']}, outside the above as a no-op")]
+    if entry.get("source"):
+        rows += [("source", entry["source"])]
+    for name, text in rows:
+        if text:
+            yield from _entry("  " + name, text, width, 14)
+
+
+def _example(knob: Mapping[str, Any]) -> str | None:
+    values = {
+        "on or off": "off" if knob["default"].startswith("on") else "on",
+        "a whole number of 0 or more": "2",
+        "a whole number": "2",
+        "stdout or stderr": "stdout",
+    }
+    sample = values.get(knob["value"]) or str(knob["value"]).partition(" such as ")[2]
+    return f"--knob {knob['name']}={sample}" if sample else None
+
+
+def _entry(name: str, text: str, width: int, indent: int = _NAME) -> list[str]:
+    start = f"{name:<{indent - 1}} "
+    return textwrap.wrap(
+        text, width, initial_indent=start, subsequent_indent=" " * indent, break_on_hyphens=False
+    )
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
