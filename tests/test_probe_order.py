@@ -40,7 +40,9 @@ def test_all_writers_keep_their_order(tmp_path: Path, monkeypatch: pytest.Monkey
     for line in log_of(capture).split("\n"):
         own = re.match(r"ORDER (\d+) (\S+)", line)
         # The executor prints a fresh graph when it profiles it; the constant tells whose it is.
-        jit = re.search(r"^\[DUMP profiling_graph_executor_impl.cpp:\d+\] .*prim::Constant\[value=1(\d\d\d)\]", line)
+        jit = re.search(
+            r"^\[DUMP profiling_graph_executor_impl.cpp:\d+\] .*prim::Constant\[value=1(\d\d\d)\]", line
+        )
         if own:
             seen.append((int(own.group(1)), own.group(2)))
         elif jit and (int(jit.group(1)), "jit") not in seen:

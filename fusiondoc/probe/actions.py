@@ -63,6 +63,10 @@ def _guarded(spec: dict[str, Any], records: Records, clock: Clock) -> int:
     except SystemExit as error:
         _report(records, "exit", error, "The program ended the process itself before all passes were done.")
         return failures.MODEL_FAILED
+    except Exception as error:
+        # Neither the program nor a known refusal: memory that runs out while tensors are moved, and the like.
+        _report(records, "unexpected", error, None)
+        return failures.MODEL_FAILED
     except KeyboardInterrupt as error:
         _report(records, "interrupted", error, None)
         return failures.INTERRUPTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from .failures import Refused
-from .input_text import InputTextError, PlainText, parse_input
+from .input_text import InputTextError, PlainText, TensorText, parse_input
 
 Shape = Callable[[], "tuple[Any, ...]"]
 """Gives the arguments of one pass; a function of the user's is called anew for every pass."""
@@ -22,16 +22,24 @@ def from_texts(torch: Any, texts: Sequence[str], device: Any) -> list[Shape]:
         if isinstance(parsed, PlainText):
             values.append(parsed.value)
             continue
-        dtype = getattr(torch, parsed.dtype)
-        if dtype.is_floating_point or dtype.is_complex:
-            # CPUs of old torch have no normal_() for half: draw in a type that every device can.
-            drawn = torch.complex64 if dtype.is_complex else torch.float32
-            tensor = torch.randn(parsed.sizes, dtype=drawn, device=device).to(dtype)
-        else:
-            tensor = torch.randint(0, 2, parsed.sizes, device=device).to(dtype)
-        values.append(tensor.requires_grad_(parsed.grad))
+        try:
+            values.append(_random(torch, parsed, device))
+        except RuntimeError as error:
+            problem = str(error).split("\n")[0]
+            raise Refused("inputs", "the input '%s' cannot be made: %s" % (text, problem)) from None
     arguments = tuple(values)
     return [lambda: arguments]
+
+
+def _random(torch: Any, parsed: TensorText, device: Any) -> Any:
+    dtype = getattr(torch, parsed.dtype)
+    if dtype.is_floating_point or dtype.is_complex:
+        # CPUs of old torch have no normal_() for half: draw in a type that every device can.
+        drawn = torch.complex64 if dtype.is_complex else torch.float32
+        tensor = torch.randn(parsed.sizes, dtype=drawn, device=device).to(dtype)
+    else:
+        tensor = torch.randint(0, 2, parsed.sizes, device=device).to(dtype)
+    return tensor.requires_grad_(parsed.grad)
 
 
 def from_module(torch: Any, given: Any, device: Any, where: str) -> list[Shape]:

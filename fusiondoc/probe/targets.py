@@ -38,7 +38,7 @@ def runs_as_script(target: dict[str, Any], has_inputs: bool) -> tuple[bool, str 
     try:
         program = Program(target["path"])
     except (SyntaxError, ValueError) as error:
-        raise UserError("import") from error
+        raise UserError("import") from error.with_traceback(None)
     file = os.path.basename(target["path"])
     model, inputs = program.binds("model"), program.binds("inputs")
     if model and (inputs or has_inputs):
