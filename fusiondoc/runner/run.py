@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fusiondoc.fuser_knobs.checks import check_knob
+from fusiondoc.runner.age import process_age
 from fusiondoc.runner.capture import SCHEMA, Capture
 from fusiondoc.runner.child import Child, Ending
 from fusiondoc.runner.environment import RunEnvironment, run_environment
@@ -31,13 +32,16 @@ def run(request: RunRequest, store: CaptureStore, progress: Progress | None = No
 
     ``seconds`` in the result: ``child``, wall time of the child from start to end; ``probe``, the part of
     it that the probe needed for itself, which is all but importing torch and the program, scripting and the
-    passes, and which a run by hand would not need; ``overhead``, that part plus what this function needed
-    around the child. Both leave out the first look at an interpreter (``first_look``), which is remembered.
+    passes, and which a run by hand would not need; ``startup``, the age of this process when the run began
+    (0 unless the request comes from a command line); ``first_look``, finding out about the interpreter, which
+    is remembered; ``overhead``, ``startup`` and ``probe`` and all that this function did while the child did
+    not run, but for ``first_look``. Reading the log and printing the report come on top.
 
     Raises:
         UsageError, CannotRun: the run cannot start, or its log cannot be written.
     """
     began = time.perf_counter()
+    startup = (process_age() or 0.0) if request.command else 0.0
     request.check()
     interpreter = inspect(request.python)
     looked = time.perf_counter()
@@ -59,7 +63,8 @@ def run(request: RunRequest, store: CaptureStore, progress: Progress | None = No
         seconds = {
             "child": round(ending.seconds, 4),
             "probe": own,
-            "overhead": round(around + own, 4) if own is not None else None,
+            "overhead": round(startup + around + own, 4) if own is not None else None,
+            "startup": round(startup, 4),
             "first_look": round(looked - began, 4),
         }
         _write(folder / "result.json", _result_json(ending, seconds))
