@@ -1,0 +1,41 @@
+"""``fusiondoc explain``: the pages on finding codes."""
+
+from __future__ import annotations
+
+import click
+
+_CLASSES = {
+    "FD0": "Environment and knobs",
+    "FD1": "Nothing to fuse yet",
+    "FD2": "Operator not fused",
+    "FD3": "Fallback, guard and crash",
+    "FD4": "Kernel speed",
+    "FD5": "Whole-model speed and numbers",
+    "FD9": "The log itself",
+}
+
+
+@click.command("explain")
+@click.argument("codes", nargs=-1, metavar="[CODE]...")
+def command(codes: tuple[str, ...]) -> None:
+    """Print the page of a finding code; without one, list all codes.
+
+    \b
+    Examples:
+      fusiondoc explain
+      fusiondoc explain FD201
+    """
+    from fusiondoc.diagnosis.codes import CODES
+    from fusiondoc.diagnosis.page import page
+
+    if codes:
+        # All are read before the first is printed, so that a slip prints nothing else.
+        pages = [page(code).rstrip() for code in codes]
+        click.echo("\n\n".join(pages))
+        return
+    shown = ""
+    for code in CODES.values():
+        if not code.code.startswith(shown) or not shown:
+            click.echo(("\n" if shown else "") + _CLASSES[code.code[:3]])
+            shown = code.code[:3]
+        click.echo(f"  {code.code}  {code.severity:<8} {code.title}")
