@@ -61,11 +61,14 @@ def test_a_script_is_run_as_python_would(tmp_path: Path) -> None:
 
 def test_a_script_without_a_model_is_run_without_being_asked(tmp_path: Path) -> None:
     write(tmp_path, "train.py", "import sys\nprint('ran once')\nsys.exit(4)\n")
-    capture, error = run_target(tmp_path, "train.py")
+    capture, error = run_target(tmp_path, "train.py", backward=True)
     assert log_of(capture).count("ran once") == 1
     assert isinstance(error, ModelFailed) and "exited with status 4" in error.message
-    (note,) = [record["text"] for record in capture.records() if record["record"] == "note"]
-    assert note == "train.py defines no 'model': run as a script"
+    notes = [record["text"] for record in capture.records() if record["record"] == "note"]
+    assert notes == [
+        "train.py defines no 'model': run as a script",
+        "--backward has no effect on a script that is run as it is",
+    ]
 
 
 def test_an_archive(tmp_path: Path) -> None:

@@ -118,6 +118,9 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         script, note = runs_as_script(target, bool(spec["inputs"]))
     if note:
         records.write("note", text=note)
+    for option in ("backward", "trace", "device"):
+        if script and spec[option]:
+            records.write("note", text="--%s has no effect on a script that is run as it is" % option)
     torch = _import_torch(clock)
     records.write("environment", **environment.torch_environment(torch, device=not script))
     fuser = _switch(torch, spec, records)
