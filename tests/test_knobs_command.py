@@ -103,3 +103,11 @@ def test_what_this_torch_would_misread_in_the_environment_is_said(fusiondoc: Run
         assert "! PYTORCH_NVFUSER_DUMP is set and ignored: it is read by torch 1.11 to 2.1" in said
     else:
         assert "'print_args' is an option of PYTORCH_NVFUSER_DUMP in torch 1.11" in said
+
+
+def test_a_variable_shows_its_options_and_what_is_wrong_with_its_value(fusiondoc: Run, without_torch):
+    bad = {"PYTORCH_NVFUSER_DUMP": "cuda_kernel,no_such_option"}
+    done = fusiondoc("knobs", "--python", without_torch, "PYTORCH_NVFUSER_DUMP", env=bad)
+    said = " ".join(done.stdout.split())
+    assert "options fusion_ir, fusion_ir_math, kernel_ir, cuda_kernel," in said
+    assert "problem PYTORCH_NVFUSER_DUMP='cuda_kernel,no_such_option':" in said

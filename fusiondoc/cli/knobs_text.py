@@ -123,7 +123,9 @@ def details(kind: str, entry: Mapping[str, Any], torch: str | None, width: int) 
         rows = [
             ("values", entry["value"]),
             ("default", entry["default"] or "not set"),
+            ("options", ", ".join(entry["options"] or ())),
             ("now", "not set" if entry["current"] is None else f"'{entry['current']}'"),
+            *(("problem", problem) for problem in entry["problems"]),
         ]
     elif kind.startswith("option"):
         rows = [("stream", entry["stream"])]

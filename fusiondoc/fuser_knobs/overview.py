@@ -36,11 +36,10 @@ def overview(
         "schema": SCHEMA,
         "torch": torch_version,
         "knobs": [_knob(knob, version, records.get(knob.name)) for knob in catalogue.knobs()],
-        "variables": [_variable(variable, version, environ) for variable in catalogue.variables()],
+        "variables": [_variable(variable, torch_version, environ) for variable in catalogue.variables()],
         "options": {
             name: [_option(option, version) for option in options] for name, options in OPTIONS.items()
         },
-        "package_options": {name: sorted(words) for name, words in PACKAGE_OPTIONS.items()},
         "log_files": [_log_file(file, version) for file in LOG_FILES],
         "problems": problems(torch_version, environ),
     }
@@ -68,16 +67,25 @@ def _knob(knob: Knob, version: Version | None, record: Mapping[str, Any] | None)
     }
 
 
-def _variable(variable: Variable, version: Version | None, environ: Mapping[str, str]) -> dict[str, Any]:
+def _variable(variable: Variable, torch_version: str | None, environ: Mapping[str, str]) -> dict[str, Any]:
+    version = as_version(torch_version)
+    words: list[str] | None = None
+    if variable.name in OPTIONS:
+        words = [option.name for option in catalogue.options(variable.name, version)]
+    elif variable.name in PACKAGE_OPTIONS:
+        words = sorted(PACKAGE_OPTIONS[variable.name])
+    current = environ.get(variable.name)
     return {
         "name": variable.name,
         "value": variable.values,
+        "options": words,
         "default": variable.default,
         "does": variable.does,
         "live_in": "the nvfuser package" if variable.of_package else describe(variable.live),
         "source": variable.source,
         "live": None if version is None else exists_in(variable.live, version),
-        "current": environ.get(variable.name),
+        "current": current,
+        "problems": _problems_of(variable, torch_version, current),
     }
 
 
@@ -103,25 +111,24 @@ def _log_file(file: LogFile, version: Version | None) -> dict[str, Any]:
 
 def problems(torch_version: str | None, environ: Mapping[str, str]) -> list[str]:
     """What in the environment this torch would misread or ignore, one sentence or two each."""
+    known = [variable.name for variable in catalogue.variables()]
     found = []
-    known = {variable.name: variable for variable in catalogue.variables()}
+    for name in sorted(set(environ) - set(known)):
+        if name.startswith(_FAMILIES) and get_close_matches(name, known, 1, 0.8):
+            found.append(f"{name} is set, but torch has no such variable. {did_you_mean(name, known)}")
+    for variable in catalogue.variables():
+        found += _problems_of(variable, torch_version, environ.get(variable.name))
+    return sorted(found)
+
+
+def _problems_of(variable: Variable, torch_version: str | None, value: str | None) -> list[str]:
+    if value is None or variable.of_package:
+        return []
     version = as_version(torch_version)
-    for name in sorted(environ):
-        if name not in known:
-            if name.startswith(_FAMILIES) and get_close_matches(name, known, 1, 0.8):
-                found.append(f"{name} is set, but torch has no such variable. {did_you_mean(name, known)}")
-            continue
-        variable = known[name]
-        if variable.of_package:
-            continue
-        if not exists_in(variable.live, version):
-            found.append(
-                f"{name} is set and ignored: it is read by torch {describe(variable.live)}"
-                + (f", not by {torch_version}." if version and variable.live else ".")
-            )
-            continue
-        found += _wrong_value(name, environ[name], torch_version)
-    return found
+    if exists_in(variable.live, version):
+        return _wrong_value(variable.name, value, torch_version)
+    here = f", not by {torch_version}" if version and variable.live else ""
+    return [f"{variable.name} is set and ignored: it is read by torch {describe(variable.live)}{here}."]
 
 
 def _wrong_value(name: str, value: str, torch_version: str | None) -> list[str]:
