@@ -19,7 +19,7 @@ def model(
     mean = h.mean(2, keepdim=True)
     centred = h - mean
     variance = (centred * centred).mean(2, keepdim=True)
-    return weight * (centred / torch.sqrt(variance + 1e-12)) + shift
+    return weight * ((h - mean) / torch.sqrt(variance + 1e-12)) + shift
 
 
 def vector() -> torch.Tensor:

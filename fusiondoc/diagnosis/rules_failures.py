@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Any, Iterable, Mapping
 
 from fusiondoc.diagnosis.context import Context
 from fusiondoc.diagnosis.make import finding
@@ -110,13 +110,21 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
     if error is not None:
         yield finding(
             "FD905",
-            f"The program failed ({error.get('stage')}): {error.get('type')}: "
-            + str(error.get("message", "")).strip().split("\n")[0][:300],
+            f"The program failed ({error.get('stage')}): {_last_error(error)}",
             advice=error.get("hint"),
         )
         return
     for text, line in context.observed.errors[:3]:
         yield finding("FD905", f"The log holds an error: {text[:300]}", evidence=[line])
+
+
+def _last_error(error: Mapping[str, Any]) -> str:
+    """Type and message; TorchScript puts the true error behind its own traceback, on the last line."""
+    lines = str(error.get("message", "")).strip().split("\n")
+    last = lines[-1].strip()
+    if "Error: " in last and len(lines) > 1:
+        return last[:300]
+    return f"{error.get('type')}: {lines[0][:300]}"
 
 
 RULES = (fell_back, crashed, program_failed, gave_up, many_specialisations)

@@ -37,6 +37,8 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
     headers = context.observed.headers
     if report.groups or not headers.get("Optimized Graph:") or any(header in headers for header in _PASSES):
         return
+    if report.fuser.requested == "none":
+        return
     yield finding(
         "FD102",
         "Graphs were optimised but hold no fusion group, and the log shows no fusion pass",

@@ -43,6 +43,8 @@ def why_no_nvfuser(torch: Any) -> str | None:
     if not torch.cuda.is_available():
         return "nvFuser needs an NVIDIA GPU, and torch %s sees none here" % torch.__version__
     switch = torch._C
+    # Without the profiling executor torch says that it was built without CUDA (codegen/cuda/interface.cpp).
+    executor = switch._jit_set_profiling_executor(True)
     try:
         before = switch._jit_nvfuser_enabled()
         switch._jit_set_nvfuser_enabled(True)
@@ -50,6 +52,8 @@ def why_no_nvfuser(torch: Any) -> str | None:
         switch._jit_set_nvfuser_enabled(bool(before))
     except (AttributeError, RuntimeError) as error:
         return "torch %s cannot switch nvFuser on: %s" % (torch.__version__, str(error).split("\n")[0])
+    finally:
+        switch._jit_set_profiling_executor(bool(executor))
     if not works:
         return (
             "torch %s does not switch nvFuser on (PYTORCH_JIT_USE_NNC_NOT_NVFUSER or a missing library)"

@@ -223,8 +223,8 @@ def _unfused(report: Report) -> RenderableType | None:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("operator", no_wrap=True)
     table.add_column("n", justify="right")
-    table.add_column("where", overflow="fold", ratio=3)
-    table.add_column("why", overflow="fold", ratio=5)
+    table.add_column("where", overflow="fold", max_width=34)
+    table.add_column("why", overflow="fold", ratio=1)
     for row in rows[:MOST_ROWS]:
         table.add_row(row.op, str(row.count), _where(row), _why(row))
     return Lines(table, *_more(len(rows)))

@@ -107,10 +107,7 @@ def main():
             out = function(x, y)
             if backward:
                 out.sum().backward()
-    found = []
-    for phase, graph in plans_of(function.get_debug_state()):
-        found += [[phase, *group] for group in groups_of(graph)]
-    print(json.dumps(found))
+    print(json.dumps([[phase, groups_of(graph)] for phase, graph in plans_of(function.get_debug_state())]))
 
 
 main()
