@@ -9,7 +9,7 @@ import click
 
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
 from fusiondoc.cli.run_options import make_request, run_options
-from fusiondoc.errors import INTERRUPTED
+from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
 
 
 @click.command(name="diagnose")
@@ -47,11 +47,14 @@ def command(
     request = make_request(target, script_args, options)
     with terminal_progress(request.target.label) as progress:
         capture = run(request, CaptureStore(), progress)
+    for record in capture.records():
+        if record["record"] == "note":
+            click.echo(f"note: {record.get('text')}", err=True)
     failed = failure(capture)
-    if failed is None or capture.log_path.exists():
-        report = report_of(capture)
-        if failed is None or report.groups or report.findings:
-            emit(report, format_, output)
+    if isinstance(failed, (UsageError, CannotRun)):
+        raise failed  # nothing ran, so there is nothing to report
+    report = report_of(capture)
+    emit(report, format_, output)
     if capture.result.get("interrupted"):
         click.echo(f"interrupted; what was captured is in {capture.path}", err=True)
         return INTERRUPTED

@@ -35,10 +35,7 @@ def is_capture(path: Path) -> bool:
 def report_of(capture: Capture) -> Report:
     """The report of a capture: what its log says, with what the probe recorded."""
     records = list(capture.records())
-    sources = {}
-    for record in records:
-        if record["record"] == "source_map" and isinstance(record.get("map"), dict):
-            sources.update(record["map"])
+    sources = _sources(records)
     shown = _relative(capture.path)
     log = capture.log_path
     logs = [LogInput(str(_relative(log)), log)] if log.exists() else []
@@ -65,6 +62,23 @@ def report_of(capture: Capture) -> Report:
         },
     )
     return diagnose(report, Context(observed, result, request, capture.error))
+
+
+def _sources(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The probe's map of operators to the user's lines.
+
+    Where all operators of a library line have one caller, that line alone is a key too: passes replace
+    operators and keep their source.
+    """
+    sources: dict[str, str] = {}
+    for record in records:
+        if record["record"] == "source_map" and isinstance(record.get("map"), dict):
+            sources.update(record["map"])
+    callers: dict[str, set[str]] = {}
+    for key, line in sources.items():
+        callers.setdefault(key.partition("|")[2], set()).add(line)
+    sources.update({f"|{source}": lines.pop() for source, lines in callers.items() if len(lines) == 1})
+    return sources
 
 
 def _relative(path: Path) -> Path:

@@ -26,8 +26,9 @@ _OPTIONS = (
         help="auto: nvFuser where this torch really has it, else NNC.",
     ),
     click.option("--backward", is_flag=True, help="Add a backward pass to every run."),
-    click.option("--runs", type=click.IntRange(min=1), default=5, show_default=True, help="Passes for "
-        "each shape."),
+    click.option(
+        "--runs", type=click.IntRange(min=1), default=5, show_default=True, help="Passes for each shape."
+    ),
     click.option(
         "--input",
         "inputs",

@@ -6,6 +6,7 @@ from typing import Iterable
 
 from fusiondoc.diagnosis.context import Context
 from fusiondoc.diagnosis.make import finding
+from fusiondoc.fuser_knobs.versions import parse_version
 from fusiondoc.model import Finding, Report
 
 
@@ -18,14 +19,30 @@ def no_nvfuser(report: Report, context: Context) -> Iterable[Finding]:
         return
     torch = report.environment.get("torch")
     where = f"torch {torch}" if torch else "this torch"
+    message = f"nvFuser is not in TorchScript of {where}; its switches do nothing"
+    if gone is None and torch is not None and parse_version(torch) < (2, 2):
+        why = (report.fuser.why or "").partition("; NNC")[0]
+        message = "nvFuser cannot work here: " + (why[len("auto: ") :] if why.startswith("auto: ") else why)
     yield finding(
         "FD001",
-        f"nvFuser is not in TorchScript of {where}; its switches do nothing",
+        message,
         evidence=[gone] if gone is not None else [],
         severity="error" if requested == "nvfuser" else "note",
         advice="For nvFuser use torch 1.12 to 2.1 with CUDA; here NNC fuses (fusiondoc env says what "
         "can run).",
     )
+
+
+def dead_knobs(report: Report, context: Context) -> Iterable[Finding]:
+    """FD001: a knob that was asked for does nothing on this torch."""
+    for knob in report.knobs:
+        if knob.requested is not None and knob.live is False:
+            yield finding(
+                "FD001",
+                f"The knob {knob.name}={knob.requested} does nothing on this torch",
+                advice=f"fusiondoc knobs {knob.name} says in which torch versions it is live.",
+                severity="warning",
+            )
 
 
 def other_fuser(report: Report, context: Context) -> Iterable[Finding]:
@@ -69,4 +86,4 @@ def merged_variables(report: Report, context: Context) -> Iterable[Finding]:
     )
 
 
-RULES = (no_nvfuser, other_fuser, bad_dump_option, merged_variables)
+RULES = (no_nvfuser, dead_knobs, other_fuser, bad_dump_option, merged_variables)

@@ -32,4 +32,4 @@ def user_source(op: str, source: str | None, known: SourceMap) -> str | None:
     """The line of the user's program an operator comes from, where that can be told."""
     if source is None:
         return None
-    return user_line(source) or known.get(f"{op}|{source}")
+    return user_line(source) or known.get(f"{op}|{source}") or known.get(f"|{source}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+from pathlib import Path
 from typing import Iterable
 
 from rich.console import Console, RenderableType
@@ -344,9 +345,12 @@ def _log(report: Report) -> RenderableType:
 
 
 def _near(source: str) -> str:
-    """A source under the current folder without that folder's name."""
-    here = os.getcwd() + os.sep
-    return source[len(here) :] if source.startswith(here) else source
+    """A source under the current folder without that folder's name; torch's own from ``torch/`` on."""
+    here = str(Path.cwd()) + os.sep
+    if source.startswith(here):
+        return source[len(here) :]
+    library = source.rfind("/torch/")
+    return source[library + 1 :] if library >= 0 else source
 
 
 def _more(count: int) -> list[RenderableType]:

@@ -1,0 +1,80 @@
+"""The README, held against the program: its commands run, its output is the program's, its links lead on."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Run
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def loosely(text: str) -> list:
+    """Lines without numbers and with single blanks: times, dates and counts differ from run to run."""
+    return [re.sub(r"\s+", " ", re.sub(r"\d+", "0", line)).strip() for line in text.strip().split("\n")]
+
+
+def shown_outputs() -> list:
+    return re.findall(r"<!-- output: (.*?) -->\n```text\n(.*?)```", README, flags=re.S)
+
+
+@pytest.mark.parametrize(("command", "shown"), shown_outputs(), ids=lambda v: v[:40])
+def test_the_output_shown_is_the_programs(command: str, shown: str, fusiondoc: Run, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    done = fusiondoc(*shlex.split(command)[1:], env={"COLUMNS": "80"})
+    assert done.returncode == 0, done.stderr
+    assert loosely(done.stdout) == loosely(shown)
+
+
+def test_there_is_output_to_compare() -> None:
+    assert shown_outputs()
+
+
+def test_every_command_is_in_the_table_and_has_a_page(fusiondoc: Run) -> None:
+    from fusiondoc.cli.main import COMMANDS
+
+    for name in COMMANDS:
+        assert re.search(rf"^\| `{name}\b", README, flags=re.M), name
+        assert (ROOT / "docs" / "commands" / f"{name}.md").is_file(), name
+
+
+def test_every_command_has_help_with_an_example(fusiondoc: Run) -> None:
+    from fusiondoc.cli.main import COMMANDS
+
+    for name in COMMANDS:
+        done = fusiondoc(name, "--help")
+        assert done.returncode == 0, done.stderr
+        assert "Example" in done.stdout and f"fusiondoc {name}" in done.stdout, name
+
+
+def options_in(text: str) -> set:
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text))
+
+
+def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
+    from fusiondoc.cli.main import COMMANDS
+
+    known = options_in(fusiondoc("--help").stdout) | {
+        "--tee",
+        "--tag-output",
+        "--epochs",
+        "--check",
+        "--show-config",
+    }
+    for name in COMMANDS:
+        known |= options_in(fusiondoc(name, "--help").stdout)
+    for page in DOCS:
+        text = page.read_text(encoding="utf-8")
+        assert options_in(text) <= known, (page, options_in(text) - known)
+
+
+def test_links_lead_somewhere() -> None:
+    for page in DOCS:
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), (page, target)
