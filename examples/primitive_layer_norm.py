@@ -13,12 +13,18 @@ batch, length, features = (64, 128, 1024) if device == "cuda" else (2, 4, 16)
 
 
 def model(
-    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, shift: torch.Tensor
+    x: torch.Tensor,
+    residual: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    shift: torch.Tensor,
+    axis: int,
+    keepdim: bool,
 ) -> torch.Tensor:
     h = F.dropout(x + bias, 0.1, training=True) + residual
-    mean = h.mean(2, keepdim=True)
+    mean = h.mean(axis, keepdim=keepdim)
     centred = h - mean
-    variance = (centred * centred).mean(2, keepdim=True)
+    variance = (centred * centred).mean(axis, keepdim=keepdim)
     return weight * ((h - mean) / torch.sqrt(variance + 1e-12)) + shift
 
 
@@ -30,4 +36,4 @@ def activation() -> torch.Tensor:
     return torch.randn(batch, length, features, device=device, requires_grad=True)
 
 
-inputs = (activation(), activation(), vector(), vector(), vector())
+inputs = (activation(), activation(), vector(), vector(), vector(), 2, True)

@@ -124,6 +124,11 @@ def switch_on(torch: Any, fuser: str) -> None:
     llvm = bool(switch._llvm_enabled())
     if fuser == "onednn" and not llvm:
         cpu = False  # What oneDNN leaves over would go to NNC, which has no CPU backend in this build.
+    # FuseGraph, the legacy pass, is only called by the legacy executor (runNondiffOptimization of
+    # graph_executor.cpp); torch.jit.fuser('fuser0') alone fuses nothing. The executor comes first: without the
+    # profiling one nvFuser cannot be switched on.
+    switch._jit_set_profiling_executor(fuser != "legacy")
+    switch._get_graph_executor_optimize(True)
     switch._jit_override_can_fuse_on_cpu(cpu)
     switch._jit_override_can_fuse_on_gpu(gpu)
     switch._jit_set_texpr_fuser_enabled(tensor_expressions)
@@ -131,10 +136,6 @@ def switch_on(torch: Any, fuser: str) -> None:
         switch._jit_set_nvfuser_enabled(nvfuser)
     if hasattr(switch, "_jit_set_llga_enabled"):
         switch._jit_set_llga_enabled(onednn)
-    # FuseGraph, the legacy pass, is only called by the legacy executor (runNondiffOptimization of
-    # graph_executor.cpp); torch.jit.fuser('fuser0') alone fuses nothing.
-    switch._jit_set_profiling_executor(fuser != "legacy")
-    switch._get_graph_executor_optimize(True)
     switch._jit_override_can_fuse_on_cpu_legacy(fuser == "legacy")
     if fuser == "nnc" and not llvm:
         # With the default True nothing fuses on the CPU at compile time, or the second run dies of

@@ -43,8 +43,8 @@ def _try(torch: Any, name: str) -> dict[str, Any]:
         return {"available": False, "why": refused.message.split(" here: ", 1)[-1], "device": None}
     on_gpu = torch.cuda.is_available() and name != "onednn"
     device = "cuda" if on_gpu else "cpu"
-    fusers.switch_on(torch, name)
     try:
+        fusers.switch_on(torch, name)
         with KeptStderr():
             made = _makes_group(torch, GROUP_KINDS[name], device)
     except Exception as error:
