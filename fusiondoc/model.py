@@ -151,6 +151,8 @@ class Kernel:
     gb_per_s: Spread | None
     """GB/s (10^9 bytes) of inputs plus outputs, as nvFuser computes it."""
     peak_fraction: float | None
+    """Median bandwidth over the device's theoretical memory bandwidth, where that is known. Above 1 the data
+    come from a cache."""
     registers: int | None
     spill_bytes: int | None
     code: str | None

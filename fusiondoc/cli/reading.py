@@ -8,7 +8,7 @@ from typing import Any, Mapping, Sequence
 
 from fusiondoc.diagnosis.context import Context
 from fusiondoc.diagnosis.diagnose import diagnose
-from fusiondoc.model import FuserState, Iteration, KnobState, Report
+from fusiondoc.model import FuserState, Iteration, Kernel, KnobState, Report
 from fusiondoc.parsers.inputs import LogInput, find_logs
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.runner.capture import Capture
@@ -46,6 +46,7 @@ def report_of(capture: Capture) -> Report:
         report,
         environment={k: str(v) for k, v in capture.environment.items() if v is not None and v != ""},
         fuser=_fuser(report.fuser, capture.record("fuser"), request),
+        kernels=_with_peak(report.kernels, capture.environment.get("gpu_memory_gb_per_s")),
         knobs=tuple(_knob(r) for r in records if r["record"] == "knob"),
         iterations=_timed(report.iterations, records),
         timing={
@@ -79,6 +80,16 @@ def _sources(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         callers.setdefault(key.partition("|")[2], set()).add(line)
     sources.update({f"|{source}": lines.pop() for source, lines in callers.items() if len(lines) == 1})
     return sources
+
+
+def _with_peak(kernels: tuple[Kernel, ...], peak: object) -> tuple[Kernel, ...]:
+    """The share of the device's memory bandwidth, where the probe could ask the driver for it."""
+    if not isinstance(peak, (int, float)) or peak <= 0:
+        return kernels
+    return tuple(
+        replace(kernel, peak_fraction=kernel.gb_per_s.median / peak) if kernel.gb_per_s else kernel
+        for kernel in kernels
+    )
 
 
 def _relative(path: Path) -> Path:

@@ -21,7 +21,7 @@ from fusiondoc.parsers.sources import SourceMap, user_source
 Body = Tuple[Op, ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class GroupRow:
     group: PlanGroup
     phase: str | None
@@ -45,19 +45,28 @@ class GroupTable:
         self._rows: dict[tuple[str | None, Body, tuple[str, ...], int], GroupRow] = {}
         self._of_body: dict[Body, list[GroupRow]] = {}
         self._of_graph: dict[bytes, list[GroupRow]] = {}
+        self._diff_graphs: list[frozenset[Op]] = []
 
     def phase_of(self, use: PlanUse) -> str | None:
         """Gradient executors have prim::Autograd* nodes; a plan that re-specialises a group has its phase."""
         plan = use.plan
         if plan.backward:
             return "backward"
+        if use.iteration is not None:
+            return self.facts.iterations[use.iteration][2]
         for group in plan.groups:
             known = self._of_body.get(group.body)
             if known:
                 return known[0].phase
-        return "forward" if plan.users or plan.diff_graphs else None
+        if plan.users or plan.diff_graphs:
+            return "forward"
+        ops = plan.ops()
+        if any(len(ops & inner) * 2 > len(ops) for inner in self._diff_graphs):
+            return "forward"  # the executor of a differentiable graph that an outer plan printed
+        return None
 
     def add(self, use: PlanUse, phase: str | None, groups: Iterable[PlanGroup]) -> None:
+        self._diff_graphs.extend(inner.ops for inner in use.plan.diff_graphs)
         seen: dict[tuple[Body, tuple[str, ...]], int] = {}
         before = {body: [r for r in rows if r.first is None] for body, rows in self._of_body.items()}
         new_of_body: dict[Body, int] = {}
@@ -77,8 +86,11 @@ class GroupTable:
                     row.specialisation = 2 + sum(r.first is row.first for r in self.rows)
                 self._rows[key] = row
                 self._of_body.setdefault(group.body, []).append(row)
-                self._of_graph.setdefault(group.canonical, []).append(row)
                 self.rows.append(row)
+            # Equal by the contract, yet the graphs may differ (in what they return): each has its GraphCache.
+            rows = self._of_graph.setdefault(group.canonical, [])
+            if row not in rows:
+                rows.append(row)
             if use.iteration is not None and row.iteration is None:
                 row.iteration = self.facts.iterations[use.iteration][0]
             for line in use.lines:
@@ -98,17 +110,22 @@ class GroupTable:
         in a branch and may run less often than the others."""
         if "kernel_cache" not in self.facts.levels:
             return
-        totals: dict[int, int] = {}
+        totals: dict[bytes, int] = {}
         for cache in self.facts.caches:
-            rows = self.of_cache(cache)
-            if rows:
-                totals[id(rows)] = totals.get(id(rows), 0) + cache.runs
-        for rows in self._of_graph.values():
-            total = totals.get(id(rows))
+            if cache.graph is not None:
+                totals[cache.graph.canonical] = totals.get(cache.graph.canonical, 0) + cache.runs
+        uncertain: list[GroupRow] = []
+        for canonical, rows in self._of_graph.items():
+            total = totals.get(canonical)
+            if total is None:
+                continue
             uneven = len(rows) > 1 and any(row.group.conditional for row in rows)
-            if total is not None and total % len(rows) == 0 and not uneven:
-                for row in rows:
-                    row.runs = total // len(rows)
+            if uneven or total % len(rows):
+                uncertain += rows
+            for row in rows:
+                row.runs = (row.runs or 0) + total // len(rows)
+        for row in uncertain:
+            row.runs = None
 
 
 def finished(row: GroupRow, files: list[str], sources: SourceMap) -> Group:

@@ -125,8 +125,8 @@ def switch_on(torch: Any, fuser: str) -> None:
     if fuser == "onednn" and not llvm:
         cpu = False  # What oneDNN leaves over would go to NNC, which has no CPU backend in this build.
     # FuseGraph, the legacy pass, is only called by the legacy executor (runNondiffOptimization of
-    # graph_executor.cpp); torch.jit.fuser('fuser0') alone fuses nothing. The executor comes first: without the
-    # profiling one nvFuser cannot be switched on.
+    # graph_executor.cpp); torch.jit.fuser("fuser0") alone fuses nothing. The executor comes first: without
+    # the profiling one nvFuser cannot be switched on.
     switch._jit_set_profiling_executor(fuser != "legacy")
     switch._get_graph_executor_optimize(True)
     switch._jit_override_can_fuse_on_cpu(cpu)

@@ -133,9 +133,8 @@ def _speed(report: Report) -> str:
     best = max(k.gb_per_s.median for k in launched if k.gb_per_s)
     slow = min(k.gb_per_s.median for k in launched if k.gb_per_s)
     times = sum(k.ms.median for k in launched if k.ms)
-    return (
-        f"{len(report.kernels)}, median {slow:,.0f} to {best:,.0f} GB/s, {times:.3f} ms for one launch each"
-    )
+    rate = f"{best:,.0f}" if f"{best:.0f}" == f"{slow:.0f}" else f"{slow:,.0f} to {best:,.0f}"
+    return f"{len(report.kernels)}, median {rate} GB/s, {times:.3f} ms for one launch of each"
 
 
 def _when(report: Report) -> str:
@@ -259,7 +258,7 @@ def _kernels(report: Report) -> RenderableType | None:
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     for name in ("kernel", "group"):
         table.add_column(name, no_wrap=True)
-    for name in ("runs", "grid", "block", "regs", "us", "GB/s"):
+    for name in ("runs", "grid", "block", "regs", "us", "GB/s", "peak"):
         table.add_column(name, justify="right", no_wrap=True)
     for kernel in report.kernels[:MOST_ROWS]:
         table.add_row(*_kernel_row(kernel))
@@ -285,6 +284,7 @@ def _kernel_row(kernel: Kernel) -> Iterable[str]:
         str(kernel.registers) if kernel.registers is not None else "-",
         f"{kernel.ms.median * 1000:.1f}" if kernel.ms else "-",
         f"{kernel.gb_per_s.median:,.0f}" if kernel.gb_per_s else "-",
+        f"{kernel.peak_fraction:.0%}" if kernel.peak_fraction is not None else "-",
     )
 
 
