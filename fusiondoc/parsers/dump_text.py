@@ -66,6 +66,11 @@ class DumpText:
             self.inside = False
         return False
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether a next line of the shape LINE belongs to the dump."""
+        return self.inside and self._text
+
     def enter(self) -> None:
         """A line of a dump that another parser took: an empty line after it belongs to it."""
         self.inside = True

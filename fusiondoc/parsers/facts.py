@@ -79,6 +79,8 @@ class KernelUse:
     owner: CacheInstance | None = None
     disputed: bool = False
     """Its lines stand under several GraphCaches: the order of the log cannot be trusted."""
+    digest: bytes | None = None
+    """Of its source."""
     packed_code: bytes | None = None
     compiles: int = 0
     launches: int = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from hashlib import blake2b
-from typing import Callable, List, Tuple
+from typing import Callable, List, NamedTuple, Tuple
 
 from fusiondoc.parsers.facts import (
     CacheInstance,
@@ -38,24 +38,38 @@ _TOO_SMALL = b"Fusion group is too small, unmerging: "
 _SINGLE = (FAILED, CONSIDERING, MERGING, _TOO_SMALL)
 _CONTINUES = (b" ", b"graph(", b"with ", b"-> (", b"[ ")
 
+
+class Print(NamedTuple):
+    """The lines of one printed graph; their text starts at ``cut``."""
+
+    lines: list[bytes]
+    cut: int
+
+    def texts(self) -> list[bytes]:
+        """The lines without what stands before their text."""
+        cut = self.cut
+        return [line[cut:] for line in self.lines] if cut else self.lines
+
+
 PASS_STARTS = (b"Before Fusion:", b"Before TExprFuser:")
 
 
 class Run:
-    """Lines of one prefix, without it."""
+    """Lines of one prefix; ``cut`` is where their text starts. They are cut only when they are read."""
 
-    __slots__ = ("payloads", "where")
+    __slots__ = ("cut", "lines", "where")
 
-    def __init__(self, payloads: list[bytes], pos: int) -> None:
-        self.payloads = payloads
+    def __init__(self, lines: list[bytes], cut: int, pos: int) -> None:
+        self.lines = lines
+        self.cut = cut
         self.where: Where = [(0, pos)]
 
-    def extend(self, payloads: list[bytes], pos: int) -> None:
-        start = len(self.payloads)
+    def extend(self, lines: list[bytes], pos: int) -> None:
+        start = len(self.lines)
         offset, first = self.where[-1]
         if first + start - offset != pos:
             self.where.append((start, pos))
-        self.payloads.extend(payloads)
+        self.lines.extend(lines)
 
     def position(self, offset: int) -> int:
         for start, pos in reversed(self.where):
@@ -66,7 +80,7 @@ class Run:
     @property
     def complete(self) -> bool:
         """Whether the last graph of the run is printed to its end (a ``with`` section may still follow)."""
-        last = self.payloads[-1]
+        last = self.lines[-1][self.cut :]
         return last.startswith((b"  return (", b"</GRAPH_EXPORT>")) or not last.startswith(_CONTINUES)
 
 
@@ -87,15 +101,15 @@ class JitMessages:
         self._conditions = FailedConditions()
         self._pointer = b""
         self._caches: dict[bytes, CacheInstance] = {}
-        self._created: list[bytes] | None = None
+        self._created: Print | None = None
         self.pending: Statements = {}
         """What was stated since the last plan: it belongs to the next one."""
-        self._handlers: dict[bytes, Callable[[Run, int, list[bytes]], None]] = {
-            b"Before Compilation:": lambda r, o, g: self._plan(r, o, g, 0),
-            b"After TExprFuser:": lambda r, o, g: self._plan(r, o, g, 0),
-            b"Optimized Graph:": lambda r, o, g: self._plan(r, o, g, 1),
-            b"Optimized SimpleExecutor Graph:": lambda r, o, g: self._plan(r, o, g, 1, simple=True),
-            b"After compileSpec optimizations:": lambda r, o, g: self._plan(r, o, g, 1),
+        self._handlers: dict[bytes, Callable[[int, int, Print], None]] = {
+            b"Before Compilation:": lambda _, at, g: self._plan(at, g, 0),
+            b"After TExprFuser:": lambda _, at, g: self._plan(at, g, 0),
+            b"Optimized Graph:": lambda _, at, g: self._plan(at, g, 1),
+            b"Optimized SimpleExecutor Graph:": lambda _, at, g: self._plan(at, g, 1, simple=True),
+            b"After compileSpec optimizations:": lambda _, at, g: self._plan(at, g, 1),
             b"After creating fusion groups:": self._groups_made,
             b"GraphCache created for graph": self._cache_made,
             b"`compile_fusion` hits fallback on graph": self._compile_fell_back,
@@ -114,11 +128,11 @@ class JitMessages:
             self.settle()
             if prefix in self._open:
                 self._finish(prefix)
-            self._open[prefix] = Run([line[cut:] for line in lines], pos)
+            self._open[prefix] = Run(lines, cut, pos)
         elif prefix in self._open:
             if self._held != prefix:
                 self.settle()
-            self._open[prefix].extend([line[cut:] for line in lines], pos)
+            self._open[prefix].extend(lines, pos)
         elif prefix == self._last_single:
             # Blocks of the node that the last line printed.
             self._counts.recognised += len(lines)
@@ -126,7 +140,7 @@ class JitMessages:
         elif first.startswith(b"graph("):
             # A message that is nothing but a graph.
             self.settle()
-            self._open[prefix] = Run([line[cut:] for line in lines], pos)
+            self._open[prefix] = Run(lines, cut, pos)
         else:
             # The start of this message is not in the log.
             self._counts.truncated += 1
@@ -150,13 +164,13 @@ class JitMessages:
         run = self._open.pop(prefix)
         if self._held == prefix:
             self._held = None
-        payloads = run.payloads
-        self._counts.recognised += len(payloads)
+        lines, cut = run.lines, run.cut
+        self._counts.recognised += len(lines)
         self._facts.levels.add(self._file(prefix))
         if not run.complete:
             self._counts.truncated += 1
-        first = payloads[0]
-        header = first.strip()
+        first = lines[0]
+        header = first[cut:].strip()
         if header in PASS_STARTS:
             self._pass_starts()
         known = header.decode("utf-8", "replace") if len(header) < 80 and b"graph(" not in header else "other"
@@ -164,14 +178,14 @@ class JitMessages:
         if handler is None:
             self._facts.headers[known] = self._facts.headers.get(known, 0) + 1
             return
-        starts = [i for i, payload in enumerate(payloads) if payload == first]
+        starts = [i for i, line in enumerate(lines) if line == first]
         self._facts.headers[known] = self._facts.headers.get(known, 0) + len(starts)
-        starts.append(len(payloads))
+        starts.append(len(lines))
         for start, end in zip(starts, starts[1:]):
-            graph = payloads[start + 1 : end]
-            while graph and not graph[0]:
-                graph = graph[1:]
-            handler(run, start, graph)
+            graph = start + 1
+            while graph < end and len(lines[graph]) <= cut:
+                graph += 1
+            handler(run.position(start), run.position(graph), Print(lines[graph:end], cut))
 
     def _file(self, prefix: bytes) -> str:
         name = self._files.get(prefix)
@@ -185,26 +199,24 @@ class JitMessages:
     def _single(self, prefix: bytes, first: bytes, lines: list[bytes], cut: int, pos: int) -> bool:
         """Take a run of one-line messages; False if the run holds a graph."""
         name = self._file(prefix)
+        take = _nothing
         if name == "partition":
-            take = self._rejected
+            self.settle()
+            self._rejections.add(lines, cut, pos, self.pending)
         elif name == "kernel_cache" and first.startswith((_POINTER_MADE, _POINTER_RUNS)):
             take = self._pointer_line
         elif name == "tensorexpr_fuser" and first.startswith(_SINGLE):
             take = self._nnc_line
         elif b"graph(" in first or prefix.startswith(b"[DUMP ") or first in (b"", b"<GRAPH_EXPORT>"):
             return False
-        else:
-            take = _nothing
         self.settle()
         self._last_single = prefix
         self._facts.levels.add(name)
-        for i, line in enumerate(lines):
-            take(line[cut:], pos + i)
+        if take is not _nothing:
+            for i, line in enumerate(lines):
+                take(line[cut:], pos + i)
         self._counts.recognised += len(lines)
         return True
-
-    def _rejected(self, payload: bytes, pos: int) -> None:
-        self._rejections.add(payload, pos, self.pending)
 
     def _nnc_line(self, payload: bytes, pos: int) -> None:
         if payload.startswith(FAILED):
@@ -238,11 +250,11 @@ class JitMessages:
             merge(self._facts.unplanned, self.pending)
         self.pending = {}
 
-    def _plan(self, run: Run, offset: int, graph: list[bytes], level: int, simple: bool = False) -> None:
+    def _plan(self, at: int, graph: Print, level: int, simple: bool = False) -> None:
         use = self.plan_of(graph, level, simple)
         if use is None:
             return
-        use.lines.append(run.position(offset + 1))
+        use.lines.append(at)
         if self.pending:
             merge(use.stated, self.pending)
             self.pending = {}
@@ -252,11 +264,11 @@ class JitMessages:
             if use.iteration is None:
                 use.iteration = iterations - 1
 
-    def plan_of(self, graph: list[bytes], level: int, simple: bool = False) -> PlanUse | None:
+    def plan_of(self, graph: Print, level: int, simple: bool = False) -> PlanUse | None:
         """The plan that these lines print; parsed only if no equal one was seen."""
-        if not graph:
+        if not graph.lines:
             return None
-        text = b"\n".join(graph)
+        text = b"\n".join(graph.lines)
         key = blake2b(text, digest_size=16, salt=bytes((level, simple))).digest()
         use = self._plans.get(key)
         if use is not None:
@@ -264,7 +276,7 @@ class JitMessages:
         bare = blake2b(_NAMES.sub(b"%", text), digest_size=16, salt=bytes((level, simple, 1))).digest()
         use = self._plans.get(bare)
         if use is None:
-            dump = parse_dump(graph)
+            dump = parse_dump(graph.texts())
             use = PlanUse(summarise(dump), level, simple)
             self._facts.plans.append(use)
             self._plans[bare] = use
@@ -272,33 +284,33 @@ class JitMessages:
             self._plans[key] = use
         return use
 
-    def _group(self, graph: list[bytes]) -> PlanGroup:
-        bare = blake2b(_NAMES.sub(b"%", b"\n".join(graph)), digest_size=16).digest()
+    def _group(self, graph: Print) -> PlanGroup | None:
+        if not graph.lines:
+            return None
+        bare = blake2b(_NAMES.sub(b"%", b"\n".join(graph.lines)), digest_size=16).digest()
         group = self._groups.get(bare)
         if group is None:
-            group = self._groups[bare] = summarise_group(parse_dump(graph))
+            group = self._groups[bare] = summarise_group(parse_dump(graph.texts()))
         return group
 
-    def _cache_made(self, run: Run, offset: int, graph: list[bytes]) -> None:
-        pos = run.position(offset)
-        cache = CacheInstance(self._pointer, self._group(graph) if graph else None, pos)
+    def _cache_made(self, pos: int, _: int, graph: Print) -> None:
+        cache = CacheInstance(self._pointer, self._group(graph), pos)
         self._caches[self._pointer] = cache
         self._pointer = b""
         self._facts.caches.append(cache)
         self._facts.last_work = ("compile", cache, pos)
 
-    def _compile_fell_back(self, run: Run, offset: int, graph: list[bytes]) -> None:
+    def _compile_fell_back(self, pos: int, _: int, graph: Print) -> None:
         lines = positions()
-        lines.append(run.position(offset))
+        lines.append(pos)
         cache = self._facts.caches[-1] if self._facts.caches else None
-        group = self._group(graph) if graph else None
-        self._facts.fallbacks.append(FallbackSeen("compile", True, lines, cache, group))
+        self._facts.fallbacks.append(FallbackSeen("compile", True, lines, cache, self._group(graph)))
 
-    def _profiled(self, run: Run, offset: int, graph: list[bytes]) -> None:
+    def _profiled(self, pos: int, _: int, graph: Print) -> None:
         if self._facts.iterations:
             self._facts.profiled.add(len(self._facts.iterations) - 1)
 
-    def _groups_made(self, run: Run, offset: int, graph: list[bytes]) -> None:
+    def _groups_made(self, pos: int, _: int, graph: Print) -> None:
         self._created = graph
 
     def _too_small(self, node: bytes, pos: int) -> None:

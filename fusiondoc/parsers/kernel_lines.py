@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections import deque
+from hashlib import blake2b
 from typing import Tuple
 
 from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
@@ -76,15 +77,18 @@ class KernelTracker:
         self.flush()
         text = name.decode("ascii", "replace")
         owner = self._recent[-1][0] if self._recent else None
-        packed = zlib.compress(code, 1)
+        digest = blake2b(code, digest_size=16).digest()
         for kernel in self._by_name.get(text, ()):
-            if _same(kernel.owner, owner) and kernel.packed_code in (None, packed):
+            if _same(kernel.owner, owner) and kernel.digest in (None, digest):
                 break
         else:
             kernel = self._new(text, owner)
-        if kernel.packed_code is None and self._room > len(packed):
-            kernel.packed_code = packed
-            self._room -= len(packed)
+        if kernel.digest is None:
+            kernel.digest = digest
+            packed = zlib.compress(code, 1)
+            if self._room > len(packed):
+                kernel.packed_code = packed
+                self._room -= len(packed)
         kernel.compiles += 1
         kernel.lines.append(pos)
         self._last = kernel

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Callable, Sequence
+from typing import Callable, Iterator, Sequence
 
 from fusiondoc.model import (
     Coverage,
@@ -71,10 +73,11 @@ def read_logs(
     began = time.perf_counter()
     counts = LineCounts()
     streams: dict[int | None, Stream] = {}
-    for index, log in enumerate(logs):
-        _read_one(index, log, streams, counts, progress)
-    for stream in streams.values():
-        stream.close()
+    with _no_collection():
+        for index, log in enumerate(logs):
+            _read_one(index, log, streams, counts, progress)
+        for stream in streams.values():
+            stream.close()
     files = [log.name for log in logs]
     report, observed = _assemble([s.facts for s in streams.values()], counts, files, sources or {})
     seconds = time.perf_counter() - began
@@ -93,6 +96,19 @@ def read_logs(
     )
     report.parse = stats
     return report.freeze(), observed
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the cyclic garbage collector: parsing makes many objects and no cycles, and it takes a fifth of
+    the time to look for them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _read_one(

@@ -59,38 +59,57 @@ def read_node(text: bytes) -> NodeText | None:
     return NodeText(kind, node.source, outputs[0].name if outputs else "", tensor)
 
 
+class _Known:
+    """A rejection line that was read before, and where its last evidence went."""
+
+    __slots__ = ("code", "into", "node", "said", "text")
+
+    def __init__(self, node: NodeText, code: str, text: str) -> None:
+        self.node = node
+        self.code = code
+        self.text = text
+        self.into: Statements | None = None
+        self.said: Statement | None = None
+
+
+_UNREAD = _Known(NodeText("", None, "", False), "", "")
+
+
 class Rejections:
     """Gathers rejections; equal lines are read once."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[NodeText, str, str] | None] = {}
+        self._known: dict[bytes, _Known | None] = {}
 
-    def add(self, payload: bytes, pos: int, into: Statements) -> bool:
-        """Take one message of partition.cpp; False if it is none of the known texts."""
-        known = self._known.get(payload, False)
-        if known is False:
-            known = self._read(payload)
-            if len(self._known) > 50_000:
-                self._known.clear()
-            self._known[payload] = known
-        if known is None:
-            return False
-        node, code, text = known  # type: ignore[misc]
-        state(into, node, code, text, pos)
-        return True
+    def add(self, lines: list[bytes], cut: int, pos: int, into: Statements) -> None:
+        """Take a run of lines of partition.cpp; what is no rejection (blocks of a node) is passed over."""
+        known = self._known
+        for line in lines:
+            seen = known.get(line, _UNREAD)
+            if seen is _UNREAD:
+                if len(known) > 50_000:
+                    known.clear()
+                seen = known[line] = self._read(line[cut:])
+            if seen is not None:
+                if seen.into is into and seen.said is not None:
+                    seen.said.lines.append(pos)
+                else:
+                    seen.into = into
+                    seen.said = state(into, seen.node, seen.code, seen.text, pos)
+            pos += 1
 
-    def _read(self, payload: bytes) -> tuple[NodeText, str, str] | None:
+    def _read(self, payload: bytes) -> _Known | None:
         found = REJECTED.match(payload)
         if found is None:
             return None
         said = found.group(1)
         code, text = CODES.get(said, ("FD201", said.decode("utf-8", "replace")))
         node = read_node(found.group(2))
-        return (node, code, text) if node is not None else None
+        return _Known(node, code, text) if node is not None else None
 
 
-def state(into: Statements, node: NodeText, code: str, text: str, pos: int) -> None:
-    """Note that the log says ``code`` of ``node`` at ``pos``."""
+def state(into: Statements, node: NodeText, code: str, text: str, pos: int) -> Statement:
+    """Note that the log says ``code`` of ``node`` at ``pos``; the statement that now holds it."""
     key = (node.kind, node.source if node.source is not None else "%" + node.value)
     codes = into.get(key)
     if codes is None:
@@ -101,6 +120,7 @@ def state(into: Statements, node: NodeText, code: str, text: str, pos: int) -> N
     said.lines.append(pos)
     if len(said.values) < 1000:
         said.values.add(node.value)
+    return said
 
 
 def merge(into: Statements, more: Statements) -> None:

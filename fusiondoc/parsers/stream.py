@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 
-from fusiondoc.parsers.dump_text import DumpText
+from fusiondoc.parsers.dump_text import LINE, DumpText
 from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, positions
-from fusiondoc.parsers.jit_messages import PREFIX, JitMessages
+from fusiondoc.parsers.jit_messages import PREFIX, JitMessages, Print
 from fusiondoc.parsers.kernel_lines import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, PERF, KernelTracker
 from fusiondoc.parsers.warning_lines import (
     CONTINUES,
@@ -61,6 +61,7 @@ class Stream:
         i = 0
         n = len(lines)
         match = PREFIX.match
+        continues = LINE.match
         while i < n:
             if self._frame is not None:
                 i = self._in_frame(lines, i, pos)
@@ -81,6 +82,11 @@ class Stream:
                     continue
             self._plain(line, pos + i)
             i += 1
+            if self._text.goes_on and self._bare is None:
+                start = i
+                while i < n and continues(lines[i]):
+                    i += 1
+                self._counts.recognised += i - start
 
     def close(self) -> None:
         """The stream ends: what is open is cut off."""
@@ -311,6 +317,6 @@ class Stream:
         self._foreign = 0
         if not self._bare_done:
             self._counts.truncated += 1
-        use = self._messages.plan_of(lines, 2)
+        use = self._messages.plan_of(Print(lines, 0), 2)
         if use is not None:
             use.lines.append(pos)
