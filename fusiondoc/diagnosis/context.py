@@ -19,6 +19,12 @@ class Context:
     error: Mapping[str, Any] | None = None
     """The probe's error record, if the user's program failed."""
 
+    @property
+    def cut_short(self) -> bool:
+        """The run did not come to its end: what is missing from the log says nothing."""
+        ended = self.result.get("signal") or self.result.get("timed_out") or self.result.get("interrupted")
+        return bool(ended) or self.error is not None
+
 
 Rule = Callable[[Report, Context], Iterable[Finding]]
 """A rule: report and context to findings. It never raises and changes nothing."""

@@ -6,7 +6,7 @@ from typing import Any, Iterable, Mapping
 
 from fusiondoc.diagnosis.context import Context
 from fusiondoc.diagnosis.make import finding
-from fusiondoc.model import Evidence, Finding, Group, Report
+from fusiondoc.model import Finding, Group, Report
 
 
 def describe(group: Group) -> str:
@@ -44,23 +44,40 @@ def crashed(report: Report, context: Context) -> Iterable[Finding]:
     signal = context.result.get("signal")
     if not signal or context.result.get("timed_out") or context.result.get("interrupted"):
         return
-    evidence: list[Evidence] = []
-    where = ""
     if context.observed.last_work is not None:
         stage, group_id, line = context.observed.last_work
-        evidence = [line]
         group = next((g for g in report.groups if g.id == group_id), None)
         doing = "compiling" if stage == "compile" or not _launched_after(report, group) else "running"
-        where = f" while {doing} group {describe(group)}" if group else f" while {doing} a group of nvFuser"
+        yield finding(
+            "FD303",
+            f"The process died of {signal} while {doing} "
+            + (f"group {describe(group)}" if group else "a group of nvFuser"),
+            evidence=[line],
+            advice="Take that group out (--knob skip_node_kind=OPERATOR, or another --fuser), and check "
+            "that this"
+            " torch's CUDA knows the GPU: fusiondoc env.",
+        )
+        return
+    last = max(report.groups, key=lambda g: g.iteration or 0, default=None)
     yield finding(
         "FD303",
-        f"The process died of {signal}{where}",
-        source=None,
-        evidence=evidence,
-        advice="Take that group out (torch._C._jit_set_nvfuser_skip_node_kind, or another fuser), and "
-        "check that"
-        " this torch's CUDA knows the GPU: fusiondoc env.",
+        f"The process died of {signal}"
+        + (f"; the last group that was made before is {describe(last)}" if last else ", before any group"),
+        evidence=last.evidence[:1] if last else (),
+        advice="The end of the log shows Python's stack at that moment. --fuser none says whether it "
+        "dies without"
+        " fusion too.",
     )
+
+
+def timed_out(report: Report, context: Context) -> Iterable[Finding]:
+    """FD905: the program did not end."""
+    if context.result.get("timed_out"):
+        yield finding(
+            "FD905",
+            "The program did not end in time and was stopped; this report is of what it did until then",
+            advice="Give it more time with --timeout; the log ends with Python's stack at that moment.",
+        )
 
 
 def _launched_after(report: Report, group: Group | None) -> bool:
@@ -127,4 +144,4 @@ def _last_error(error: Mapping[str, Any]) -> str:
     return f"{error.get('type')}: {lines[0][:300]}"
 
 
-RULES = (fell_back, crashed, program_failed, gave_up, many_specialisations)
+RULES = (fell_back, crashed, timed_out, program_failed, gave_up, many_specialisations)

@@ -21,7 +21,7 @@ _PASSES = ("Before Fusion:", "Before TExprFuser:", "Before Compilation:", "After
 def only_profiling(report: Report, context: Context) -> Iterable[Finding]:
     """FD101: executors profiled, none made a plan."""
     headers = context.observed.headers
-    if not headers.get("Profiled Graph:") or any(header in headers for header in _PLANS):
+    if context.cut_short or not headers.get("Profiled Graph:") or any(header in headers for header in _PLANS):
         return
     yield finding(
         "FD101",
@@ -65,7 +65,14 @@ def inner_plan_missing(report: Report, context: Context) -> Iterable[Finding]:
 
 def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
     """FD901: no line that tells of fusion."""
-    if context.observed.levels or report.groups or report.kernels or report.fallbacks or report.unfused:
+    if (
+        context.cut_short
+        or context.observed.levels
+        or report.groups
+        or report.kernels
+        or report.fallbacks
+        or report.unfused
+    ):
         return
     what = "The log has no line about fusion"
     if not report.parse.lines:

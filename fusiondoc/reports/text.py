@@ -113,6 +113,8 @@ def _verdict(report: Report) -> Text:
     groups = len(report.groups)
     unfused = sum(row.count for row in report.unfused if row.op not in NO_OPERATORS)
     cover = report.coverage
+    if not groups and not report.unfused:
+        return Text("unknown: the log shows no plan of an executor", style=STYLES["warning"])
     if not groups:
         text = f"nothing: no fusion group, {_count(unfused, 'tensor operator')} outside"
         return Text(text, style=STYLES["warning"])
