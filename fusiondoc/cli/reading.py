@@ -8,6 +8,7 @@ from typing import Any, Mapping, Sequence
 
 from fusiondoc.diagnosis.context import Context
 from fusiondoc.diagnosis.diagnose import diagnose
+from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.model import FuserState, Iteration, Kernel, KnobState, Report
 from fusiondoc.parsers.inputs import LogInput, find_logs
 from fusiondoc.parsers.read import read_logs
@@ -22,7 +23,7 @@ def report_from(arguments: Sequence[str]) -> Report:
     if len(arguments) == 1 and is_capture(Path(arguments[0])):
         return report_of(Capture(Path(arguments[0])))
     logs = find_logs(arguments)
-    report, observed = read_logs(logs)
+    report, observed = read_logs(logs, work_out=Reasons())
     report = replace(report, target={"name": ", ".join(log.name for log in logs[:3])})
     return diagnose(report, Context(observed))
 
@@ -39,7 +40,8 @@ def report_of(capture: Capture) -> Report:
     shown = _relative(capture.path)
     log = capture.log_path
     logs = [LogInput(str(_relative(log)), log)] if log.exists() else []
-    report, observed = read_logs(logs, sources)
+    fuser = str(capture.record("fuser").get("effective") or "") or None
+    report, observed = read_logs(logs, sources, work_out=Reasons(fuser))
     result, request = capture.result, capture.request
     seconds = result.get("seconds") or {}
     report = replace(

@@ -22,11 +22,11 @@ _TIME = rb"(?:\d{4}-\d\d-\d\d[T ]|\d\d:\d\d:\d\d)"
 _RANK_FORMS = tuple(
     re.compile(form)
     for form in (
-        rb"\brank[ =:]?(\d+)",
-        rb"\[default(\d+)\]",
-        rb"\[\d+,(\d+)\]<std(?:err|out)>",
-        rb"^\s*(\d+): ",
-        rb"\[(\d+)\]:",
+        rb"\brank[ =:]?(\d{1,9})",
+        rb"\[default(\d{1,9})\]",
+        rb"\[\d+,(\d{1,9})\]<std(?:err|out)>",
+        rb"^\s*(\d{1,9}): ",
+        rb"\[(\d{1,9})\]:",
     )
 )
 

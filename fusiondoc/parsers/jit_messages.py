@@ -23,7 +23,7 @@ from fusiondoc.parsers.facts import (
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.kernel_lines import KernelTracker
 from fusiondoc.parsers.nnc_reasons import CONSIDERING, FAILED, MERGING, FailedConditions
-from fusiondoc.parsers.plan import PlanGroup, summarise, summarise_group
+from fusiondoc.parsers.plan import PlanGroup, profiled_types, summarise, summarise_group
 from fusiondoc.parsers.rejections import NodeText, Rejections, merge, state
 
 PREFIX = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ([\w+-]+)\.(?:cpp|h|cu|cc):\d{3,}\]")
@@ -102,6 +102,7 @@ class JitMessages:
         self._pointer = b""
         self._caches: dict[bytes, CacheInstance] = {}
         self._created: Print | None = None
+        self._began_with: Print | None = None
         self.pending: Statements = {}
         """What was stated since the last plan: it belongs to the next one."""
         self._handlers: dict[bytes, Callable[[int, int, Print], None]] = {
@@ -172,7 +173,7 @@ class JitMessages:
         first = lines[0]
         header = first[cut:].strip()
         if header in PASS_STARTS:
-            self._pass_starts()
+            self._pass_starts(Print(lines[1:], cut))
         known = header.decode("utf-8", "replace") if len(header) < 80 and b"graph(" not in header else "other"
         handler = self._handlers.get(header)
         if handler is None:
@@ -244,8 +245,9 @@ class JitMessages:
 
     # -- graphs ---------------------------------------------------------------------------------------------
 
-    def _pass_starts(self) -> None:
+    def _pass_starts(self, graph: Print) -> None:
         """What was stated before belongs to a pass whose plan was not printed."""
+        self._began_with = graph
         if self.pending:
             merge(self._facts.unplanned, self.pending)
         self.pending = {}
@@ -276,8 +278,10 @@ class JitMessages:
         bare = blake2b(_NAMES.sub(b"%", text), digest_size=16, salt=bytes((level, simple, 1))).digest()
         use = self._plans.get(bare)
         if use is None:
-            dump = parse_dump(graph.texts())
-            use = PlanUse(summarise(dump), level, simple)
+            types = {}
+            if level == 0 and self._began_with is not None:
+                types = profiled_types(parse_dump(self._began_with.texts()))
+            use = PlanUse(summarise(parse_dump(graph.texts()), types), level, simple)
             self._facts.plans.append(use)
             self._plans[bare] = use
         if len(self._plans) < 100_000:

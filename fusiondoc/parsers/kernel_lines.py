@@ -18,16 +18,17 @@ from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
 FRAME_START = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}$")
 FRAME_END = b"=" * 38
 
+_DIM = rb"(-?\d{1,18})"
 LAUNCH = re.compile(
-    rb"Launch Parameters: BlockDim\.x = (-?\d+), BlockDim\.y = (-?\d+), BlockDim\.z = (-?\d+), "
-    rb"GridDim\.x = (-?\d+), GridDim\.y = (-?\d+), GridDim\.z = (-?\d+), Smem Size = (\d+)"
+    rb"Launch Parameters: BlockDim\.x = %s, BlockDim\.y = %s, BlockDim\.z = %s, "
+    rb"GridDim\.x = %s, GridDim\.y = %s, GridDim\.z = %s, Smem Size = (\d{1,18})" % ((_DIM,) * 6)
 )
 BANDWIDTH = re.compile(rb"(kernel\d+|nvfuser_\w+) run in (\S+) ms, achieved: (\S+) GB/s")
 PERF = re.compile(rb"(kernel\d+|nvfuser_\w+) (\d+) bytes/ (\S+) ms (\S+) GB/s")
 PTXAS_ENTRY = re.compile(rb"Compiling entry function '(\w+)'")
-PTXAS_REGISTERS = re.compile(rb"Used (\d+) registers")
-PTXAS_SPILLS = re.compile(rb"(\d+) bytes spill stores, (\d+) bytes spill loads")
-_MANGLED = re.compile(rb"_ZN\d+[A-Za-z_]\w*?(\d+)((?:kernel|nvfuser_)\w*)")
+PTXAS_REGISTERS = re.compile(rb"Used (\d{1,18}) registers")
+PTXAS_SPILLS = re.compile(rb"(\d{1,18}) bytes spill stores, (\d{1,18}) bytes spill loads")
+_MANGLED = re.compile(rb"_ZN\d+[A-Za-z_]\w*?(\d{1,18})((?:kernel|nvfuser_)\w*)")
 
 Launch = Tuple[Tuple[int, int, int], Tuple[int, int, int], int]
 """(block, grid, shared memory in bytes)."""

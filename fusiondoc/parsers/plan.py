@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Iterable, Tuple
+from typing import TYPE_CHECKING, Iterable, Mapping, Tuple
 
+from fusiondoc.parsers.flow import CONTROL, GROUP, OPERATOR, REGION, Flow
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class LooseNode:
     value: str
     line: int
     types: tuple[str, ...]
+    place: int
+    """Its index in the flow of its graph."""
 
 
 @dataclass
@@ -90,6 +93,7 @@ class DiffGraph:
     ops: frozenset[Op]
     groups: list[PlanGroup] = field(default_factory=list)
     loose: list[LooseNode] = field(default_factory=list)
+    flow: Flow | None = None
 
 
 @dataclass
@@ -102,6 +106,7 @@ class Plan:
     users: bool = False
     """The graph holds a node of a source file (autodiff formulas have the source ``<string>``)."""
     complete: bool = True
+    flow: Flow | None = None
 
     def ops(self) -> frozenset[Op]:
         """Every operator of the plan, in groups or not."""
@@ -111,10 +116,13 @@ class Plan:
         return frozenset(found)
 
 
-def summarise(dump: Dump) -> Plan:
-    """What a plan's dump says. Bodies of FallbackGraph and fallback_function count for nothing."""
+def summarise(dump: Dump, types: Mapping[str, str] | None = None) -> Plan:
+    """What a plan's dump says. Bodies of FallbackGraph and fallback_function count for nothing.
+
+    ``types``: of values, by name, where a dump of the same pass tells more than this one.
+    """
     plan = Plan(complete=dump.complete)
-    _walk(dump, dump.graph.nodes, plan.groups, plan.loose, plan)
+    plan.flow = _walk_graph(dump, dump.graph, plan.groups, plan.loose, plan, types or {})
     return plan
 
 
@@ -123,45 +131,107 @@ def summarise_group(dump: Dump) -> PlanGroup:
     return _group_of("CudaFusionGroup", "", dump.graph, 0, ())
 
 
-def _walk(
+def profiled_types(dump: Dump) -> dict[str, str]:
+    """Types of values in the graph that a fusion pass begins with: those of its prim::profile nodes
+    (nvFuser), or those printed (NNC)."""
+    types = {v.name: v.type for v in dump.graph.params}
+    for node in dump.graph.walk():
+        profiled = node.attributes.get("profiled_type") if node.kind == "prim::profile" else None
+        if profiled and node.inputs:
+            types[node.inputs[0]] = profiled
+        for value in node.outputs:
+            types.setdefault(value.name, profiled or value.type)
+    return {name: text for name, text in types.items() if text not in ("Tensor", "")}
+
+
+def _walk_graph(
     dump: Dump,
-    nodes: Iterable[Node],
+    graph: Graph,
     groups: list[PlanGroup],
     loose: list[LooseNode],
     plan: Plan,
-    conditional: bool = False,
-) -> None:
-    for node in nodes:
-        kind = node.kind
-        if kind in FUSION_KINDS:
-            body = dump.resolve(node)
+    types: Mapping[str, str],
+) -> Flow:
+    walk = _Walk(dump, plan, groups, loose, Flow(types))
+    for value in graph.params:
+        walk.flow.define(value.name, value.type)
+    walk.nodes(graph.nodes, ())
+    return walk.flow
+
+
+class _Walk:
+    """One graph and the blocks in it."""
+
+    def __init__(
+        self, dump: Dump, plan: Plan, groups: list[PlanGroup], loose: list[LooseNode], flow: Flow
+    ) -> None:
+        self.dump = dump
+        self.plan = plan
+        self.groups = groups
+        self.loose = loose
+        self.flow = flow
+
+    def nodes(self, nodes: Iterable[Node], block: tuple[int, ...]) -> None:
+        flow = self.flow
+        for node in nodes:
+            kind = node.kind
+            flow.remember(node)
+            for value in node.outputs:
+                flow.define(value.name, value.type)
+            if kind in FUSION_KINDS:
+                self._group(node, block)
+            elif kind == "prim::DifferentiableGraph":
+                self._region(node, block)
+            else:
+                self._other(node, block)
+
+    def _group(self, node: Node, block: tuple[int, ...]) -> None:
+        body = self.dump.resolve(node)
+        self.flow.add(GROUP, node, block)
+        if body is not None:
             values = tuple(v.name for v in node.outputs)
-            if body is not None:
-                group = _group_of(FUSION_KINDS[kind], node.ref or kind, body, body.line, values)
-                groups.append(replace(group, conditional=conditional))
-                plan.users = plan.users or any(_from_file(source) for _, source in groups[-1].body)
-            continue
-        if kind == "prim::DifferentiableGraph":
-            body = dump.resolve(node)
-            if body is not None:
-                inner = DiffGraph(frozenset((n.kind, n.source) for n in body.walk()))
-                _walk(dump, body.nodes, inner.groups, inner.loose, plan)
-                plan.diff_graphs.append(inner)
-            continue
+            group = _group_of(FUSION_KINDS[node.kind], node.ref or node.kind, body, body.line, values)
+            self.groups.append(replace(group, conditional=bool(block)))
+            self.plan.users = self.plan.users or any(_from_file(source) for _, source in group.body)
+
+    def _region(self, node: Node, block: tuple[int, ...]) -> None:
+        body = self.dump.resolve(node)
+        self.flow.add(REGION, node, block)
+        if body is not None:
+            inner = DiffGraph(frozenset((n.kind, n.source) for n in body.walk()))
+            inner.flow = _walk_graph(self.dump, body, inner.groups, inner.loose, self.plan, {})
+            self.plan.diff_graphs.append(inner)
+
+    def _other(self, node: Node, block: tuple[int, ...]) -> None:
+        kind = node.kind
         if kind.startswith(_AUTOGRAD):
-            plan.backward = True
+            self.plan.backward = True
         if _from_file(node.source):
-            plan.users = True
+            self.plan.users = True
         blocks = node.blocks
+        if blocks and kind == "prim::If" and len(blocks) == 2 and _is_fallback(blocks[1].nodes):
+            self.nodes(blocks[0].nodes, block)
+            for value, inner in zip(node.outputs, blocks[0].outputs):
+                self.flow.alias(value.name, (inner,))
+            return
+        if not blocks and not _is_operator(node):
+            if kind in GUARDS or kind.startswith(NOT_OPERATORS):
+                self.flow.pass_through(node)
+            return
+        index = self.flow.add(CONTROL if blocks else OPERATOR, node, block)
         if blocks:
-            guard = kind == "prim::If" and len(blocks) == 2 and _is_fallback(blocks[1].nodes)
-            for block in blocks[:1] if guard else blocks:
-                _walk(dump, block.nodes, groups, loose, plan, conditional or not guard)
-            if guard:
-                continue
+            self.flow.nodes[index].condition = self.flow.condition_of(node)
+        for inner_block in blocks:
+            for place, value in enumerate(inner_block.params):
+                self.flow.define(value.name, value.type)
+                if place and place + 1 < len(node.inputs):
+                    self.flow.alias(value.name, (node.inputs[place + 1],))
+            self.nodes(inner_block.nodes, (*block, index))
+            self.flow.leave_block(index, inner_block.outputs)
         if _is_operator(node):
             types = tuple(v.type for v in node.outputs)
-            loose.append(LooseNode(kind, node.source, node.outputs[0].name, node.line, types))
+            name = node.outputs[0].name
+            self.loose.append(LooseNode(kind, node.source, name, node.line, types, index))
 
 
 def _from_file(source: str | None) -> bool:

@@ -29,7 +29,7 @@ from fusiondoc.parsers.inputs import LogInput, read_chunks
 from fusiondoc.parsers.kernels import fallbacks_of, kernels_of
 from fusiondoc.parsers.sources import SourceMap
 from fusiondoc.parsers.stream import Stream
-from fusiondoc.parsers.unfused import UnfusedTable
+from fusiondoc.parsers.unfused import UnfusedTable, WorkOut
 
 _FUSER_OF_KIND = {
     "CudaFusionGroup": "nvfuser",
@@ -64,6 +64,7 @@ def read_logs(
     logs: Sequence[LogInput],
     sources: SourceMap | None = None,
     progress: Callable[[int], None] | None = None,
+    work_out: WorkOut | None = None,
 ) -> tuple[Report, Observed]:
     """Read logs, parts of one run, into one report (without findings and coverage).
 
@@ -79,7 +80,7 @@ def read_logs(
         for stream in streams.values():
             stream.close()
     files = [log.name for log in logs]
-    report, observed = _assemble([s.facts for s in streams.values()], counts, files, sources or {})
+    report, observed = _assemble([s.facts for s in streams.values()], files, sources or {}, work_out)
     seconds = time.perf_counter() - began
     stats = ParseStats(
         lines=counts.lines,
@@ -201,7 +202,7 @@ class _Draft:
 
 
 def _assemble(
-    streams: list[Facts], counts: LineCounts, files: list[str], sources: SourceMap
+    streams: list[Facts], files: list[str], sources: SourceMap, work_out: WorkOut | None
 ) -> tuple[_Draft, Observed]:
     draft = _Draft()
     observed = Observed(files=tuple(files))
@@ -214,7 +215,7 @@ def _assemble(
         table.count_runs()
         kernels = kernels_of(facts, table, len(draft.kernels) + 1, files)
         fallbacks = fallbacks_of(facts, table, files)
-        unfused = UnfusedTable(facts, table)
+        unfused = UnfusedTable(facts, _fuser_of(facts, table), work_out)
         unfused.add_plans(uses)
         draft.unfused.extend(unfused.finished(files, sources))
         draft.groups.extend(finished(row, files, sources) for row in table.rows)
@@ -223,6 +224,14 @@ def _assemble(
         draft.iterations += _iterations(facts)
         _observe(observed, facts, table, files)
     return draft, observed
+
+
+def _fuser_of(facts: Facts, table: GroupTable) -> str | None:
+    """The fuser whose pass this stream logs, or whose groups it has."""
+    for header, fuser in (("Before Fusion:", "nvfuser"), ("Before TExprFuser:", "nnc")):
+        if header in facts.headers:
+            return fuser
+    return _FUSER_OF_KIND[table.rows[0].group.kind] if table.rows else None
 
 
 def _plans_that_count(facts: Facts, level: int, table: GroupTable) -> list[tuple[PlanUse, str | None]]:

@@ -24,7 +24,7 @@ from fusiondoc.parsers.warning_lines import (
     stage_of,
 )
 
-MARK = re.compile(rb"\[fusiondoc\] (?:iteration (\d+)/(\d+) (\w+) inputs (\d+)|end)")
+MARK = re.compile(rb"\[fusiondoc\] (?:iteration (\d{1,9})/(\d{1,9}) (\w+) inputs (\d{1,9})|end)")
 GLUED = re.compile(
     rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\]|={7} Codegen output for kernel: "
     rb"|Launch Parameters: "
@@ -145,6 +145,7 @@ class Stream:
         run = [lines[i][found.start() :]]
         if found.start():
             code.append(lines[i][: found.start()])
+            self._counts.recognised -= 1  # it counts with the message
         j = i + 1
         while j < end and lines[j].startswith(prefix):
             run.append(lines[j])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import Iterable
+from typing import Callable, Dict, Iterable, List
 
 from fusiondoc.model import Reason, Unfused
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, PlanUse, Statement, Statements, positions
-from fusiondoc.parsers.groups import GroupTable
+from fusiondoc.parsers.flow import Flow
 from fusiondoc.parsers.plan import DiffGraph, LooseNode, Op
-from fusiondoc.parsers.rejections import merge
 from fusiondoc.parsers.sources import SourceMap, user_source
 
 NO_REASON = "FD299"
@@ -27,44 +26,56 @@ what
 rules out one merge."""
 
 
+WorkOut = Callable[[Flow, LooseNode, "str | None"], "Reason | None"]
+"""Finds a reason that the log does not state, from what stands around a node; the last argument is the
+fuser."""
+
+_Stated = Dict[Op, Dict[str, List[Statement]]]
+
+
 @dataclass
 class _Row:
     count: int
     reason: Reason
     lines: array[int] = field(default_factory=positions)
+    seen: set[int] = field(default_factory=set)
+    """Statements whose lines are in already."""
 
 
 class UnfusedTable:
     """The rows of one stream."""
 
-    def __init__(self, facts: Facts, groups: GroupTable) -> None:
+    def __init__(self, facts: Facts, fuser: str | None, work_out: WorkOut | None) -> None:
         self._facts = facts
-        self._groups = groups
+        self._fuser = fuser
+        self._work_out = work_out
         self._rows: dict[tuple[str, str | None, str | None, str], _Row] = {}
-        self._index: dict[str | None, Statements] = {}
+        self._of_phase: dict[str | None, _Stated] = {}
+        self._anywhere: _Stated = {}
         self._placed: set[Op] = set()
+        self._settled: dict[tuple[str, str | None, str | None], _Row] = {}
+        """Nodes of the plans that fusion passes left. The executor's print of the same plan knows fewer
+        types and adds no reason."""
 
     def add_plans(self, uses: list[tuple[PlanUse, str | None]]) -> None:
         """Every plan that counts, with its phase."""
-        everywhere: Statements = {}
         for use, phase in uses:
-            copied = {key: dict(codes) for key, codes in use.stated.items()}
-            merge(self._index.setdefault(phase, {}), copied)
-            merge(everywhere, {key: dict(codes) for key, codes in use.stated.items()})
-        merge(everywhere, {key: dict(codes) for key, codes in self._facts.unplanned.items()})
+            for index in (self._of_phase.setdefault(phase, {}), self._anywhere):
+                _enter(index, use.stated)
+        _enter(self._anywhere, self._facts.unplanned)
         ran = [use.plan.ops() for use, _ in uses]
-        for use, phase in uses:
+        for use, phase in sorted(uses, key=lambda item: item[0].level):
             for group in use.plan.groups:
                 self._placed.update(group.body)
-            unspecified = Reason(NO_REASON, "the log does not say why", False)
+            given = None
             if use.simple:
                 text = "its guard failed and no specialisation was left, so this copy runs unfused"
-                unspecified = Reason(GAVE_UP, text, True)
-            self._add_nodes(use, phase, use.plan.loose, everywhere, unspecified)
-            waiting = [inner for inner in use.plan.diff_graphs if not _fused_elsewhere(inner, ran)]
+                given = Reason(GAVE_UP, text, True)
+            self._add_nodes(use, phase, use.plan.loose, use.plan.flow, given)
             text = "the executor of its differentiable graph made no plan in this log"
-            for inner in waiting:
-                self._add_nodes(use, phase, inner.loose, everywhere, Reason(NOT_YET, text, False))
+            for inner in use.plan.diff_graphs:
+                if not _fused_elsewhere(inner, ran):
+                    self._add_nodes(use, phase, inner.loose, inner.flow, Reason(NOT_YET, text, False))
         self._add_unplanned()
 
     def _add_nodes(
@@ -72,38 +83,57 @@ class UnfusedTable:
         use: PlanUse,
         phase: str | None,
         nodes: Iterable[LooseNode],
-        everywhere: Statements,
-        unspecified: Reason,
+        flow: Flow | None,
+        given: Reason | None,
     ) -> None:
         counts: dict[tuple[str, str | None, str | None, str], int] = {}
         for node in nodes:
             self._placed.add((node.op, node.source))
-            said = self._said(use, phase, node, everywhere)
-            reason = Reason(said.code, said.text, True) if said is not None else unspecified
+            settled = self._settled.get((node.op, node.source, phase))
+            if settled is not None and use.level > 0:
+                if not settled.reason.stated:
+                    settled.lines.extend(array("Q", (line + node.line for line in use.lines)))
+                continue
+            said = self._said(use, phase, node)
+            if said:
+                reason = Reason(said[0].code, said[0].text, True)
+            else:
+                reason = given or self._worked_out(flow, node)
             key = (node.op, node.source, phase, reason.code)
             counts[key] = counts.get(key, 0) + 1
             row = self._rows.get(key)
             if row is None:
                 row = self._rows[key] = _Row(0, reason)
-            if said is not None:
-                row.lines.extend(said.lines)
-            else:
+            for statement in said:
+                if id(statement) not in row.seen:
+                    row.seen.add(id(statement))
+                    row.lines.extend(statement.lines)
+            if not said:
                 row.lines.extend(array("Q", (line + node.line for line in use.lines)))
         for key, count in counts.items():
-            self._rows[key].count = max(self._rows[key].count, count)
+            row = self._rows[key]
+            row.count = max(row.count, count)
+            if use.level == 0:
+                self._settled.setdefault(key[:3], row)
 
-    def _said(
-        self, use: PlanUse, phase: str | None, node: LooseNode, everywhere: Statements
-    ) -> Statement | None:
+    def _worked_out(self, flow: Flow | None, node: LooseNode) -> Reason:
+        if flow is not None and self._work_out is not None:
+            reason = self._work_out(flow, node, self._fuser)
+            if reason is not None:
+                return reason
+        return Reason(NO_REASON, "the log does not say why", False)
+
+    def _said(self, use: PlanUse, phase: str | None, node: LooseNode) -> list[Statement]:
+        """The most telling thing that the log states of a node; first what its own pass states."""
         if node.source is None:
             # Without a source the value's name must do, which holds only inside one pass.
-            return _best(use.stated.get((node.op, "%" + node.value)))
+            own = use.stated.get((node.op, "%" + node.value))
+            return _best({code: [said] for code, said in own.items()} if own else None)
         key = (node.op, node.source)
-        for where in (use.stated, self._index.get(phase, {}), everywhere):
-            found = _best(where.get(key))
-            if found is not None:
-                return found
-        return None
+        own = use.stated.get(key)
+        if own:
+            return _best({code: [said] for code, said in own.items()})
+        return _best(self._of_phase.get(phase, {}).get(key)) or _best(self._anywhere.get(key))
 
     def _add_unplanned(self) -> None:
         """What was refused in a pass whose plan is not in the log."""
@@ -111,9 +141,10 @@ class UnfusedTable:
             place = None if source is not None and source.startswith("%") else source
             if (op, place) in self._placed:
                 continue
-            said = _best(codes)
-            if said is None or not said.tensor or op.startswith("prim::profile"):
+            best = _best({code: [said] for code, said in codes.items()})
+            if not best or not best[0].tensor or op.startswith("prim::profile"):
                 continue
+            said = best[0]
             key = (op, place, None, said.code)
             row = self._rows.setdefault(key, _Row(0, Reason(said.code, said.text, True)))
             row.count += len(said.values) or 1
@@ -135,9 +166,16 @@ class UnfusedTable:
         ]
 
 
-def _best(codes: dict[str, Statement] | None) -> Statement | None:
+def _enter(index: _Stated, statements: Statements) -> None:
+    for key, codes in statements.items():
+        mine = index.setdefault(key, {})
+        for code, said in codes.items():
+            mine.setdefault(code, []).append(said)
+
+
+def _best(codes: dict[str, list[Statement]] | None) -> list[Statement]:
     if not codes:
-        return None
+        return []
     for code in _MOST_TELLING:
         if code in codes:
             return codes[code]

@@ -15,7 +15,7 @@ from fusiondoc.parsers.ir.problems import Problems
 from fusiondoc.parsers.ir.sections import Sections
 
 STRUCTURE = re.compile(
-    r"( *)(?:block(\d+)\((.*)\):|-> \(((?:%[^()]*)?)\)|return \(((?:%[^()]*)?)\))\s*$"
+    r"( *)(?:block(\d{1,9})\((.*)\):|-> \(((?:%[^()]*)?)\)|return \(((?:%[^()]*)?)\))\s*$"
     r"|\s*with ([^\s=]+) = graph\((.*)"
 )
 """Groups: indentation, number and parameters of a block, outputs of a block, outputs of a graph, name of a
@@ -23,6 +23,8 @@ section and what follows its ``graph(``."""
 
 _PARAMETER = re.compile(r"\s*(%[^\s,]+(?: : .*?)?)(,|\):)\s*$")
 _LAST_PARAMETERS = re.compile(r"((?:%.*)?)\):\s*$")
+DEEPEST = 250
+"""Blocks in blocks beyond this are not told apart from the one around them: walks over nodes recurse."""
 BLOCK_STEP = 4
 """Blanks by which the nodes of a block are indented more than the node that owns it (``Node::print``)."""
 
@@ -142,7 +144,10 @@ class Builder:
         self._unwind(indent - BLOCK_STEP // 2, line)
         block = Block(number, params)
         self._stack.append((block, self.nodes))
-        if self.nodes:
+        if len(self._stack) > DEEPEST:
+            self._lost(line, "blocks are nested too deep")
+            self._stack[-1] = (None, self.nodes)
+        elif self.nodes:
             self.nodes[-1].blocks += (block,)
             self.nodes = []
         else:

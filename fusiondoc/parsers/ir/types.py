@@ -182,8 +182,8 @@ def bytes_once(text: str) -> int | None:
         return None
     strides = tensor.strides if tensor.strides is not None else ()
     for dimension, size in enumerate(tensor.sizes):
-        if size is None:
+        if size is None or size < 0:
             return None
         expanded = dimension < len(strides) and strides[dimension] == 0
         total *= min(size, 1) if expanded else size
-    return total
+    return total if total < 1 << 63 else None

@@ -1,0 +1,261 @@
+"""Why an operator is in no group, worked out from the plan where the log does not state it.
+
+Each rule looks at one operator and what stands around it and gives a reason or nothing; the first that
+gives one wins. What rules an operator out for itself (its kind, types, device) comes before what its place
+in the graph does. A rule that would take whatever is left does not exist: such operators stay FD299."""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, Iterator
+
+from fusiondoc.diagnosis.fusible_ops import BY_FUSER, VIEWS, is_fusible
+from fusiondoc.model import Reason
+from fusiondoc.parsers.flow import CONTROL, GROUP, OPERATOR, Flow, FlowNode
+from fusiondoc.parsers.ir.types import TensorType, parse_type
+from fusiondoc.parsers.plan import LooseNode
+
+NAMES = {"nvfuser": "nvFuser", "nnc": "NNC", "onednn": "oneDNN Graph", "legacy": "the legacy fuser"}
+
+_MAKERS = "empty zeros ones full arange tensor scalar_tensor empty_like zeros_like ones_like full_like"
+_MORE_VIEWS = (
+    "alias as_strided chunk contiguous detach diagonal expand movedim narrow numpy_T select slice split"
+    " split_with_sizes swapaxes T unbind unflatten unfold view_as"
+)
+NOTHING_TO_GAIN = VIEWS | {"prim::GetAttr", "prim::data"}
+NOTHING_TO_GAIN |= {f"aten::{name}" for name in (_MAKERS + " " + _MORE_VIEWS).split()}
+
+_IN_PLACE = re.compile(r"aten::\w*[^\W_]_$")
+
+_DTYPES = {
+    "nvfuser": {"Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long"},
+    "nnc": {"Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long", "Short", "Char", "Byte"},
+}
+"""Scalar types that a group takes: torch/csrc/jit/codegen/cuda/type.cpp (isSupportedTypeByDevice) and
+torch/csrc/jit/tensorexpr/types.h."""
+
+_MOST_DIMENSIONS = 8
+"""nvFuser's kernels take tensors of up to 8 dimensions (torch/csrc/jit/codegen/cuda/utils.h, MAX_DIMS)."""
+
+_MOST_ARGUMENTS = 128
+"""NVRTC_KERNEL_ARG_LIMIT of nvFuser, subgraphArgLimit of NNC."""
+
+
+_NNC_SELDOM = {
+    f"aten::{name}" for name in ["sum", "softmax", "log_softmax", "matmul", "conv2d", "_convolution"]
+}
+"""Operators that NNC takes only with a knob, or only on the CPU: nothing is lost next to one."""
+
+
+class Place:
+    """An operator in its plan."""
+
+    def __init__(self, flow: Flow, node: LooseNode, fuser: str) -> None:
+        self.flow = flow
+        self.loose = node
+        self.node = flow.nodes[node.place]
+        self.fuser = fuser
+
+    def types(self) -> Iterator[TensorType]:
+        for text in (*self.node.inputs, *self.node.outputs):
+            parsed = parse_type(text)
+            if isinstance(parsed, TensorType):
+                yield parsed
+
+    def takes(self, op: str) -> bool:
+        """Whether the fuser has a rule for an operator, views left aside."""
+        if op in NOTHING_TO_GAIN or (self.fuser == "nnc" and op in _NNC_SELDOM):
+            return False
+        return op in BY_FUSER[self.fuser]
+
+    def joinable(self, node: FlowNode) -> bool:
+        return node.kind == GROUP or (node.kind == OPERATOR and self.takes(node.op))
+
+    def neighbours(self, node: FlowNode) -> list[FlowNode]:
+        return [self.flow.nodes[i] for i in sorted(node.before | node.after)]
+
+
+Rule = Callable[[Place], "Reason | None"]
+
+
+def _reason(code: str, text: str) -> Reason:
+    return Reason(code, text, False)
+
+
+def control_flow(place: Place) -> Reason | None:
+    """FD229: a branch or loop is no operator, and cuts the graph in two."""
+    if place.node.kind != CONTROL:
+        return None
+    return _reason(
+        "FD229", f"control flow ({place.node.condition}) ends the group before it and begins another after"
+    )
+
+
+def bookkeeping(place: Place) -> Reason | None:
+    """FD235: what the gradient executor adds for gradients that may be absent."""
+    if place.loose.op.startswith("prim::Autograd"):
+        return _reason("FD235", "the gradient executor adds it to deal with gradients that may be absent")
+    return None
+
+
+def nothing_to_gain(place: Place) -> Reason | None:
+    """FD226: a view, a constant, an attribute."""
+    if place.loose.op in NOTHING_TO_GAIN:
+        return _reason("FD226", "it makes a view or a constant and computes nothing that a kernel could save")
+    return None
+
+
+def in_place(place: Place) -> Reason | None:
+    """FD230: fusers leave operators alone that change their inputs."""
+    if _IN_PLACE.match(place.loose.op):
+        return _reason("FD230", f"it changes its input in place; {place.loose.op[:-1]} could be fused")
+    return None
+
+
+def dtype(place: Place) -> Reason | None:
+    """FD223: complex, quantised and other scalar types."""
+    allowed = _DTYPES.get(place.fuser)
+    for tensor in place.types():
+        if tensor.dtype is not None and allowed is not None and tensor.dtype not in allowed:
+            return _reason("FD223", f"{NAMES[place.fuser]} does not fuse {tensor.dtype} tensors")
+    return None
+
+
+def dimensions(place: Place) -> Reason | None:
+    """FD224: nvFuser's kernels stop at 8 dimensions."""
+    if place.fuser == "nvfuser":
+        for tensor in place.types():
+            if tensor.sizes is not None and len(tensor.sizes) > _MOST_DIMENSIONS:
+                return _reason("FD224", f"a tensor of {len(tensor.sizes)} dimensions; nvFuser takes up to 8")
+    return None
+
+
+def device(place: Place) -> Reason | None:
+    """FD221 and FD222: tensors on several devices, or on one that the fuser does not compile for."""
+    devices = {t.device for t in place.types() if t.device is not None and t.sizes != ()}
+    if len(devices) > 1:
+        return _reason("FD221", f"its tensors are on several devices: {', '.join(sorted(devices))}")
+    if place.fuser == "nvfuser" and devices == {"cpu"}:
+        return _reason("FD222", "its tensors are on the CPU; nvFuser compiles for the GPU alone")
+    return None
+
+
+def no_rule(place: Place) -> Reason | None:
+    """FD233: the catalogue of the fuser does not have it."""
+    if place.loose.op in BY_FUSER[place.fuser]:
+        return None
+    return _reason("FD233", f"{NAMES[place.fuser]} has no rule for {place.loose.op}")
+
+
+def gradient(place: Place) -> Reason | None:
+    """FD231: with gradients only what is in a differentiable graph is fused
+    (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, runProfilingOptimizations)."""
+    if place.flow.regions:
+        return _reason(
+            "FD231",
+            "gradients are recorded, and it is outside every differentiable graph: torch has no "
+            "gradient formula"
+            " for it, or the region around it was too small",
+        )
+    if place.node.requires_grad:
+        return _reason(
+            "FD231", "its tensors require gradients, and the plan has no differentiable graph around it"
+        )
+    return None
+
+
+def untyped(place: Place) -> Reason | None:
+    """FD232: nothing was profiled for its tensors, while it was for others."""
+    if not place.node.inputs or any(text not in ("Tensor", "Tensor?", "") for text in place.node.inputs):
+        return None
+    others = [n for n in place.flow.nodes if n is not place.node and n.inputs]
+    typed = [n for n in others if any(text.startswith(tuple(_DTYPES["nnc"])) for text in n.inputs)]
+    if others and len(typed) * 2 > len(others):
+        return _reason(
+            "FD232", "the types of its inputs were not profiled: that code did not run in the first passes"
+        )
+    return None
+
+
+def many_arguments(place: Place) -> Reason | None:
+    """FD234: the group next to it is full."""
+    for node in place.neighbours(place.node):
+        if node.kind == GROUP and len(node.inputs) + len(node.outputs) >= _MOST_ARGUMENTS - 2:
+            return _reason(
+                "FD234", "the group next to it has as many inputs and outputs as a kernel takes (128)"
+            )
+    return None
+
+
+def surroundings(place: Place) -> Reason | None:
+    """FD225, FD227 and FD228: there is nothing to fuse with, or it is out of reach."""
+    node = place.node
+    near = place.neighbours(node)
+    if any(place.joinable(n) and n.block == node.block for n in near):
+        return None
+    apart = [n for n in near if place.joinable(n) and n.block != node.block]
+    if apart or (node.block and any(n.kind == CONTROL for n in near)):
+        block = (node.block or apart[0].block or (node.block,))[-1]
+        control = place.flow.nodes[block] if isinstance(block, int) else None
+        where = f"{control.op}{_at(control)}" if control is not None else "control flow"
+        return _reason("FD228", f"what it could fuse with is on the other side of the block of {where}")
+    barrier = _barrier(place)
+    if barrier is not None:
+        return _reason("FD227", f"{barrier.op}{_at(barrier)} stands between it and what it could fuse with")
+    return _reason(
+        "FD225", "nothing next to it can be fused with it, and one operator alone is not worth a kernel"
+    )
+
+
+def _barrier(place: Place) -> FlowNode | None:
+    """The neighbour behind which, at most three operators away, something to fuse with stands."""
+    for first in place.neighbours(place.node):
+        seen = {id(place.node), id(first)}
+        ring = [first]
+        for _ in range(3):
+            ring = [n for r in ring for n in place.neighbours(r) if id(n) not in seen]
+            seen.update(map(id, ring))
+            if any(place.joinable(n) for n in ring):
+                return first
+    return None
+
+
+def _at(node: FlowNode) -> str:
+    return f" ({node.source})" if node.source else ""
+
+
+RULES: tuple[Rule, ...] = (
+    control_flow,
+    bookkeeping,
+    nothing_to_gain,
+    in_place,
+    dtype,
+    dimensions,
+    device,
+    no_rule,
+    gradient,
+    untyped,
+    many_arguments,
+    surroundings,
+)
+
+
+class Reasons:
+    """Works out reasons; ``requested`` is the fuser that was asked for, where that is known."""
+
+    def __init__(self, requested: str | None = None) -> None:
+        self._requested = requested
+
+    def __call__(self, flow: Flow, node: LooseNode, fuser: str | None) -> Reason | None:
+        if self._requested == "none" and is_fusible(node.op):
+            return _reason("FD104", "every fuser is off (--fuser none)")
+        if fuser is None and self._requested in NAMES:
+            fuser = self._requested
+        if fuser is None:
+            return None
+        place = Place(flow, node, fuser)
+        for rule in RULES:
+            reason = rule(place)
+            if reason is not None:
+                return reason
+        return None

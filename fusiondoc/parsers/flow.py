@@ -1,0 +1,155 @@
+"""How tensors flow through a plan: what stands next to each operator, which block of control flow it is in.
+
+A small graph of its own, kept with the plan: nodes are fusion groups, differentiable graphs, control flow
+and tensor operators; an edge says that a tensor goes from one to the other. Guards, profile nodes, tuples
+and lists are seen through."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Iterable, Mapping
+
+from fusiondoc.parsers.ir.types import holds_tensor
+
+if TYPE_CHECKING:
+    from fusiondoc.parsers.ir.graph import Node
+
+GROUP = "group"
+REGION = "region"
+"""A prim::DifferentiableGraph."""
+CONTROL = "control"
+OPERATOR = "operator"
+EDGE = "edge"
+"""An input or output of the graph."""
+
+
+@dataclass
+class FlowNode:
+    """``kind`` is one of the constants above. ``block`` are the control nodes it stands in, outermost
+    first."""
+
+    kind: str
+    op: str
+    source: str | None
+    block: tuple[int, ...]
+    inputs: tuple[str, ...]
+    """Types of its tensor inputs, as far as they are known."""
+    outputs: tuple[str, ...]
+    before: set[int] = field(default_factory=set)
+    after: set[int] = field(default_factory=set)
+    condition: str | None = None
+    """For control flow: what it depends on, in words."""
+    requires_grad: bool = False
+
+
+class Flow:
+    """Built while a plan is walked, in order."""
+
+    def __init__(self, types: Mapping[str, str]) -> None:
+        self.nodes: list[FlowNode] = []
+        self.regions = False
+        self._types = dict(types)
+        self._made: dict[str, set[int]] = {}
+        self._maker: dict[str, Node] = {}
+
+    def type_of(self, name: str) -> str:
+        return self._types.get(name, "")
+
+    def define(self, name: str, text: str) -> None:
+        """A value of the graph. A bare ``Tensor`` says less than what was profiled for it."""
+        if text not in ("", "Tensor", "Tensor?") or name not in self._types:
+            self._types[name] = text
+
+    def add(self, kind: str, node: Node, block: tuple[int, ...]) -> int:
+        """A node that computes; the index it has from now on."""
+        index = len(self.nodes)
+        tensors = [name for name in node.inputs if holds_tensor(self.type_of(name))]
+        new = FlowNode(
+            kind,
+            node.kind,
+            node.source,
+            block,
+            tuple(self.type_of(name) for name in tensors),
+            tuple(self.type_of(v.name) for v in node.outputs),
+        )
+        new.requires_grad = any("requires_grad=1" in text for text in (*new.inputs, *new.outputs))
+        self.nodes.append(new)
+        self.regions = self.regions or kind == REGION
+        for name in tensors:
+            self._link(name, index)
+        for value in node.outputs:
+            if holds_tensor(value.type):
+                self._made[value.name] = {index}
+        return index
+
+    def pass_through(self, node: Node) -> None:
+        """A node that hands tensors on: each output comes from the input at its place, or from all."""
+        for place, value in enumerate(node.outputs):
+            if not holds_tensor(value.type) and not value.type.startswith("("):
+                continue
+            names = node.inputs
+            if len(node.outputs) > 1 and place < len(names):
+                names = (names[place],)
+            self.alias(value.name, names)
+
+    def alias(self, name: str, names: Iterable[str]) -> None:
+        """``name`` is (one of) ``names``."""
+        self._made[name] = set().union(*(self._made.get(n, set()) for n in names)) if names else set()
+        for other in names:
+            known = self.type_of(other)
+            if known and self.type_of(name) in ("", "Tensor"):
+                self._types[name] = known
+                break
+
+    def leave_block(self, control: int, outputs: Iterable[str]) -> None:
+        """The block of a control node ends and hands these values out."""
+        for name in outputs:
+            self._link(name, control)
+
+    def remember(self, node: Node) -> None:
+        """Every node, also of numbers: conditions are traced back through them."""
+        for value in node.outputs:
+            self._maker[value.name] = node
+
+    def condition_of(self, node: Node) -> str:
+        """What a prim::If or prim::Loop depends on."""
+        if node.kind == "prim::Loop":
+            return "a loop that is not unrolled"
+        return self._cause(node.inputs[0], 0) if node.inputs else "a condition"
+
+    def _cause(self, name: str, depth: int) -> str:
+        made = self._maker.get(name)
+        if made is None:
+            return "an argument (a flag such as training)"
+        kind = made.kind
+        if kind == "prim::GetAttr":
+            what = made.attributes.get("name", "").strip('"')
+            return "the module's flag `training`" if what == "training" else f"the attribute `{what}`"
+        if kind in ("aten::__is__", "aten::__isnot__"):
+            return "a test for None (an Optional argument)"
+        if kind in (
+            "aten::Bool",
+            "aten::item",
+            "aten::is_nonzero",
+            "prim::TensorToBool",
+            "aten::IntImplicit",
+        ):
+            return "a value in a tensor"
+        if kind in ("aten::dim", "aten::size", "aten::len", "aten::numel", "prim::layout", "prim::dtype"):
+            return "the shape or type of a tensor"
+        if depth < 6:
+            causes = [
+                self._cause(n, depth + 1)
+                for n in made.inputs
+                if self._maker.get(n, made).kind != "prim::Constant"
+            ]
+            named = [cause for cause in causes if cause != "a condition"]
+            if named:
+                return named[0]
+        return "a condition"
+
+    def _link(self, name: str, index: int) -> None:
+        for maker in self._made.get(name, ()):
+            if maker != index:
+                self.nodes[index].before.add(maker)
+                self.nodes[maker].after.add(index)
