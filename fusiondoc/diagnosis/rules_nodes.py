@@ -33,6 +33,31 @@ ADVICE = {
     "FD219": "The condition names what NNC requires; change the operator's arguments accordingly.",
     "FD220": "A lone operator gains nothing; put others next to it, or allow groups of one:"
     " --knob fusion_group_inlining=off.",
+    "FD104": "Choose a fuser: --fuser nnc or nvfuser; in a program: with torch.jit.fuser('fuser1').",
+    "FD221": "Put all tensors of the block on one device: x.to(y.device).",
+    "FD222": "Move its tensors to the GPU: .to('cuda').",
+    "FD223": "Compute in float32, float16 or bfloat16 where the result allows it, and cast outside the "
+    "block.",
+    "FD224": "Reshape to at most 8 dimensions before the block and back after it.",
+    "FD225": "Nothing, if it is alone for good; under nvFuser --knob single_node=on makes it a group of "
+    "its own.",
+    "FD226": "Nothing: it moves no data. It matters only where it stands between two groups.",
+    "FD227": "Move the operator that stands between before or after the whole block, or replace it with "
+    "ones that fuse.",
+    "FD228": "Take it out of the branch or loop, or move its neighbours in.",
+    "FD229": "Decide outside the scripted function: a constant flag, two functions, torch.where instead "
+    "of a branch,"
+    " an argument that is never None.",
+    "FD230": "Write the version without the underscore: x = x.add(y) instead of x.add_(y).",
+    "FD231": "Run inference under torch.no_grad(); for training, --knob autodiff_inlining=off shows "
+    "small regions,"
+    " and operators without a gradient formula are best moved out of the block.",
+    "FD232": "Run the code in the first passes too (all branches), so that its tensors are profiled.",
+    "FD233": "Replace it with operators that this fuser takes (fusiondoc explain FD233), or move it out "
+    "of the block.",
+    "FD234": "Split the block: a kernel takes at most 128 inputs and outputs.",
+    "FD235": "Nothing: it belongs to the gradient executor. Fewer inputs that require gradients mean "
+    "fewer of them.",
     "FD299": "Get more of the log: fusiondoc diagnose records every reason that torch states.",
 }
 

@@ -1,0 +1,81 @@
+"""Reasons that no log states: what is worked out agrees with what another log of the same program states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES
+
+from fusiondoc.diagnosis.reasons import Reasons
+from fusiondoc.model import Report
+from fusiondoc.parsers.inputs import find_logs
+from fusiondoc.parsers.read import read_logs
+
+SHARE = 0.95
+"""Of the unfused rows at least this many have a reason of their own."""
+
+
+def parse(path: Path) -> Report:
+    return read_logs(find_logs([str(path)]), work_out=Reasons())[0]
+
+
+def rows_of(paths: list) -> list:
+    return [row for path in paths for row in parse(path).unfused]
+
+
+def test_nearly_every_row_of_the_fixtures_has_a_reason() -> None:
+    rows = rows_of(sorted((FIXTURES / "logs").glob("*.xz")))
+    named = [row for row in rows if row.reason.code != "FD299"]
+    assert len(rows) > 80
+    assert len(named) / len(rows) >= SHARE
+
+
+def test_nearly_every_row_of_the_recordings_has_a_reason(recordings: Path) -> None:
+    rows = rows_of(sorted([*recordings.glob("torch-*/*.log"), *recordings.glob("torch-*/*/*.log")]))
+    unnamed = [row for row in rows if row.reason.code == "FD299"]
+    assert len(rows) > 500
+    assert 1 - len(unnamed) / len(rows) >= SHARE, f"{len(unnamed)} of {len(rows)} rows have no reason"
+
+
+def test_a_stated_reason_is_never_replaced() -> None:
+    for path in sorted((FIXTURES / "logs").glob("*.xz")):
+        stated = [(r.op, r.source, r.phase, r.reason) for r in read_logs(find_logs([str(path)]))[0].unfused]
+        stated = [row for row in stated if row[-1].stated]
+        assert stated == [(r.op, r.source, r.phase, r.reason) for r in parse(path).unfused if r.reason.stated]
+
+
+AGREES = {"FD233", "FD226", "FD229", "FD230", "FD235"}
+"""What may be worked out for a node that nvFuser calls "not parsible": its catalogue lacks it, or it is none."""
+
+
+def test_what_is_worked_out_agrees_with_what_is_stated(recordings: Path) -> None:
+    """The optimised log of a program states nothing; its other log states why nvFuser refused each node."""
+    compared = disagreed = 0
+    for seed in sorted(recordings.glob("torch-*/*.seed.log")):
+        optimized = seed.with_name(seed.name.replace(".seed.", ".optimized."))
+        if not optimized.exists():
+            continue
+        stated = {(r.op, r.source) for r in parse(seed).unfused if r.reason.code == "FD201"}
+        for row in parse(optimized).unfused:
+            if (row.op, row.source) in stated and not row.reason.stated:
+                compared += 1
+                disagreed += row.reason.code not in AGREES and row.reason.code != "FD299"
+    assert compared > 60
+    assert disagreed == 0
+
+
+@pytest.mark.parametrize(
+    ("log", "op", "line", "code"),
+    [
+        ("nnc-2.11-rejects", "aten::tanh", "models/c10_rejects.py:10", "FD227"),
+        ("nvfuser-2.1.2-ordered-encoder-layer", "aten::t", None, "FD226"),
+        ("nvfuser-2.1.2-fallback-compile", "aten::expand", None, "FD226"),
+    ],
+)
+def test_reasons_that_were_read_off_the_graphs(log: str, op: str, line: str, code: str) -> None:
+    rows = [
+        r for r in parse(FIXTURES / "logs" / f"{log}.log.xz").unfused if r.op == op and r.user_source == line
+    ]
+    assert rows and {r.reason.code for r in rows} == {code}
+    assert not any(r.reason.stated for r in rows)
