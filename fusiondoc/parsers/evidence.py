@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
-from typing import Iterator, overload
+from typing import Iterator, Sequence, overload
 
 from fusiondoc.model import Evidence
 from fusiondoc.parsers.facts import unpack
