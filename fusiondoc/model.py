@@ -110,6 +110,8 @@ class Unfused:
     reason: Reason
     evidence: Sequence[Evidence]
     rank: int | None = None
+    bytes_moved: int | None = None
+    """Bytes of its tensor results, written and read again, in one run: what fusing it can save."""
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,8 @@ class Finding:
     source: str | None
     evidence: Sequence[Evidence]
     advice: str | None
+    saves_bytes: int | None = None
+    """Memory traffic that fixing it saves in one run, from the shapes in the log."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +221,53 @@ class Iteration:
 
 
 @dataclass(frozen=True)
+class Verification:
+    """A result of one pass of ``diagnose --verify``, fused against eager."""
+
+    iteration: int
+    inputs: int
+    """Which of several input shapes, from 0."""
+    phase: str
+    what: str
+    """"output 0", "grad x", "grad layer.weight"."""
+    same: bool
+    max_abs: float | None
+    """Largest difference; of the statistics where ``by`` is "statistics"."""
+    max_rel: float | None
+    """Largest difference over the size that counts (probe/compare.py); None for statistics."""
+    tolerance: float | None
+    """What ``max_rel`` may be."""
+    dtype_same: bool
+    strides_same: bool
+    by: str
+    """"value", or "statistics" where random numbers make the values differ by design."""
+    detail: str | None = None
+    random: tuple[str, ...] = ()
+    """The random operators that drew numbers in this pass."""
+
+
+@dataclass(frozen=True)
+class Try:
+    """A run of ``diagnose --try`` with one change; the first is the run as it was asked for."""
+
+    change: str
+    codes: tuple[str, ...]
+    """The findings that suggest the change."""
+    groups: int
+    ops_fused: int
+    unfused: int
+    fallbacks: int
+    gb_per_s: float | None
+    """Median over the kernels."""
+    steady_seconds: float | None
+    """Median time of a steady pass, backward included; None where it says nothing about speed."""
+    exit: int | None
+    """The exit status that a run of its own would have ended with; None if a signal ended it."""
+    problem: str | None = None
+    capture: str | None = None
+
+
+@dataclass(frozen=True)
 class Report:
     environment: Mapping[str, str]
     fuser: FuserState
@@ -233,4 +284,6 @@ class Report:
     """Seconds: child, overhead (what fusiondoc adds to running the same script by hand), parse."""
     target: Mapping[str, Any] = field(default_factory=dict)
     """What was asked for: the command and the environment variables that fusiondoc set."""
+    verification: tuple[Verification, ...] = ()
+    tries: tuple[Try, ...] = ()
     schema: str = SCHEMA

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from fusiondoc.diagnosis.specialisations import Change, changes, in_words
 from fusiondoc.parsers.inputs import find_logs
 from fusiondoc.parsers.read import read_logs
 
@@ -85,6 +86,11 @@ def test_another_shape_is_a_new_specialisation(tmp_path: Path) -> None:
     assert again.specialisation == 2 and again.respecialises == first.id
     assert again.nodes == first.nodes
     assert "(5, 9, " in again.inputs[0]
+    assert changes(first, again) == [
+        Change(0, "shape", "(4, 8)", "(5, 9)"),
+        Change(1, "shape", "(4, 8)", "(5, 9)"),
+    ]
+    assert in_words(first, [again]) == "input 0 came with shapes (4, 8), (5, 9)"
 
 
 nvfuser_here = torch.cuda.is_available() and torch.__version__ < "2.2"

@@ -79,3 +79,15 @@ def test_reasons_that_were_read_off_the_graphs(log: str, op: str, line: str, cod
     ]
     assert rows and {r.reason.code for r in rows} == {code}
     assert not any(r.reason.stated for r in rows)
+
+
+def test_findings_that_save_most_come_first() -> None:
+    from fusiondoc.cli.reading import report_from
+
+    report = report_from([str(FIXTURES / "logs" / "nnc-2.11-primitive-layer-norm.log.xz")])
+    for severity in ("warning", "note"):
+        saved = [f.saves_bytes or 0 for f in report.findings if f.severity == severity]
+        assert saved == sorted(saved, reverse=True)
+    mean = next(row for row in report.unfused if row.op == "aten::native_dropout")
+    # Two results of 16 x 128 x 1024: a float32 and a bool tensor, each written and read again.
+    assert mean.bytes_moved == 2 * 16 * 128 * 1024 * (4 + 1)

@@ -24,5 +24,6 @@ def diagnose(report: Report, context: Context) -> Report:
     return replace(report, findings=tuple(findings), coverage=coverage(report))
 
 
-def _badness(finding: Finding) -> int:
-    return SEVERITIES.index(finding.severity)
+def _badness(finding: Finding) -> tuple[int, int]:
+    """Worst first, and of equally bad ones first what saves most when it is fixed."""
+    return SEVERITIES.index(finding.severity), -(finding.saves_bytes or 0)

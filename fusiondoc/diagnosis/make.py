@@ -16,6 +16,7 @@ def finding(
     evidence: Sequence[Evidence] = (),
     advice: str | None = None,
     severity: str | None = None,
+    saves_bytes: int | None = None,
 ) -> Finding:
     """A finding of ``code`` with its usual severity, unless another is given."""
-    return Finding(code, severity or CODES[code].severity, message, source, evidence, advice)
+    return Finding(code, severity or CODES[code].severity, message, source, evidence, advice, saves_bytes)

@@ -6,6 +6,7 @@ from typing import Any, Iterable, Mapping
 
 from fusiondoc.diagnosis.context import Context
 from fusiondoc.diagnosis.make import finding
+from fusiondoc.diagnosis.specialisations import in_words
 from fusiondoc.model import Finding, Group, Report
 
 
@@ -108,10 +109,10 @@ def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
     groups = {group.id: group for group in report.groups}
     for group_id, more in counts.items():
         again = [g for g in report.groups if g.respecialises == group_id]
+        why = in_words(groups[group_id], again)
         yield finding(
             "FD305",
-            f"Group {describe(groups[group_id])} was specialised {more + 1} times, for other input "
-            f"types each time",
+            f"Group {describe(groups[group_id])} was specialised {more + 1} times: {why}",
             source=next((n.user_source for n in groups[group_id].nodes if n.user_source), None),
             evidence=[e for g in again for e in g.evidence[:1]],
             advice="Keep shapes, strides and dtypes the same from call to call, pad them, or use "

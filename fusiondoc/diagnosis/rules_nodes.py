@@ -62,6 +62,10 @@ ADVICE = {
 }
 
 
+NOTHING_SAVED = ("FD226", "FD229", "FD235")
+"""Views, control flow and bookkeeping: they have no results of their own that a kernel could keep."""
+
+
 def not_fused(report: Report, context: Context) -> Iterable[Finding]:
     """One finding for each unfused row; what no fuser can fuse is only a note."""
     for row in report.unfused:
@@ -79,6 +83,7 @@ def _finding(row: Unfused) -> Finding:
         evidence=row.evidence,
         advice=ADVICE[row.reason.code],
         severity="warning" if row.reason.stated and is_fusible(row.op) else "note",
+        saves_bytes=row.bytes_moved if row.reason.code not in NOTHING_SAVED else None,
     )
 
 

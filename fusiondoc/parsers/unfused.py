@@ -10,6 +10,7 @@ from fusiondoc.model import Reason, Unfused
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, PlanUse, Statement, Statements, positions
 from fusiondoc.parsers.flow import Flow
+from fusiondoc.parsers.ir.types import bytes_once
 from fusiondoc.parsers.plan import DiffGraph, LooseNode, Op
 from fusiondoc.parsers.sources import SourceMap, user_source
 
@@ -38,6 +39,7 @@ class _Row:
     count: int
     reason: Reason
     lines: array[int] = field(default_factory=positions)
+    moved: int | None = None
     seen: set[int] = field(default_factory=set)
     """Statements whose lines are in already."""
 
@@ -87,6 +89,7 @@ class UnfusedTable:
         given: Reason | None,
     ) -> None:
         counts: dict[tuple[str, str | None, str | None, str], int] = {}
+        moved: dict[tuple[str, str | None, str | None, str], int] = {}
         for node in nodes:
             self._placed.add((node.op, node.source))
             settled = self._settled.get((node.op, node.source, phase))
@@ -101,6 +104,7 @@ class UnfusedTable:
                 reason = given or self._worked_out(flow, node)
             key = (node.op, node.source, phase, reason.code)
             counts[key] = counts.get(key, 0) + 1
+            moved[key] = moved.get(key, 0) + (2 * _bytes_of(flow, node) if flow is not None else 0)
             row = self._rows.get(key)
             if row is None:
                 row = self._rows[key] = _Row(0, reason)
@@ -113,6 +117,7 @@ class UnfusedTable:
         for key, count in counts.items():
             row = self._rows[key]
             row.count = max(row.count, count)
+            row.moved = max(row.moved or 0, moved[key]) or None
             if use.level == 0:
                 self._settled.setdefault(key[:3], row)
 
@@ -161,6 +166,7 @@ class UnfusedTable:
                 reason=row.reason,
                 evidence=PackedEvidence(row.lines, files),
                 rank=self._facts.rank,
+                bytes_moved=row.moved,
             )
             for (op, source, phase, _), row in self._rows.items()
         ]
@@ -180,6 +186,11 @@ def _best(codes: dict[str, list[Statement]] | None) -> list[Statement]:
         if code in codes:
             return codes[code]
     return next(iter(codes.values()))
+
+
+def _bytes_of(flow: Flow, node: LooseNode) -> int:
+    """Bytes of what it makes; 0 where the sizes are not known."""
+    return sum(bytes_once(text) or 0 for text in flow.nodes[node.place].outputs)
 
 
 def _fused_elsewhere(inner: DiffGraph, plans: list[frozenset[Op]]) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-from pathlib import Path
 from typing import Iterable
 
 from rich.console import Console, RenderableType
@@ -13,7 +11,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.model import Finding, Group, Kernel, Report, Unfused
+from fusiondoc.model import Finding, Group, Kernel, Reason, Report, Unfused
+from fusiondoc.reports.source_code import code_at, near
+from fusiondoc.reports.text_shapes import shapes
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -51,8 +51,9 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
     parts: list[RenderableType] = [_summary(report)]
     for title, part in (
         ("Groups", _groups(report)),
-        ("Not fused", _unfused(report)),
+        ("Not fused", _unfused(report, width)),
         ("Fallbacks", _fallbacks(report)),
+        ("Shapes", shapes(report)),
         ("Kernels", _kernels(report)),
         ("Findings", _findings(report)),
         ("Log", _log(report)),
@@ -189,7 +190,7 @@ def _group_body(group: Group) -> RenderableType:
     table.add_column(style="dim", overflow="fold")
     last = None
     for node in group.nodes:
-        source = _near(node.user_source or node.source or "")
+        source = near(node.user_source or node.source or "")
         table.add_row(node.op, "" if source == last else source)
         last = source
     for name, types, size in (("in", group.inputs, group.bytes_in), ("out", group.outputs, group.bytes_out)):
@@ -218,29 +219,50 @@ def _short_type(text: str) -> str:
     return short + ")" + (f" {tensor.device}" if tensor.device else "")
 
 
-def _unfused(report: Report) -> RenderableType | None:
+def _unfused(report: Report, width: int) -> RenderableType | None:
+    """Rows under their reason; the reasons that cost most first."""
     rows = [row for row in report.unfused if row.op not in NO_OPERATORS]
     if not rows:
         return None
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("operator", no_wrap=True)
-    table.add_column("n", justify="right")
-    table.add_column("where", overflow="fold", max_width=34)
-    table.add_column("why", overflow="fold", ratio=1)
-    for row in rows[:MOST_ROWS]:
-        table.add_row(row.op, str(row.count), _where(row), _why(row))
-    return Lines(table, *_more(len(rows)))
+    reasons: dict[Reason, list[Unfused]] = {}
+    for row in rows:
+        reasons.setdefault(row.reason, []).append(row)
+    order = sorted(reasons, key=lambda r: (not r.stated, -sum(row.bytes_moved or 0 for row in reasons[r])))
+    parts: list[RenderableType] = []
+    left = MOST_ROWS
+    for reason in order:
+        if left <= 0:
+            break
+        parts += [_reason(reason), Padding(_rows(reasons[reason][:left], width - 3), (0, 0, 0, 2))]
+        left -= len(reasons[reason])
+    return Lines(*parts, *_more(len(rows)))
 
 
-def _where(row: Unfused) -> str:
-    place = _near(row.user_source or row.source or "-")
-    return place + (" (backward)" if row.phase == "backward" else "")
-
-
-def _why(row: Unfused) -> Text:
-    text = Text(row.reason.code, style="dim" if not row.reason.stated else STYLES["warning"])
-    text.append(" " + row.reason.text, style="default")
+def _reason(reason: Reason) -> Text:
+    text = Text(reason.code, style=STYLES["warning"] if reason.stated else "dim")
+    text.append(" " + reason.text, style="default")
     return text
+
+
+def _rows(rows: list[Unfused], width: int) -> Table:
+    """Operator, line and code; the code has what the other two leave of ``width`` columns."""
+    cells = [(row.op + (f" x{row.count}" if row.count > 1 else ""), _place(row)) for row in rows]
+    left = width - sum(max(len(cell[i]) for cell in cells) for i in (0, 1)) - 4
+    table = Table.grid(padding=(0, 2), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_column(no_wrap=True, style="dim")
+    for row, cell in zip(rows, cells):
+        code = code_at(row.user_source) or ""
+        table.add_row(
+            *cell, code if len(code) <= left else code[: max(0, left - 1)] + "…" if left > 12 else ""
+        )
+    return table
+
+
+def _place(row: Unfused) -> str:
+    place = near(row.user_source or row.source or "-")
+    return place + (" (backward)" if row.phase == "backward" else "")
 
 
 def _fallbacks(report: Report) -> RenderableType | None:
@@ -314,7 +336,7 @@ def _finding(finding: Finding) -> RenderableType:
     head.append(f"  {finding.message}", style="default")
     lines: list[RenderableType] = [head]
     if finding.source:
-        lines.append(Padding(Text(_near(finding.source), style="dim"), (0, 0, 0, 4)))
+        lines.append(Padding(Text(near(finding.source), style="dim"), (0, 0, 0, 4)))
     if finding.advice:
         lines.append(Padding(Text("→ " + finding.advice), (0, 0, 0, 4)))
     return Lines(*lines)
@@ -344,15 +366,6 @@ def _log(report: Report) -> RenderableType:
             Text(f"kept in {report.target['capture']} (again: fusiondoc parse {report.target['capture']})")
         )
     return Lines(*lines)
-
-
-def _near(source: str) -> str:
-    """A source under the current folder without that folder's name; torch's own from ``torch/`` on."""
-    here = str(Path.cwd()) + os.sep
-    if source.startswith(here):
-        return source[len(here) :]
-    library = source.rfind("/torch/")
-    return source[library + 1 :] if library >= 0 else source
 
 
 def _more(count: int) -> list[RenderableType]:

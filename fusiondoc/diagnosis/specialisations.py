@@ -1,0 +1,104 @@
+"""What changed between the specialisations of a group: which input, and what of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable, Sequence
+
+from fusiondoc.model import Group, Iteration
+from fusiondoc.parsers.ir.types import TensorType, parse_type
+
+
+@dataclass(frozen=True)
+class Change:
+    """Input ``place`` (from 0) differs in ``what``: shape, strides, dtype, device, requires_grad or kind."""
+
+    place: int
+    what: str
+    before: str
+    after: str
+
+
+def changes(first: Group, again: Group) -> list[Change]:
+    """Why the guard of ``first`` refused the inputs of ``again``, for which the group was made anew."""
+    found: list[Change] = []
+    for place, (one, other) in enumerate(zip(first.inputs, again.inputs)):
+        if one != other:
+            found.extend(_changes(place, one, other))
+    counts = len(first.inputs), len(again.inputs)
+    if counts[0] != counts[1]:
+        found.append(Change(min(counts), "kind", f"{counts[0]} inputs", f"{counts[1]} inputs"))
+    return found
+
+
+def _changes(place: int, one: str, other: str) -> Iterable[Change]:
+    a, b = parse_type(one), parse_type(other)
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType):
+        yield Change(place, "kind", one, other)
+        return
+    shapes = _shape(a), _shape(b)
+    if shapes[0] != shapes[1]:
+        yield Change(place, "shape", *shapes)
+    elif a.strides != b.strides:
+        yield Change(place, "strides", str(list(a.strides or ())), str(list(b.strides or ())))
+    for what in ("dtype", "device", "requires_grad"):
+        before, after = getattr(a, what), getattr(b, what)
+        if before != after:
+            yield Change(place, what, str(before), str(after))
+
+
+def _shape(tensor: TensorType) -> str:
+    if tensor.sizes is None:
+        return "unknown"
+    return "(" + ", ".join("any" if size is None else str(size) for size in tensor.sizes) + ")"
+
+
+def in_words(first: Group, others: Sequence[Group]) -> str:
+    """``input 0 came with the shapes (4, 8), (5, 8)``: the input and property that changed most."""
+    seen: dict[tuple[int, str], list[str]] = {}
+    for other in others:
+        for change in changes(first, other):
+            values = seen.setdefault((change.place, change.what), [change.before])
+            if change.after not in values:
+                values.append(change.after)
+    if not seen:
+        return "for other input types each time"
+    (place, what), values = max(seen.items(), key=lambda item: len(item[1]))
+    listed = ", ".join(values[:5]) + (", ..." if len(values) > 5 else "")
+    return f"input {place} came with {what if what.endswith('s') else what + 's'} {listed}"
+
+
+@dataclass(frozen=True)
+class ShapeRow:
+    """What a set of inputs cost: seconds of its first pass and of a pass that compiled nothing (median)."""
+
+    inputs: int
+    passes: int
+    compiled: int
+    groups: tuple[str, ...]
+    first: float | None
+    steady: float | None
+
+
+def by_inputs(iterations: Sequence[Iteration], groups: Sequence[Group]) -> list[ShapeRow]:
+    """A row for each set of inputs, if there are several."""
+    numbers = sorted({i.inputs for i in iterations})
+    if len(numbers) < 2:
+        return []
+    rows = []
+    for number in numbers:
+        mine = [i for i in iterations if i.inputs == number]
+        indexes = {i.index for i in mine}
+        calm = [i for i in mine if i.stage not in ("compiling", "profiling")]
+        steady = sorted(i.seconds for i in calm if i.seconds is not None)
+        rows.append(
+            ShapeRow(
+                inputs=number,
+                passes=len(mine),
+                compiled=sum(i.stage == "compiling" for i in mine),
+                groups=tuple(g.id for g in groups if g.iteration in indexes),
+                first=mine[0].seconds,
+                steady=steady[len(steady) // 2] if steady else None,
+            )
+        )
+    return rows
