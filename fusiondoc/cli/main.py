@@ -68,6 +68,10 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with the status of the contract."""
     debug = bool(os.environ.get("FUSIONDOC_DEBUG"))
+    # Names of files and messages of programs need not be text that the terminal can show.
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
     try:
         status = cli.main(args=argv, prog_name="fusiondoc", standalone_mode=False)
     except FusiondocError as error:

@@ -71,7 +71,7 @@ def emit(report: Report, format_: str | None, output: Path | None) -> None:
         click.echo(text, nl=False)
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        output.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UsageError(
             f"Cannot write {output}: {error.strerror}", "Choose another place with --output."

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import environment, failures, fusers, stdio
 from .clock import Clock
-from .failures import Refused, UserError, users_traceback
+from .failures import Refused, UserError, message_of, users_traceback
 from .inputs import from_module, from_texts
 from .iterations import Passes
 from .models import device_of, home, move, signature, to_torchscript
@@ -63,26 +63,29 @@ def _guarded(spec: dict[str, Any], records: Records, clock: Clock) -> int:
     except SystemExit as error:
         _report(records, "exit", error, "The program ended the process itself before all passes were done.")
         return failures.MODEL_FAILED
-    except Exception as error:
-        # Neither the program nor a known refusal: memory that runs out while tensors are moved, and the like.
-        _report(records, "unexpected", error, None)
-        return failures.MODEL_FAILED
     except KeyboardInterrupt as error:
         _report(records, "interrupted", error, None)
         return failures.INTERRUPTED
+    except BaseException as error:
+        # Neither a usual failure of the program nor a known refusal: memory that runs out while tensors move,
+        # exceptions that are no Exception, and the like.
+        _report(records, "unexpected", error, None)
+        return failures.MODEL_FAILED
     return failures.DONE
 
 
 def _report(records: Records, stage: str, error: BaseException, hint: str | None) -> None:
     text = users_traceback(error)
     kind = type(error).__name__
-    records.write("error", stage=stage, type=kind, message=str(error), traceback=text, hint=hint)
+    records.write("error", stage=stage, type=kind, message=message_of(error), traceback=text, hint=hint)
     _say(text)
 
 
 def _say(text: str) -> None:
     stdio.flush()
-    sys.stderr.write(text)
+    # The program may have replaced or closed it.
+    with contextlib.suppress(Exception):
+        sys.stderr.write(text)
     stdio.flush()
 
 

@@ -62,6 +62,14 @@ def _strip(trace: traceback.TracebackException, seen: set[int]) -> None:
             _strip(other, seen)
 
 
+def message_of(error: BaseException) -> str:
+    """What the exception says of itself; its class is the user's, and may fail at that too."""
+    try:
+        return str(error)
+    except Exception as failed:
+        return "its message cannot be had (%s in __str__)" % type(failed).__name__
+
+
 def users_traceback(error: BaseException) -> str:
     """``error``'s traceback as Python prints it, without the frames of the probe, of the import system and
     of torch's calling and scripting machinery: what is left is the user's."""

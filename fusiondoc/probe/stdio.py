@@ -53,7 +53,8 @@ def die_with(parent: int) -> None:
 def flush() -> None:
     """Hand over what Python's and C's stdout still hold."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
+        # The program may have put anything there.
+        with contextlib.suppress(Exception):
             stream.flush()
     with contextlib.suppress(OSError, AttributeError):
         _libc().fflush(None)

@@ -19,6 +19,9 @@ INTERRUPT_GRACE = 3.0
 """Seconds between SIGINT and SIGKILL when the user interrupts."""
 TIMEOUT_GRACE = 2.0
 """Seconds between SIGTERM (the probe prints its stack then) and SIGKILL when the time is over."""
+ORPHANS_GRACE = 1.0
+"""Seconds after the child's end in which what is in the pipe is still read; processes that it left behind
+may write into it for ever."""
 _TICK = 0.1
 _SETPIPE_SZ = 1031
 """``F_SETPIPE_SZ`` of Linux; Python names it from 3.10 on."""
@@ -102,6 +105,7 @@ class Child:
         deadline: float,
     ) -> None:
         ending = stream.ending
+        ended: float | None = None
         for quiet in stream.copy():
             if tick is not None:
                 tick()
@@ -110,8 +114,10 @@ class Child:
             elif interruptions.count:
                 ending.interrupted = True
                 _stop(process, stream, interruptions, signal.SIGINT, INTERRUPT_GRACE)
-            elif quiet and process.poll() is not None:
-                pass
+            elif process.poll() is not None:
+                ended = ended if ended is not None else time.perf_counter()
+                if not quiet and time.perf_counter() < ended + ORPHANS_GRACE:
+                    continue
             elif time.perf_counter() >= deadline:
                 ending.timed_out = True
                 _stop(process, stream, interruptions, signal.SIGTERM, TIMEOUT_GRACE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusiondoc.errors import CANNOT_RUN, MODEL_FAILED, CannotRun, FusiondocError, ModelFailed, UsageError
+from fusiondoc.errors import CANNOT_RUN, WRONG_USAGE, CannotRun, FusiondocError, ModelFailed, UsageError
 from fusiondoc.runner.capture import Capture
 
 _SHOWN_LINES = 5
@@ -28,15 +28,18 @@ def failure(capture: Capture) -> FusiondocError | None:
             f"{capture.log_path} ends with Python's stack at that moment, if there was time to print it.",
         )
     status = result.get("exit_status")
-    if not status:
+    hint = f"The whole output is in {capture.log_path}."
+    if told is not None:
+        kind = {WRONG_USAGE: UsageError, CANNOT_RUN: CannotRun}.get(status or 0, ModelFailed)
+        return kind(_text(told, label), told.get("hint") or hint)
+    done = bool(capture.record("done"))
+    # A script may end itself at any place (os._exit); a model has passes to do.
+    if not status and (done or status is None or capture.record("target").get("how") == "script"):
         return None
-    if told is None:
-        return ModelFailed(
-            f"{label} ended with exit status {status} before all passes were done{_last_lines(capture)}",
-            f"The whole output is in {capture.log_path}.",
-        )
-    kind = {MODEL_FAILED: ModelFailed, CANNOT_RUN: CannotRun}.get(status, UsageError)
-    return kind(_text(told, label), told.get("hint"))
+    when = "after" if done else "before"
+    return ModelFailed(
+        f"{label} ended with exit status {status} {when} all passes were done{_last_lines(capture)}", hint
+    )
 
 
 def _text(told: dict[str, object], label: str) -> str:
