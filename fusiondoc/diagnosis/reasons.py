@@ -259,3 +259,15 @@ class Reasons:
             if reason is not None:
                 return reason
         return None
+
+    def refine(self, flow: Flow, node: LooseNode, fuser: str | None, stated: Reason) -> Reason:
+        """nvFuser's "node not parsible" also covers arguments that its rule refuses, and its "scalar type not
+        supported" also tensors of too many dimensions (partition.cpp, isFusibleDevice and its callers)."""
+        place = Place(flow, node, "nvfuser")
+        text = None
+        if stated.code == "FD201" and place.takes(node.op):
+            text = "nvFuser has a rule for it, but not with these arguments (sizes or flags not constant)"
+        elif stated.code in ("FD202", "FD203"):
+            cause = dimensions(place) or dtype(place)
+            text = cause.text if cause is not None else None
+        return stated if text is None else Reason(stated.code, text, True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import Callable, Dict, Iterable, List
+from typing import Dict, Iterable, List, Protocol
 
 from fusiondoc.model import Reason, Unfused
 from fusiondoc.parsers.evidence import PackedEvidence
@@ -27,9 +27,15 @@ what
 rules out one merge."""
 
 
-WorkOut = Callable[[Flow, LooseNode, "str | None"], "Reason | None"]
-"""Finds a reason that the log does not state, from what stands around a node; the last argument is the
-fuser."""
+class WorkOut(Protocol):
+    """Knows what no log states."""
+
+    def __call__(self, flow: Flow, node: LooseNode, fuser: str | None) -> Reason | None:
+        """A reason that the log does not state, from what stands around a node."""
+
+    def refine(self, flow: Flow, node: LooseNode, fuser: str | None, stated: Reason) -> Reason:
+        """The true cause behind a stated reason that names several, or the wrong one."""
+
 
 _Stated = Dict[Op, Dict[str, List[Statement]]]
 
@@ -99,7 +105,7 @@ class UnfusedTable:
                 continue
             said = self._said(use, phase, node)
             if said:
-                reason = Reason(said[0].code, said[0].text, True)
+                reason = self._refined(flow, node, Reason(said[0].code, said[0].text, True))
             else:
                 reason = given or self._worked_out(flow, node)
             key = (node.op, node.source, phase, reason.code)
@@ -120,6 +126,11 @@ class UnfusedTable:
             row.moved = max(row.moved or 0, moved[key]) or None
             if use.level == 0:
                 self._settled.setdefault(key[:3], row)
+
+    def _refined(self, flow: Flow | None, node: LooseNode, stated: Reason) -> Reason:
+        if flow is None or self._work_out is None:
+            return stated
+        return self._work_out.refine(flow, node, self._fuser, stated)
 
     def _worked_out(self, flow: Flow | None, node: LooseNode) -> Reason:
         if flow is not None and self._work_out is not None:
