@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -12,6 +13,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests marked ``torch`` skip where this interpreter has none; torch itself is not imported for that."""
+    if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
+        pytest.skip("needs torch in this interpreter")
 
 
 @pytest.fixture(scope="session")
