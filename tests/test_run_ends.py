@@ -9,6 +9,8 @@ import pytest
 from conftest import Run
 from running import log_of, run_target, write
 
+pytestmark = pytest.mark.torch
+
 PROGRAM = """
 import os, signal, sys, time
 import torch
