@@ -16,6 +16,11 @@ from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
 @click.argument("target")
 @click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
 @run_options
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Compare every pass with an eager one: outputs and, with --backward, gradients.",
+)
 @report_options
 def command(
     target: str,
@@ -36,6 +41,7 @@ def command(
       fusiondoc diagnose examples/bias_gelu.py
       fusiondoc diagnose model.py:Block --input 'float32[8,128,1024]:grad' --backward
       fusiondoc diagnose --script train.py -- --epochs 1
+      fusiondoc diagnose model.py --backward --verify
     """
     check_fail_on(fail_on)
     from fusiondoc.cli.reading import report_of

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from fusiondoc.cli.verification import verification
 from fusiondoc.diagnosis.context import Context
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
@@ -51,6 +52,7 @@ def report_of(capture: Capture) -> Report:
         kernels=_with_peak(report.kernels, capture.environment.get("gpu_memory_gb_per_s")),
         knobs=tuple(_knob(r) for r in records if r["record"] == "knob"),
         iterations=_timed(report.iterations, records),
+        verification=verification(records),
         timing={
             "child": seconds.get("child"),
             "overhead": seconds.get("overhead"),

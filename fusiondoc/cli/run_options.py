@@ -38,6 +38,9 @@ _OPTIONS = (
     ),
     click.option("--trace", is_flag=True, help="Trace the model instead of scripting it."),
     click.option("--script", is_flag=True, help="Run FILE.py as it is; its own arguments after --."),
+    click.option(
+        "--no-freeze", is_flag=True, help="Under oneDNN Graph, run a module as it is instead of freezing it."
+    ),
     click.option("--device", metavar="DEVICE", help="Move model and inputs there first: cpu, cuda, cuda:1."),
     click.option("--seed", type=int, help="Seed of torch, set before the target is loaded."),
     click.option(
@@ -111,6 +114,8 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
         seed=options["seed"],
         timeout=options["timeout"],
         knobs=knobs,
+        no_freeze=options["no_freeze"],
+        verify=options.get("verify", False),
         dumps=tuple(name for text in options["dumps"] for name in text.split(",") if name),
         command=tuple(sys.argv),
     )

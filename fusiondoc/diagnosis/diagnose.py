@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fusiondoc.diagnosis import rules_environment, rules_failures, rules_nodes, rules_runs
+from fusiondoc.diagnosis import rules_environment, rules_failures, rules_nodes, rules_numbers, rules_runs
 from fusiondoc.diagnosis.context import Context, Rule
 from fusiondoc.diagnosis.coverage import coverage
 from fusiondoc.model import SEVERITIES, Finding, Report
@@ -12,6 +12,7 @@ from fusiondoc.model import SEVERITIES, Finding, Report
 RULES: tuple[Rule, ...] = (
     *rules_failures.RULES,
     *rules_environment.RULES,
+    *rules_numbers.RULES,
     *rules_runs.RULES,
     *rules_nodes.RULES,
 )

@@ -121,9 +121,10 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         script, note = runs_as_script(target, bool(spec["inputs"]))
     if note:
         records.write("note", text=note)
-    for option in ("backward", "trace", "device"):
-        if script and spec[option]:
-            records.write("note", text="--%s has no effect on a script that is run as it is" % option)
+    for option in ("backward", "trace", "device", "verify", "no_freeze"):
+        if script and spec.get(option):
+            name = option.replace("_", "-")
+            records.write("note", text="--%s has no effect on a script that is run as it is" % name)
     torch = _import_torch(clock)
     records.write("environment", **environment.torch_environment(torch, device=not script))
     fuser = _switch(torch, spec, records)
@@ -186,7 +187,10 @@ def _run_model(torch: Any, spec: dict[str, Any], records: Records, clock: Clock,
             % (" (declared as %s)" % declared if declared else ", or define 'inputs' in the file"),
         )
     with clock.users_work():
-        freeze = fuser == "onednn" and not spec["backward"]
+        if spec.get("eval") and isinstance(model, torch.nn.Module):
+            model = model.eval()
+        twin = _eager_twin(torch, model) if spec.get("verify") else None
+        freeze = fuser == "onednn" and not spec["backward"] and not spec.get("no_freeze")
         scripted = to_torchscript(torch, model, shapes[0], spec["trace"], freeze)
     if fusers.read_back(torch) != switches:
         # The user's module threw switches of its own; what was asked for holds.
@@ -197,5 +201,18 @@ def _run_model(torch: Any, spec: dict[str, Any], records: Records, clock: Clock,
     # What this torch cannot tell about its graphs is no reason not to run.
     with contextlib.suppress(Exception):
         records.write("source_map", map=source_map(torch, scripted))
+    verifier = _verifier(torch, scripted, twin, records) if twin is not None else None
     with clock.users_work():
-        Passes(torch, scripted, shapes, spec["runs"], spec["backward"], records).run()
+        Passes(torch, scripted, shapes, spec["runs"], spec["backward"], records, verifier).run()
+
+
+def _eager_twin(torch: Any, model: Any) -> Any:
+    from .verify import eager_twin
+
+    return eager_twin(torch, model)
+
+
+def _verifier(torch: Any, scripted: Any, twin: Any, records: Records) -> Any:
+    from .verify import Verifier
+
+    return Verifier(torch, scripted, twin, records)

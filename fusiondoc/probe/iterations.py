@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from .failures import Refused, UserError
 from .inputs import Shape, tensors_in
 from .models import signature
 from .records import Records
 from .stdio import mark
+
+if TYPE_CHECKING:
+    from .verify import Verifier
 
 _WRONG_INPUT = re.compile(
     r"Expected a value of type|expected at most|missing value for argument|Unknown keyword argument"
@@ -20,10 +23,18 @@ _WRONG_INPUT = re.compile(
 
 
 class Passes:
-    """Runs ``model`` ``runs`` times on each shape, one shape after the other."""
+    """Runs ``model`` ``runs`` times on each shape, one shape after the other; with a ``verifier`` every pass
+    is compared with an eager one."""
 
     def __init__(
-        self, torch: Any, model: Any, shapes: Sequence[Shape], runs: int, backward: bool, records: Records
+        self,
+        torch: Any,
+        model: Any,
+        shapes: Sequence[Shape],
+        runs: int,
+        backward: bool,
+        records: Records,
+        verifier: Verifier | None = None,
     ) -> None:
         self._torch = torch
         self._model = model
@@ -31,6 +42,7 @@ class Passes:
         self._runs = runs
         self._backward = backward
         self._records = records
+        self._verifier = verifier
         self._total = runs * len(shapes)
 
     def run(self) -> None:
@@ -53,20 +65,29 @@ class Passes:
         tensors = tensors_in(torch, arguments)
         # Without --backward a model runs as in inference unless an input asks for grad; parameters always do.
         wants_grad = self._backward or any(tensor.requires_grad for tensor in tensors)
+        verifier = self._verifier
+        comparison = verifier.start(arguments) if verifier is not None else None
         with torch.enable_grad() if wants_grad else torch.no_grad():
             output = self._timed(index, number, "forward", lambda: self._forward(arguments))
+        outputs = tensors_in(torch, output)
+        gradients: dict[str, Any] = {}
         if self._backward:
-            roots = [one for one in tensors_in(torch, output) if one.requires_grad]
-            if not roots:
+            if not any(one.requires_grad for one in outputs):
                 raise Refused(
                     "backward",
                     "--backward: no output of the model requires grad",
                     "Make an input require grad (--input 'float32[8,128]:grad', or requires_grad=True), "
                     "or use a module with parameters.",
                 )
-            self._timed(index, number, "backward", lambda: self._differentiate(roots))
+            self._timed(index, number, "backward", lambda: self._differentiate(outputs))
+            if verifier is not None:
+                gradients = verifier.gradients(self._model, arguments)
             for tensor in tensors + self._parameters():
                 tensor.grad = None
+        if comparison is not None:
+            from .verify import Results
+
+            comparison.finish(index, number, Results(outputs, gradients), wants_grad, self._backward)
 
     def _timed(self, index: int, number: int, phase: str, work: Callable[[], Any]) -> Any:
         mark("iteration %d/%d %s inputs %d" % (index, self._total, phase, number))
@@ -99,9 +120,13 @@ class Passes:
                 ) from None
             raise UserError("forward") from error
 
-    def _differentiate(self, roots: list[Any]) -> None:
+    def _differentiate(self, outputs: list[Any]) -> None:
         torch = self._torch
         try:
+            if self._verifier is not None:
+                self._verifier.differentiate(outputs)
+                return
+            roots = [one for one in outputs if one.requires_grad]
             torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
         except Exception as error:
             raise UserError("backward") from error

@@ -14,6 +14,7 @@ from rich.text import Text
 from fusiondoc.model import Finding, Group, Kernel, Reason, Report, Unfused
 from fusiondoc.reports.source_code import code_at, near
 from fusiondoc.reports.text_shapes import shapes
+from fusiondoc.reports.text_verification import verification
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -55,6 +56,7 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
         ("Fallbacks", _fallbacks(report)),
         ("Shapes", shapes(report)),
         ("Kernels", _kernels(report)),
+        ("Numbers", verification(report)),
         ("Findings", _findings(report)),
         ("Log", _log(report)),
     ):

@@ -36,6 +36,14 @@ class RunRequest:
     timeout: float = 600
     knobs: Mapping[str, str] = field(default_factory=dict)
     dumps: tuple[str, ...] = ()
+    verify: bool = False
+    """Compare every pass with an eager one."""
+    no_freeze: bool = False
+    """Leave a module unfrozen under oneDNN Graph."""
+    eval: bool = False
+    """Put a module into eval mode before it is scripted."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables on top of those that the fuser needs."""
     cwd: Path = field(default_factory=Path.cwd)
     command: tuple[str, ...] = ()
     """The command line as the user gave it; only kept in the capture."""
@@ -83,4 +91,7 @@ class RunRequest:
             "timeout": self.timeout,
             "knobs": dict(self.knobs),
             "dumps": list(self.dumps),
+            "verify": self.verify,
+            "no_freeze": self.no_freeze,
+            "eval": self.eval,
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,12 @@ from fusiondoc.runner.interpreter import Interpreter, inspect
 from fusiondoc.runner.probe_call import probe_command
 from fusiondoc.runner.progress import Progress
 from fusiondoc.runner.request import RunRequest
-from fusiondoc.runner.store import CaptureStore, cannot_write
+from fusiondoc.runner.store import Place, cannot_write
 from fusiondoc.runner.tail import RecordTail
 from fusiondoc.version import __version__
 
 
-def run(request: RunRequest, store: CaptureStore, progress: Progress | None = None) -> Capture:
+def run(request: RunRequest, store: Place, progress: Progress | None = None) -> Capture:
     """Run ``request`` and return its capture, however the child ended: ``outcome.failure`` says what that
     means.
 
@@ -51,6 +52,7 @@ def run(request: RunRequest, store: CaptureStore, progress: Progress | None = No
     environment = run_environment(
         torch, interpreter.torch_cuda, request.fuser, request.dumps, dict(os.environ)
     )
+    environment = replace(environment, set={**environment.set, **request.variables})
     folder = store.new(request.target.slug)
     try:
         _write(folder / "request.json", _request_json(request, interpreter, environment))

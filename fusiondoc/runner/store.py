@@ -8,6 +8,7 @@ import re
 import shutil
 import time
 from pathlib import Path
+from typing import Protocol
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.runner.capture import Capture
@@ -17,6 +18,32 @@ KEPT = 20
 """How many captures are kept; ``new`` removes older ones."""
 
 _NAME = re.compile(r"\d{8}-\d{6}-")
+
+
+class Place(Protocol):
+    """Where a run puts its capture."""
+
+    def new(self, slug: str) -> Path:
+        """Make an empty folder for a capture of that name; UsageError where that cannot be."""
+        ...
+
+
+class Within:
+    """Inside the capture of the run that a further run belongs to: it is listed, shown and removed with that
+    one, and is never the newest."""
+
+    def __init__(self, capture: Path, name: str) -> None:
+        self._path = capture / name
+
+    def new(self, slug: str) -> Path:
+        """The folder of the given name; what an earlier run left there is removed."""
+        try:
+            if self._path.exists():
+                shutil.rmtree(self._path)
+            self._path.mkdir(parents=True)
+        except OSError as error:
+            raise cannot_write(error, self._path) from None
+        return self._path
 
 
 class CaptureStore:
