@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from array import array
 from pathlib import Path
 from typing import Callable
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from fusiondoc.cli.reading import report_from
+from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.reports.json_format import render as render_json
 from fusiondoc.reports.text import render as render_text
 
@@ -152,3 +154,36 @@ def test_a_damaged_log_on_the_command_line(fusiondoc: Run, tmp_path: Path) -> No
     (tmp_path / "deep.log").write_bytes(nested(3000))
     done = fusiondoc("parse", "deep.log")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def frame(name: bytes, end: bytes) -> bytes:
+    return b"======= Codegen output for kernel: " + name + b" =======\n\nint x;\n" + end
+
+
+def test_a_kernel_that_breaks_off_does_not_swallow_the_next_one() -> None:
+    whole = frame(b"kernel1", b"=" * 38 + b"\n\nkernel1 run in 0.5 ms, achieved: 4 GB/s\n")
+    alone = report(whole)["kernels"]
+    found = report(frame(b"kernel9", b"") + whole)
+    assert [(k["name"], k["launches"], k["code"]) for k in found["kernels"]] == [
+        (k["name"], k["launches"], k["code"]) for k in alone
+    ]
+    assert found["parse"]["truncated"] == 1
+
+
+def test_a_printed_graph_without_an_end_is_given_up() -> None:
+    found = report(b"graph(%x : Tensor):\n" + b"  %1 : int = prim::Constant[value=1]()\n" * 200_000)
+    assert found["parse"]["truncated"] == 1
+    assert found["parse"]["recognised"] < 160_000
+
+
+def test_a_line_in_many_blocks() -> None:
+    found = report(b"x" * 3_000_000 + b"\nkernel1 run in 0.5 ms, achieved: 4 GB/s\n" + b"y" * 2_000_000)
+    assert found["parse"]["lines"] == 3
+    assert found["kernels"][0]["evidence"][0]["line"] == 2
+
+
+def test_evidence_is_each_line_once_in_order() -> None:
+    lines = array("Q", [3, 5, 9])
+    assert [e.line for e in PackedEvidence(lines, ["a"])] == [3, 5, 9]
+    assert [e.line for e in PackedEvidence(array("Q", [5, 3, 5]), ["a"])] == [3, 5]
+    assert [e.line for e in PackedEvidence([5, 3, 3], ["a"])] == [3, 5]

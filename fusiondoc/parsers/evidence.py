@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from array import array
+from itertools import islice
+from operator import lt
 from typing import Iterator, Sequence, overload
 
 from fusiondoc.model import Evidence
@@ -10,12 +12,17 @@ from fusiondoc.parsers.facts import unpack
 
 
 class PackedEvidence(Sequence[Evidence]):
-    """Lines in reading order, each once. Compares equal to any sequence of the same evidence."""
+    """Lines in reading order, each once. Compares equal to any sequence of the same evidence.
+
+    An array that is in order already is kept as it is, not copied: a line may be said millions of times.
+    """
 
     __slots__ = ("_files", "_lines")
 
     def __init__(self, lines: Sequence[int], files: Sequence[str]) -> None:
-        self._lines = array("Q", sorted(set(lines)))
+        self._lines = lines if isinstance(lines, array) else array("Q", lines)
+        if not all(map(lt, self._lines, islice(self._lines, 1, None))):
+            self._lines = array("Q", sorted(set(lines)))
         self._files = files
 
     def __len__(self) -> int:

@@ -68,22 +68,24 @@ class GroupTable:
     def add(self, use: PlanUse, phase: str | None, groups: Iterable[PlanGroup]) -> None:
         self._diff_graphs.extend(inner.ops for inner in use.plan.diff_graphs)
         seen: dict[tuple[Body, tuple[str, ...]], int] = {}
-        before = {body: [r for r in rows if r.first is None] for body, rows in self._of_body.items()}
+        before: dict[Body, list[GroupRow]] = {}
         new_of_body: dict[Body, int] = {}
         for group in groups:
             graph = (group.body, group.inputs)
             place = seen.get(graph, 0)
             seen[graph] = place + 1
             key = (phase, group.body, group.inputs, place)
+            if group.body not in before:
+                before[group.body] = [r for r in self._of_body.get(group.body, ()) if r.first is None]
             row = self._rows.get(key)
             if row is None:
                 row = GroupRow(group, phase, self.facts.rank)
-                firsts = [r for r in before.get(group.body, ()) if r.phase == phase]
+                firsts = [r for r in before[group.body] if r.phase == phase]
                 if firsts:
                     nth = new_of_body.get(group.body, 0)
                     new_of_body[group.body] = nth + 1
                     row.first = firsts[min(nth, len(firsts) - 1)]
-                    row.specialisation = 2 + sum(r.first is row.first for r in self.rows)
+                    row.specialisation = 2 + sum(r.first is row.first for r in self._of_body[group.body])
                 self._rows[key] = row
                 self._of_body.setdefault(group.body, []).append(row)
                 self.rows.append(row)

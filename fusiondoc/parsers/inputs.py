@@ -120,7 +120,7 @@ def read_chunks(log: LogInput) -> Iterator[bytes]:
             f"Cannot read {log.name}: {error.strerror or error}", "Check its permissions."
         ) from None
     with stream:
-        rest = b""
+        rest: list[bytes] = []  # of a line that goes on in the next block
         decode = None
         for number, block in enumerate(_blocks(stream, log)):
             if not number:
@@ -129,12 +129,13 @@ def read_chunks(log: LogInput) -> Iterator[bytes]:
                 block = decode(block)
             end = block.rfind(b"\n") + 1
             if not end:
-                rest += block
+                rest.append(block)
                 continue
-            yield rest + block[:end]
-            rest = block[end:]
-        if rest:
-            yield rest
+            rest.append(block[:end])
+            yield b"".join(rest)
+            rest = [block[end:]]
+        if any(rest):
+            yield b"".join(rest)
 
 
 def _blocks(stream: IO[bytes], log: LogInput) -> Iterator[bytes]:

@@ -210,8 +210,8 @@ def _assemble(
     for facts in streams:
         table = GroupTable(facts)
         uses = _plans_that_count(facts, level, table)
-        for row in table.rows:
-            row.id = f"G{len(draft.groups) + 1 + table.rows.index(row)}"
+        for number, row in enumerate(table.rows, len(draft.groups) + 1):
+            row.id = f"G{number}"
         table.count_runs()
         kernels = kernels_of(facts, table, len(draft.kernels) + 1, files)
         fallbacks = fallbacks_of(facts, table, files)

@@ -32,8 +32,13 @@ GLUED = re.compile(
 )
 """Marks that can stand behind output of the program that had no line end."""
 
+_NEXT_FRAME = b"======= Codegen output for kernel: "
+
 _FRAME_LIMIT = 400_000
 """Lines after which a codegen frame without an end is given up as cut off."""
+
+_BARE_LIMIT = 150_000
+"""Lines after which an unprefixed graph without an end is given up as cut off."""
 
 _BARE_FOREIGN = 40
 """Foreign lines in a row after which an unprefixed graph counts as cut off."""
@@ -112,6 +117,13 @@ class Stream:
             end = len(lines)
         part = lines[i:end]
         text = b"\n".join(part)
+        if _NEXT_FRAME in text:
+            # This one was cut off: the process died in it, and another one wrote on.
+            kept = next(k for k, line in enumerate(part) if _NEXT_FRAME in line)
+            self._counts.truncated += 1
+            self._counts.recognised += len(code) + kept
+            self._frame = None
+            return i + kept
         if b"[DUMP " in text or b"[UPDATE " in text or b"[DEBUG " in text:
             return self._interrupted_frame(lines, i, end, pos)
         code.extend(part)
@@ -304,6 +316,8 @@ class Stream:
             self._counts.recognised += 1
             self._foreign = 0
             self._bare_done = line.startswith(b"  return (")
+            if len(lines) > _BARE_LIMIT:
+                self._end_bare()
             return True
         self._foreign += 1
         if self._foreign > _BARE_FOREIGN:
