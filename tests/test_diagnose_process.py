@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import sys
@@ -69,6 +70,13 @@ def test_it_adds_less_than_half_a_second(tmp_path: Path) -> None:
     assert 0 < timing["overhead"] < 0.5
     # What it says of itself is not less than what was measured, but for printing the report and noise.
     assert added - (timing["overhead"] + timing["parse"]) < 0.3
+
+
+def test_what_the_shell_did_before_is_not_counted(tmp_path: Path) -> None:
+    """A shell runs its last command in its own process, whose start is that of all that it ran."""
+    line = "sleep 2; exec " + shlex.join(diagnose(str(EXAMPLE), "--format", "json"))
+    done = subprocess.run(["sh", "-c", line], env=environment(tmp_path), cwd=tmp_path, stdout=subprocess.PIPE)
+    assert 0 < json.loads(done.stdout)["timing"]["overhead"] < 1.5
 
 
 def start(folder: Path, stderr: int, target: str = "user.py") -> subprocess.Popen[bytes]:

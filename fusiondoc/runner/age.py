@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
+
+from fusiondoc import LOADED
 
 
-def process_age() -> float | None:
-    """Seconds since the kernel started this process, to 10 ms; None where ``/proc`` does not tell."""
-    try:
-        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        # Field 22 of proc(5), counted behind the name: clock ticks between boot and start.
-        started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
-    except (OSError, AttributeError, ValueError, IndexError):
-        return None
+def process_age() -> float:
+    """Seconds since Python was started in this process.
+
+    The kernel's start time of the process would be too early: ``sh -c 'make && fusiondoc ...'`` runs its last
+    command in the shell's own process, which is as old as all that ran before. So the time until the package
+    was imported is taken from the CPU time of the process, which Python's start is made of.
+    """
+    cpu, loaded = LOADED
+    return cpu + time.perf_counter() - loaded

@@ -42,7 +42,7 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
         UsageError, CannotRun: the run cannot start, or its log cannot be written.
     """
     began = time.perf_counter()
-    startup = (process_age() or 0.0) if request.command else 0.0
+    startup = process_age() if request.command else 0.0
     request.check()
     interpreter = inspect(request.python)
     looked = time.perf_counter()
