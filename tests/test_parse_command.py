@@ -143,3 +143,30 @@ def test_torch_is_never_imported_here(args: tuple) -> None:
         assert not {
             m for m in modules if m.startswith(("rich", "yaml", "fusiondoc.parsers", "fusiondoc.model"))
         }
+
+
+def test_streams_that_are_closed(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("kernel1 run in 0.5 ms, achieved: 4 GB/s\n")
+    no_input = fusiondoc("parse", "-", preexec_fn=lambda: os.close(0))
+    assert no_input.returncode == 2
+    assert "The standard input is closed" in no_input.stderr
+    no_output = fusiondoc("parse", "train.log", preexec_fn=lambda: os.close(1))
+    assert (no_output.returncode, no_output.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("request_", ["{", "[]", '{"schema": "fusiondoc.capture/1", "target": 5}'])
+def test_a_capture_whose_request_is_broken(request_: str, fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "capture").mkdir()
+    (tmp_path / "capture" / "request.json").write_text(request_)
+    (tmp_path / "capture" / "log").touch()
+    done = fusiondoc("parse", "capture")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ") and "\nnext: " in done.stderr
+
+
+def test_links_and_names_that_lead_nowhere(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("loop", "a" * 5000):
+        done = fusiondoc("parse", name)
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: ") and "\nnext: " in done.stderr

@@ -187,3 +187,11 @@ def test_evidence_is_each_line_once_in_order() -> None:
     assert [e.line for e in PackedEvidence(lines, ["a"])] == [3, 5, 9]
     assert [e.line for e in PackedEvidence(array("Q", [5, 3, 5]), ["a"])] == [3, 5]
     assert [e.line for e in PackedEvidence([5, 3, 3], ["a"])] == [3, 5]
+
+
+def test_jit_lines_of_other_passes_alone_get_a_next_step() -> None:
+    found = report(b"[DEBUG strange_pass.cpp:123] doing 3 things\n" * 5)
+    (finding,) = found["findings"]
+    assert finding["code"] == "FD901"
+    assert "strange_pass" in finding["message"]
+    assert "PYTORCH_JIT_LOG_LEVEL" in finding["advice"]

@@ -97,5 +97,7 @@ def main(argv: list[str] | None = None) -> None:
         print(f"error: {error}", file=sys.stderr)
         if error.errno == 28:
             print("next: free some space, or choose another place with --output.", file=sys.stderr)
+        else:
+            print("next: check the path and its permissions.", file=sys.stderr)
         sys.exit(2)
     sys.exit(status if isinstance(status, int) else 0)

@@ -64,7 +64,7 @@ def emit(report: Report, format_: str | None, output: Path | None) -> None:
     else:
         from fusiondoc.reports.text import render as render_text
 
-        terminal = output is None and sys.stdout.isatty()
+        terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
         colour = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         text = render_text(report, width=shutil.get_terminal_size((80, 24)).columns, colour=colour)
     if output is None:

@@ -65,8 +65,8 @@ def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
         return
     yield finding(
         "FD003",
-        "Every fusion fell back and no kernel ran: an unknown option in PYTORCH_NVFUSER_DUMP, _ENABLE or"
-        " _DISABLE does this, without another word",
+        "Every fusion fell back and the log shows no kernel: an unknown option in PYTORCH_NVFUSER_DUMP,"
+        " _ENABLE or _DISABLE does this, without another word",
         evidence=[e for fallback in report.fallbacks for e in fallback.evidence][:3],
         advice="Check the names against this torch: fusiondoc knobs PYTORCH_NVFUSER_DUMP",
     )

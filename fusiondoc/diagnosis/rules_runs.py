@@ -15,6 +15,7 @@ HOW_TO_LOG = (
 )
 
 _PLANS = ("Optimized Graph:", "Before Compilation:", "After TExprFuser:")
+_OF_FUSION = {"Profiled Graph:", *_PLANS}
 _PASSES = ("Before Fusion:", "Before TExprFuser:", "Before Compilation:", "After TExprFuser:")
 
 
@@ -67,7 +68,7 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
     """FD901: no line that tells of fusion."""
     if (
         context.cut_short
-        or context.observed.levels
+        or context.observed.headers.keys() & _OF_FUSION
         or report.groups
         or report.kernels
         or report.fallbacks
@@ -75,8 +76,11 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
     ):
         return
     what = "The log has no line about fusion"
+    levels = sorted(context.observed.levels)
     if not report.parse.lines:
         what = "The log is empty"
+    elif levels:
+        what = f"The log's JIT lines are of {', '.join(levels[:4])} alone and name no execution plan"
     elif report.parse.recognised:
         what = "The log holds dumps alone that name neither a group nor a kernel's launch"
     yield finding("FD901", what, advice=HOW_TO_LOG)

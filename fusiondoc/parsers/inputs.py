@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import sys
 import zlib
 from dataclasses import dataclass
@@ -73,6 +74,8 @@ def _is_log_name(path: Path) -> bool:
 def _near(path: Path) -> str:
     from difflib import get_close_matches
 
+    if path.is_symlink():
+        return f"It is a link to {os.readlink(path)}, which leads nowhere."
     folder = path.parent if path.parent.is_dir() else Path()
     names = [p.name for p in folder.iterdir()]
     near = get_close_matches(path.name, names, n=3, cutoff=0.5)
@@ -83,6 +86,8 @@ def _near(path: Path) -> str:
 
 def _open(log: LogInput) -> IO[bytes]:
     if log.path is None:
+        if sys.stdin is None:
+            raise UsageError("The standard input is closed", "Pipe a log into it, or name a file.")
         return sys.stdin.buffer
     name = log.path.name.lower()
     if name.endswith(".gz"):

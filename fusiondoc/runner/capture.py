@@ -35,6 +35,12 @@ class Capture:
         except ValueError as error:
             raise UsageError(f"{path / 'request.json'} cannot be read: {error}", "Run it again.") from None
         _check_schema(path, request)
+        for part in ("target", "options", "environment_set"):
+            if not isinstance(request.get(part) or {}, dict):
+                raise UsageError(
+                    f"{path / 'request.json'} is damaged: its {part} is no object",
+                    f"Its log can be read all the same: fusiondoc parse {path / 'log'}",
+                )
         self.request: dict[str, Any] = request
 
     @property
@@ -102,4 +108,7 @@ def _check_schema(path: Path, request: Any) -> None:
             "Upgrade: pip install --upgrade fusiondoc. Its log can be read all the same: "
             f"fusiondoc parse {path / 'log'}",
         )
-    raise UsageError(f"'{path}' is no capture: its schema is {schema!r}, not {SCHEMA!r}")
+    raise UsageError(
+        f"'{path}' is no capture: its schema is {schema!r}, not {SCHEMA!r}",
+        "fusiondoc captures lists captures; a log in it can be read: fusiondoc parse LOG",
+    )

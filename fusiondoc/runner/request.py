@@ -74,7 +74,9 @@ class RunRequest:
                 f"--runs {self.runs}: at least 1 is needed", "A group appears in the second or third run."
             )
         if not self.timeout > 0:
-            raise UsageError(f"--timeout {self.timeout:g}: it must be more than 0 seconds")
+            raise UsageError(
+                f"--timeout {self.timeout:g}: it must be more than 0 seconds", "Such as --timeout 60"
+            )
 
     def options(self) -> dict[str, Any]:
         """The options as the capture keeps them."""
