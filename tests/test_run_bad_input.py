@@ -74,6 +74,13 @@ def test_a_model_that_cannot_be_scripted(tmp_path: Path) -> None:
     assert "torch/jit/frontend.py" not in error.message
 
 
+def test_a_function_that_makes_the_model(tmp_path: Path) -> None:
+    source = "import torch\n\ndef build():\n    return torch.nn.Linear(4, 4)\n"
+    error = failing(tmp_path, source, "user.py:build", inputs=("float32[2,4]",))
+    assert error.exit_code == 3 and "cannot be scripted" in error.message
+    assert "model = build()" in str(error.hint)
+
+
 def test_the_same_model_can_be_traced(tmp_path: Path) -> None:
     write(
         tmp_path,
@@ -92,6 +99,11 @@ def test_the_same_model_can_be_traced(tmp_path: Path) -> None:
         ("import torch\n\ndef model(x):\n    return x\n", "'model' but no 'inputs'", "--input"),
         ("model = None\ninputs = ()\n", "user.py:model is of type NoneType", "nn.Module"),
         ("import torch\nmodel = torch.nn.ReLU\ninputs = ()\n", "is a class", "ReLU()"),
+        (
+            "import torch\nmodel = torch.nn.Linear\ninputs = ()\n",
+            "is a class",
+            "Linear(in_features, out_features)",
+        ),
     ],
 )
 def test_no_model_or_no_inputs(tmp_path: Path, source: str, message: str, hint: str) -> None:
@@ -151,6 +163,7 @@ def test_an_archive_that_is_none(tmp_path: Path) -> None:
     torch.save({"a": torch.ones(2)}, tmp_path / "weights.pt")
     _, error = run_target(tmp_path, "weights.pt", inputs=("float32[2]",))
     assert isinstance(error, UsageError) and "is no TorchScript archive" in error.message
+    assert "miniz" not in error.message and "torch.jit.save" in str(error.hint)
 
 
 def test_a_module_that_is_not_there(tmp_path: Path) -> None:

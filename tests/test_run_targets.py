@@ -46,6 +46,7 @@ def test_the_four_forms(
         ("plain", "it has no ending", "A target is"),
         ("train.log", "'.log' is unknown", "fusiondoc parse train.log"),
         ("package.module", "is not a target", "package.module:model"),
+        ("model", "is not a target", "Did you mean model.py?"),
         ("model.py:1st", "'1st' in 'model.py:1st' is not a Python name", "A target is"),
         ("net.pt:model", "an archive holds one model", "A target is"),
     ],

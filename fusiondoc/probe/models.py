@@ -6,6 +6,8 @@ from typing import Any
 
 from .failures import Refused, UserError
 
+MAKES_HINT = "If it makes the model, put model = %s() into a file and name that; or change the line above."
+
 TRACE_HINT = "Change that line, or record the operators with --trace instead (control flow is then frozen)."
 
 
@@ -37,7 +39,15 @@ def _script(torch: Any, model: Any) -> Any:
         return torch.jit.script(model)
     except Exception as error:
         # NotSupportedError, FrontendError, RuntimeError, OSError (no source): the same to the user.
-        raise UserError("script", TRACE_HINT) from error
+        raise UserError("script", _script_hint(model)) from error
+
+
+def _script_hint(model: Any) -> str:
+    """A function without arguments that cannot be scripted is most likely one that builds the model."""
+    code = getattr(model, "__code__", None)
+    if code is not None and not code.co_argcount and code.co_name.isidentifier():
+        return MAKES_HINT % str(code.co_name)
+    return TRACE_HINT
 
 
 def _trace(torch: Any, model: Any, example: tuple[Any, ...]) -> Any:

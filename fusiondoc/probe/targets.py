@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 from types import ModuleType
@@ -120,7 +121,7 @@ def _attribute(module: ModuleType, name: str, where: str) -> Any:
         raise Refused(
             "target",
             "%s:%s is a class, not a model" % (where, name),
-            "Make an instance in the file, such as model = %s(), and name that." % found.__name__,
+            "Make an instance in the file, such as model = %s, and name that." % _call(found),
         )
     if not callable(found):
         raise Refused(
@@ -131,11 +132,25 @@ def _attribute(module: ModuleType, name: str, where: str) -> Any:
     return found
 
 
+def _call(found: type) -> str:
+    """A call of the class with the names of the arguments that it cannot do without."""
+    try:
+        parameters = list(inspect.signature(found).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    needed = [
+        one.name
+        for one in parameters
+        if one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    return "%s(%s)" % (found.__name__, ", ".join(needed))
+
+
 def _archive(torch: Any, path: str, device: Any) -> Any:
     try:
         return torch.jit.load(path, map_location=device)
     except RuntimeError as error:
-        first = str(error).split("\n")[0]
+        first = str(error).split("\n")[0].split(". ")[0]  # the rest is torch's guess at what to blame
         raise Refused(
             "target",
             "%s is no TorchScript archive: %s" % (os.path.basename(path), first),

@@ -105,6 +105,8 @@ def _why_not(path: Path, text: str) -> str:
 def _next_step(path: Path, text: str) -> str:
     if path.is_file() and path.suffix in (".log", ".txt", ".gz", ".xz", ".bz2", ".zst", ".out", ".err"):
         return f"For a report from a log: fusiondoc parse {text}"
+    if path.with_name(path.name + ".py").is_file():
+        return f"Did you mean {text}.py? {_FORMS}"
     if _DOTTED.match(text) and not path.exists():
         return f"For a module give the name too: {text}:model. {_FORMS}"
     return _FORMS
