@@ -124,8 +124,11 @@ class Fallback:
     count: int
     count_exact: bool
     error: str | None
+    """The first real error, which torch hides: from the log, or from the rerun without fallback."""
     evidence: Sequence[Evidence]
     rank: int | None = None
+    error_kind: str | None = None
+    """What failed (the kinds of parsers/errors.py): codegen, kernel, driver, program ..."""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,9 @@ from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
     is_flag=True,
     help="Compare every pass with an eager one: outputs and, with --backward, gradients.",
 )
+@click.option(
+    "--no-rerun", is_flag=True, help="Do not run again without fallback to see why groups fell back."
+)
 @report_options
 def command(
     target: str,
@@ -28,6 +31,7 @@ def command(
     format_: str | None,
     output: Path | None,
     fail_on: tuple[str, ...],
+    no_rerun: bool,
     **options: Any,
 ) -> int:
     """Run TARGET under a fuser and report what fused, what did not and why.
@@ -45,6 +49,7 @@ def command(
     """
     check_fail_on(fail_on)
     from fusiondoc.cli.reading import report_of
+    from fusiondoc.cli.rerun import rerun_without_fallback, wants_rerun
     from fusiondoc.runner.outcome import failure
     from fusiondoc.runner.progress import terminal_progress
     from fusiondoc.runner.run import run
@@ -60,6 +65,9 @@ def command(
     if isinstance(failed, (UsageError, CannotRun)):
         raise failed  # nothing ran, so there is nothing to report
     report = report_of(capture)
+    if not no_rerun and wants_rerun(report, capture):
+        rerun_without_fallback(request, capture)
+        report = report_of(capture)
     emit(report, format_, output)
     if capture.result.get("interrupted"):
         click.echo(f"interrupted; what was captured is in {capture.path}", err=True)

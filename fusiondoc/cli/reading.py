@@ -66,7 +66,7 @@ def report_of(capture: Capture) -> Report:
             "capture": str(shown),
         },
     )
-    return diagnose(report, Context(observed, result, request, capture.error))
+    return diagnose(report, Context(observed, result, request, capture.error, capture.rerun))
 
 
 def _sources(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -64,6 +64,7 @@ _ALL = (
     Code("FD303", "error", "The process died while compiling or running a group"),
     Code("FD304", "note", "An unfused copy ran because a guard failed"),
     Code("FD305", "warning", "Many specialisations of one function"),
+    Code("FD306", "error", "The CUDA of this torch does not fit this GPU"),
     Code("FD501", "error", "Fused numbers differ from eager"),
     Code("FD502", "note", "An output has another dtype or other strides than in eager"),
     Code("FD503", "note", "Random results were compared by their statistics"),

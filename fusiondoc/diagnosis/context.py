@@ -18,6 +18,8 @@ class Context:
     """What was asked for (request.json of the capture); empty for a plain log."""
     error: Mapping[str, Any] | None = None
     """The probe's error record, if the user's program failed."""
+    rerun: Mapping[str, Any] | None = None
+    """What a rerun without fallback showed (``rerun.json`` of the capture)."""
 
     @property
     def cut_short(self) -> bool:

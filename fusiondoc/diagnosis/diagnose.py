@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fusiondoc.diagnosis import rules_environment, rules_failures, rules_nodes, rules_numbers, rules_runs
+from fusiondoc.diagnosis import (
+    rules_environment,
+    rules_failures,
+    rules_nodes,
+    rules_numbers,
+    rules_runs,
+    rules_toolchain,
+)
 from fusiondoc.diagnosis.context import Context, Rule
 from fusiondoc.diagnosis.coverage import coverage
+from fusiondoc.diagnosis.rerun import with_errors
 from fusiondoc.model import SEVERITIES, Finding, Report
 
 RULES: tuple[Rule, ...] = (
+    *rules_toolchain.RULES,
     *rules_failures.RULES,
     *rules_environment.RULES,
     *rules_numbers.RULES,
@@ -20,6 +29,7 @@ RULES: tuple[Rule, ...] = (
 
 def diagnose(report: Report, context: Context) -> Report:
     """The report with its findings, worst first, and its coverage."""
+    report = with_errors(report, context.rerun)
     findings = [finding for rule in RULES for finding in rule(report, context)]
     findings.sort(key=_badness)
     return replace(report, findings=tuple(findings), coverage=coverage(report))

@@ -6,6 +6,7 @@ from typing import Any, Iterable, Mapping
 
 from fusiondoc.diagnosis.context import Context
 from fusiondoc.diagnosis.make import finding
+from fusiondoc.diagnosis.rerun import advice_on, error_in_words
 from fusiondoc.diagnosis.specialisations import in_words
 from fusiondoc.model import Finding, Group, Report
 
@@ -31,12 +32,10 @@ def fell_back(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD301" if compiling else "FD302",
             f"{who} fell back to unfused operators while it was {'compiled' if compiling else 'run'}, {often}"
-            + (f": {fallback.error}" if fallback.error else ""),
+            + error_in_words(fallback),
             source=next((n.user_source for n in group.nodes if n.user_source), None) if group else None,
             evidence=fallback.evidence,
-            advice="Run with PYTORCH_NVFUSER_DISABLE=fallback (torch 1.12 to 2.1) to see the real "
-            "error; torch"
-            " remembers the failure and uses the unfused operators from then on without another word.",
+            advice=advice_on(fallback, context.rerun),
         )
 
 

@@ -91,6 +91,26 @@ class Capture:
         return self.record("environment")
 
     @property
+    def rerun(self) -> dict[str, Any] | None:
+        """What the rerun without fallback showed (``rerun.json``); None if there was none."""
+        return self._part("rerun.json")
+
+    def _part(self, name: str) -> dict[str, Any] | None:
+        try:
+            part = json.loads((self.path / name).read_bytes())
+        except (OSError, ValueError):
+            return None
+        return part if isinstance(part, dict) else None
+
+    def add(self, name: str, content: dict[str, Any]) -> None:
+        """Write a file on further runs that belong to this one.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        (self.path / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+    @property
     def error(self) -> dict[str, Any] | None:
         """The error that the probe told of, or None."""
         return self.record("error") or None

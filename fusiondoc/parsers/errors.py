@@ -1,0 +1,159 @@
+"""What a failed run says, as one classified error: the first real one, out of what is wrapped around it.
+
+Where the forms come from: torch/csrc/jit/codegen/cuda (third_party/nvfuser/csrc in 2.0 and 2.1), whose
+asserts name a file there; executor_utils.cpp, which puts the whole CUDA source before ``CUDA NVRTC compile
+error:``; the TorchScript interpreter, which puts its own traceback before the error (interpreter.cpp); and nvFuser's
+parallel compilation, which prints ``Error from segmentation group N:`` for each thread (Fuser#3497, #3176).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+CODEGEN = "codegen"
+"""nvFuser's own code failed: lowering, scheduling, binding of inputs."""
+KERNEL = "kernel"
+"""The CUDA source that nvFuser made does not compile."""
+DRIVER = "driver"
+"""The CUDA driver refused a kernel, or it failed while it ran."""
+OPTION = "option"
+"""An unknown word in PYTORCH_NVFUSER_DUMP, _ENABLE or _DISABLE."""
+ARCHITECTURE = "architecture"
+"""NVRTC does not know the GPU."""
+NO_KERNEL = "no kernel"
+"""This build of torch holds no kernel for the GPU."""
+BUILTINS = "builtins"
+"""A library that NVRTC needs was not found."""
+OLD_DRIVER = "old driver"
+"""The installed driver is older than the CUDA of this torch."""
+PROGRAM = "program"
+"""Any other error: the operators fail without fusion too."""
+
+TOOLCHAIN = frozenset((ARCHITECTURE, NO_KERNEL, BUILTINS, OLD_DRIVER))
+"""Kinds that say nothing about the fusion: the installation does not fit the GPU."""
+
+IN_WORDS = {
+    CODEGEN: "nvFuser's code generator failed",
+    KERNEL: "the kernel that nvFuser wrote does not compile",
+    DRIVER: "the CUDA driver reports an error",
+    OPTION: "nvFuser does not know an option",
+    ARCHITECTURE: "NVRTC does not know this GPU",
+    NO_KERNEL: "this torch holds no kernel for this GPU",
+    BUILTINS: "a library of NVRTC is missing",
+    OLD_DRIVER: "the driver is older than the CUDA of this torch",
+    PROGRAM: "the operators themselves fail, without fusion too",
+}
+
+MOST = 400
+"""Characters of an error that are kept."""
+
+
+@dataclass(frozen=True)
+class FuserError:
+    """``where`` is the place in nvFuser's source (``executor_utils.cpp:621``), if the error names one."""
+
+    kind: str
+    text: str
+    where: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.where})" if self.where else self.text
+
+
+_PATTERNS = (
+    (OPTION, re.compile(r"(Invalid (?:debug dump|disable|enable) option: '[^']*'.*)")),
+    (OPTION, re.compile(r"(Parsing PYTORCH_NVFUSER_\w+.*)")),
+    (ARCHITECTURE, re.compile(r"((?:nvrtc: error: )?invalid value for --gpu-architecture.*)")),
+    (ARCHITECTURE, re.compile(r"(ptxas fatal\s*: Value 'sm_\d+\w?' is not defined.*)")),
+    (NO_KERNEL, re.compile(r"((?:CUDA error: )?no kernel image is available.*)")),
+    (BUILTINS, re.compile(r"((?:nvrtc: error: )?failed to open \S*nvrtc-builtins.*)")),
+    (BUILTINS, re.compile(r"(.*builtins for \S+ not found.*|NVRTC_ERROR_BUILTIN_OPERATION_FAILURE.*)")),
+    (OLD_DRIVER, re.compile(r"(CUDA driver version is insufficient.*|.*driver on your system is too old.*)")),
+    (OLD_DRIVER, re.compile(r"(.*PTX was compiled with an unsupported toolchain.*)")),
+    (KERNEL, re.compile(r"CUDA NVRTC compile error: *(.*)")),
+    (KERNEL, re.compile(r"(nvrtc: error: .*)")),
+    (DRIVER, re.compile(r"(CUDA driver error: .*|CUDA error: .*|NVRTC[ _]?(?:ERROR|unknown error).*)")),
+)
+
+_ASSERT = re.compile(
+    r'(?P<condition>.*?) ?INTERNAL ASSERT FAILED at "\[?(?P<file>[^"\]]+)(?:\]\([^"]*\))?":(?P<line>\d+)'
+    r", please report a bug (?:to PyTorch|with repro script to NVFuser at \S+?)\. ?(?P<text>.*)"
+)
+"""1.11 has no blank before INTERNAL; some web pages make a link of the file."""
+
+_NVFUSER_FILE = re.compile(r"codegen[/\\]+cuda[/\\]|[nN]v[fF]user[/\\]+csrc[/\\]|Fuser[/\\]+csrc[/\\]")
+_NVFUSER_TEXT = re.compile(
+    r"No output found for this kernel, aborting|Could not launch kernel as program could not infer"
+    r"|Provided device to CUDA fuser is the CPU|legacy executor is not supported by nvfuser"
+    r"|nvfuser only supports cuda device|Running (?:the )?CUDA fuser|Attempting to bind T\d+"
+    r"|\bT\d+_[glr]\[|\bT\d+\.size\["
+)
+"""Errors without a place: checks of kernel_cache.cpp, manager.cpp and executor.cpp, and anything that names
+nvFuser's own tensors (``T0_g[...]``)."""
+
+_WRAPPER_TEXT = re.compile(
+    r"Detected exception while compiling fusion segments|Error messages? from all threads"
+)
+_INTERPRETER = "The following operation failed in the TorchScript interpreter"
+_SEGMENT = re.compile(r"Error from segmentation group \d+: *")
+_SOURCE = re.compile(r"\s*(?:$|namespace CudaCodeGen|#define |#pragma |#include |typedef |__global__ |//)")
+_PYTHON = re.compile(r"[>\s]*(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception))(?:: ?(.*))?$")
+
+
+def read_error(text: str) -> FuserError | None:
+    """The first real error in the message of an exception, a traceback or the end of a log; None if there is
+    none. Later errors follow from the first (csarofeen/pytorch#1319).
+
+    Unwrapped are the interpreter's own traceback, the assert of a parallel compilation around the errors of
+    its threads, and the CUDA source in front of what NVRTC says about it.
+    """
+    wrapper: FuserError | None = None
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        found = _error(line)
+        if found is None:
+            continue
+        error, wraps = found
+        if not error.text and number + 1 < len(lines):
+            error = FuserError(error.kind, lines[number + 1].strip()[:MOST], error.where)
+        if not wraps:
+            return error
+        wrapper = wrapper or error
+    return wrapper if wrapper is not None and wrapper.text else None
+
+
+def fuser_error(text: str) -> FuserError | None:
+    """As ``read_error``, of a whole log: errors of the program are passed over."""
+    for line in text.split("\n"):
+        found = _error(line)
+        if found is not None and not found[1] and found[0].kind != PROGRAM:
+            return found[0]
+    return None
+
+
+def _error(line: str) -> tuple[FuserError, bool] | None:
+    """The error of one line, and whether a later line must say what it is."""
+    if _INTERPRETER in line:
+        return None
+    for kind, pattern in _PATTERNS:
+        match = pattern.search(line)
+        if match is not None:
+            return FuserError(kind, match.group(1).strip()[:MOST]), False
+    line = _SEGMENT.sub("", line)
+    python = _PYTHON.match(line)
+    said = (python.group(2) or "") if python else line
+    match = _ASSERT.search(said)
+    if match is not None:
+        text, condition = match.group("text").strip(), match.group("condition").strip()
+        kind = CODEGEN if _NVFUSER_FILE.search(match.group("file")) else PROGRAM
+        where = re.split(r"[/\\]+", match.group("file"))[-1] + ":" + match.group("line")
+        wraps = bool(_WRAPPER_TEXT.search(text)) or text.startswith("namespace CudaCodeGen")
+        return FuserError(kind, (text or condition)[:MOST], where), wraps
+    if python is None:
+        return None
+    if _NVFUSER_TEXT.search(said):
+        return FuserError(CODEGEN, said.strip()[:MOST]), False
+    if _SOURCE.match(said) and "RuntimeError" in line:
+        return FuserError(PROGRAM, ""), True
+    return FuserError(PROGRAM, f"{python.group(1)}: {said}".rstrip(": ")[:MOST]), False
