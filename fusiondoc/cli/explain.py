@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
+
 import click
 
 _CLASSES = {
@@ -25,12 +28,14 @@ def command(codes: tuple[str, ...]) -> None:
       fusiondoc explain
       fusiondoc explain FD201
     """
+    from fusiondoc.cli.prose import reflow
     from fusiondoc.diagnosis.codes import CODES
     from fusiondoc.diagnosis.page import page
 
+    width = min(shutil.get_terminal_size((80, 24)).columns, 120)
     if codes:
         # All are read before the first is printed, so that a slip prints nothing else.
-        pages = [page(code).rstrip() for code in codes]
+        pages = [reflow(page(code).rstrip(), width) for code in codes]
         click.echo("\n\n".join(pages))
         return
     shown = ""
@@ -38,4 +43,5 @@ def command(codes: tuple[str, ...]) -> None:
         if not code.code.startswith(shown) or not shown:
             click.echo(("\n" if shown else "") + _CLASSES[code.code[:3]])
             shown = code.code[:3]
-        click.echo(f"  {code.code}  {code.severity:<8} {code.title}")
+        start = f"  {code.code}  {code.severity:<8} "
+        click.echo(textwrap.fill(start + code.title, width, subsequent_indent=" " * len(start)))
