@@ -1,0 +1,22 @@
+"""The profiling executor is off.
+
+    fusiondoc diagnose examples/why_not/executor_off.py --knob profiling_executor=off
+
+Without it nothing is profiled, and nvFuser and NNC have no shapes to work with: no line of them is
+in the log. Some packages turn it off when they are imported. Fix: turn it on.
+"""
+
+import torch
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def model(x: torch.Tensor) -> torch.Tensor:
+    return (x * 2).relu() + 1
+
+
+inputs = (torch.randn(8, 16, device=device),)
+OPTIONS = ("--knob", "profiling_executor=off")
+
+EXPECT = {"nnc": [(None, "FD104")], "nvfuser": [(None, "FD104")]}
+FUSED = ("aten::mul", "aten::relu", "aten::add")

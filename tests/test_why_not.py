@@ -1,0 +1,159 @@
+"""The examples of examples/why_not: each gives the reasons that it promises, and fuses once it is fixed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import warnings
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from conftest import ROOT, Run
+
+torch = pytest.importorskip("torch")
+
+FOLDER = ROOT / "examples" / "why_not"
+RUN_EXAMPLES = Path(__file__).parent / "live" / "run_examples.py"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.py"))
+BY_OPTIONS = [name for name in NAMES if "FIX_OPTIONS" in (FOLDER / f"{name}.py").read_text(encoding="utf-8")]
+
+MISSES: dict = {
+    ("nnc", "batch_norm_training"): [("aten::mul", "FD227"), ("aten::add_", "FD230")],
+    ("nnc", "data_branch"): [("prim::If", "FD229")],
+    ("nnc", "drop_path"): [("prim::If", "FD229")],
+    ("nnc", "executor_off"): [(None, "FD104")],
+    ("nnc", "in_place"): [("aten::add_", "FD230")],
+    ("nnc", "loop"): [("prim::Loop", "FD229")],
+    ("nnc", "no_region"): [("aten::atan2", "FD231"), ("aten::mul", "FD231")],
+    ("nnc", "only_views"): [("aten::view", "FD226"), ("aten::transpose", "FD226")],
+    ("nnc", "optimisation_off"): [(None, "FD104")],
+    ("nnc", "optional_mask"): [("prim::If", "FD229")],
+    ("nnc", "slice_assignment"): [
+        ("aten::copy_", "FD230"),
+        ("aten::slice", "FD226"),
+        ("aten::select", "FD226"),
+    ],
+    ("nnc", "sort_between"): [("aten::sort", "FD233")],
+    ("nnc", "switched_off"): [("aten::mul", "FD227")],
+    ("nnc", "tensor_exponent"): [("aten::mul", "FD227")],
+    ("nnc", "unprofiled_branch"): [("prim::If", "FD229")],
+}
+"""Rows that the report does not give yet. In most the log states a reason of the fuser's that is true and not
+the cause: NNC says of a prim::If that it has no device, of an in-place operator that its shape is unknown."""
+
+nvfuser_here = torch.cuda.is_available() and torch.__version__ < "2.2"
+needs_nvfuser = pytest.mark.skipif(
+    not nvfuser_here, reason="needs a GPU and a torch that has nvFuser (1.12 to 2.1)"
+)
+FUSERS = ["nnc", pytest.param("nvfuser", marks=needs_nvfuser)]
+
+
+def load(name: str) -> ModuleType:
+    module = load_anyway(name)
+    if torch.cuda.device_count() < getattr(module, "GPUS", 0):
+        pytest.skip(f"needs {module.GPUS} GPUs")
+    return module
+
+
+def load_anyway(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"why_not_{name}", FOLDER / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        spec.loader.exec_module(module)
+    return module
+
+
+def report(fusiondoc: Run, *args: object, env: dict[str, str] | None = None) -> dict:
+    done = fusiondoc("diagnose", "--format", "json", *args, env=env)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def diagnose(
+    fusiondoc: Run, target: str, fuser: str, example: ModuleType, options: tuple, fixed: bool = False
+) -> dict:
+    if "--fuser" not in options:
+        options = (*options, "--fuser", fuser)
+    env = {} if fixed else getattr(example, "ENVIRONMENT", {})
+    return report(fusiondoc, *options, f"{FOLDER}/{target}", env=env)
+
+
+def rows(found: dict) -> set:
+    """(operator, code) of every unfused row, and (None, code) of every finding."""
+    unfused = {(row["op"], row["reason"]["code"]) for row in found["unfused"]}
+    return unfused | {(None, finding["code"]) for finding in found["findings"]}
+
+
+def groups(found: dict, path: Path | None = None) -> list:
+    """The operators of each group; only of those with a line of ``path``, if it is given."""
+    return [
+        tuple(group["ops"])
+        for group in found["groups"]
+        if path is None or any(str(path) in (node["user_source"] or "") for node in group["nodes"])
+    ]
+
+
+def test_there_are_twenty_of_them_with_their_own_reasons() -> None:
+    examples = {name: load_anyway(name) for name in NAMES}
+    assert len(examples) >= 20
+    expected = [row for example in examples.values() for rows in example.EXPECT.values() for row in rows]
+    assert len({code for _, code in expected}) >= 18
+    for name, example in examples.items():
+        assert set(example.EXPECT) == {"nnc", "nvfuser"}, name
+        assert any(example.EXPECT.values()) or name == "cpu_scalar", "that one has a reason with a GPU only"
+        assert f"examples/why_not/{name}.py" in (example.__doc__ or ""), name
+        assert hasattr(example, "FUSED") or not hasattr(example, "fixed"), name
+
+
+@pytest.mark.parametrize("fuser", FUSERS)
+@pytest.mark.parametrize("name", NAMES)
+def test_the_report_gives_the_reason(name: str, fuser: str, fusiondoc: Run) -> None:
+    example = load(name)
+    expected = example.EXPECT[fuser]
+    if not expected:
+        pytest.skip(f"{fuser} fuses all of it, which another test holds")
+    found = diagnose(fusiondoc, f"{name}.py", fuser, example, getattr(example, "OPTIONS", ()))
+    assert [row for row in expected if row not in rows(found)] == MISSES.get((fuser, name), [])
+    if name != "many_shapes":
+        assert getattr(example, "FUSED", None) not in groups(found), "the example needs no fix"
+
+
+def fused_together(fusiondoc: Run, fuser: str, function: str, examples: dict) -> dict:
+    """The groups of one function of each example, all run in one process; a group is told by its file."""
+    files = {name: FOLDER / f"{name}.py" for name in examples}
+    targets = [f"{path}:{function}" for path in files.values()]
+    found = report(fusiondoc, "--script", RUN_EXAMPLES, "--fuser", fuser, "--", *targets)
+    return {name: groups(found, path) for name, path in files.items()}
+
+
+@pytest.mark.parametrize("fuser", FUSERS)
+def test_what_this_fuser_takes_fuses_unchanged(fuser: str, fusiondoc: Run) -> None:
+    examples = {name: load_anyway(name) for name in NAMES if name != "many_shapes"}
+    examples = {name: example for name, example in examples.items() if not example.EXPECT[fuser]}
+    assert len(examples) > 2
+    for name, found in fused_together(fusiondoc, fuser, "model", examples).items():
+        assert examples[name].FUSED in found, name
+
+
+@pytest.mark.parametrize("fuser", FUSERS)
+def test_what_is_fixed_in_the_program_fuses(fuser: str, fusiondoc: Run) -> None:
+    examples = {name: load_anyway(name) for name in NAMES if name not in BY_OPTIONS}
+    examples = {name: example for name, example in examples.items() if hasattr(example, "fixed")}
+    assert len(examples) > 15
+    for name, found in fused_together(fusiondoc, fuser, "fixed", examples).items():
+        assert examples[name].FUSED in found, name
+
+
+@pytest.mark.parametrize("fuser", FUSERS)
+@pytest.mark.parametrize("name", BY_OPTIONS)
+def test_what_options_or_other_inputs_fix_fuses(name: str, fuser: str, fusiondoc: Run) -> None:
+    example = load(name)
+    if not example.EXPECT[fuser]:
+        pytest.skip(f"{fuser} fuses all of it unchanged")
+    target = f"{name}.py:{'fixed' if hasattr(example, 'fixed') else 'model'}"
+    found = diagnose(fusiondoc, target, fuser, example, example.FIX_OPTIONS, fixed=True)
+    assert example.FUSED in groups(found)
+    assert not {row for row in example.EXPECT[fuser] if row[0] in example.FUSED} & rows(found)
