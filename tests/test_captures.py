@@ -96,8 +96,9 @@ def test_names_may_be_parts_that_only_one_has(tmp_path: Path) -> None:
     assert store.get(second.name).path == second
     with pytest.raises(UsageError, match="means 2 captures"):
         store.get(first.name[:8])
-    with pytest.raises(UsageError, match="no capture 'other'"):
+    with pytest.raises(UsageError, match="no capture 'other'") as raised:
         store.get("other")
+    assert f"the newest is {second.name}" in str(raised.value.hint)
 
 
 def test_the_command_lists_shows_and_removes(tmp_path: Path, fusiondoc) -> None:
@@ -106,11 +107,12 @@ def test_the_command_lists_shows_and_removes(tmp_path: Path, fusiondoc) -> None:
     (path / "result.json").write_text('{"exit_status": null, "signal": "SIGSEGV", "seconds": {"child": 1.5}}')
     make(store, "norm")
     listed = fusiondoc("captures")
-    assert [line.split()[1] for line in listed.stdout.splitlines()] == ["TARGET", "norm.py", "gelu.py"]
+    assert [line.split()[-1] for line in listed.stdout.splitlines()] == ["TARGET", "norm.py", "gelu.py"]
     assert "died of SIGSEGV" in listed.stdout and "not finished" in listed.stdout
     rows = json.loads(fusiondoc("captures", "list", "--format", "json").stdout)["captures"]
     assert [row["target"] for row in rows] == ["norm.py", "gelu.py"]
-    assert "fuser=nnc runs=5" in fusiondoc("captures", "show", "gelu").stdout
+    shown = fusiondoc("captures", "show", "gelu").stdout
+    assert "fuser=nnc runs=5" in shown and "1.50 in the model's process\n" in shown
     assert (
         json.loads(fusiondoc("captures", "show", "gelu", "--format", "json").stdout)["capture"]["torch"]
         == "2.1.2"
@@ -121,3 +123,11 @@ def test_the_command_lists_shows_and_removes(tmp_path: Path, fusiondoc) -> None:
     assert fusiondoc("captures", "remove", "--all").returncode == 0
     assert store.list() == []
     assert fusiondoc("captures").returncode == 0
+
+
+def test_the_list_fits_the_terminal(tmp_path: Path, fusiondoc) -> None:
+    store = CaptureStore(tmp_path)
+    make(store, "layer_norm", torch="2.13.0+cpu", target={"text": "models/of/the/library/layer_norm.py"})
+    listed = fusiondoc("captures", env={"COLUMNS": "80"}).stdout
+    assert listed.rstrip().endswith("layer_norm.py") and "…" in listed
+    assert max(map(len, listed.splitlines())) == 80

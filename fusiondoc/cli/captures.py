@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import shutil
+from typing import Any, Iterator, Mapping
 
 import click
 
@@ -14,7 +15,7 @@ from fusiondoc.runner.store import CaptureStore
 SCHEMA = "fusiondoc.captures/1"
 
 _format = click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print it."
+    "--format", "-f", "form", type=click.Choice(["text", "json"]), default="text", help="Default: text."
 )
 
 
@@ -29,7 +30,7 @@ def command(context: click.Context, form: str) -> None:
     \b
     Examples:
       fusiondoc captures                     newest first
-      fusiondoc captures show bias_gelu      by a part of the name that only one has
+      fusiondoc captures show bias_gelu      by name, or a part that only one has
       fusiondoc captures remove --all
     """
     if context.invoked_subcommand is None:
@@ -48,7 +49,7 @@ def list_(form: str) -> None:
     _print_list(form)
 
 
-@command.command()
+@command.command(short_help="Show what was asked for and how it ended.")
 @click.argument("name", required=False)
 @_format
 def show(name: str | None, form: str) -> None:
@@ -100,13 +101,21 @@ def _print_list(form: str) -> None:
     if not captures:
         click.echo("There are no captures here. Make one with: fusiondoc diagnose TARGET", err=True)
         return
-    lines = [("NAME", "TARGET", "FUSER", "TORCH", "ENDED")]
+    lines = [("NAME", "FUSER", "TORCH", "ENDED", "TARGET")]
     for capture in captures:
         row = _summary(capture)
-        lines.append((row["name"], row["target"], row["fuser"] or "?", row["torch"] or "?", row["ended"]))
+        lines.append((row["name"], row["fuser"] or "?", row["torch"] or "?", row["ended"], row["target"]))
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    left = max(
+        _LEAST_TARGET, shutil.get_terminal_size((80, 24)).columns - sum(widths[:-1]) - 2 * len(widths[:-1])
+    )
     for line in lines:
-        click.echo("  ".join(word.ljust(width) for word, width in zip(line, widths)).rstrip())
+        target = line[-1] if len(line[-1]) <= left else "…" + line[-1][1 - left :]
+        click.echo("  ".join(word.ljust(width) for word, width in zip((*line[:-1], target), widths)).rstrip())
+
+
+_LEAST_TARGET = 12
+"""Columns that the list gives a target at least; of longer ones the end is shown."""
 
 
 def _summary(capture: Capture) -> dict[str, Any]:
@@ -161,6 +170,12 @@ def _details(capture: Capture) -> list[tuple[str, str]]:
         ("merged", ", ".join(request.get("merged", []))),
         ("ended", ending(capture)),
         ("error", str(error["message"]).split("\n")[0] if error else ""),
-        ("seconds", ", ".join(f"{name} {value}" for name, value in seconds.items() if value is not None)),
+        ("seconds", ", ".join(_seconds(seconds))),
         ("log", f"{capture.log_path} ({size} bytes)"),
     ]
+
+
+def _seconds(measured: Mapping[str, Any]) -> Iterator[str]:
+    for name, where in (("child", "in the model's process"), ("overhead", "added by fusiondoc")):
+        if measured.get(name) is not None:
+            yield f"{measured[name]:.2f} {where}"

@@ -8,7 +8,7 @@ import re
 import shutil
 import time
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Sequence
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.runner.capture import Capture
@@ -149,8 +149,15 @@ class CaptureStore:
                 several = ", ".join(path.name for path in matching[:5])
                 raise UsageError(f"'{name}' means {len(matching)} captures", f"Name one of: {several}")
         known = [path.name for path in paths]
-        hint = did_you_mean(wanted, known) if known else f"There are none in {self.folder}."
-        raise UsageError(f"there is no capture '{name}'", hint)
+        raise UsageError(f"there is no capture '{name}'", self._hint(wanted, known))
+
+    def _hint(self, wanted: str, known: Sequence[str]) -> str:
+        if not known:
+            return f"There are none in {self.folder}."
+        hint = did_you_mean(wanted, known)
+        if hint.startswith("Did you mean"):
+            return hint
+        return f"fusiondoc captures lists them; the newest is {known[0]}."
 
 
 def _age(path: Path) -> tuple[str, int]:
