@@ -8,6 +8,7 @@ from typing import Any, Iterator, Mapping
 
 import click
 
+from fusiondoc.cli import completion
 from fusiondoc.errors import UsageError
 from fusiondoc.runner.capture import Capture
 from fusiondoc.runner.store import CaptureStore
@@ -50,7 +51,7 @@ def list_(form: str) -> None:
 
 
 @command.command(short_help="Show what was asked for and how it ended.")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completion.captures)
 @_format
 def show(name: str | None, form: str) -> None:
     """Show what was asked for and how it ended (without NAME: of the newest).
@@ -73,7 +74,7 @@ def show(name: str | None, form: str) -> None:
 
 
 @command.command()
-@click.argument("names", nargs=-1)
+@click.argument("names", nargs=-1, shell_complete=completion.captures)
 @click.option("--all", "every", is_flag=True, help="Remove all captures of this folder.")
 def remove(names: tuple[str, ...], every: bool) -> None:
     """Remove captures by name.

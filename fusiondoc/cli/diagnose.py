@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
+from fusiondoc.cli import completion
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
 from fusiondoc.cli.run_options import make_request, run_options
 from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
 
 
 @click.command(name="diagnose")
-@click.argument("target")
+@click.argument("target", shell_complete=completion.files)
 @click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
 @run_options
 @click.option(

@@ -7,6 +7,8 @@ import textwrap
 
 import click
 
+from fusiondoc.cli import completion
+
 _CLASSES = {
     "FD0": "Environment and knobs",
     "FD1": "Nothing to fuse yet",
@@ -19,7 +21,7 @@ _CLASSES = {
 
 
 @click.command("explain")
-@click.argument("codes", nargs=-1, metavar="[CODE]...")
+@click.argument("codes", nargs=-1, metavar="[CODE]...", shell_complete=completion.codes)
 def command(codes: tuple[str, ...]) -> None:
     """Print the page of a finding code; without one, list all codes.
 

@@ -10,6 +10,7 @@ from typing import Any, Callable, TypeVar
 
 import click
 
+from fusiondoc.cli import completion
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model import SEVERITIES, Report
 
@@ -27,6 +28,7 @@ def report_options(command: F) -> F:
             "fail_on",
             multiple=True,
             metavar="SEVERITY|CODE",
+            shell_complete=completion.severities_and_codes,
             help="Exit with status 1 if a finding of this severity (or worse) or code is there.",
         ),
         click.option(

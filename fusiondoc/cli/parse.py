@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
+from fusiondoc.cli import completion
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
 
 
 @click.command(name="parse")
-@click.argument("logs", nargs=-1, metavar="[LOG]...")
+@click.argument("logs", nargs=-1, metavar="[LOG]...", shell_complete=completion.files)
 @report_options
 def command(logs: tuple[str, ...], format_: str | None, output: Path | None, fail_on: tuple[str, ...]) -> int:
     """Report from saved logs; needs neither torch nor a GPU.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence, TypeVar
 
 import click
 
+from fusiondoc.cli import completion
 from fusiondoc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ _OPTIONS = (
         "knobs",
         multiple=True,
         metavar="NAME=VALUE",
+        shell_complete=completion.knob_settings,
         help="Set a knob of torch (fusiondoc knobs lists them). Repeat for more.",
     ),
     click.option(
@@ -63,6 +65,7 @@ _OPTIONS = (
         "dumps",
         multiple=True,
         metavar="NAME[,NAME]",
+        shell_complete=completion.dump_options,
         help="More options for PYTORCH_NVFUSER_DUMP (fusiondoc knobs lists them).",
     ),
     click.option(
