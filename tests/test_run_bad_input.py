@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from running import log_of, run_target, write
 
+from fusiondoc.cli.reading import report_of
 from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed, UsageError
+from fusiondoc.runner.store import CaptureStore
 
 pytestmark = pytest.mark.torch
 
@@ -79,6 +81,9 @@ def test_a_function_that_makes_the_model(tmp_path: Path) -> None:
     error = failing(tmp_path, source, "user.py:build", inputs=("float32[2,4]",))
     assert error.exit_code == 3 and "cannot be scripted" in error.message
     assert "model = build()" in str(error.hint)
+    found = {finding.code: finding.message for finding in report_of(CaptureStore(tmp_path).newest()).findings}
+    assert found["FD905"].startswith("The program failed while it was scripted: FrontendError: Cannot ")
+    assert not found["FD905"].endswith(":") and "FD901" not in found
 
 
 def test_the_same_model_can_be_traced(tmp_path: Path) -> None:

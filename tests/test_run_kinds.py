@@ -64,6 +64,7 @@ def test_a_script_without_a_model_is_run_without_being_asked(tmp_path: Path) -> 
     capture, error = run_target(tmp_path, "train.py", backward=True)
     assert log_of(capture).count("ran once") == 1
     assert isinstance(error, ModelFailed) and "exited with status 4" in error.message
+    assert error.message.endswith("\nran once")
     notes = [record["text"] for record in capture.records() if record["record"] == "note"]
     assert notes == [
         "train.py defines no 'model': run as a script",

@@ -127,12 +127,24 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
     if error is not None:
         yield finding(
             "FD905",
-            f"The program failed ({error.get('stage')}): {_last_error(error)}",
+            f"The program failed{_WHEN.get(str(error.get('stage')), '')}: {_last_error(error)}",
             advice=error.get("hint"),
         )
         return
     for text, line in context.observed.errors[:3]:
         yield finding("FD905", f"The log holds an error: {text[:300]}", evidence=[line])
+
+
+_WHEN = {
+    "import": " while it was imported",
+    "script": " while it was scripted",
+    "trace": " while it was traced",
+    "inputs": " while it made its inputs",
+    "forward": " in the forward pass",
+    "backward": " in the backward pass",
+    "verify": " in the eager run of --verify",
+}
+"""Stages of the probe's error record."""
 
 
 def _last_error(error: Mapping[str, Any]) -> str:
@@ -141,7 +153,9 @@ def _last_error(error: Mapping[str, Any]) -> str:
     last = lines[-1].strip()
     if "Error: " in last and len(lines) > 1:
         return last[:300]
-    return f"{error.get('type')}: {lines[0][:300]}"
+    text = lines[0][:300].rstrip(":")
+    # What the probe says itself has no type that is the program's.
+    return text if error.get("type") == "Refused" else f"{error.get('type')}: {text}"
 
 
 RULES = (fell_back, crashed, timed_out, program_failed, gave_up, many_specialisations)

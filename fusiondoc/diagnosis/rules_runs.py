@@ -26,7 +26,7 @@ def only_profiling(report: Report, context: Context) -> Iterable[Finding]:
         return
     yield finding(
         "FD101",
-        f"Only profiling happened: {headers['Profiled Graph:']} graphs were profiled, none was optimised",
+        f"Only profiling happened: graphs profiled: {headers['Profiled Graph:']}, optimised: none",
         advice="Run the model at least three times with inputs of the same shape (backward needs one "
         "run more):"
         " --runs 5.",

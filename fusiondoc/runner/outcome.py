@@ -6,6 +6,8 @@ from fusiondoc.errors import CANNOT_RUN, WRONG_USAGE, CannotRun, FusiondocError,
 from fusiondoc.runner.capture import Capture
 
 _SHOWN_LINES = 5
+_OWN = ("[fusiondoc] ", "fusiondoc: ")
+"""Lines in the log that are the probe's."""
 
 
 def failure(capture: Capture) -> FusiondocError | None:
@@ -31,7 +33,8 @@ def failure(capture: Capture) -> FusiondocError | None:
     hint = f"The whole output is in {capture.log_path}."
     if told is not None:
         kind = {WRONG_USAGE: UsageError, CANNOT_RUN: CannotRun}.get(status or 0, ModelFailed)
-        return kind(_text(told, label), told.get("hint") or hint)
+        said = "" if told.get("traceback") or kind is not ModelFailed else _last_lines(capture)
+        return kind(_text(told, label) + said, told.get("hint") or hint)
     done = bool(capture.record("done"))
     # A script may end itself at any place (os._exit); a model has passes to do.
     if not status and (done or status is None or capture.record("target").get("how") == "script"):
@@ -63,5 +66,5 @@ def _last_lines(capture: Capture) -> str:
         text = capture.log_path.read_bytes()[-4000:].decode("utf-8", "replace")
     except OSError:
         return ""
-    lines = text.rstrip().split("\n")[-_SHOWN_LINES:]
+    lines = [line for line in text.rstrip().split("\n") if not line.startswith(_OWN)][-_SHOWN_LINES:]
     return "\n" + "\n".join(lines) if any(lines) else ""
