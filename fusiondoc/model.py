@@ -267,7 +267,11 @@ class Try:
     exit: int | None
     """The exit status that a run of its own would have ended with; None if a signal ended it."""
     problem: str | None = None
+    """Why it failed."""
+    wrong: int | None = None
+    """Results that differ from eager, over all passes; None without ``--verify``."""
     capture: str | None = None
+    """Its folder inside the capture of the run."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,10 @@ from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
 @click.option(
     "--no-rerun", is_flag=True, help="Do not run again without fallback to see why groups fell back."
 )
+@click.option(
+    "--try", "try_changes", is_flag=True, help="Run again with each change that the findings suggest."
+)
+@click.option("--try-eval", is_flag=True, help="As --try, and with the model in eval mode.")
 @report_options
 def command(
     target: str,
@@ -33,6 +37,8 @@ def command(
     output: Path | None,
     fail_on: tuple[str, ...],
     no_rerun: bool,
+    try_changes: bool,
+    try_eval: bool,
     **options: Any,
 ) -> int:
     """Run TARGET under a fuser and report what fused, what did not and why.
@@ -51,6 +57,7 @@ def command(
     check_fail_on(fail_on)
     from fusiondoc.cli.reading import report_of
     from fusiondoc.cli.rerun import rerun_without_fallback, wants_rerun
+    from fusiondoc.cli.trying import run_tries
     from fusiondoc.runner.outcome import failure
     from fusiondoc.runner.progress import terminal_progress
     from fusiondoc.runner.run import run
@@ -69,8 +76,12 @@ def command(
     if not no_rerun and wants_rerun(report, capture):
         rerun_without_fallback(request, capture)
         report = report_of(capture)
+    finished = True
+    if (try_changes or try_eval) and not capture.result.get("interrupted"):
+        finished = run_tries(request, capture, report, try_eval)
+        report = report_of(capture)
     emit(report, format_, output)
-    if capture.result.get("interrupted"):
+    if capture.result.get("interrupted") or not finished:
         click.echo(f"interrupted; what was captured is in {capture.path}", err=True)
         return INTERRUPTED
     if failed is not None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from fusiondoc.cli.trying import tries_of
 from fusiondoc.cli.verification import verification
 from fusiondoc.diagnosis.context import Context
 from fusiondoc.diagnosis.diagnose import diagnose
@@ -53,6 +54,7 @@ def report_of(capture: Capture) -> Report:
         knobs=tuple(_knob(r) for r in records if r["record"] == "knob"),
         iterations=_timed(report.iterations, records),
         verification=verification(records),
+        tries=tries_of(capture),
         timing={
             "child": seconds.get("child"),
             "overhead": seconds.get("overhead"),

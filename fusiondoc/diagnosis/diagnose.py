@@ -15,6 +15,7 @@ from fusiondoc.diagnosis import (
 from fusiondoc.diagnosis.context import Context, Rule
 from fusiondoc.diagnosis.coverage import coverage
 from fusiondoc.diagnosis.rerun import with_errors
+from fusiondoc.diagnosis.tried import with_tries
 from fusiondoc.model import SEVERITIES, Finding, Report
 
 RULES: tuple[Rule, ...] = (
@@ -31,6 +32,7 @@ def diagnose(report: Report, context: Context) -> Report:
     """The report with its findings, worst first, and its coverage."""
     report = with_errors(report, context.rerun)
     findings = [finding for rule in RULES for finding in rule(report, context)]
+    findings = with_tries(findings, report.tries)
     findings.sort(key=_badness)
     return replace(report, findings=tuple(findings), coverage=coverage(report))
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from fusiondoc.model import Finding, Group, Kernel, Reason, Report, Unfused
 from fusiondoc.reports.source_code import code_at, near
 from fusiondoc.reports.text_shapes import shapes
+from fusiondoc.reports.text_tries import tries
 from fusiondoc.reports.text_verification import verification
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -57,6 +58,7 @@ def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
         ("Shapes", shapes(report)),
         ("Kernels", _kernels(report)),
         ("Numbers", verification(report)),
+        ("Tried", tries(report)),
         ("Findings", _findings(report)),
         ("Log", _log(report)),
     ):

@@ -95,6 +95,11 @@ class Capture:
         """What the rerun without fallback showed (``rerun.json``); None if there was none."""
         return self._part("rerun.json")
 
+    @property
+    def tries(self) -> dict[str, Any] | None:
+        """The runs of ``--try`` (``tries.json``); None if there were none."""
+        return self._part("tries.json")
+
     def _part(self, name: str) -> dict[str, Any] | None:
         try:
             part = json.loads((self.path / name).read_bytes())

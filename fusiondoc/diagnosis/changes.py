@@ -1,0 +1,146 @@
+"""Which change of a run may mend which finding: what ``diagnose --try`` runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Mapping
+
+from fusiondoc.fuser_knobs import catalogue
+from fusiondoc.fuser_knobs.versions import exists_in, parse_version
+from fusiondoc.model import Report
+
+OTHER_FUSER = "another fuser"
+MORE_RUNS = "runs doubled"
+EVAL = "eval mode"
+TRACE = "--trace"
+
+MOST_TRIES = 8
+
+
+@dataclass(frozen=True)
+class Change:
+    """``name`` as the report shows it; the rest is what differs from the run as it was asked for."""
+
+    name: str
+    codes: tuple[str, ...]
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    fuser: str | None = None
+    double_runs: bool = False
+    trace: bool = False
+    eval: bool = False
+
+
+_CONTROL_FLOW = ("prim::If", "prim::Loop")
+_DYNAMIC = "fusion_strategy=DYNAMIC:10"
+_SINGLE = "single_node=on"
+
+CHANGES: dict[str, tuple[str, ...]] = {
+    "FD101": (MORE_RUNS,),
+    "FD103": (MORE_RUNS,),
+    "FD104": (OTHER_FUSER,),
+    "FD201": (OTHER_FUSER,),
+    "FD202": (OTHER_FUSER,),
+    "FD203": (OTHER_FUSER,),
+    "FD211": ("nnc_reductions=on", OTHER_FUSER),
+    "FD212": (MORE_RUNS, _DYNAMIC),
+    "FD215": (OTHER_FUSER,),
+    "FD219": ("nnc_reductions=on", OTHER_FUSER),
+    "FD220": ("fusion_group_inlining=off",),
+    "FD222": (OTHER_FUSER,),
+    "FD223": (OTHER_FUSER,),
+    "FD224": (OTHER_FUSER,),
+    "FD225": (_SINGLE, "fusion_group_inlining=off"),
+    "FD227": ("horizontal=off", "nnc_reductions=on"),
+    "FD228": (TRACE,),
+    "FD229": (TRACE,),
+    "FD231": ("autodiff_inlining=off",),
+    "FD232": (MORE_RUNS, TRACE),
+    "FD233": ("nnc_reductions=on", OTHER_FUSER),
+    "FD234": ("horizontal=off",),
+    "FD301": ("horizontal=off", OTHER_FUSER),
+    "FD302": ("horizontal=off", OTHER_FUSER),
+    "FD303": (OTHER_FUSER,),
+    "FD304": (_DYNAMIC,),
+    "FD305": (_DYNAMIC,),
+    "FD501": (OTHER_FUSER,),
+}
+"""Code of a finding or of an unfused operator's reason -> changes: knobs as ``name=value``, or the names
+above."""
+
+_NEXT = {"nvfuser": ("nnc",), "nnc": ("nvfuser", "onednn"), "onednn": ("nnc",), "legacy": ("nnc",)}
+"""The fuser to try in the place of another, best first."""
+
+
+def suggested(report: Report, options: Mapping[str, Any], kind: str) -> list[Change]:
+    """The changes that the findings of a report suggest and this torch can make, the worst finding's first.
+
+    Args:
+        options: of the run (``RunRequest.options()``); what was asked for already is no change.
+        kind: of the target: "file", "module" or "archive"; an archive cannot be traced.
+    """
+    found = list(
+        dict.fromkeys([*(f.code for f in report.findings), *(u.reason.code for u in report.unfused)])
+    )
+    wanted: dict[str, list[str]] = {}
+    for code in found:
+        for name in CHANGES.get(code, ()):
+            wanted.setdefault(name, []).append(code)
+    for row in report.unfused:
+        # Whatever the log states on it: traced, a condition on shapes or flags is gone.
+        if row.op in _CONTROL_FLOW and row.reason.code not in wanted.setdefault(TRACE, []):
+            wanted[TRACE].append(row.reason.code)
+    made = (_change(name, tuple(codes), report, options, kind) for name, codes in wanted.items())
+    return [change for change in made if change is not None][:MOST_TRIES]
+
+
+def eval_mode() -> Change:
+    """Asked for with ``--try-eval``: it changes what the model computes, so no finding does it alone."""
+    return Change(EVAL, (), eval=True)
+
+
+def _change(
+    name: str, codes: tuple[str, ...], report: Report, options: Mapping[str, Any], kind: str
+) -> Change | None:
+    script = bool(options.get("script"))
+    if name == MORE_RUNS:
+        return None if script else Change(f"--runs {2 * options['runs']}", codes, double_runs=True)
+    if name == TRACE:
+        already = script or options.get("trace") or kind == "archive"
+        return None if already else Change(TRACE, codes, trace=True)
+    if name == OTHER_FUSER:
+        fuser = _other_fuser(report, options)
+        return None if fuser is None else Change(f"--fuser {fuser}", codes, fuser=fuser)
+    knob, _, value = name.partition("=")
+    if not _works(knob, report) or (options.get("knobs") or {}).get(knob) == value:
+        return None
+    return Change(name, codes, knobs={knob: value})
+
+
+def _works(name: str, report: Report) -> bool:
+    """Whether the knob does something on this torch and for the fuser at work."""
+    knob = catalogue.knob(name)
+    torch = report.environment.get("torch")
+    if knob is None or torch is None or not exists_in(knob.live, parse_version(torch)):
+        return False
+    return knob.fuser in ("executor", report.fuser.effective)
+
+
+def _other_fuser(report: Report, options: Mapping[str, Any]) -> str | None:
+    effective = report.fuser.effective or options.get("fuser")
+    for fuser in _NEXT.get(str(effective), ("nnc",)):
+        if _can_run(fuser, report, options):
+            return fuser
+    return None
+
+
+def _can_run(fuser: str, report: Report, options: Mapping[str, Any]) -> bool:
+    """What the environment tells without a trial: nvFuser needs torch 1.12 to 2.1, CUDA and a GPU; oneDNN
+    Graph works on the CPU, in frozen modules, so without a backward pass."""
+    environment = report.environment
+    version = parse_version(environment["torch"]) if environment.get("torch") else (0, 0)
+    if fuser == "nvfuser":
+        return (1, 12) <= version <= (2, 1) and bool(environment.get("cuda")) and bool(environment.get("gpu"))
+    if fuser == "onednn":
+        on_gpu = any("cuda" in text for group in report.groups for text in group.inputs)
+        return version >= (1, 12) and not options.get("backward") and not on_gpu
+    return True

@@ -1,0 +1,168 @@
+"""``diagnose --try``: what the suggested changes do, on real torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run
+from running import write
+
+from fusiondoc.diagnosis import changes
+from fusiondoc.diagnosis.codes import CODES
+from fusiondoc.diagnosis.tried import effect
+from fusiondoc.fuser_knobs.checks import check_knob
+from fusiondoc.model import Try
+
+NET = """
+    import torch
+
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            y = (x * 2.0 + 1.0).tanh()
+            if x.size(0) > 3:
+                y = y * 3.0 - 1.0
+            return torch.softmax(y, -1) * 2.0 + y
+
+    model = Net()
+    inputs = (torch.randn(8, 16),)
+
+    def numbers(x, scale: float):
+        y = x * scale + 1.0
+        if x.size(0) > 3:
+            y = (y - 1.0).relu()
+        return y
+"""
+
+
+def diagnose(fusiondoc: Run, folder: Path, *arguments: object) -> tuple[dict[str, Any], str]:
+    done = fusiondoc("diagnose", *arguments, "--format", "json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+@pytest.mark.torch
+def test_each_change_is_run_and_measured(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "net.py", NET)
+    report, said = diagnose(fusiondoc, tmp_path, "net.py", "--try", "--knob", "profiled_runs=1")
+    tries = {one["change"]: one for one in report["tries"]}
+    assert next(iter(tries)) == "as asked"
+    assert set(tries) == {"as asked", "nnc_reductions=on", "--trace", "--fuser onednn"}
+    assert f"trying {len(tries) - 1} of {len(tries) - 1}" in said
+
+    asked = tries["as asked"]
+    assert asked["groups"] == len(report["groups"]) == 3
+    assert asked["ops_fused"] == report["coverage"]["ops_fused"]
+    # What NNC and tracing can do here, by the words of torch: softmax is a reduction, the branch depends on
+    # a size.
+    assert tries["nnc_reductions=on"]["ops_fused"] == asked["ops_fused"] + 1
+    assert tries["--trace"]["groups"] == 2 and tries["--trace"]["unfused"] < asked["unfused"]
+    assert all(one["exit"] == 0 and one["problem"] is None for one in tries.values())
+    # NNC has no LLVM in the wheels for the CPU; oneDNN Graph runs real kernels.
+    assert asked["steady_seconds"] is None and tries["--trace"]["steady_seconds"] is None
+    assert tries["--fuser onednn"]["steady_seconds"] > 0
+
+    advice = [f["advice"] for f in report["findings"] if f["code"] == "FD211"]
+    assert advice and all("Tried nnc_reductions=on: 1 operator more fused" in text for text in advice)
+
+    # The captures of the tries are inside that of the run, which stays the newest.
+    (capture,) = [path for path in (tmp_path / ".fusiondoc").iterdir() if path.is_dir()]
+    assert len(list((capture / "tries").iterdir())) == len(tries) - 1
+    again = json.loads(fusiondoc("parse", "--format", "json", cwd=tmp_path).stdout)
+    assert again["tries"] == report["tries"] and again["findings"] == report["findings"]
+    one = fusiondoc("parse", capture / tries["--trace"]["capture"], "--format", "json", cwd=tmp_path)
+    assert len(json.loads(one.stdout)["groups"]) == 2
+    text = fusiondoc("parse", cwd=tmp_path).stdout
+    assert "Tried" in text and "nnc_reductions=on" in text and "no time where NNC" in text
+
+
+@pytest.mark.torch
+def test_more_runs_and_a_change_that_fails(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "net.py", NET)
+    report, _ = diagnose(
+        fusiondoc,
+        tmp_path,
+        "net.py:numbers",
+        "--input",
+        "float32[4,8]",
+        "--input",
+        "2.5",
+        "--runs",
+        1,
+        "--try",
+    )
+    tries = {one["change"]: one for one in report["tries"]}
+    assert tries["as asked"]["groups"] == 0 < tries["--runs 2"]["groups"]
+    (found,) = [f for f in report["findings"] if f["code"] == "FD101"]
+    assert "0 groups become 2" in found["advice"]
+    if "--trace" in tries:  # tracing takes tensors only
+        assert tries["--trace"]["exit"] == 3 and "float" in tries["--trace"]["problem"]
+
+
+@pytest.mark.torch
+def test_eval_mode_and_other_numbers(fusiondoc: Run, tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "drop.py",
+        """
+        import torch
+
+        class Drop(torch.nn.Module):
+            def forward(self, x):
+                return torch.nn.functional.dropout(x * 2.0 + 1.0, 0.5, self.training).relu() + 1.0
+
+        model = Drop()
+        inputs = (torch.randn(8, 8),)
+        """,
+    )
+    report, said = diagnose(fusiondoc, tmp_path, "drop.py", "--try-eval", "--fuser", "none", "--verify")
+    tries = {one["change"]: one for one in report["tries"]}
+    assert tries["eval mode"]["exit"] == 0
+    assert all(one["wrong"] == 0 for one in tries.values())
+    assert "trying" in said
+
+
+@pytest.mark.torch
+def test_nothing_to_try(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "small.py", "import torch\n\ndef f(x):\n    return (x * 2.0 + 1.0).relu()\n")
+    options = ("small.py:f", "--input", "float32[4]", "--runs", 3, "--try")
+    report, said = diagnose(fusiondoc, tmp_path, *options)
+    assert report["tries"] == [] and "no finding suggests a change" in said
+
+
+def test_every_change_has_a_finding_and_a_knob_that_exists() -> None:
+    named = {changes.OTHER_FUSER, changes.MORE_RUNS, changes.EVAL, changes.TRACE}
+    for code, names in changes.CHANGES.items():
+        assert code in CODES, code
+        for name in names:
+            if name not in named:
+                knob, _, value = name.partition("=")
+                check_knob(knob, value)
+
+
+def row(**values: Any) -> Try:
+    base: dict[str, Any] = {
+        "change": "x",
+        "codes": (),
+        "groups": 3,
+        "ops_fused": 10,
+        "unfused": 4,
+        "fallbacks": 1,
+        "gb_per_s": None,
+        "steady_seconds": 0.002,
+        "exit": 0,
+    }
+    return Try(**{**base, **values})
+
+
+def test_effects_in_words() -> None:
+    assert effect(row(), row()) == "the same groups"
+    assert effect(row(), row(groups=1)) == "3 groups become 1"
+    assert effect(row(groups=1), row(groups=2, ops_fused=9)) == "1 group becomes 2, 1 operator fewer fused"
+    assert effect(row(), row(unfused=0)) == "0 instead of 4 not fused"
+    assert effect(row(), row(fallbacks=0)) == "0 fallbacks instead of 1"
+    assert effect(row(), row(steady_seconds=0.001)) == "the same groups, 2.00 times as fast"
+    assert effect(row(), row(problem="no")) == "fails (no)"
+    assert "agree" in effect(row(wrong=3), row(wrong=0)) and "still" in effect(row(wrong=3), row(wrong=3))
