@@ -1,0 +1,128 @@
+"""``fusiondoc repro``: one group of a log as a stand-alone Python file, and that file made smaller."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Iterator
+
+import click
+
+from fusiondoc.errors import UsageError
+
+if TYPE_CHECKING:
+    from fusiondoc.repro.write import Groups
+
+FUSERS = ("nvfuser", "nnc", "onednn", "legacy", "none")
+
+
+@click.command(name="repro")
+@click.argument("logs", nargs=-1, metavar="[LOG]...")
+@click.option(
+    "--group", "-g", "group", metavar="ID", help="The group, such as G3; without it they are listed."
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.py",
+    help="The file to write; repro_ID.py by default.",
+)
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option(
+    "--fuser", type=click.Choice(FUSERS), help="The fuser that the file uses; that of the group by default."
+)
+@click.option(
+    "--minimise", is_flag=True, help="Remove operators while the failure stays, by running children."
+)
+@click.option(
+    "--python",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The interpreter whose torch --minimise uses; by default this one.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Stop a child of --minimise after this long.",
+)
+@click.option(
+    "--tries",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    metavar="N",
+    help="Stop --minimise after that many children.",
+)
+def command(
+    logs: tuple[str, ...],
+    group: str | None,
+    output: Path | None,
+    force: bool,
+    fuser: str | None,
+    minimise: bool,
+    python: Path | None,
+    timeout: float,
+    tries: int,
+) -> int:
+    """Write one group as a Python file that needs torch alone.
+
+    The file builds the group from its IR with inputs of the same dtype, sizes and strides, runs it unfused
+    and fused, compares, and raises the real error where the fuser fails. LOG is what `fusiondoc parse` takes;
+    without one, the newest capture.
+
+    \b
+    Examples:
+      fusiondoc repro train.log                       which groups there are
+      fusiondoc repro train.log --group G3 --output g3.py
+      fusiondoc repro --group G3 --minimise           also the smallest file that fails the same way
+    """
+    from fusiondoc.repro.write import listing, minimised_path, notes, write_minimised, write_script
+
+    if minimise and group is None:
+        raise UsageError(
+            "--minimise needs a group", "Name it with --group; without it the groups are listed."
+        )
+    if minimise and output is not None and minimised_path(output).exists() and not force:
+        raise UsageError(f"{minimised_path(output)} is there already", "Give --force to write over it.")
+    with _known_groups(logs) as known:
+        if group is None:
+            click.echo(listing(known), nl=False)
+            click.echo("Choose one with --group ID.", err=True)
+            return 0
+        written = write_script(known, group, output, force, fuser)
+    for note in notes(written):
+        click.echo(f"note: {note}", err=True)
+    click.echo(f"wrote {written.path}; run it: python {written.path}", err=True)
+    if not minimise:
+        return 0
+    from fusiondoc.runner.interpreter import find_python
+
+    chosen = find_python(python or sys.executable)
+    return write_minimised(written, chosen, force, timeout, tries, lambda text: click.echo(text, err=True))
+
+
+@contextmanager
+def _known_groups(arguments: tuple[str, ...]) -> Iterator[Groups]:
+    """The groups of the logs. Stdin is kept for as long as it is needed: the log is read twice."""
+    from fusiondoc.cli.reading import report_from
+    from fusiondoc.parsers.inputs import LogInput, find_logs, read_chunks
+    from fusiondoc.repro.write import groups_of
+    from fusiondoc.runner.store import CaptureStore
+
+    with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
+        given = list(arguments) or [str(CaptureStore().newest().path)]
+        if "-" in given:
+            kept = Path(folder) / "stdin.log"
+            with kept.open("wb") as file:
+                file.writelines(read_chunks(LogInput("<stdin>", None)))
+            given = [str(kept) if argument == "-" else argument for argument in given]
+        report = report_from(given)
+        files = dict.fromkeys(e.file for group in report.groups for e in group.evidence)
+        logs = [LogInput(name, Path(name)) for name in files] or find_logs(given)
+        yield groups_of(report.groups, logs, {str(Path(folder) / "stdin.log"): "<stdin>"})

@@ -1,0 +1,129 @@
+"""Delta debugging of a written file: what can go while the failure stays.
+
+The method is Zeller's ddmin over operators, then over outputs and inputs, again until nothing more can go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Callable, Mapping
+
+from fusiondoc.repro.outcome import Outcome
+from fusiondoc.repro.recipe import Recipe, ScalarSpec, Step, TensorSpec
+from fusiondoc.repro.reduce import (
+    described_values,
+    exposing_all,
+    plain_strides,
+    resized,
+    sizes,
+    subset,
+    without_output,
+)
+
+Run = Callable[[Recipe, bool], Outcome]
+"""Runs the file of a recipe; with True it only describes its outputs."""
+
+
+@dataclass
+class Search:
+    """``best``: the smallest recipe that still fails as the first did. ``tries``: files that were run."""
+
+    best: Recipe
+    first: Outcome
+    run: Run
+    most: int
+    said: Callable[[str], None]
+    tries: int = 0
+    interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        self.values: Mapping[str, TensorSpec | ScalarSpec] = {}
+        self._known: dict[Recipe, bool] = {}
+
+    @property
+    def over(self) -> bool:
+        return self.interrupted or self.tries >= self.most
+
+    def accepts(self, recipe: Recipe | None) -> bool:
+        """Whether a smaller recipe fails as the first did; then it is the best."""
+        if recipe is None or self.over or recipe == self.best:
+            return False
+        recipe = replace(recipe, problems=())
+        key = replace(recipe, inputs=tuple(replace(one, spec=_hashable(one.spec)) for one in recipe.inputs))
+        known = self._known.get(key)
+        if known is None:
+            self.tries += 1
+            outcome = self.run(recipe, False)
+            self.interrupted = outcome.interrupted
+            known = outcome.fails and outcome.signature == self.first.signature
+            self._known[key] = known
+            if known:
+                self.said(f"try {self.tries}: fails the same with {_size(recipe)}")
+        if known:
+            self.best = recipe
+        return known
+
+    def minimise(self) -> Recipe:
+        """The smallest recipe found."""
+        self._describe()
+        before = None
+        while before != self.best and not self.over:
+            before = self.best
+            self._operators()
+            self._outputs()
+            self._sizes()
+            self._strides()
+        return self.best
+
+    def _describe(self) -> None:
+        """What the values between the operators are: the log does not tell of all of them."""
+        self.tries += 1
+        outcome = self.run(exposing_all(self.best), True)
+        self.interrupted = outcome.interrupted
+        if outcome.described is not None:
+            self.values = described_values(self.best, outcome.described)
+
+    def _operators(self) -> None:
+        """ddmin: keep one of n parts, or all but one of them, with ever smaller parts."""
+        parts = 2
+        while not self.over:
+            steps = [step for step in self.best.steps if step.operator]
+            if len(steps) < 2:
+                return
+            parts = min(parts, len(steps))
+            chunks = [steps[i * len(steps) // parts : (i + 1) * len(steps) // parts] for i in range(parts)]
+            if any(self._keep(chunk) for chunk in chunks):
+                parts = 2
+            elif parts > 2 and any(self._keep([s for s in steps if s not in chunk]) for chunk in chunks):
+                parts = max(parts - 1, 2)
+            elif parts == len(steps):
+                return
+            else:
+                parts *= 2
+
+    def _keep(self, steps: list[Step]) -> bool:
+        return self.accepts(subset(self.best, steps, self.values))
+
+    def _outputs(self) -> None:
+        number = len(self.best.outputs) - 1
+        while number >= 0 and len(self.best.outputs) > 1 and not self.over:
+            self.accepts(without_output(self.best, min(number, len(self.best.outputs) - 1)))
+            number = min(number, len(self.best.outputs)) - 1
+
+    def _sizes(self) -> None:
+        for size in sizes(self.best):
+            for smaller in (1, 2, size // 8, size // 4, size // 2):
+                if 0 < smaller < size and self.accepts(resized(self.best, size, smaller)):
+                    break
+
+    def _strides(self) -> None:
+        for one in self.best.inputs:
+            self.accepts(plain_strides(self.best, one.name))
+
+
+def _hashable(spec: TensorSpec | ScalarSpec) -> TensorSpec | ScalarSpec:
+    return ScalarSpec(repr(spec.value)) if isinstance(spec, ScalarSpec) else spec
+
+
+def _size(recipe: Recipe) -> str:
+    return f"{recipe.operators} operator{'' if recipe.operators == 1 else 's'}"

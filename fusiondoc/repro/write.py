@@ -1,0 +1,208 @@
+"""Which group, into which file: what ``fusiondoc repro`` does once the report is there."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable, Mapping, Sequence
+
+from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
+from fusiondoc.model import Group
+from fusiondoc.parsers.inputs import LogInput
+from fusiondoc.repro.locate import Found, cached_graphs, find_group
+from fusiondoc.repro.minimise import Search
+from fusiondoc.repro.outcome import Outcome, run_file
+from fusiondoc.repro.rebuild import FUSER_OF_KIND, rebuild
+from fusiondoc.repro.recipe import Recipe
+from fusiondoc.repro.script import script
+
+_SHOWN_OPS = 6
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of some logs. ``graphs``: by id, where the log prints only nvFuser's GraphCaches. ``shown``:
+    what to call a log, where that is not its own name."""
+
+    groups: tuple[Group, ...]
+    logs: Sequence[LogInput]
+    graphs: Mapping[str, Found]
+    shown: Mapping[str, str]
+
+    def place(self, file: str, line: int) -> str:
+        """``file:line`` as users know it."""
+        return f"{self.shown.get(file, file)}:{line}"
+
+
+@dataclass(frozen=True)
+class Written:
+    path: Path
+    recipe: Recipe
+    title: str
+    remarks: tuple[str, ...]
+
+
+def groups_of(
+    groups: tuple[Group, ...], logs: Sequence[LogInput], shown: Mapping[str, str] | None = None
+) -> Groups:
+    """The groups of a report, or else those of the GraphCaches; UsageError without either."""
+    if groups:
+        return Groups(groups, logs, {}, shown or {})
+    graphs = {found.group.id: found for found in cached_graphs(logs)}
+    if not graphs:
+        raise UsageError(
+            "There is no fusion group in this log: it holds no graph of a plan, or nothing was fused",
+            "Record it with PYTORCH_JIT_LOG_LEVEL=profiling_graph_executor_impl:graph_fuser:>>kernel_cache "
+            "(nvFuser) or profiling_graph_executor_impl:>>tensorexpr_fuser (NNC); fusiondoc parse says what "
+            "the log has.",
+        )
+    return Groups(tuple(found.group for found in graphs.values()), logs, graphs, shown or {})
+
+
+def listing(known: Groups) -> str:
+    """The groups, a line each: id, kind, phase, operators, first line of the log."""
+    rows = []
+    for group in known.groups:
+        place = _place(group, known)
+        names = [op.rpartition("::")[2] for op in group.ops]
+        shown = ", ".join(names[:_SHOWN_OPS]) + (", ..." if len(names) > _SHOWN_OPS else "")
+        count = f"{len(names)} operator{'' if len(names) == 1 else 's'}"
+        fell_back = "  FELL BACK" if group.fallback else ""
+        rows.append((group.id, group.kind, group.phase or "?", f"{count}: {shown}", f"{place}{fell_back}"))
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    return "".join("  ".join(w.ljust(n) for w, n in zip(row, widths)).rstrip() + "\n" for row in rows)
+
+
+def _place(group: Group, known: Groups) -> str:
+    found = known.graphs.get(group.id)
+    if found is not None:
+        return known.place(found.file, found.line)
+    return known.place(group.evidence[0].file, group.evidence[0].line) if group.evidence else ""
+
+
+def pick(known: Groups, name: str) -> Found:
+    """The printed graph of the group ``name``."""
+    group = next((one for one in known.groups if one.id.lower() == name.lower()), None)
+    if group is None:
+        raise UsageError(
+            f"There is no group '{name}'. There are:\n{listing(known)}", "Name one with --group."
+        )
+    found = known.graphs.get(group.id) or find_group(group, known.logs)
+    if found is None:
+        raise UsageError(
+            f"The graph of group {group.id} is not found again in {_place(group, known)}",
+            "Was the log changed or read from a pipe? Give the file itself.",
+        )
+    return found
+
+
+def _hints(found: Found, known: Groups) -> tuple[str, ...]:
+    """Input types of another group of the same operators that tells all sizes."""
+    for group in known.groups:
+        if group.nodes == found.group.nodes and not any("*" in t or "SS(" in t for t in group.inputs):
+            return group.inputs
+    return ()
+
+
+def write_script(known: Groups, name: str, output: Path | None, force: bool, fuser: str | None) -> Written:
+    """Write the file of a group; UsageError if a file is in its place."""
+    found = pick(known, name)
+    group = found.group
+    path = output if output is not None else Path(f"repro_{group.id}.py")
+    _refuse(path, force)
+    recipe = rebuild(found, _hints(found, known), fuser)
+    if not recipe.outputs:
+        raise UsageError(
+            f"Nothing of group {group.id} can be rebuilt: {'; '.join(recipe.problems) or 'it is empty'}",
+            f"See {known.place(found.file, found.line)}.",
+        )
+    title = _title(found, known)
+    remarks = []
+    if fuser is not None and fuser != FUSER_OF_KIND[group.kind]:
+        remarks.append(f"The log has it under {FUSER_OF_KIND[group.kind]}; {fuser} was asked for.")
+    if group.fallback:
+        remarks.append("In the log this group fell back to its unfused operators.")
+    _write(path, script(recipe, title, path.name, remarks, found.text))
+    return Written(path, recipe, title, tuple(remarks))
+
+
+def _title(found: Found, known: Groups) -> str:
+    group = found.group
+    count = f"{len(group.nodes)} operator{'' if len(group.nodes) == 1 else 's'}"
+    phase = f"{group.phase}, " if group.phase else ""
+    return f"Group {group.id} ({group.kind}, {phase}{count}) of {known.place(found.file, found.line)}."
+
+
+def notes(written: Written) -> list[str]:
+    """What a user should know about a file: what is not rebuilt, and which values were chosen."""
+    told = list(written.recipe.problems)
+    told += [f"%{one.name} : {one.type}: {one.note}" for one in written.recipe.inputs if one.note]
+    return told
+
+
+def minimised_path(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.min.py")
+
+
+def write_minimised(
+    written: Written,
+    python: Path,
+    force: bool,
+    timeout: float,
+    tries: int,
+    said: Callable[[str], None],
+) -> int:
+    """Make a written file smaller while it fails the same way, into a file beside it; the exit status.
+
+    Raises:
+        CannotRun: it does not fail here, so there is nothing to go by.
+    """
+    path = minimised_path(written.path)
+    _refuse(path, force)
+    with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
+        file = Path(folder) / path.name
+
+        def run(recipe: Recipe, describe: bool) -> Outcome:
+            file.write_text(script(recipe, written.title, path.name), encoding="utf-8")
+            return run_file(python, file, ["--describe"] if describe else [], timeout)
+
+        first = run_file(python, written.path.absolute(), [], timeout)
+        if first.interrupted:
+            return INTERRUPTED
+        if not first.fails:
+            raise CannotRun(
+                f"{written.path} does not fail on this machine ({first.text}): nothing to minimise",
+                "Run it where it failed: the same torch, the same GPU (--python chooses the interpreter).",
+            )
+        said(f"it fails: {first.text}")
+        search = Search(written.recipe, first, run, tries, said)
+        smallest = search.minimise()
+    before, after = written.recipe.operators, smallest.operators
+    remarks = [
+        *written.remarks,
+        f"Made smaller: {before} operators before, {after} after, {search.tries} tries.",
+        f"What stays the same: {first.text}",
+    ]
+    _write(path, script(smallest, written.title, path.name, remarks))
+    said(f"{before} operators before, {after} after, {search.tries} tries; wrote {path}")
+    if search.interrupted:
+        said("interrupted; this is how far it got")
+        return INTERRUPTED
+    if search.over:
+        said(f"stopped after {search.tries} tries; --tries gives it more")
+    return 0
+
+
+def _refuse(path: Path, force: bool) -> None:
+    if path.exists() and not force:
+        raise UsageError(f"{path} is there already", "Choose another place with --output, or give --force.")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"Cannot write {path}: {error.strerror}", "Choose another place with --output."
+        ) from None
