@@ -235,3 +235,20 @@ def test_renamed_values_change_nothing(tmp_path: Path) -> None:
     both = tmp_path / "renamed.log"
     both.write_bytes(log + renamed)
     assert gist(parse(both))[0] == [(*g[:6], 2 * g[6], g[7]) for g in gist(parse(CLEAN))[0]]
+
+
+def test_indented_messages_of_onednn_are_no_cut_off_graphs(tmp_path: Path) -> None:
+    said = [
+        "405] Constructing LLGA graph",
+        "409] Trying to add aten::linear",
+        "413]   Added node aten::linear",
+    ]
+    said += [
+        "426] Get Partitions",
+        "436]   Got #partitions: 1",
+        "504] Creating FusionGroup_0 for aten::linear",
+    ]
+    log = tmp_path / "run.log"
+    log.write_text("".join(f"[DEBUG graph_helper.cpp:{one}\n" for one in said))
+    stats = parse(log).parse
+    assert (stats.recognised, stats.unrecognised, stats.truncated) == (6, 0, 0)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from running import log_of, run_target, write
 
+from fusiondoc.cli.reading import report_of
 from fusiondoc.errors import ModelFailed, UsageError
 from fusiondoc.runner.capture import Capture
 
@@ -70,6 +71,15 @@ def test_a_script_without_a_model_is_run_without_being_asked(tmp_path: Path) -> 
         "train.py defines no 'model': run as a script",
         "--backward has no effect on a script that is run as it is",
     ]
+
+
+def test_a_script_without_torchscript(tmp_path: Path) -> None:
+    write(tmp_path, "train.py", "import torch\nprint(torch.ones(2).sum())\n")
+    capture, error = run_target(tmp_path, "train.py", script=True)
+    assert error is None
+    found = {finding.code: finding for finding in report_of(capture).findings}
+    assert found["FD901"].message.startswith("The program ran nothing in TorchScript")
+    assert "diagnose FILE.py:NAME" in str(found["FD901"].advice)
 
 
 def test_an_archive(tmp_path: Path) -> None:

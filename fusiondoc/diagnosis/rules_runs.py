@@ -75,6 +75,14 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
         or report.unfused
     ):
         return
+    if context.request:
+        yield finding(
+            "FD901",
+            "The program ran nothing in TorchScript, so no fuser had anything to say",
+            advice="Script or trace the model in it (torch.jit.script) and call it at least three times; or"
+            " name the function and its inputs: fusiondoc diagnose FILE.py:NAME --input 'float32[8,128]'.",
+        )
+        return
     what = "The log has no line about fusion"
     levels = sorted(context.observed.levels)
     if not report.parse.lines:

@@ -39,6 +39,10 @@ _SINGLE = (FAILED, CONSIDERING, MERGING, _TOO_SMALL)
 _CONTINUES = (b" ", b"graph(", b"with ", b"-> (", b"[ ")
 
 
+_INDENTED = (b"  Added node ", b"  Got #partitions: ")
+"""Messages of torch/csrc/jit/codegen/onednn/graph_helper.cpp that begin like the lines of a graph."""
+
+
 class Print(NamedTuple):
     """The lines of one printed graph; their text starts at ``cut``."""
 
@@ -143,8 +147,9 @@ class JitMessages:
             self.settle()
             self._open[prefix] = Run(lines, cut, pos)
         else:
-            # The start of this message is not in the log.
-            self._counts.truncated += 1
+            # The start of this message is not in the log, unless it is one of the indented ones of oneDNN.
+            if not first.startswith(_INDENTED):
+                self._counts.truncated += 1
             self._counts.recognised += len(lines)
             return
         self._held = prefix if self._open[prefix].complete else None
