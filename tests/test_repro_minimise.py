@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from conftest import ROOT, Run
 
 from fusiondoc.repro.outcome import judge, normalised
 
@@ -33,14 +35,22 @@ def operators(path: Path) -> list:
     return [kind for kind in kinds if kind not in ("prim::Constant", "prim::TupleConstruct")]
 
 
-def test_a_wrong_size_is_shrunk_to_the_operator_that_refuses_it(fusiondoc: Run, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def wrong_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real print in which the size of an input was changed, so that an operator refuses it."""
     shown = python(LIVE, "static").stdout
     chain = shown[shown.index("graph(", shown.index("with prim::TensorExprGroup_0") + 60) :]
     # The second function; its bias gets another size than its other input can be added to.
     wrong = chain[: chain.index("aten::cat")].replace("Float(6, strides=[1]", "Float(5, strides=[1]")
-    log = tmp_path / "wrong.log"
+    log = tmp_path_factory.mktemp("wrong") / "wrong.log"
     log.write_text(wrong[: wrong.rindex("\ngraph(")] + "\n")
-    done = fusiondoc("repro", log, "--group", "G1", "--minimise", "--output", "wrong.py")
+    return log
+
+
+def test_a_wrong_size_is_shrunk_to_the_operator_that_refuses_it(
+    fusiondoc: Run, tmp_path: Path, wrong_log: Path
+) -> None:
+    done = fusiondoc("repro", wrong_log, "--group", "G1", "--minimise", "--output", "wrong.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "must match the size" in done.stderr
     assert "4 operators before, 1 after" in done.stderr
@@ -52,6 +62,25 @@ def test_a_wrong_size_is_shrunk_to_the_operator_that_refuses_it(fusiondoc: Run, 
     assert "must match the size" in again.stderr
     assert "verdict: failed in the unfused run" in again.stdout
     assert "the fuser is not the cause" in again.stdout
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT])
+def test_an_interruption_keeps_what_was_reached(tmp_path: Path, wrong_log: Path, how: signal.Signals) -> None:
+    command = [sys.executable, "-m", "fusiondoc", "repro", str(wrong_log), "--group", "G1", "--minimise"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    ) as process:
+        assert process.stderr is not None
+        told = []
+        for line in process.stderr:
+            told.append(line)
+            if line.startswith("try "):
+                process.send_signal(how)
+                break
+        told += process.stderr.readlines()
+    assert process.returncode == 130, told
+    assert any("interrupted; this is how far it got" in line for line in told), told
+    assert 1 <= len(operators(tmp_path / "repro_G1.min.py")) < 4
 
 
 def test_a_file_that_does_not_fail_is_not_minimised(fusiondoc: Run, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Callable, Mapping, Sequence
 
@@ -16,6 +16,7 @@ from fusiondoc.repro.outcome import Outcome, run_file
 from fusiondoc.repro.rebuild import FUSER_OF_KIND, rebuild
 from fusiondoc.repro.recipe import Recipe
 from fusiondoc.repro.script import script
+from fusiondoc.runner.child import Interruptions
 
 _SHOWN_OPS = 6
 
@@ -160,12 +161,14 @@ def write_minimised(
     """
     path = minimised_path(written.path)
     _refuse(path, force)
-    with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
+    # Also between two children an interruption must not lose what was reached.
+    with Interruptions() as interruptions, tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
         file = Path(folder) / path.name
 
         def run(recipe: Recipe, describe: bool) -> Outcome:
             file.write_text(script(recipe, written.title, path.name), encoding="utf-8")
-            return run_file(python, file, ["--describe"] if describe else [], timeout)
+            outcome = run_file(python, file, ["--describe"] if describe else [], timeout)
+            return replace(outcome, interrupted=True) if interruptions.count else outcome
 
         first = run_file(python, written.path.absolute(), [], timeout)
         if first.interrupted:
