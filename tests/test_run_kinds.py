@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from conftest import Run
 from running import log_of, run_target, write
 
 from fusiondoc.cli.reading import report_of
@@ -232,3 +233,10 @@ def test_switches_that_the_file_throws_are_set_back(tmp_path: Path) -> None:
     assert error is None
     assert GROUP.search(log_of(capture))
     assert any("fuser switches" in one["text"] for one in capture.records() if one["record"] == "note")
+
+
+def test_options_of_a_script_without_the_dashes(tmp_path: Path, fusiondoc: Run) -> None:
+    write(tmp_path, "train.py", "import torch\n")
+    done = fusiondoc("diagnose", "train.py", "--epochs", "1")
+    assert done.returncode == 2 and "No such option" in done.stderr
+    assert "--script FILE.py -- OPTIONS" in done.stderr

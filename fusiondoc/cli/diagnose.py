@@ -50,7 +50,7 @@ def command(
     \b
     Examples:
       fusiondoc diagnose examples/bias_gelu.py
-      fusiondoc diagnose model.py:Block --input 'float32[8,128,1024]:grad' --backward
+      fusiondoc diagnose model.py:block --input 'float32[8,1024]:grad' --backward
       fusiondoc diagnose --script train.py -- --epochs 1
       fusiondoc diagnose model.py --backward --verify
     """

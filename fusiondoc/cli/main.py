@@ -84,6 +84,8 @@ def main(argv: list[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
+        if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.command.name == "diagnose":
+            print("next: Options of a script of yours: diagnose --script FILE.py -- OPTIONS", file=sys.stderr)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.Abort):
         print("interrupted", file=sys.stderr)

@@ -9,9 +9,8 @@ from fusiondoc.diagnosis.make import finding
 from fusiondoc.model import Finding, Report
 
 HOW_TO_LOG = (
-    'Run it with PYTORCH_JIT_LOG_LEVEL="profiling_graph_executor_impl:>partition:graph_fuser:>>kernel_cache" '
-    '(nvFuser) or "profiling_graph_executor_impl:>>tensorexpr_fuser" (NNC), at least three times in one'
-    " process, and keep stdout and stderr; or let fusiondoc do it: fusiondoc diagnose FILE.py"
+    "Let fusiondoc run it: fusiondoc diagnose FILE.py; or set PYTORCH_JIT_LOG_LEVEL as fusiondoc explain"
+    " FD901 shows, run it at least three times in one process, and keep stdout and stderr."
 )
 
 _PLANS = ("Optimized Graph:", "Before Compilation:", "After TExprFuser:")

@@ -207,7 +207,7 @@ KNOBS: tuple[Knob, ...] = (
         "_jit_set_te_cuda_pointwise_block_size _jit_get_te_cuda_pointwise_block_size",
         kind="integer",
         default="-1",
-        does="Threads a block of NNC's CUDA kernels; -1 lets NNC choose.",
+        does="Threads in a block of NNC's CUDA kernels; -1 lets NNC choose.",
         effect="Changes launch shape and speed, never what is fused.",
         source=_NNC_KERNEL,
     ),

@@ -352,7 +352,7 @@ def _log(report: Report) -> RenderableType:
         return Text("empty")
     share = stats.recognised / stats.lines
     text = (
-        f"{stats.lines:,} lines: {share:.1%} recognised, {stats.user_output:,} of the program's own,"
+        f"{_count(stats.lines, 'line')}: {share:.1%} recognised, {stats.user_output:,} of the program's own,"
         f" {stats.unrecognised:,} unknown"
     )
     if stats.truncated:
