@@ -107,14 +107,14 @@ def interpreted(report: Report) -> bool:
 
 
 def steady_seconds(report: Report) -> float | None:
-    """Median time of a steady pass, forward and backward together; None without one."""
+    """Median time of a steady pass, forward and backward together; None with fewer than two."""
     passes: dict[int, list[float | None]] = {}
     for one in report.iterations:
         passes.setdefault(one.index, []).append(one.seconds if one.stage == "steady" else None)
     times = [
         sum(part for part in parts if part is not None) for parts in passes.values() if None not in parts
     ]
-    return float(median(times)) if times else None
+    return float(median(times)) if len(times) > 1 else None
 
 
 def tries_of(capture: Capture) -> tuple[Try, ...]:

@@ -7,6 +7,9 @@ from typing import Iterable
 
 from fusiondoc.model import Finding, Try
 
+NOISE = 1.1
+"""Steady passes that differ by less say nothing: a run has only a few of them."""
+
 
 def with_tries(findings: Iterable[Finding], tries: tuple[Try, ...]) -> list[Finding]:
     """The findings, their advice followed by "Tried --trace: 3 groups become 1." """
@@ -43,10 +46,11 @@ def effect(asked: Try, one: Try) -> str:
     if asked.wrong and one.wrong is not None:
         parts.append("the numbers agree with eager" if not one.wrong else "the numbers still differ")
     if not parts:
-        parts.append("the same groups")
+        # Times of the same groups differ by noise alone.
+        return "the same groups"
     if one.steady_seconds and asked.steady_seconds:
         ratio = asked.steady_seconds / one.steady_seconds
-        if ratio > 1.05 or ratio < 0.95:
+        if not 1 / NOISE < ratio < NOISE:
             parts.append(f"{ratio:.2f} times as fast")
     return ", ".join(parts)
 

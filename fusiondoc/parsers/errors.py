@@ -2,8 +2,9 @@
 
 Where the forms come from: torch/csrc/jit/codegen/cuda (third_party/nvfuser/csrc in 2.0 and 2.1), whose
 asserts name a file there; executor_utils.cpp, which puts the whole CUDA source before ``CUDA NVRTC compile
-error:``; the TorchScript interpreter, which puts its own traceback before the error (interpreter.cpp); and nvFuser's
-parallel compilation, which prints ``Error from segmentation group N:`` for each thread (Fuser#3497, #3176).
+error:``; the TorchScript interpreter, which puts its own traceback before the error (interpreter.cpp); and
+nvFuser's parallel compilation, which prints ``Error from segmentation group N:`` for each of its threads
+(Fuser#3497, #3176).
 """
 
 from __future__ import annotations
