@@ -50,6 +50,7 @@ def test_every_command_has_help_with_an_example(fusiondoc: Run) -> None:
         done = fusiondoc(name, "--help")
         assert done.returncode == 0, done.stderr
         assert "Example" in done.stdout and f"fusiondoc {name}" in done.stdout, name
+        assert max(map(len, done.stdout.splitlines())) <= 80, name
 
 
 def options_in(text: str) -> set:
