@@ -78,9 +78,9 @@ def command(
 
     \b
     Examples:
-      fusiondoc repro train.log                       which groups there are
+      fusiondoc repro train.log                   which groups there are
       fusiondoc repro train.log --group G3 --output g3.py
-      fusiondoc repro --group G3 --minimise           also the smallest that still fails
+      fusiondoc repro --group G3 --minimise       also the smallest that fails
     """
     from fusiondoc.repro.write import listing, minimised_path, notes, write_minimised, write_script
 
