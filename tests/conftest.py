@@ -39,7 +39,7 @@ def fusiondoc(tmp_path: Path) -> Run:
 
     def run(*args: object, cwd: Path | None = None, env: dict[str, str] | None = None, **kwargs: object):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTORCH_", "FUSIONDOC_"))}
-        environment["PYTHONPATH"] = str(ROOT)
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         environment["FUSIONDOC_CACHE"] = str(tmp_path / "cache")
         environment.setdefault("COLUMNS", "80")
         environment.update(env or {})

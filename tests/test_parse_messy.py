@@ -116,6 +116,25 @@ def test_evidence_points_at_the_lines_of_the_messy_file(tmp_path: Path) -> None:
             assert b"Failed cond" in lines[evidence.line - 1]
 
 
+def test_evidence_of_interleaved_ranks_points_at_lines_of_the_rank(tmp_path: Path) -> None:
+    """Lines of other ranks stand between those of one plan."""
+    log = raw_log.read(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz").splitlines(keepends=True)
+    woven, done, choose = [], [0] * 4, random.Random(1)
+    while any(at < len(log) for at in done):
+        rank = choose.choice([r for r in range(4) if done[r] < len(log)])
+        end = done[rank] + choose.randint(1, 5)
+        woven += [b"[1,%d]<stderr>:" % rank + line for line in log[done[rank] : end]]
+        done[rank] = end
+    path = tmp_path / "ranks.log"
+    path.write_bytes(b"".join(woven))
+    groups = parse(path).groups
+    assert {group.rank for group in groups} == {0, 1, 2, 3}
+    for group in groups:
+        for evidence in group.evidence:
+            line = woven[evidence.line - 1]
+            assert line.startswith(b"[1,%d]" % group.rank) and b"prim::CudaFusionGroup" in line
+
+
 def test_two_ranks_in_one_log_are_told_apart_by_their_prefix(tmp_path: Path) -> None:
     one = raw_log.read(CLEAN).splitlines(keepends=True)
     other = raw_log.read(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz").splitlines(keepends=True)

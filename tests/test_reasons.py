@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import FIXTURES
 
-from fusiondoc.diagnosis.reasons import Reasons
+from fusiondoc.diagnosis.reasons import CATCH_ALL, Reasons
 from fusiondoc.model import Report
 from fusiondoc.parsers.inputs import find_logs
 from fusiondoc.parsers.read import read_logs
@@ -38,13 +38,22 @@ def test_nearly_every_row_of_the_recordings_has_a_reason(recordings: Path) -> No
     assert 1 - len(unnamed) / len(rows) >= SHARE, f"{len(unnamed)} of {len(rows)} rows have no reason"
 
 
-def test_a_stated_reason_is_never_replaced() -> None:
+def test_only_a_stated_catch_all_gives_way_to_a_cause() -> None:
+    """All other stated reasons stay, and a row whose cause is found keeps the log's lines on it."""
     for path in sorted((FIXTURES / "logs").glob("*.xz")):
-        stated = [(r.op, r.source, r.phase, r.reason) for r in read_logs(find_logs([str(path)]))[0].unfused]
-        kept = [(r.op, r.source, r.phase, r.reason) for r in parse(path).unfused]
-        assert [(*row[:3], row[3].code) for row in stated if row[3].stated] == [
-            (*row[:3], row[3].code) for row in kept if row[3].stated
+        stated = [r for r in read_logs(find_logs([str(path)]))[0].unfused if r.reason.stated]
+        with_causes = parse(path).unfused
+        assert [
+            (r.op, r.source, r.phase, r.reason.code) for r in stated if r.reason.code not in CATCH_ALL
+        ] == [
+            (r.op, r.source, r.phase, r.reason.code)
+            for r in with_causes
+            if r.reason.stated and r.reason.code not in CATCH_ALL
         ]
+        for row in stated:
+            lines = {e.line for e in row.evidence}
+            of_it = [r for r in with_causes if (r.op, r.source, r.phase) == (row.op, row.source, row.phase)]
+            assert lines <= {e.line for r in of_it for e in r.evidence}
 
 
 AGREES = {"FD233", "FD226", "FD229", "FD230", "FD235"}
@@ -59,7 +68,8 @@ def test_what_is_worked_out_agrees_with_what_is_stated(recordings: Path) -> None
         optimized = seed.with_name(seed.name.replace(".seed.", ".optimized."))
         if not optimized.exists():
             continue
-        stated = {(r.op, r.source) for r in parse(seed).unfused if r.reason.code == "FD201"}
+        rows = read_logs(find_logs([str(seed)]))[0].unfused
+        stated = {(r.op, r.source) for r in rows if r.reason.code == "FD201"}
         for row in parse(optimized).unfused:
             if (row.op, row.source) in stated and not row.reason.stated:
                 compared += 1

@@ -46,6 +46,10 @@ _NNC_SELDOM = {
 }
 """Operators that NNC takes only with a knob, or only on the CPU: nothing is lost next to one."""
 
+CATCH_ALL = ("FD201", "FD211", "FD212", "FD214")
+"""What the fusers state of everything that they do not know: also of branches, loops, views and operators
+that change a tensor in place, for which there is a better word."""
+
 
 class Place:
     """An operator in its plan."""
@@ -69,7 +73,7 @@ class Place:
         return op in BY_FUSER[self.fuser]
 
     def joinable(self, node: FlowNode) -> bool:
-        return node.kind == GROUP or (node.kind == OPERATOR and self.takes(node.op))
+        return node.kind == GROUP or (node.kind == OPERATOR and not node.refused and self.takes(node.op))
 
     def neighbours(self, node: FlowNode) -> list[FlowNode]:
         return [self.flow.nodes[i] for i in sorted(node.before | node.after)]
@@ -263,8 +267,15 @@ class Reasons:
     def refine(self, flow: Flow, node: LooseNode, fuser: str | None, stated: Reason) -> Reason:
         """nvFuser's "node not parsible" also covers arguments that its rule refuses, and its "scalar type not
         supported" also tensors of too many dimensions (partition.cpp, isFusibleDevice and its callers)."""
-        place = Place(flow, node, "nvfuser")
+        place = Place(flow, node, fuser or "nvfuser")
         text = None
+        if stated.code in CATCH_ALL:
+            for rule in (control_flow, bookkeeping, nothing_to_gain, in_place):
+                cause = rule(place)
+                if cause is not None:
+                    return cause
+            if stated.code == "FD212" and place.fuser == "nnc":
+                return no_rule(place) or stated
         if stated.code == "FD201" and place.takes(node.op):
             text = "nvFuser has a rule for it, but not with these arguments (sizes or flags not constant)"
         elif stated.code in ("FD202", "FD203"):

@@ -45,6 +45,25 @@ def dead_knobs(report: Report, context: Context) -> Iterable[Finding]:
             )
 
 
+WHAT_FUSION_NEEDS = {
+    "profiling_executor": "nvFuser and NNC fuse only what the profiling executor profiled",
+    "graph_optimize": "graphs run as they are written, without any pass",
+}
+
+
+def executor_off(report: Report, context: Context) -> Iterable[Finding]:
+    """FD104: what every fusion pass needs is switched off."""
+    if report.fuser.requested in ("none", "legacy"):
+        return
+    for knob in report.knobs:
+        if knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS:
+            yield finding(
+                "FD104",
+                f"{knob.name} is off: {WHAT_FUSION_NEEDS[knob.name]}",
+                advice=f"Turn it on: --knob {knob.name}=on",
+            )
+
+
 def other_fuser(report: Report, context: Context) -> Iterable[Finding]:
     """FD002: the groups are of another fuser than the one asked for."""
     requested, effective = report.fuser.requested, report.fuser.effective
@@ -86,4 +105,4 @@ def merged_variables(report: Report, context: Context) -> Iterable[Finding]:
     )
 
 
-RULES = (no_nvfuser, dead_knobs, other_fuser, bad_dump_option, merged_variables)
+RULES = (no_nvfuser, dead_knobs, executor_off, other_fuser, bad_dump_option, merged_variables)

@@ -6,6 +6,7 @@ from typing import Iterable
 
 from fusiondoc.diagnosis.context import Context
 from fusiondoc.diagnosis.make import finding
+from fusiondoc.diagnosis.rules_environment import WHAT_FUSION_NEEDS
 from fusiondoc.model import Finding, Report
 
 HOW_TO_LOG = (
@@ -82,6 +83,8 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
             " name the function and its inputs: fusiondoc diagnose FILE.py:NAME --input 'float32[8,128]'.",
         )
         return
+    if any(knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS for knob in report.knobs):
+        return  # FD104 names the cause
     what = "The log has no line about fusion"
     levels = sorted(context.observed.levels)
     if not report.parse.lines:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import zlib
 from array import array
+from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Dict
+from typing import Dict, Iterator
 
 from fusiondoc.parsers.plan import Op, Plan, PlanGroup
 
@@ -56,8 +57,22 @@ class PlanUse:
     simple: bool = False
     """The executor gave up specialising (bailout depth 0): this graph runs without groups."""
     lines: array[int] = field(default_factory=positions)
+    """Where each print starts."""
+    stretches: dict[int, array[int]] = field(default_factory=dict)
+    """Of a print (by its start) between whose lines others stand, as of another rank: where each stretch of
+    consecutive lines starts, as (offset in the print, position) after one another."""
     stated: Statements = field(default_factory=dict)
     iteration: int | None = None
+
+    def places(self, line: int) -> Iterator[int]:
+        """Where line ``line`` (from 0) of the plan stands, in every print."""
+        for start in self.lines:
+            stretches = self.stretches.get(start)
+            if stretches is None:
+                yield start + line
+                continue
+            nth = bisect_right(stretches[::2], line) - 1
+            yield stretches[2 * nth + 1] + line - stretches[2 * nth]
 
 
 @dataclass

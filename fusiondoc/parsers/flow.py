@@ -40,6 +40,8 @@ class FlowNode:
     condition: str | None = None
     """For control flow: what it depends on, in words."""
     requires_grad: bool = False
+    refused: bool = False
+    """The log states that the fuser does not take it, whatever stands next to it."""
 
 
 class Flow:

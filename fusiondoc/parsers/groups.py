@@ -95,8 +95,7 @@ class GroupTable:
                 rows.append(row)
             if use.iteration is not None and row.iteration is None:
                 row.iteration = self.facts.iterations[use.iteration][0]
-            for line in use.lines:
-                row.lines.append(line + group.line)
+            row.lines.extend(use.places(group.line))
 
     def of_graph(self, graph: PlanGroup | None) -> list[GroupRow]:
         """Rows of which ``graph`` is the body: equal groups share one GraphCache."""

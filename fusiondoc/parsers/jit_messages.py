@@ -8,6 +8,7 @@ but for value names, are looked up. Grammar: torch/csrc/jit/jit_log.cpp.
 from __future__ import annotations
 
 import re
+from array import array
 from hashlib import blake2b
 from typing import Callable, List, NamedTuple, Tuple
 
@@ -48,6 +49,8 @@ class Print(NamedTuple):
 
     lines: list[bytes]
     cut: int
+    stretches: array[int] | None = None
+    """Where its lines stand if others stand between them (``PlanUse.stretches``)."""
 
     def texts(self) -> list[bytes]:
         """The lines without what stands before their text."""
@@ -80,6 +83,16 @@ class Run:
             if start <= offset:
                 return pos + offset - start
         return self.where[0][1]
+
+    def stretches(self, start: int, end: int) -> array[int] | None:
+        """Where the lines from ``start`` to ``end`` stand, as PlanUse has it; None if all are consecutive."""
+        inside = [(offset, pos) for offset, pos in self.where if start < offset < end]
+        if not inside:
+            return None
+        made = positions()
+        for offset, pos in [(start, self.position(start)), *inside]:
+            made.extend((offset - start, pos))
+        return made
 
     @property
     def complete(self) -> bool:
@@ -191,7 +204,8 @@ class JitMessages:
             graph = start + 1
             while graph < end and len(lines[graph]) <= cut:
                 graph += 1
-            handler(run.position(start), run.position(graph), Print(lines[graph:end], cut))
+            stretches = run.stretches(graph, end) if len(run.where) > 1 else None
+            handler(run.position(start), run.position(graph), Print(lines[graph:end], cut, stretches))
 
     def _file(self, prefix: bytes) -> str:
         name = self._files.get(prefix)
@@ -262,6 +276,8 @@ class JitMessages:
         if use is None:
             return
         use.lines.append(at)
+        if graph.stretches is not None:
+            use.stretches[at] = graph.stretches
         if self.pending:
             merge(use.stated, self.pending)
             self.pending = {}

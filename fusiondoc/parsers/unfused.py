@@ -40,6 +40,10 @@ class WorkOut(Protocol):
 _Stated = Dict[Op, Dict[str, List[Statement]]]
 
 
+ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
+"""Statements about joining one group, not about the operator itself."""
+
+
 @dataclass
 class _Row:
     count: int
@@ -96,12 +100,17 @@ class UnfusedTable:
     ) -> None:
         counts: dict[tuple[str, str | None, str | None, str], int] = {}
         moved: dict[tuple[str, str | None, str | None, str], int] = {}
+        nodes = list(nodes)
+        if flow is not None:
+            for node in nodes:
+                said = self._said(use, phase, node)
+                flow.nodes[node.place].refused = bool(said) and said[0].code not in ABOUT_A_MERGE
         for node in nodes:
             self._placed.add((node.op, node.source))
             settled = self._settled.get((node.op, node.source, phase))
             if settled is not None and use.level > 0:
                 if not settled.reason.stated:
-                    settled.lines.extend(array("Q", (line + node.line for line in use.lines)))
+                    settled.lines.extend(use.places(node.line))
                 continue
             said = self._said(use, phase, node)
             if said:
@@ -119,7 +128,7 @@ class UnfusedTable:
                     row.seen.add(id(statement))
                     row.lines.extend(statement.lines)
             if not said:
-                row.lines.extend(array("Q", (line + node.line for line in use.lines)))
+                row.lines.extend(use.places(node.line))
         for key, count in counts.items():
             row = self._rows[key]
             row.count = max(row.count, count)
