@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 
@@ -69,6 +70,10 @@ def cli() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with the status of the contract."""
     debug = bool(os.environ.get("FUSIONDOC_DEBUG"))
+    for name in ("stdout", "stderr"):
+        # Closed by the caller: Python has None there, which older click cannot write to.
+        if getattr(sys, name) is None:
+            setattr(sys, name, io.StringIO())
     # Names of files and messages of programs need not be text that the terminal can show.
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
