@@ -20,9 +20,12 @@ BY_OPTIONS = [name for name in NAMES if "FIX_OPTIONS" in (FOLDER / f"{name}.py")
 
 MISSES: dict = {
     ("nnc", "no_region"): [("aten::atan2", "FD231"), ("aten::mul", "FD231")],
+    ("nvfuser", "no_region"): [("aten::atan2", "FD231"), ("aten::mul", "FD231")],
+    ("nvfuser", "in_place"): [("aten::add_", "FD230")],
+    ("nvfuser", "many_inputs"): [("aten::add", "FD234")],
 }
-"""Rows that the report does not give yet. Its plan has no types, so that it does not tell that gradients are
-recorded."""
+"""Rows that the report does not give yet. The plan of no_region has no types, so that it does not tell that
+gradients are recorded; those of nvFuser were seen with torch 2.1.2 on an H200."""
 
 nvfuser_here = torch.cuda.is_available() and torch.__version__ < "2.2"
 needs_nvfuser = pytest.mark.skipif(

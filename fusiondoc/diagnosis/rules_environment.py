@@ -53,7 +53,7 @@ WHAT_FUSION_NEEDS = {
 
 def executor_off(report: Report, context: Context) -> Iterable[Finding]:
     """FD104: what every fusion pass needs is switched off."""
-    if report.fuser.requested in ("none", "legacy"):
+    if report.groups or report.fuser.requested in ("none", "legacy"):
         return
     for knob in report.knobs:
         if knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS:
