@@ -8,6 +8,7 @@ The recordings hold only some of them; the others are the strings of the release
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,18 @@ def test_guards_are_no_fallbacks(recordings: Path, tmp_path: Path) -> None:
     for log in (recordings / "torch-2.1.2").glob("c*.optimized.log"):
         assert b"fallback_function" in log.read_bytes() or "c06" in log.name
         assert not parse(log.read_bytes(), tmp_path).fallbacks
+
+
+def test_nodes_of_one_pass_are_counted_not_those_of_all_passes(tmp_path: Path) -> None:
+    """The plan is not in the log; the next pass over the same program names its values anew."""
+    kept = [line for line in REJECTS.split(b"\n") if b"rejecting" in line or b"Before Fusion:" in line]
+    once = b"".join(line + b"\n" for line in kept)
+    again = re.sub(rb"%([\w.]+)", rb"%\1.7", once)
+
+    def counts(log: bytes) -> dict[tuple[str, str | None], tuple[int, int]]:
+        rows = parse(log, tmp_path).unfused
+        return {(r.op, r.source): (r.count, len(r.evidence)) for r in rows}
+
+    first, both = counts(once), counts(once + again)
+    assert {key: count for key, (count, _) in both.items()} == {k: c for k, (c, _) in first.items()}
+    assert all(both[key][1] == 2 * lines for key, (_, lines) in first.items()) and first

@@ -39,7 +39,19 @@ class Statement:
     tensor: bool
     lines: array[int] = field(default_factory=positions)
     values: set[str] = field(default_factory=set)
-    """Names of the node's first output: tells equal (op, source) nodes of one pass apart."""
+    """Names of the first output, which tell equal (op, source) nodes of one pass apart; of the pass that is
+    being read."""
+    nodes: int = 0
+    """How many nodes of one pass it was said of, at most; of the passes that are read."""
+
+    @property
+    def count(self) -> int:
+        return max(self.nodes, len(self.values), 1)
+
+    def pass_ends(self) -> None:
+        """The names mean nothing in the next pass: keep only how many they were."""
+        self.nodes = self.count
+        self.values.clear()
 
 
 Statements = Dict[Op, Dict[str, Statement]]

@@ -25,7 +25,7 @@ from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.kernel_lines import KernelTracker
 from fusiondoc.parsers.nnc_reasons import CONSIDERING, FAILED, MERGING, FailedConditions
 from fusiondoc.parsers.plan import PlanGroup, profiled_types, summarise, summarise_group
-from fusiondoc.parsers.rejections import NodeText, Rejections, merge, state
+from fusiondoc.parsers.rejections import NodeText, Rejections, merge, state, with_source
 
 PREFIX = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ([\w+-]+)\.(?:cpp|h|cu|cc):\d{3,}\]")
 
@@ -113,6 +113,10 @@ class JitMessages:
         self._last_single: bytes | None = None
         self._files: dict[bytes, str] = {}
         self._plans: dict[bytes, PlanUse] = {}
+        """By their text without value names."""
+        self._printed: dict[bytes, tuple[PlanUse, bool]] = {}
+        """By their very text, which is quicker to hash; and whether the values are named as in the plan."""
+        self._first_prints: set[bytes] = set()
         self._groups: dict[bytes, PlanGroup] = {}
         self._rejections = Rejections()
         self._conditions = FailedConditions()
@@ -272,14 +276,15 @@ class JitMessages:
         self.pending = {}
 
     def _plan(self, at: int, graph: Print, level: int, simple: bool = False) -> None:
-        use = self.plan_of(graph, level, simple)
-        if use is None:
+        known = self._known_plan(graph, level, simple)
+        if known is None:
             return
+        use, same_names = known
         use.lines.append(at)
         if graph.stretches is not None:
             use.stretches[at] = graph.stretches
         if self.pending:
-            merge(use.stated, self.pending)
+            merge(use.stated, self.pending if same_names else with_source(self.pending))
             self.pending = {}
         iterations = len(self._facts.iterations)
         if iterations:
@@ -289,13 +294,17 @@ class JitMessages:
 
     def plan_of(self, graph: Print, level: int, simple: bool = False) -> PlanUse | None:
         """The plan that these lines print; parsed only if no equal one was seen."""
+        known = self._known_plan(graph, level, simple)
+        return known[0] if known is not None else None
+
+    def _known_plan(self, graph: Print, level: int, simple: bool) -> tuple[PlanUse, bool] | None:
         if not graph.lines:
             return None
         text = b"\n".join(graph.lines)
         key = blake2b(text, digest_size=16, salt=bytes((level, simple))).digest()
-        use = self._plans.get(key)
-        if use is not None:
-            return use
+        known = self._printed.get(key)
+        if known is not None:
+            return known
         bare = blake2b(_NAMES.sub(b"%", text), digest_size=16, salt=bytes((level, simple, 1))).digest()
         use = self._plans.get(bare)
         if use is None:
@@ -305,9 +314,11 @@ class JitMessages:
             use = PlanUse(summarise(parse_dump(graph.texts()), types), level, simple)
             self._facts.plans.append(use)
             self._plans[bare] = use
-        if len(self._plans) < 100_000:
-            self._plans[key] = use
-        return use
+            self._first_prints.add(key)
+        if len(self._printed) >= 5_000:
+            self._printed.clear()
+        known = self._printed[key] = (use, key in self._first_prints)
+        return known
 
     def _group(self, graph: Print) -> PlanGroup | None:
         if not graph.lines:

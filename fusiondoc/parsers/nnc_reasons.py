@@ -68,7 +68,7 @@ class FailedConditions:
 
     def _read(self, text: bytes) -> NodeText | None:
         if text not in self._known:
-            if len(self._known) > 50_000:
+            if len(self._known) >= 5_000:
                 self._known.clear()
             self._known[text] = read_node(text)
         return self._known[text]

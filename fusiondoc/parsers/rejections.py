@@ -72,6 +72,9 @@ class _Known:
         self.said: Statement | None = None
 
 
+_KEPT = 20_000
+"""Distinct lines that are remembered: ten times what the passes of a large model print."""
+
 _UNREAD = _Known(NodeText("", None, "", False), "", "")
 
 
@@ -87,7 +90,7 @@ class Rejections:
         for line in lines:
             seen = known.get(line, _UNREAD)
             if seen is _UNREAD:
-                if len(known) > 50_000:
+                if len(known) >= _KEPT:
                     known.clear()
                 seen = known[line] = self._read(line[cut:])
             if seen is not None:
@@ -124,12 +127,18 @@ def state(into: Statements, node: NodeText, code: str, text: str, pos: int) -> S
 
 
 def merge(into: Statements, more: Statements) -> None:
-    """Add statements to others."""
+    """Add the statements of a pass that has ended to those of others."""
     for key, codes in more.items():
         mine = into.setdefault(key, {})
         for code, said in codes.items():
+            said.pass_ends()
             if code in mine:
                 mine[code].lines.extend(said.lines)
-                mine[code].values |= said.values
+                mine[code].nodes = max(mine[code].nodes, said.nodes)
             else:
                 mine[code] = said
+
+
+def with_source(statements: Statements) -> Statements:
+    """Those of nodes with a source: the others are known by the names of one print only."""
+    return {key: codes for key, codes in statements.items() if not (key[1] or "").startswith("%")}

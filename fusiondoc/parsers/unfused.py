@@ -172,7 +172,7 @@ class UnfusedTable:
             said = best[0]
             key = (op, place, None, said.code)
             row = self._rows.setdefault(key, _Row(0, Reason(said.code, said.text, True)))
-            row.count += len(said.values) or 1
+            row.count += said.count
             row.lines.extend(said.lines)
 
     def finished(self, files: list[str], sources: SourceMap) -> list[Unfused]:
