@@ -57,6 +57,23 @@ class OpNode:
 
 
 @dataclass(frozen=True)
+class Segment:
+    """A part of an nvFuser group that became a kernel of its own."""
+
+    index: int
+    """From 0, as nvFuser numbers them; the order is not that of execution."""
+    scheduler: str | None
+    """The scheduler it got: pointwise, reduction, persistent ..."""
+    refused: tuple[tuple[str, str], ...]
+    """(scheduler, why it cannot schedule this part), for those that were asked before."""
+    ops: tuple[str, ...]
+    """The operators in it, as far as the log lets them be told."""
+    kernels: tuple[str, ...]
+    """Ids of its kernels."""
+    evidence: Sequence[Evidence] = ()
+
+
+@dataclass(frozen=True)
 class Group:
     """One fusion node of one execution plan."""
 
@@ -83,6 +100,8 @@ class Group:
     """The lines where a plan that holds this group was printed."""
     iteration: int | None = None
     """The iteration of ``diagnose`` (from 1) in which the group appeared."""
+    segments: tuple[Segment, ...] = ()
+    """More than one where nvFuser cut the group into several kernels; empty where the log does not tell."""
 
     @property
     def ops(self) -> tuple[str, ...]:
@@ -141,6 +160,16 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class Dump:
+    """What one dump option printed of a kernel."""
+
+    option: str
+    """Its name in PYTORCH_NVFUSER_DUMP (``cuda_kernel``), or the log of another fuser."""
+    text: str
+    evidence: Sequence[Evidence] = ()
+
+
+@dataclass(frozen=True)
 class Kernel:
     """A generated kernel and its launches. ``block`` and ``grid`` are those of the last launch; an unset
     dimension (printed as -1) is 1."""
@@ -165,6 +194,17 @@ class Kernel:
     """How often it was compiled: more than one is a recompile for another launch."""
     evidence: Sequence[Evidence] = ()
     rank: int | None = None
+    dumps: tuple[Dump, ...] = ()
+    """What was dumped of it besides ``code``."""
+    scheduler: str | None = None
+    occupancy: float | None = None
+    """Share of the warps of a multiprocessor that can be resident, from 0 to 1."""
+    first_ms: float | None = None
+    """Median of the first launches after a compile, which ``ms`` and ``gb_per_s`` leave out."""
+    bytes_moved: int | None = None
+    """Bytes that a launch must move: inputs and outputs of its group once, where it is its only kernel."""
+    bound: str | None = None
+    """"bandwidth", "cache" (faster than the memory: the data stay in a cache) or "launch" (moves too little)."""
 
 
 @dataclass(frozen=True)
@@ -275,6 +315,34 @@ class Try:
 
 
 @dataclass(frozen=True)
+class Peak:
+    """The memory bandwidth of the device that kernels are held against."""
+
+    gb_per_s: float
+    source: str
+    """"driver" (clock and bus width), "table" (by the GPU's name), "measured" (a large copy) or "given"."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Time of one way to run the model, in a child without dumps and logs."""
+
+    way: str
+    """"eager" or "fused"."""
+    phase: str
+    """"forward" or "backward"."""
+    inputs: int
+    """Which of several input shapes, from 0."""
+    ms: Spread
+    passes: int
+    """How many passes were timed, warm-up left out."""
+    first_ms: float | None = None
+    """The first pass: with compilation."""
+    memory_bytes: int | None = None
+    """Peak of the allocated device memory in a pass."""
+
+
+@dataclass(frozen=True)
 class Report:
     environment: Mapping[str, str]
     fuser: FuserState
@@ -293,4 +361,8 @@ class Report:
     """What was asked for: the command and the environment variables that fusiondoc set."""
     verification: tuple[Verification, ...] = ()
     tries: tuple[Try, ...] = ()
+    peak: Peak | None = None
+    speed: tuple[Speed, ...] = ()
+    speed_note: str | None = None
+    """Why no speed is reported."""
     schema: str = SCHEMA
