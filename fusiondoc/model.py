@@ -204,7 +204,8 @@ class Kernel:
     bytes_moved: int | None = None
     """Bytes that a launch must move: inputs and outputs of its group once, where it is its only kernel."""
     bound: str | None = None
-    """"bandwidth", "cache" (faster than the memory: the data stay in a cache) or "launch" (moves too little)."""
+    """"bandwidth", "cache" (faster than the memory: the data stay in a cache) or "launch" (moves too
+    little)."""
 
 
 @dataclass(frozen=True)

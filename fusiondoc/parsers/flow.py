@@ -40,6 +40,8 @@ class FlowNode:
     condition: str | None = None
     """For control flow: what it depends on, in words."""
     requires_grad: bool = False
+    arguments: int = 0
+    """Its inputs and outputs, tensors or not."""
     refused: bool = False
     """The log states that the fuser does not take it, whatever stands next to it."""
 
@@ -50,6 +52,8 @@ class Flow:
     def __init__(self, types: Mapping[str, str]) -> None:
         self.nodes: list[FlowNode] = []
         self.regions = False
+        self.unseen_by_fusers = False
+        """Gradients were recorded and no fusion pass looked at this graph."""
         self._types = dict(types)
         self._made: dict[str, set[int]] = {}
         self._maker: dict[str, Node] = {}
@@ -74,6 +78,7 @@ class Flow:
             tuple(self.type_of(name) for name in tensors),
             tuple(self.type_of(v.name) for v in node.outputs),
         )
+        new.arguments = len(node.inputs) + len(node.outputs)
         new.requires_grad = any("requires_grad=1" in text for text in (*new.inputs, *new.outputs))
         self.nodes.append(new)
         self.regions = self.regions or kind == REGION
