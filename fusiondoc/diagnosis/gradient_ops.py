@@ -3,9 +3,9 @@
 Where gradients are recorded, the fusion passes look only into differentiable graphs, so an operator without
 a formula is fused by nobody and cuts the region that it stands in. Formulas are those of
 torch/csrc/jit/runtime/symbolic_script.cpp and torch/csrc/jit/runtime/autodiff.cpp (isDifferentiable); the
-list is what the pass that makes the regions takes on torch 1.12.1 and 2.13.0, tried on a graph an operator,
-and what differentiable graphs of 1.12.1 to 2.1.2 were seen to hold. aten::silu has a formula in 2.13.0 and
-none in 1.12.1.
+list is what the pass that makes the regions takes on torch 1.12.1, 2.1.2 and 2.13.0, tried on a graph an
+operator, and what differentiable graphs of 1.12.1 to 2.1.2 were seen to hold. aten::silu has a formula in
+2.1.2 and 2.13.0, and none in 1.12.1.
 """
 
 from __future__ import annotations
