@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import tarfile
 import warnings
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from conftest import ROOT, Run
+from conftest import FIXTURES, ROOT, Run
 
 torch = pytest.importorskip("torch")
 
@@ -105,6 +106,26 @@ def test_the_report_gives_the_reason(name: str, fuser: str, fusiondoc: Run) -> N
     assert not [row for row in expected if row not in rows(found)]
     if name != "many_shapes" and hasattr(example, "FUSED"):
         assert fused(example, fuser) not in groups(found), "the example needs no fix"
+
+
+def test_the_recorded_runs_under_nvfuser_give_the_reasons(tmp_path: Path, fusiondoc: Run) -> None:
+    """Captures of these examples from a GPU, so that nvFuser's reasons are held where there is none."""
+    with tarfile.open(FIXTURES / "captures" / "why-not-nvfuser-2.1.2.tar.xz") as tar:
+        tar.extractall(tmp_path)
+    recorded = sorted(path.name for path in tmp_path.iterdir())
+    assert set(NAMES) - set(recorded) == {"two_gpus"}
+    unnamed = total = 0
+    for name in recorded:
+        done = fusiondoc("parse", str(tmp_path / name), "--format", "json")
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        example = load_anyway(name)
+        assert not [row for row in example.EXPECT["nvfuser"] if row not in rows(found)], name
+        assert found["environment"]["torch"] == "2.1.2+cu121" and not found["parse"]["unrecognised"]
+        codes = [row["reason"]["code"] for row in found["unfused"] if row["op"] != "prim::GetAttr"]
+        total += len(codes)
+        unnamed += codes.count("FD299")
+    assert total > 60 and unnamed / total <= 0.05, f"{unnamed} of {total} rows have no reason"
 
 
 def fused_together(fusiondoc: Run, fuser: str, function: str, examples: dict) -> dict:

@@ -212,6 +212,23 @@ def many_arguments(place: Place) -> Reason | None:
     return None
 
 
+def read_before(place: Place) -> Reason | None:
+    """FD227: control flow reads its result before the operator it would fuse with, so that it cannot be moved
+    there. The checks of shapes in torch.nn are such control flow."""
+    node, nodes = place.node, place.flow.nodes
+    partners = [i for i in node.after if nodes[i].block == node.block and place.joinable(nodes[i])]
+    for control in sorted(node.decides):
+        if partners and control < min(partners) and nodes[control].block == node.block:
+            what, partner = nodes[control], nodes[min(partners)]
+            name = "the group after it" if partner.kind == GROUP else partner.op
+            return _reason(
+                "FD227",
+                f"{what.op}{_at(what)} decides on {what.condition} between it and {name}, and operators are"
+                " not moved past that",
+            )
+    return None
+
+
 def surroundings(place: Place) -> Reason | None:
     """FD225, FD227 and FD228: there is nothing to fuse with, or it is out of reach."""
     node = place.node
@@ -262,6 +279,7 @@ RULES: tuple[Rule, ...] = (
     gradient,
     untyped,
     many_arguments,
+    read_before,
     surroundings,
 )
 

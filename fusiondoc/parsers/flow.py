@@ -39,6 +39,8 @@ class FlowNode:
     after: set[int] = field(default_factory=set)
     condition: str | None = None
     """For control flow: what it depends on, in words."""
+    decides: set[int] = field(default_factory=set)
+    """Control flow whose condition reads its result, or a size or type of it."""
     requires_grad: bool = False
     arguments: int = 0
     """Its inputs and outputs, tensors or not."""
@@ -123,6 +125,20 @@ class Flow:
         if node.kind == "prim::Loop":
             return "a loop that is not unrolled"
         return self._cause(node.inputs[0], 0) if node.inputs else "a condition"
+
+    def decides(self, control: int, node: Node) -> None:
+        """Note which nodes the condition of a prim::If or prim::Loop reads, also through numbers."""
+        names = list(node.inputs[:1])
+        seen: set[str] = set()
+        while names and len(seen) < 50:
+            name = names.pop()
+            seen.add(name)
+            makers = self._made.get(name, set())
+            for index in makers:
+                self.nodes[index].decides.add(control)
+            made = self._maker.get(name)
+            if not makers and made is not None:
+                names += [n for n in made.inputs if n not in seen]
 
     def _cause(self, name: str, depth: int) -> str:
         made = self._maker.get(name)
