@@ -22,8 +22,9 @@ def test_known_pairs() -> None:
 
 
 def test_newer_gpus_need_no_older_cuda() -> None:
+    # 8.8 came three years after 8.9.
     for major in {capability[0] for capability in FIRST_CUDA}:
-        row = [FIRST_CUDA[one] for one in sorted(FIRST_CUDA) if one[0] == major]
+        row = [FIRST_CUDA[one] for one in sorted(FIRST_CUDA) if one[0] == major and one != (8, 8)]
         assert row == sorted(row), major
 
 
