@@ -73,6 +73,7 @@ _ALL = (
     Code("FD903", "note", "Some lines were not recognised"),
     Code("FD904", "note", "stdout and stderr are out of order: kernels cannot be tied to groups"),
     Code("FD905", "error", "The program failed"),
+    Code("FD906", "note", "Parts of what torch can log are missing"),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fusiondoc.diagnosis import (
     rules_environment,
     rules_failures,
+    rules_log,
     rules_nodes,
     rules_numbers,
     rules_runs,
@@ -25,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     *rules_numbers.RULES,
     *rules_runs.RULES,
     *rules_nodes.RULES,
+    *rules_log.RULES,
 )
 
 

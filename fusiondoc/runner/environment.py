@@ -11,20 +11,7 @@ from fusiondoc.fuser_knobs import catalogue, checks
 from fusiondoc.fuser_knobs.checks import DISABLE, DUMP, ENABLE
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
 from fusiondoc.fuser_knobs.log_levels import check_log_level, merge_log_levels
-
-_LOG_LEVELS = {
-    "nvfuser": "profiling_graph_executor_impl:>partition:graph_fuser:>>kernel_cache:manager",
-    "nnc": "profiling_graph_executor_impl:>>tensorexpr_fuser",
-    # graph_helper says which operators oneDNN Graph does not take ("Making aten::tanh a wildcard").
-    "onednn": "profiling_graph_executor_impl:>>graph_helper",
-    # The legacy executor's plans are in graph_executor ("After compileSpec optimizations:").
-    "legacy": "profiling_graph_executor_impl:graph_executor",
-    "none": "profiling_graph_executor_impl",
-}
-"""Without these a fuser says nothing; with more the log grows and tells no more."""
-
-_DUMPS = ("cuda_kernel", "launch_param", "dump_eff_bandwidth", "ptxas_verbose")
-"""What the kernel table of a report is made of."""
+from fusiondoc.fuser_knobs.needed import DUMPS, LOG_LEVELS
 
 _VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
 _OF_INTEREST = ("PYTORCH_", "TORCH_", "NVFUSER_", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING")
@@ -77,7 +64,7 @@ def run_environment(
     wanted = {JIT_LOG: _log_level(fuser, nvfuser)}
     if nvfuser or dumps:
         known = catalogue.dump_options(torch)
-        wanted[DUMP] = ",".join(dict.fromkeys([*(name for name in _DUMPS if name in known), *dumps]))
+        wanted[DUMP] = ",".join(dict.fromkeys([*(name for name in DUMPS if name in known), *dumps]))
     merged: list[str] = []
     notes: list[str] = []
     if user.get(JIT_LOG):
@@ -102,7 +89,7 @@ def run_environment(
 
 def _log_level(fuser: str, nvfuser: bool) -> str:
     if fuser != "auto":
-        return _LOG_LEVELS[fuser]
+        return LOG_LEVELS[fuser]
     if not nvfuser:
-        return _LOG_LEVELS["nnc"]
-    return merge_log_levels(_LOG_LEVELS["nvfuser"], _LOG_LEVELS["nnc"])[0]
+        return LOG_LEVELS["nnc"]
+    return merge_log_levels(LOG_LEVELS["nvfuser"], LOG_LEVELS["nnc"])[0]
