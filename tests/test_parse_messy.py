@@ -89,6 +89,8 @@ MESSES = {
     "warnings": each_line(warnings_inside_graphs),
     "colours in timestamps": lambda log: each_line(timestamps)(each_line(colours)(log)),
     "utf-16": lambda log: log.decode("latin-1").encode("utf-16"),
+    "utf-16 without a mark": lambda log: log.decode("latin-1").encode("utf-16-le"),
+    "utf-16, big end first": lambda log: log.decode("latin-1").encode("utf-16-be"),
     "no last line end": lambda log: log.rstrip(b"\n"),
 }
 

@@ -43,7 +43,12 @@ _OPTIONS = (
         "--no-freeze", is_flag=True, help="Under oneDNN Graph, run a module as it is instead of freezing it."
     ),
     click.option("--device", metavar="DEVICE", help="Move model and inputs there first: cpu, cuda, cuda:1."),
-    click.option("--seed", type=int, help="Seed of torch, set before the target is loaded."),
+    click.option(
+        "--seed",
+        type=click.IntRange(-(2**63), 2**64 - 1),
+        metavar="INTEGER",
+        help="Seed of torch, set before the target is loaded.",
+    ),
     click.option(
         "--timeout",
         type=float,
