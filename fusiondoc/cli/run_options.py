@@ -18,6 +18,14 @@ FUSERS = ("auto", "nvfuser", "nnc", "onednn", "legacy", "none")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int | None:
+    """torch.manual_seed takes a signed or unsigned number of 64 bits."""
+    if value is not None and not -(2**63) <= value < 2**64:
+        raise click.BadParameter(f"{value} has more than 64 bits.")
+    return value
+
+
 _OPTIONS = (
     click.option(
         "--fuser",
