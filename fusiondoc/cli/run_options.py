@@ -53,8 +53,8 @@ _OPTIONS = (
     click.option("--device", metavar="DEVICE", help="Move model and inputs there first: cpu, cuda, cuda:1."),
     click.option(
         "--seed",
-        type=click.IntRange(-(2**63), 2**64 - 1),
-        metavar="INTEGER",
+        type=int,
+        callback=_seed,
         help="Seed of torch, set before the target is loaded.",
     ),
     click.option(
