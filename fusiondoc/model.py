@@ -201,10 +201,11 @@ class Kernel:
     first_ms: float | None = None
     """Median of the first launches after a compile, which ``ms`` and ``gb_per_s`` leave out."""
     bytes_moved: int | None = None
-    """Bytes that a launch must move: inputs and outputs of its group once, where it is its only kernel; else what
-    nvFuser counted for it, where all launches agree."""
+    """Bytes that a launch must move: inputs and outputs of its group once, where it is its only kernel;
+    else what nvFuser counted for it, where all launches agree."""
     bound: str | None = None
-    """"bandwidth", "cache" (faster than the memory: the data stay in a cache) or "launch" (moves too little)."""
+    """"bandwidth", "cache" (faster than the memory: the data stay in a cache) or "launch" (moves too
+    little)."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""The memory bandwidth that kernels are held against: given, measured, told by the driver, or from the table."""
+"""The memory bandwidth that kernels are held against: given, measured, told by the driver, or from the
+table."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Theoretical occupancy: the share of a multiprocessor's warps that can be resident at once.
 
-The arithmetic and the limits by compute capability are those of ``cuda_occupancy.h`` (CUDA 12.9: blocks, units of
-registers and shared memory) and of the table "Technical Specifications per Compute Capability" of the CUDA
-Programming Guide (warps, shared memory). Shared memory that a kernel declares itself is not printed at a launch, so
-the figure is an upper bound where there is any.
+The arithmetic and the limits by compute capability are those of ``cuda_occupancy.h`` (CUDA 12.9: blocks,
+units of registers and shared memory) and of the table "Technical Specifications per Compute Capability" of
+the CUDA Programming Guide (warps, shared memory). Shared memory that a kernel declares itself is not
+printed at a launch, so the figure is an upper bound where there is any.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Limits(NamedTuple):
 
 _KB = 1024
 _REGISTERS = 65536
-"""32-bit registers of a multiprocessor, from compute capability 5.0 on (but 5.3 and 6.2, which are left out)."""
+"""32-bit registers of a multiprocessor, from compute capability 5.0 on (but 5.3 and 6.2, which are left
+out)."""
 _REGISTER_UNIT = 256
 """Registers are given to a warp in units of so many."""
 _PARTITIONS = 4

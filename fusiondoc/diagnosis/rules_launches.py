@@ -32,22 +32,25 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
         if count < 2:
             continue
         extra = _extra_bytes(group, mine) if len(mine) == count else None
+        names = ", ".join(kernel.id for kernel in mine)
         costs = f"; between them {extra / 1e6:,.1f} MB are written and read again" if extra else ""
         yield finding(
             "FD403",
-            f"Group {describe(group)} runs as {count} kernels ({', '.join(k.id for k in mine)}){costs}{_why(group)}",
+            f"Group {describe(group)} runs as {count} kernels ({names}){costs}{_why(group)}",
             source=_line_of(group),
             evidence=[line for kernel in mine for line in kernel.evidence[:1]][:3],
-            advice="nvFuser found no schedule for all of it. Reductions over different dimensions cannot share a"
-            " kernel: a gradient of a broadcast bias or weight is such a one, and a frozen one (requires_grad=False)"
+            advice="nvFuser found no schedule for all of it. Reductions over different dimensions "
+            "cannot share a"
+            " kernel: a gradient of a broadcast bias or weight is such a one, and a frozen one "
+            "(requires_grad=False)"
             " needs none.",
             saves_bytes=extra,
         )
 
 
 def _kernels_a_run(kernels: Sequence[Kernel], groups: dict[str, Group]) -> int:
-    """How many kernels one run of the group launches: their launches over the runs of the groups that have them.
-    Kernels for other shapes of the same group do not count. 0 where the log does not tell."""
+    """How many kernels one run of the group launches: their launches over the runs of the groups that have
+    them. Kernels for other shapes of the same group do not count. 0 where the log does not tell."""
     each = []
     for kernel in kernels:
         runs = [groups[name].runs for name in kernel.groups if name in groups]
@@ -110,13 +113,15 @@ def _row(row: Sequence[Group], report: Report) -> Finding:
     )
     return finding(
         "FD406",
-        f"{len(row)} small groups in a row{phase} ({row[0].id} to {row[-1].id}): each launch takes longer than the"
+        f"{len(row)} small groups in a row{phase} ({row[0].id} to {row[-1].id}): each launch takes "
+        f"longer than the"
         " data that it moves",
         source=_line_of(row[0]),
         evidence=[line for group in row for line in group.evidence[:1]][:3],
         advice="Join them"
         + (f": what is not fused there is {', '.join(between[:4])}" if between else "")
-        + ". Matrix products stay between groups; then a larger batch, or CUDA graphs, make the launches count less.",
+        + ". Matrix products stay between groups; then a larger batch, or CUDA graphs, make the "
+        "launches count less.",
     )
 
 
@@ -142,7 +147,8 @@ def recompiled(report: Report, context: Context) -> Iterable[Finding]:
                 "FD407",
                 f"Kernel {kernel.id} was compiled {kernel.compiles} times, for launches of other sizes",
                 evidence=kernel.evidence[:3],
-                advice="Run the largest shape first: a kernel that was compiled for a larger block serves smaller ones"
+                advice="Run the largest shape first: a kernel that was compiled for a larger block "
+                "serves smaller ones"
                 " too.",
             )
 
@@ -169,8 +175,10 @@ def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
             f"{row.op} {how}copies its tensor{size} beside group {beside.id}, to change its layout alone",
             source=row.user_source,
             evidence=row.evidence[:3],
-            advice="Keep one layout through the block: transpose after it instead of before, use reshape only where the"
-            " layout fits, and drop contiguous() in front of operators that a fuser takes (it reads any strides).",
+            advice="Keep one layout through the block: transpose after it instead of before, use "
+            "reshape only where the"
+            " layout fits, and drop contiguous() in front of operators that a fuser takes (it reads any "
+            "strides).",
             saves_bytes=row.bytes_moved,
         )
 

@@ -1,8 +1,8 @@
 """Speed of light: what a kernel must move against what the memory of the device can move in that time.
 
-A fused kernel computes little, so memory bandwidth is what it can reach at best: the inputs and outputs of its
-group, each once. Two things make that bound meaningless: a launch takes some microseconds however little it moves,
-and data that stay in a cache do not come from memory at all.
+A fused kernel computes little, so memory bandwidth is what it can reach at best: the inputs and outputs of
+its group, each once. Two things make that bound meaningless: a launch takes some microseconds however little
+it moves, and data that stay in a cache do not come from memory at all.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from fusiondoc.fuser_knobs.gpu_bandwidth import SLOWEST
 from fusiondoc.model import Group, Kernel, Report
 
 FLOOR_MS = 0.005
-"""Milliseconds that a launch takes however little it moves, as nvFuser's events time it. In 225 logs of an H200
-(torch 1.13.1 to 2.1.2) 70 kernels move less than 1 MB: their fastest launches took 3.4 us at the least, 5.7 us in the
-first quarter and 6.9 us in the middle."""
+"""Milliseconds that a launch takes however little it moves, as nvFuser's events time it. In 225 logs of an
+H200 (torch 1.13.1 to 2.1.2) 70 kernels move less than 1 MB: their fastest launches took 3.4 us at the least,
+5.7 us in the first quarter and 6.9 us in the middle."""
 
 LONG = 4
-"""A kernel that takes longer than so many floors is not bound by its launch, whatever it moves: nine in ten of those
-70 take less."""
+"""A kernel that takes longer than so many floors is not bound by its launch, whatever it moves: nine in
+ten of those 70 take less."""
 
 BANDWIDTH, CACHE, LAUNCH = "bandwidth", "cache", "launch"
 
@@ -30,9 +30,9 @@ _SAME = 0.02
 
 
 def launch_bound_below(peak: float | None) -> float:
-    """Bytes below which a kernel is bound by its launch: even at the full ``peak`` (GB/s) they take less time than
-    the launch does, so it cannot reach half of the peak. Without a peak, that of the slowest GPU in the table, so
-    that it holds on all of them."""
+    """Bytes below which a kernel is bound by its launch: even at the full ``peak`` (GB/s) they take less
+    time than the launch does, so it cannot reach half of the peak. Without a peak, that of the slowest GPU
+    in the table, so that it holds on all of them."""
     return (peak or SLOWEST) * 1e6 * FLOOR_MS
 
 
@@ -42,8 +42,8 @@ def needed_ms(bytes_moved: float, peak: float) -> float:
 
 
 def counted_bytes(kernel: Kernel) -> float | None:
-    """Bytes that nvFuser counted for a launch (rate times time); None where its launches differ, which another
-    shape of the inputs makes."""
+    """Bytes that nvFuser counted for a launch (rate times time); None where its launches differ, which
+    another shape of the inputs makes."""
     if kernel.ms is None or kernel.gb_per_s is None:
         return None
     fastest = kernel.ms.min * kernel.gb_per_s.max * 1e6
@@ -59,7 +59,8 @@ def must_move(group: Group) -> int | None:
 
 
 def with_speed_of_light(report: Report) -> Report:
-    """The report, its kernels with bytes, share of the peak, bound and occupancy, as far as they are known."""
+    """The report, its kernels with bytes, share of the peak, bound and occupancy, as far as they are
+    known."""
     if not report.kernels:
         return report
     groups = {group.id: group for group in report.groups}
@@ -107,8 +108,8 @@ def _shapes_differ(groups: list[Group]) -> bool:
 
 
 def _rate(kernel: Kernel, moved: int | None) -> float | None:
-    """GB/s: nvFuser's own figure, but where it counts bytes that need not be moved (elements of an expanded tensor,
-    each of them) that of the bytes that must."""
+    """GB/s: nvFuser's own figure, but where it counts bytes that need not be moved (elements of an
+    expanded tensor, each of them) that of the bytes that must."""
     counted = counted_bytes(kernel)
     if kernel.gb_per_s is not None:
         if moved is not None and counted is not None and moved < counted * (1 - _SAME):

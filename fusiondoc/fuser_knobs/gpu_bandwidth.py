@@ -1,9 +1,9 @@
 """Memory bandwidth of GPUs by the name that the driver gives them.
 
-Figures are the vendor's (data sheets), in 10^9 bytes a second. The sheets themselves could not be opened where
-this table was made: each figure was found where it is quoted, with the name of the page beside it, and those
-that were found nowhere are left out (A30, RTX A6000, RTX 6000 Ada, L40, RTX 20 and 50, V100S, GH200). A GPU that is not here has
-what its driver tells or ``fusiondoc env --measure`` finds.
+Figures are the vendor's (data sheets), in 10^9 bytes a second. The sheets themselves could not be opened
+where this table was made: each figure was found where it is quoted, with the name of the page beside it,
+and those that were found nowhere are left out (A30, RTX A6000, RTX 6000 Ada, L40, RTX 20 and 50, V100S,
+GH200). A GPU that is not here has what its driver tells or ``fusiondoc env --measure`` finds.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Bandwidth(NamedTuple):
 _SHEETS = "data sheets linked in github.com/astroC86/gpu-datasheet"
 
 TABLE = (
-    Bandwidth(r"B200", 8000, "modal.com/gpu-glossary (memory bandwidth)"),
+    Bandwidth(r"B200", 8000, "modal.com/gpu-glossary (memory bandwidth); github.com/citsjtu2020/LLM-Prof"),
     Bandwidth(r"H200( NVL)?", 4800, _SHEETS + "; clock and bus width of the driver on a real one give 4814"),
     Bandwidth(r"H100 80GB HBM3", 3350, _SHEETS),
-    Bandwidth(r"H100 PCIe", 2000, "github.com/lijun99/GPU-Resources"),
+    Bandwidth(r"H100 PCIe", 2000, "github.com/lijun99/GPU-Resources; gist.github.com/kimbochen"),
     Bandwidth(r"A100-SXM4-40GB|A100-PCIE-40GB", 1555, "thundercompute.com (A100 specifications); " + _SHEETS),
     Bandwidth(r"A100-SXM4-80GB", 2039, "thundercompute.com (A100 specifications)"),
     Bandwidth(r"A100 80GB PCIe", 1935, "thundercompute.com (A100 specifications); " + _SHEETS),
@@ -37,9 +37,11 @@ TABLE = (
     Bandwidth(r"V100-\w+-(16|32)GB(-\w+)?", 900, "github.com/lijun99/GPU-Resources; Volta whitepaper notes"),
     Bandwidth(r"P100-(PCIE|SXM2)-16GB", 732, "github.com/lijun99/GPU-Resources"),
     Bandwidth(r"T4", 320, "kaffec.com (T4 and V100); huggingface.co/RajBhope/gpu-runtime-predictor"),
-    Bandwidth(r"GeForce RTX 4090", 1008, "384 bits at 21 Gb/s: hardwaretimes.com"),
+    Bandwidth(
+        r"GeForce RTX 4090", 1008, "384 bits at 21 Gb/s: hardwaretimes.com; gist.github.com/mikasenghaas"
+    ),
     Bandwidth(r"GeForce RTX 3090", 936, "github.com/frank622/nvidiaGPU"),
-    Bandwidth(r"GeForce RTX 3080", 760, "320 bits at 19 Gb/s (the 10 GB card): tweaktown.com"),
+    Bandwidth(r"GeForce RTX 3080", 760, "320 bits at 19 Gb/s (the 10 GB card): tweaktown.com; alldbin.com"),
 )
 
 SLOWEST = min(row.gb_per_s for row in TABLE)

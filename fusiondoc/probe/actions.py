@@ -1,5 +1,5 @@
-"""What the probe is asked for: ``run`` a target, tell the ``facts`` or ``knobs`` of this interpreter, or measure the
-``bandwidth`` of its GPU."""
+"""What the probe is asked for: ``run`` a target, tell the ``facts`` or ``knobs`` of this interpreter, or
+measure the ``bandwidth`` of its GPU."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ _WARM_UP = 3
 
 
 def measure(torch: Any) -> dict[str, Any]:
-    """``gpu``, ``gb_per_s`` (10^9 bytes read plus written in a second, of the median copy) and ``copied_bytes``.
+    """``gpu``, ``gb_per_s`` (10^9 bytes read plus written in a second, of the median copy) and
+    ``copied_bytes``.
 
     Raises Refused (status 4) without a GPU, or with too little of its memory free to outgrow its caches.
     """

@@ -1,6 +1,7 @@
 """``--time``: how long a pass takes, eager against fused, forward and backward apart.
 
-Nothing is logged or dumped in this process. Both ways run in turns, so that a machine that slows down slows both.
+Nothing is logged or dumped in this process. Both ways run in turns, so that a machine that slows down
+slows both.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from .records import Records
 from .verify import eager_twin, unfused
 
 WARM_UP = 5
-"""At least so many passes of a way come before those that count: nvFuser profiles in the first, compiles the forward
-pass in the second and the backward pass in the third."""
+"""At least so many passes of a way come before those that count: nvFuser profiles in the first, compiles
+the forward pass in the second and the backward pass in the third."""
 MOST_PASSES = 100
 LEAST_PASSES = 5
 TURNS = 5
@@ -32,7 +33,8 @@ class Way:
 
 
 class Timing:
-    """Times ``scripted`` against ``model``, what it was made from. What is TorchScript already has no Python code
+    """Times ``scripted`` against ``model``, what it was made from. What is TorchScript already has no
+    Python code
     left: its copy, run without optimisation, stands for eager then."""
 
     def __init__(
@@ -49,7 +51,8 @@ class Timing:
         self._ways = [Way("eager", eager), Way("fused", scripted)]
 
     def run(self, warm_up: int) -> None:
-        """A record ``speed`` for each way, shape and phase. Raises UserError or Refused as ``Passes`` does."""
+        """A record ``speed`` for each way, shape and phase. Raises UserError or Refused as ``Passes``
+        does."""
         for number, shape in enumerate(self._shapes):
             self._shape(number, shape, max(warm_up, WARM_UP))
 
@@ -95,8 +98,8 @@ class Timing:
     def _block(self, way: Way, shape: Shape, passes: int, gpu: bool) -> list[list[float]]:
         """Milliseconds of each of ``passes`` passes: [forward] or [forward, backward].
 
-        On a GPU the time is that between two events in the stream. The host runs ahead of the device within the
-        block, as it does in a training loop, and waits only at its end.
+        On a GPU the time is that between two events in the stream. The host runs ahead of the device
+        within the block, as it does in a training loop, and waits only at its end.
         """
         marks: list[list[Any]] = []
 

@@ -46,8 +46,8 @@ def measure_bandwidth(python: str | Path) -> Measured:
 
 
 def remembered_bandwidth(gpu: str) -> float | None:
-    """What was measured on a GPU of this name, or None. The name is all that counts: two interpreters on a machine
-    measure the same memory."""
+    """What was measured on a GPU of this name, or None. The name is all that counts: two interpreters on a
+    machine measure the same memory."""
     value = Cache(_KIND).get([gpu], _stamps)
     rate = value.get("gb_per_s") if value is not None else None
     return float(rate) if isinstance(rate, (int, float)) and rate > 0 else None

@@ -63,7 +63,8 @@ _SLOWS = (
 
 
 def quiet_environment(user: Mapping[str, str]) -> RunEnvironment:
-    """For a run that is timed: fusiondoc sets nothing, and what the user has set that prints or waits is dropped."""
+    """For a run that is timed: fusiondoc sets nothing, and what the user has set that prints or waits is
+    dropped."""
     if user.get("PYTORCH_JIT") == "0":
         raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
     of_interest = {name: value for name, value in sorted(user.items()) if name.startswith(_OF_INTEREST)}
