@@ -114,8 +114,7 @@ def _row(row: Sequence[Group], report: Report) -> Finding:
     return finding(
         "FD406",
         f"{len(row)} small groups in a row{phase} ({row[0].id} to {row[-1].id}): each launch takes "
-        f"longer than the"
-        " data that it moves",
+        "longer than to move its data",
         source=_line_of(row[0]),
         evidence=[line for group in row for line in group.evidence[:1]][:3],
         advice="Join them"
@@ -130,11 +129,7 @@ def recompiled(report: Report, context: Context) -> Iterable[Finding]:
     rows = by_inputs(report.iterations, report.groups)
     compiled = [row for row in rows if row.compiled and row.groups]
     if len(rows) >= SHAPES and len(compiled) == len(rows):
-        first = [row.first for row in rows if row.first is not None]
-        steady = [row.steady for row in rows if row.steady is not None]
-        cost = ""
-        if first and steady:
-            cost = f": first passes take {max(first) * 1e3:,.0f} ms, steady ones {min(steady) * 1e3:,.1f} ms"
+        cost = _cost(report, [row.steady for row in rows if row.steady is not None])
         yield finding(
             "FD407",
             f"Each of {len(rows)} shapes of the inputs was compiled for anew{cost}",
@@ -151,6 +146,19 @@ def recompiled(report: Report, context: Context) -> Iterable[Finding]:
                 "serves smaller ones"
                 " too.",
             )
+
+
+def _cost(report: Report, steady: Sequence[float]) -> str:
+    """What the slowest pass that compiled took, where that is more than a steady one."""
+    compiling = [
+        one.seconds for one in report.iterations if one.stage == "compiling" and one.seconds is not None
+    ]
+    if not compiling or not steady or max(compiling) < 1.5 * max(steady):
+        return ""
+    return (
+        f": a pass that compiles took up to {max(compiling) * 1e3:,.1f} ms, a steady one"
+        f" {min(steady) * 1e3:,.1f} ms"
+    )
 
 
 _VIEWS = ("aten::transpose", "aten::permute", "aten::t")
