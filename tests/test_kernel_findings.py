@@ -88,8 +88,8 @@ def test_fd404_needs_spills(tmp_path: Path) -> None:
 
 
 def test_fd405_needs_a_slow_kernel_with_few_warps(tmp_path: Path) -> None:
-    """The capture of an H200, its compute capability changed to that of a GPU with the same registers and half
-    the kernels' share: 52 registers and 512 threads leave 50 % there, which is not few."""
+    """The capture of an H200, its compute capability changed to that of a GPU with the same registers and
+    half the kernels' share: 52 registers and 512 threads leave 50 % there, which is not few."""
     capture = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
     assert not findings(report_from([str(capture)]), "FD405")
     copy = tmp_path / "capture"

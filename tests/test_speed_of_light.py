@@ -1,4 +1,5 @@
-"""Bytes, share of the peak and bound of kernels, against arithmetic on the raw log; occupancy against NVIDIA's own."""
+"""Bytes, share of the peak and bound of kernels, against arithmetic on the raw log; occupancy against
+NVIDIA's own."""
 
 from __future__ import annotations
 

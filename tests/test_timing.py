@@ -1,4 +1,5 @@
-"""``diagnose --time``: real passes on the CPU under oneDNN Graph, which compiles; and where no speed is reported."""
+"""``diagnose --time``: real passes on the CPU under oneDNN Graph, which compiles; and where no speed is
+reported."""
 
 from __future__ import annotations
 
@@ -6,13 +7,16 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
-from conftest import Run
+from conftest import ROOT, Run
 from running import write
 
 from fusiondoc.runner.environment import quiet_environment
 
 pytestmark = pytest.mark.torch
+
+SCHEMA = json.loads((ROOT / "docs" / "report.schema.json").read_text())
 
 NET = """
     import os
@@ -42,7 +46,9 @@ NET = """
 def diagnose(fusiondoc: Run, folder: Path, *arguments: object, **kwargs: Any) -> tuple[dict[str, Any], str]:
     done = fusiondoc("diagnose", *arguments, "--time", "--format", "json", cwd=folder, **kwargs)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout), done.stderr
+    report = json.loads(done.stdout)
+    jsonschema.validate(report, SCHEMA)
+    return report, done.stderr
 
 
 def test_eager_against_fused(fusiondoc: Run, tmp_path: Path) -> None:
@@ -129,9 +135,7 @@ def test_forward_and_backward_apart(fusiondoc: Run, tmp_path: Path) -> None:
 
 def test_interpreted_nnc_has_no_speed(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "net.py", NET + "\n    def twice(x):\n        return (x + x).relu() * x\n")
-    report, said = diagnose(
-        fusiondoc, tmp_path, "net.py:twice", "--fuser", "nnc", "--input", "float32[8,8]"
-    )
+    report, said = diagnose(fusiondoc, tmp_path, "net.py:twice", "--fuser", "nnc", "--input", "float32[8,8]")
     if report["environment"]["llvm"] != "False":
         pytest.skip("this torch compiles on the CPU")
     assert report["speed"] == [] and "no LLVM" in report["speed_note"] and "no LLVM" in said

@@ -87,7 +87,7 @@ def command(
         rerun_without_fallback(request, capture)
         report = report_of(capture)
     finished = True
-    if timed and not capture.result.get("interrupted"):
+    if timed and failed is None and not capture.result.get("interrupted"):
         finished = run_timing(request, capture, report)
         report = report_of(capture)
     if finished and (try_changes or try_eval) and not capture.result.get("interrupted"):

@@ -21,9 +21,8 @@ FOLDER = "timing"
 """The capture of the timed run, inside the capture of the run it belongs to."""
 
 INTERPRETED = (
-    "no speed: this torch has no LLVM, so NNC runs its groups on the CPU through its own evaluator, "
-    "some hundred times"
-    " slower than any kernel"
+    "no speed: NNC ran through its own evaluator here (this torch has no LLVM), hundreds of times slower than"
+    " any kernel"
 )
 SCRIPT = "no speed: a script that runs as it is has no model of which an eager pass could be timed"
 NOT_ASKED = "not timed: --time runs the model once more, without logs, eager against fused"
