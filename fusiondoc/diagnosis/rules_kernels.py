@@ -41,6 +41,8 @@ def slow_kernels(report: Report, context: Context) -> Iterable[Finding]:
             source=_source(report, kernel),
             evidence=kernel.evidence[:3],
             advice=_advice(kernel),
+            # One that moves little costs little, however slow it is.
+            severity="note" if kernel.bytes_moved < launch_bound_below(peak.gb_per_s) else None,
         )
 
 
@@ -80,14 +82,12 @@ def launch_bound(report: Report, context: Context) -> Iterable[Finding]:
     took = f"{times[0]:.1f} us" if len(times) == 1 else f"{times[0]:.1f} to {times[-1]:.1f} us"
     yield finding(
         "FD402",
-        f"{len(rows)} of {len(report.kernels)} kernels are bound by their launch ({_list(rows)}): they "
-        f"move less"
-        f" than {launch_bound_below(peak) / 1e6:.1f} MB, which takes less time than the launch itself (about"
-        f" {FLOOR_MS * 1e3:g} us); they took {took}",
+        f"{len(rows)} of {len(report.kernels)} kernels are bound by their launch ({_list(rows)}): they move"
+        f" less than {launch_bound_below(peak) / 1e6:.1f} MB, which takes less time than the launch itself"
+        f" (about {FLOOR_MS * 1e3:g} us); they took {took}",
         evidence=[line for kernel in rows for line in kernel.evidence[:1]][:3],
-        advice="Their share of the peak says nothing. Fewer launches help: more operators in a group "
-        "(see what is"
-        " not fused between them), a larger batch, or CUDA graphs around the whole step.",
+        advice="Their share of the peak says nothing. Fewer launches help: more operators in a group (see"
+        " what is not fused between them), a larger batch, or CUDA graphs around the whole step.",
     )
 
 
@@ -97,15 +97,13 @@ def spills(report: Report, context: Context) -> Iterable[Finding]:
         if kernel.spill_bytes:
             yield finding(
                 "FD404",
-                f"Kernel {named(kernel)} spills registers: {kernel.spill_bytes} bytes are stored to and "
-                f"loaded"
-                f" from memory by each thread"
+                f"Kernel {named(kernel)} spills registers: {kernel.spill_bytes} bytes are stored to and"
+                " loaded from memory by each thread"
                 + (f", with {kernel.registers} registers" if kernel.registers is not None else ""),
                 source=_source(report, kernel),
                 evidence=kernel.evidence[:3],
-                advice="Split the group, so that a thread holds fewer values at once: take an operator "
-                "out of it"
-                " (--knob skip_node_kind=OPERATOR), or normalise over a smaller dimension.",
+                advice="Split the group, so that a thread holds fewer values at once: take an operator out"
+                " of it (--knob skip_node_kind=OPERATOR), or normalise over a smaller dimension.",
             )
 
 
@@ -122,9 +120,8 @@ def low_occupancy(report: Report, context: Context) -> Iterable[Finding]:
             f"Kernel {named(kernel)} lets {kernel.occupancy:.0%} of the warps be resident{_needs(kernel)}",
             source=_source(report, kernel),
             evidence=kernel.evidence[:3],
-            advice="With few warps the memory is not kept busy. Fewer values alive at once need fewer "
-            "registers:"
-            " split the group, or compute in half precision.",
+            advice="With few warps the memory is not kept busy. Fewer values alive at once need fewer"
+            " registers: split the group, or compute in half precision.",
         )
 
 

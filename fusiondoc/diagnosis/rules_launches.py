@@ -39,11 +39,9 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
             f"Group {describe(group)} runs as {count} kernels ({names}){costs}{_why(group)}",
             source=_line_of(group),
             evidence=[line for kernel in mine for line in kernel.evidence[:1]][:3],
-            advice="nvFuser found no schedule for all of it. Reductions over different dimensions "
-            "cannot share a"
-            " kernel: a gradient of a broadcast bias or weight is such a one, and a frozen one "
-            "(requires_grad=False)"
-            " needs none.",
+            advice="nvFuser found no schedule for all of it. Reductions over different dimensions cannot"
+            " share a kernel: a gradient of a broadcast bias or weight is such a one, and a frozen one"
+            " (requires_grad=False) needs none.",
             saves_bytes=extra,
         )
 
@@ -113,8 +111,8 @@ def _row(row: Sequence[Group], report: Report) -> Finding:
     )
     return finding(
         "FD406",
-        f"{len(row)} small groups in a row{phase} ({row[0].id} to {row[-1].id}): each launch takes "
-        "longer than to move its data",
+        f"{len(row)} small groups in a row{phase} ({row[0].id} to {row[-1].id}): each launch takes longer"
+        " than to move its data",
         source=_line_of(row[0]),
         evidence=[line for group in row for line in group.evidence[:1]][:3],
         advice="Join them"
@@ -142,9 +140,8 @@ def recompiled(report: Report, context: Context) -> Iterable[Finding]:
                 "FD407",
                 f"Kernel {kernel.id} was compiled {kernel.compiles} times, for launches of other sizes",
                 evidence=kernel.evidence[:3],
-                advice="Run the largest shape first: a kernel that was compiled for a larger block "
-                "serves smaller ones"
-                " too.",
+                advice="Run the largest shape first: a kernel that was compiled for a larger block serves"
+                " smaller ones too.",
             )
 
 
@@ -183,10 +180,9 @@ def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
             f"{row.op} {how}copies its tensor{size} beside group {beside.id}, to change its layout alone",
             source=row.user_source,
             evidence=row.evidence[:3],
-            advice="Keep one layout through the block: transpose after it instead of before, use "
-            "reshape only where the"
-            " layout fits, and drop contiguous() in front of operators that a fuser takes (it reads any "
-            "strides).",
+            advice="Keep one layout through the block: transpose after it instead of before, use reshape"
+            " only where the layout fits, and drop contiguous() in front of operators that a fuser takes"
+            " (it reads any strides).",
             saves_bytes=row.bytes_moved,
         )
 

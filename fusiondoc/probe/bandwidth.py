@@ -22,8 +22,8 @@ def measure(torch: Any) -> dict[str, Any]:
         raise Refused(
             "bandwidth",
             "no GPU to measure: torch %s sees no CUDA device here" % torch.__version__,
-            "Run it on the machine with the GPU and a CUDA build of torch (--python), or give the figure to a"
-            " report: --peak GB_PER_S.",
+            "Run it on the machine with the GPU and a CUDA build of torch (--python), or give the figure to"
+            " a report: --peak GB_PER_S.",
             CANNOT_RUN,
         )
     try:

@@ -38,13 +38,13 @@ def summary(report: Report) -> RenderableType:
     worst = next((f for f in report.findings if f.severity == "error"), None)
     if worst is not None:
         table.add_row("Problem", Text(worst.message, style=STYLES["error"]))
-    for reason in _why_not(report):
-        table.add_row("Not fused", reason)
+    for number, reason in enumerate(_why_not(report)):
+        table.add_row("" if number else "Not fused", reason)
     kernels = _kernels(report)
     if kernels:
         table.add_row("Kernels", kernels)
-    for line in _speed(report):
-        table.add_row("Speed", line)
+    for number, line in enumerate(_speed(report)):
+        table.add_row("" if number else "Speed", line)
     when = _when(report)
     if when:
         table.add_row("Iterations", when)
