@@ -20,27 +20,25 @@ class Bandwidth(NamedTuple):
     source: str
 
 
-_SHEETS = "data sheets linked in github.com/astroC86/gpu-datasheet"
+_SHEETS = "data sheets linked in the repository gpu-datasheet"
 
 TABLE = (
-    Bandwidth(r"B200", 8000, "modal.com/gpu-glossary (memory bandwidth); github.com/citsjtu2020/LLM-Prof"),
+    Bandwidth(r"B200", 8000, "modal.com/gpu-glossary (memory bandwidth); the repository LLM-Prof"),
     Bandwidth(r"H200( NVL)?", 4800, _SHEETS + "; clock and bus width of the driver on a real one give 4814"),
     Bandwidth(r"H100 80GB HBM3", 3350, _SHEETS),
-    Bandwidth(r"H100 PCIe", 2000, "github.com/lijun99/GPU-Resources; gist.github.com/kimbochen"),
+    Bandwidth(r"H100 PCIe", 2000, "the repository GPU-Resources; a public gist"),
     Bandwidth(r"A100-SXM4-40GB|A100-PCIE-40GB", 1555, "thundercompute.com (A100 specifications); " + _SHEETS),
     Bandwidth(r"A100-SXM4-80GB", 2039, "thundercompute.com (A100 specifications)"),
     Bandwidth(r"A100 80GB PCIe", 1935, "thundercompute.com (A100 specifications); " + _SHEETS),
     Bandwidth(r"A40", 696, _SHEETS),
-    Bandwidth(r"A10|A10G", 600, _SHEETS + "; A10G: huggingface.co/RajBhope/gpu-runtime-predictor"),
-    Bandwidth(r"L40S", 864, "grokipedia.com (L4 and L40S); github.com/lijun99/GPU-Resources"),
+    Bandwidth(r"A10|A10G", 600, _SHEETS + "; A10G: gpu-runtime-predictor on huggingface.co"),
+    Bandwidth(r"L40S", 864, "grokipedia.com (L4 and L40S); the repository GPU-Resources"),
     Bandwidth(r"L4", 300, "grokipedia.com (L4 and L40S)"),
-    Bandwidth(r"V100-\w+-(16|32)GB(-\w+)?", 900, "github.com/lijun99/GPU-Resources; Volta whitepaper notes"),
-    Bandwidth(r"P100-(PCIE|SXM2)-16GB", 732, "github.com/lijun99/GPU-Resources"),
-    Bandwidth(r"T4", 320, "kaffec.com (T4 and V100); huggingface.co/RajBhope/gpu-runtime-predictor"),
-    Bandwidth(
-        r"GeForce RTX 4090", 1008, "384 bits at 21 Gb/s: hardwaretimes.com; gist.github.com/mikasenghaas"
-    ),
-    Bandwidth(r"GeForce RTX 3090", 936, "github.com/frank622/nvidiaGPU"),
+    Bandwidth(r"V100-\w+-(16|32)GB(-\w+)?", 900, "the repository GPU-Resources; Volta whitepaper notes"),
+    Bandwidth(r"P100-(PCIE|SXM2)-16GB", 732, "the repository GPU-Resources"),
+    Bandwidth(r"T4", 320, "kaffec.com (T4 and V100); gpu-runtime-predictor on huggingface.co"),
+    Bandwidth(r"GeForce RTX 4090", 1008, "384 bits at 21 Gb/s: hardwaretimes.com; a public gist"),
+    Bandwidth(r"GeForce RTX 3090", 936, "the repository nvidiaGPU"),
     Bandwidth(r"GeForce RTX 3080", 760, "320 bits at 19 Gb/s (the 10 GB card): tweaktown.com; alldbin.com"),
 )
 
