@@ -65,10 +65,13 @@ def emit(report: Report, format_: str | None, output: Path | None) -> None:
         text = render_json(report)
     else:
         from fusiondoc.reports.text import render as render_text
+        from fusiondoc.reports.text_bars import can_show_blocks
 
         terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
         colour = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-        text = render_text(report, width=shutil.get_terminal_size((80, 24)).columns, colour=colour)
+        blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
+        width = shutil.get_terminal_size((80, 24)).columns
+        text = render_text(report, width=width, colour=colour, blocks=blocks)
     if output is None:
         click.echo(text, nl=False)
         return

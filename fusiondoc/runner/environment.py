@@ -21,12 +21,42 @@ _OF_INTEREST = ("PYTORCH_", "TORCH_", "NVFUSER_", "CUDA_VISIBLE_DEVICES", "CUDA_
 class RunEnvironment:
     """``set``: the variables that fusiondoc sets. ``user``: what the user had set that bears on a run.
     ``merged``: those of ``set`` that the user had set too; the user's values are part of the new ones.
-    ``notes``: sentences on what was added to them."""
+    ``notes``: sentences on what was added to them. ``dropped``: variables of the user that the run is to be
+    without."""
 
     set: Mapping[str, str]
     user: Mapping[str, str]
     merged: tuple[str, ...]
     notes: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
+
+    def child(self, user: Mapping[str, str]) -> dict[str, str]:
+        """The whole environment of the run."""
+        kept = {name: value for name, value in user.items() if name not in self.dropped}
+        return {**kept, **self.set}
+
+
+_SLOWS = (
+    JIT_LOG,
+    DUMP,
+    "NVFUSER_DUMP",
+    "NVFUSER_PROF",
+    "ONEDNN_VERBOSE",
+    "DNNL_VERBOSE",
+    "CUDA_LAUNCH_BLOCKING",
+    "PYTORCH_FUSION_DEBUG",
+)
+"""Variables that make a fuser print, or wait for the device after each kernel."""
+
+
+def quiet_environment(user: Mapping[str, str]) -> RunEnvironment:
+    """For a run that is timed: fusiondoc sets nothing, and what the user has set that prints or waits is
+    dropped."""
+    if user.get("PYTORCH_JIT") == "0":
+        raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
+    of_interest = {name: value for name, value in sorted(user.items()) if name.startswith(_OF_INTEREST)}
+    dropped = tuple(name for name in _SLOWS if user.get(name))
+    return RunEnvironment({}, of_interest, (), (), dropped)
 
 
 def has_nvfuser(torch: str, cuda: str | None) -> bool:
