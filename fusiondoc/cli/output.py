@@ -66,9 +66,18 @@ def emit(report: Report, format_: str | None, output: Path | None) -> None:
     else:
         from fusiondoc.reports.text import render as render_text
 
-        terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
-        colour = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-        text = render_text(report, width=shutil.get_terminal_size((80, 24)).columns, colour=colour)
+        text = render_text(report, width=shutil.get_terminal_size((80, 24)).columns, colour=in_colour(output))
+    write(text, output)
+
+
+def in_colour(output: Path | None) -> bool:
+    """Whether the text goes to a terminal that wants colours."""
+    terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
+    return terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def write(text: str, output: Path | None) -> None:
+    """Print the text, or write it to the file that --output names."""
     if output is None:
         click.echo(text, nl=False)
         return

@@ -66,7 +66,8 @@ _OPTIONS = (
         multiple=True,
         metavar="NAME[,NAME]",
         shell_complete=completion.dump_options,
-        help="More options for PYTORCH_NVFUSER_DUMP (fusiondoc knobs lists them).",
+        help="What to print of kernels too: options of PYTORCH_NVFUSER_DUMP (fusiondoc knobs lists them); under "
+        "NNC nnc_ir, nnc_stages, nnc_cuda; under oneDNN Graph onednn_verbose.",
     ),
     click.option(
         "--python",

@@ -62,7 +62,9 @@ def _owners(facts: Facts, groups: GroupTable) -> list[list[GroupRow]]:
         (key, value) for key, value in alike.items()
     ):
         fitting = rows.get((operators, outputs), [])
-        if len(fitting) == len(places) and not (len(places) > 1 and any(r.group.conditional for r in fitting)):
+        if len(fitting) == len(places) and not (
+            len(places) > 1 and any(r.group.conditional for r in fitting)
+        ):
             for place, row in zip(places, fitting):
                 found[place] = [row]
     return found
