@@ -50,7 +50,7 @@ def is_target(text: str) -> bool:
 def look(
     arguments: Sequence[str], dumps: Sequence[str], options: Mapping[str, Any], given: set[str]
 ) -> Looked:
-    """The report to show. ``options`` are those of a run, ``given`` the names of the ones on the command line."""
+    """The report to show. ``options`` are those of a run; ``given`` are those of them that were written."""
     if arguments and is_target(arguments[0]):
         return _run_target(arguments[0], arguments[1:], dumps, dict(options))
     if given:
@@ -157,7 +157,7 @@ def _variables(capture: Capture) -> dict[str, str]:
 
 
 def _check_present(report: Report, dumps: Sequence[str], name: str) -> None:
-    """A log cannot be run again: say what to set. Some of several dumps are shown, with a note on the rest."""
+    """A log cannot be run again: say what to set. Where it holds some of the dumps, that is a note."""
     have = present(report.kernels)
     lacking = [one for one in dumps if one not in have]
     if not lacking:

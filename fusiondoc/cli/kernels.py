@@ -45,9 +45,7 @@ _SORT = ("id", "name", "group", "launches", "time", "bandwidth", "peak", "regist
     help="Write the result to this file; its ending gives the format.",
 )
 @run_options
-@click.pass_context
 def command(
-    context: click.Context,
     arguments: tuple[str, ...],
     names: tuple[str, ...],
     groups: tuple[str, ...],
@@ -74,6 +72,7 @@ def command(
     from fusiondoc.cli.kernel_input import look
     from fusiondoc.reports.kernel_choice import available, choose, narrowed
 
+    context = click.get_current_context()
     dumps = tuple(dict.fromkeys(one for text in options.pop("dumps") for one in text.split(",") if one))
     looked = look(arguments, dumps, options, _given(context, options))
     report = looked.report
@@ -113,7 +112,7 @@ def _given(context: click.Context, options: dict[str, Any]) -> set[str]:
 def _save(report: Any, kernels: Any, shown: tuple[str, ...], folder: Path) -> None:
     from fusiondoc.reports.kernel_files import save
 
-    if not any(True for _ in kernels):
+    if not kernels:
         raise UsageError("there is no kernel to save", "Without --kernel, --group and --top all are saved.")
     files = save(report, kernels, shown, folder)
     click.echo(f"wrote {len(files)} files to {folder}; start with {files[-2]}", err=True)
@@ -121,15 +120,14 @@ def _save(report: Any, kernels: Any, shown: tuple[str, ...], folder: Path) -> No
 
 def _remarks(report: Any, kernels: Any, dumps: tuple[str, ...], ran: bool) -> None:
     """What the user may miss in the result, with the next step."""
+    from fusiondoc.fuser_knobs.dumps import USUAL
     from fusiondoc.reports.kernel_texts import present
 
     if not report.kernels:
         if not report.groups:
             text = "no group was formed, so there is no kernel: fusiondoc parse says why"
         else:
-            named = {"nnc": "nnc_ir", "onednn": "onednn_verbose"}.get(
-                report.fuser.effective or "", "cuda_kernel"
-            )
+            named = USUAL.get(report.fuser.effective or "", ("cuda_kernel",))[0]
             text = f"{len(report.groups)} groups and no kernel: --dump {named} makes the fuser print them"
         click.echo(f"note: {text}", err=True)
         return

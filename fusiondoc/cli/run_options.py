@@ -66,8 +66,8 @@ _OPTIONS = (
         multiple=True,
         metavar="NAME[,NAME]",
         shell_complete=completion.dump_options,
-        help="What to print of kernels too: options of PYTORCH_NVFUSER_DUMP (fusiondoc knobs lists them); under "
-        "NNC nnc_ir, nnc_stages, nnc_cuda; under oneDNN Graph onednn_verbose.",
+        help="What to print of kernels too: options of PYTORCH_NVFUSER_DUMP, or nnc_ir, nnc_stages, "
+        "nnc_cuda, onednn_verbose under those fusers (fusiondoc knobs lists them).",
     ),
     click.option(
         "--python",

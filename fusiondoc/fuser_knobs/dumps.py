@@ -51,9 +51,8 @@ def _check(name: str, fuser: str, torch_version: TorchVersion, nvfuser: bool) ->
     if name in catalogue.dump_options():
         if fuser == "nvfuser":
             checks.check_dump_option(name, torch_version)
-        why = (
-            "this torch has no nvFuser" if fuser == "auto" else f"the run is under {TITLES.get(fuser, fuser)}"
-        )
+        under = TITLES.get(fuser, fuser)
+        why = "this torch has no nvFuser" if fuser == "auto" else f"the run is under {under}"
         raise UsageError(f"'{name}' is a dump of nvFuser, and {why}", prints)
     if fuser == "none" or not can:
         raise UsageError(
@@ -107,9 +106,8 @@ def how_to_set(name: str) -> str:
     """What to set in one's own launcher, as a shell would have it."""
     dump = catalogue.fuser_dump(name)
     needs = ((DUMP, name),) if dump is None else dump.needs
-    return " ".join(
-        f"{variable}='{value}'" if ">" in value else f"{variable}={value}" for variable, value in needs
-    )
+    quoted = ((variable, f"'{value}'" if ">" in value else value) for variable, value in needs)
+    return " ".join(f"{variable}={value}" for variable, value in quoted)
 
 
 def together(had: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:

@@ -172,13 +172,8 @@ def find(name: str, shown: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]
     found += [("file of the JIT log", one) for one in shown["log_files"] if name.lstrip(">") == one["name"]]
     if found:
         return found
-    lists = [
-        shown["knobs"],
-        shown["variables"],
-        *shown["options"].values(),
-        shown["dumps"],
-        shown["log_files"],
-    ]
+    lists = [shown["knobs"], shown["variables"], *shown["options"].values()]
+    lists += [shown["dumps"], shown["log_files"]]
     names = [one["name"] for entries in lists for one in entries]
     near = did_you_mean(name, names)
     if not near.startswith("Did"):

@@ -81,7 +81,8 @@ def _read(text: bytes) -> _Line | None:
     fields = text.split(b",")
     if len(fields) < 7 or not fields[1].isdigit():
         return None
-    inputs, outputs = [], []
+    inputs: list[tuple[int, ...]] = []
+    outputs: list[tuple[int, ...]] = []
     for tensor in fields[5].split():
         found = _TENSOR.match(tensor)
         if found is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Tuple
+
 from fusiondoc.model import Dump, Kernel
 from fusiondoc.parsers.evidence import PackedEvidence
-from fusiondoc.parsers.facts import Facts, PrintedKernel
+from fusiondoc.parsers.facts import Facts
 from fusiondoc.parsers.groups import GroupRow, GroupTable
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.kernels import spread
@@ -44,38 +46,39 @@ def printed_kernels_of(facts: Facts, groups: GroupTable, first_id: int, files: l
 
 
 def _owners(facts: Facts, groups: GroupTable) -> list[list[GroupRow]]:
-    """The groups of each kernel. NNC prints the graph. oneDNN Graph prints operators and sizes: partitions that
-    agree in them belong to the groups that agree in them one by one, in order, if there are as many and none
-    stands in a branch."""
+    """The groups of each kernel. NNC prints the graph. oneDNN Graph prints operators and sizes: partitions
+    that agree in them belong to the groups that agree in them one by one, in order, if there are as many and
+    none stands in a branch."""
     found = [groups.of_graph(kernel.graph) for kernel in facts.printed_kernels]
-    alike: dict[object, list[int]] = {}
+    alike: dict[_Shape, list[int]] = {}
     for place, kernel in enumerate(facts.printed_kernels):
         if kernel.operators:
-            alike.setdefault((kernel.operators, kernel.tensors), []).append(place)
+            alike.setdefault((kernel.operators, kernel.tensors[1]), []).append(place)
     if not alike:
         return found
-    rows: dict[object, list[GroupRow]] = {}
+    rows: dict[_Shape, list[GroupRow]] = {}
     for row in groups.rows:
         if row.group.kind == "oneDNNFusionGroup":
             rows.setdefault(_shape_of(row), []).append(row)
-    for (operators, (_, outputs)), places in (  # type: ignore[misc]
-        (key, value) for key, value in alike.items()
-    ):
-        fitting = rows.get((operators, outputs), [])
-        if len(fitting) == len(places) and not (
-            len(places) > 1 and any(r.group.conditional for r in fitting)
-        ):
+    for shape, places in alike.items():
+        fitting = rows.get(shape, [])
+        branches = any(row.group.conditional for row in fitting)
+        if len(fitting) == len(places) and (len(places) == 1 or not branches):
             for place, row in zip(places, fitting):
                 found[place] = [row]
     return found
 
 
-def _shape_of(row: GroupRow) -> object:
+_Shape = Tuple[Tuple[str, ...], Tuple[Tuple[int, ...], ...]]
+"""(operators, sizes of the outputs)."""
+
+
+def _shape_of(row: GroupRow) -> _Shape:
     return tuple(op for op, _ in row.group.body), tuple(_sizes(text) for text in row.group.outputs)
 
 
-def _sizes(text: str) -> tuple[int, ...] | None:
+def _sizes(text: str) -> tuple[int, ...]:
     tensor = parse_type(text)
     if not isinstance(tensor, TensorType) or tensor.sizes is None or None in tensor.sizes:
-        return None
+        return (-1,)
     return tuple(size for size in tensor.sizes if size is not None)

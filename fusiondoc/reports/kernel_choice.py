@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Callable, Sequence, Tuple
+from typing import Callable, Sequence
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model import Kernel, Report
@@ -12,7 +12,7 @@ from fusiondoc.reports.kernel_texts import chosen, texts
 
 Key = Callable[[Kernel], "float | None"]
 
-_BY: dict[str, Tuple[Key, bool]] = {
+_BY: dict[str, tuple[Key, bool]] = {
     "launches": (lambda k: k.launches, True),
     "time": (lambda k: k.ms.median if k.ms else None, True),
     "bandwidth": (lambda k: k.gb_per_s.median if k.gb_per_s else None, False),

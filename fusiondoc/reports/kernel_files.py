@@ -23,7 +23,8 @@ TABLE = "index.txt"
 def save(report: Report, kernels: Sequence[Kernel], options: Sequence[str], folder: Path) -> list[Path]:
     """Write the dumps of these kernels into ``folder``; returns the files.
 
-    ``index.json`` names each file with its kernel, group, dump and lines of the log; ``index.txt`` is the table.
+    ``index.json`` names each file with its kernel, groups, dump and lines of the log; ``index.txt`` is the
+    table.
     Files of an earlier ``save`` are written over or removed, if nobody has changed them since.
 
     Raises:
@@ -58,9 +59,8 @@ def save(report: Report, kernels: Sequence[Kernel], options: Sequence[str], fold
                 (folder / name).unlink()
         for name, data in files.items():
             (folder / name).write_bytes(data)
-        (folder / INDEX).write_text(
-            json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        index = json.dumps(content, indent=1) + "\n"
+        (folder / INDEX).write_text(index, encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"cannot save into {folder}: {error.strerror}", "Choose another folder with --save."

@@ -78,9 +78,8 @@ def _rows(
     sizes = {
         name: max(len(name), *(len(cell(kernel)) for kernel in kernels)) for name, cell in columns.items()
     }
-    sizes["kernel"] = max(
-        12, min(sizes["kernel"], width - sum(sizes.values()) + sizes["kernel"] - len(sizes))
-    )
+    others = sum(size + 1 for name, size in sizes.items() if name != "kernel")
+    sizes["kernel"] = max(12, min(sizes["kernel"], width - 1 - others))
     for name in columns:
         left = name in ("kernel", "group")
         table.add_column(
