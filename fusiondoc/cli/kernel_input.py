@@ -25,12 +25,14 @@ _TARGET_ENDINGS = (".py", ".pt", ".pth", ".ts")
 
 @dataclass(frozen=True)
 class Looked:
-    """``failed`` is the error that the run ended with; ``ran`` whether there was a run just now."""
+    """``failed`` is the error that the run ended with; ``ran`` whether there was a run just now; ``lacking``
+    the dumps that a log does not hold, which was said."""
 
     report: Report
     failed: FusiondocError | None = None
     interrupted: bool = False
     ran: bool = False
+    lacking: tuple[str, ...] = ()
 
 
 def is_target(text: str) -> bool:
@@ -66,8 +68,7 @@ def look(
     for name in dumps:
         check_known(name)
     report = report_from(arguments)
-    _check_present(report, dumps, ", ".join(arguments[:3]))
-    return Looked(report)
+    return Looked(report, lacking=_lacking(report, dumps, ", ".join(arguments[:3])))
 
 
 def check_known(name: str) -> None:
@@ -156,12 +157,12 @@ def _variables(capture: Capture) -> dict[str, str]:
     return {**(request.get("environment_user") or {}), **(request.get("environment_set") or {})}
 
 
-def _check_present(report: Report, dumps: Sequence[str], name: str) -> None:
+def _lacking(report: Report, dumps: Sequence[str], name: str) -> tuple[str, ...]:
     """A log cannot be run again: say what to set. Where it holds some of the dumps, that is a note."""
     have = present(report.kernels)
-    lacking = [one for one in dumps if one not in have]
+    lacking = tuple(one for one in dumps if one not in have)
     if not lacking:
-        return
+        return ()
     hint = "Run it with " + " and ".join(dict.fromkeys(map(how_to_set, lacking)))
     hint += f", or give the program: fusiondoc kernels TARGET --dump {','.join(lacking)}"
     message = f"{name} holds no {', '.join(lacking)} of a kernel"
@@ -170,3 +171,4 @@ def _check_present(report: Report, dumps: Sequence[str], name: str) -> None:
     if len(lacking) == len(dumps):
         raise UsageError(message, hint)
     click.echo(f"note: {message}. {hint}", err=True)
+    return lacking

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Sequence
 
 import click
 
@@ -12,6 +12,9 @@ from fusiondoc.cli import completion
 from fusiondoc.cli.output import in_colour, write
 from fusiondoc.cli.run_options import run_options
 from fusiondoc.errors import INTERRUPTED, UsageError
+
+if TYPE_CHECKING:
+    from fusiondoc.model import Kernel, Report
 
 _SORT = ("id", "name", "group", "launches", "time", "bandwidth", "peak", "registers", "spills", "smem")
 
@@ -92,7 +95,7 @@ def command(
         write(render_text(report, kernels, printed, width=width, colour=in_colour(output)), output)
     if save is not None:
         _save(report, kernels, shown, save)
-    _remarks(report, kernels, dumps, looked.ran)
+    _remarks(report, kernels, [one for one in dumps if one not in looked.lacking])
     if looked.interrupted:
         click.echo("interrupted", err=True)
         return INTERRUPTED
@@ -109,7 +112,7 @@ def _given(context: click.Context, options: dict[str, Any]) -> set[str]:
     return {{"inputs": "input", "knobs": "knob"}.get(name, name) for name in given}
 
 
-def _save(report: Any, kernels: Any, shown: tuple[str, ...], folder: Path) -> None:
+def _save(report: Report, kernels: Sequence[Kernel], shown: Sequence[str], folder: Path) -> None:
     from fusiondoc.reports.kernel_files import save
 
     if not kernels:
@@ -118,7 +121,7 @@ def _save(report: Any, kernels: Any, shown: tuple[str, ...], folder: Path) -> No
     click.echo(f"wrote {len(files)} files to {folder}; start with {files[-2]}", err=True)
 
 
-def _remarks(report: Any, kernels: Any, dumps: tuple[str, ...], ran: bool) -> None:
+def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) -> None:
     """What the user may miss in the result, with the next step."""
     from fusiondoc.fuser_knobs.dumps import USUAL
     from fusiondoc.reports.kernel_texts import present

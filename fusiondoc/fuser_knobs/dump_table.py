@@ -1,10 +1,10 @@
 """Names of dumps (``--dump``) of the fusers that have no dump variable of their own, and what prints them.
 
 NNC's are messages of torch's JIT log. That ``kernel`` prints the loop nests was seen on torch 2.13 on the
-CPU; ``cuda_codegen`` is from torch/csrc/jit/tensorexpr/cuda_codegen.cpp. The texts are the same in all sources
-that were looked at, from about 1.10 on. ``eval``, ``loopnest``, ``ir_simplifier`` and ``codegen`` print steps
-on the way and no finished code; ``llvm_codegen`` prints nothing in the wheels, which have no LLVM. oneDNN Graph
-has its own variable, which was ONEDNN_GRAPH_VERBOSE before it became a part of oneDNN (3.0).
+CPU; ``cuda_codegen`` is from torch/csrc/jit/tensorexpr/cuda_codegen.cpp. The texts are the same in all
+sources that were looked at, from about 1.10 on. ``eval``, ``loopnest``, ``ir_simplifier`` and ``codegen``
+print steps on the way and no finished code; ``llvm_codegen`` prints nothing in the wheels, which have no
+LLVM. oneDNN Graph has its own variable, which was ONEDNN_GRAPH_VERBOSE before it became a part of oneDNN.
 """
 
 from __future__ import annotations

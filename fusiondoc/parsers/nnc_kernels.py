@@ -2,8 +2,8 @@
 
 ``kernel`` prints the group's graph (DUMP), then its loop nest stage by stage and as it is in the end (DEBUG:
 ``Original Stmt:``, ``after inline{`` ..., ``Final Stmt:``); ``cuda_codegen`` the CUDA code (DEBUG). Source:
-torch/csrc/jit/tensorexpr/kernel.cpp and cuda_codegen.cpp. A kernel is printed once, when it is compiled; launches
-and times are never printed.
+torch/csrc/jit/tensorexpr/kernel.cpp and cuda_codegen.cpp. A kernel is printed once, when it is compiled;
+launches and times are never printed.
 """
 
 from __future__ import annotations

@@ -233,7 +233,7 @@ class Stream:
             return True
         elif first == b"[" and line.startswith(b"[fusiondoc] "):
             return self._mark(line, pos)
-        elif line.startswith(ONEDNN):
+        elif first in (b"o", b"d") and line.startswith(ONEDNN):
             self._partitions.take(line, pos)
             return True
         elif first == b"g" and line.startswith(b"graph("):

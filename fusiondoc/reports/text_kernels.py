@@ -149,7 +149,8 @@ def _needs(kernel: Kernel, narrow: bool) -> str:
         if kernel.spill_bytes is not None:
             words.append(f"{kernel.spill_bytes:,} bytes spilled" if kernel.spill_bytes else "no spills")
         if kernel.smem_bytes is not None:
-            words.append(f"{kernel.smem_bytes:,} bytes of shared memory")
+            size = f"{kernel.smem_bytes:,} bytes of" if kernel.smem_bytes else "no"
+            words.append(f"{size} shared memory")
         if kernel.occupancy is not None:
             words.append(f"{kernel.occupancy:.0%} occupancy")
     if kernel.first_ms is not None:
