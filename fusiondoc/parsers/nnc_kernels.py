@@ -9,7 +9,6 @@ launches and times are never printed.
 from __future__ import annotations
 
 import re
-from hashlib import blake2b
 
 from fusiondoc.parsers.facts import Facts, PrintedKernel
 from fusiondoc.parsers.plan import PlanGroup
@@ -38,9 +37,7 @@ class NncKernels:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._graph: PlanGroup | None = None
-        self._began = 0
-        self._known: dict[tuple[bytes, bytes], PrintedKernel] = {}
+        self._known: dict[bytes, PrintedKernel] = {}
         self._made: PrintedKernel | None = None
         self._title: bytes | None = None
         self._body: list[bytes] | None = None
@@ -49,11 +46,13 @@ class NncKernels:
         self._room = _BUDGET
 
     def begins(self, pos: int, graph: PlanGroup | None) -> None:
-        """A kernel is made from this graph; what follows is of it."""
-        self._graph, self._began = graph, pos
-        self._made = None
+        """A kernel is compiled from this graph; what follows is of it. NNC compiles equal graphs each on its
+        own; their code differs in names only, so that they are one kernel here."""
         self._stages.clear()
         self._title = self._body = None
+        self._made = None
+        if graph is not None:
+            self._made = self._kernel(graph.canonical, graph, pos)
 
     def take(self, name: str, lines: list[bytes], cut: int, pos: int) -> None:
         """Consecutive lines of one of FILES; a message may come in several pieces."""
@@ -88,8 +87,8 @@ class NncKernels:
             self._stages.clear()
         self._stages.append(b"// " + title.rstrip(b":") + b"\n" + body)
         if title == _FINAL:
-            kernel = self._kernel(body)
-            if not kernel.texts:
+            kernel = self._made or self._kernel(body, None, self._start)
+            if LOOP_NEST not in kernel.texts:
                 self._keep(kernel, LOOP_NEST, body)
                 self._keep(kernel, STAGES, b"\n\n".join(self._stages))
             self._stages.clear()
@@ -104,38 +103,35 @@ class NncKernels:
         if extents is None:
             self._body.append(text)
             return
-        if self._made is None or CUDA in self._made.texts:
-            code = b"\n".join(self._body)
-            function = _FUNCTION.search(code)
-            plain = code.replace(function.group(1), b"") if function else code
-            self._kernel(plain)
-        kernel = self._made
-        assert kernel is not None
-        if CUDA not in kernel.texts and self._body:
-            code = b"\n".join(self._body).strip(b"\n")
-            self._keep(kernel, CUDA, code)
-            function = _FUNCTION.search(code)
-            if function is not None:
-                kernel.name = function.group(1).decode("ascii", "replace")
-        self._body = []
         size = _dimensions(extents.group(2))
         if extents.group(1) == b"block":
-            kernel.grid = size
+            self._cuda_code(b"\n".join(self._body).strip(b"\n"))
+            self._body = []
+            if self._made is not None:
+                self._made.grid = size
         else:
-            kernel.block = size
+            if self._made is not None:
+                self._made.block = size
             self._title = self._body = None
 
-    def _kernel(self, code: bytes) -> PrintedKernel:
-        """The kernel of the graph that was printed last: a new one unless an equal graph had this code."""
-        graph = self._graph
-        key = (graph.canonical if graph is not None else b"", blake2b(code, digest_size=16).digest())
+    def _cuda_code(self, code: bytes) -> None:
+        function = _FUNCTION.search(code)
+        if self._made is None:
+            # Without the graph: the name of the function has a number that is new every time.
+            plain = code.replace(function.group(1), b"") if function else code
+            self._made = self._kernel(plain, None, self._start)
+        if CUDA not in self._made.texts:
+            self._keep(self._made, CUDA, code)
+            if function is not None:
+                self._made.name = function.group(1).decode("ascii", "replace")
+
+    def _kernel(self, key: bytes, graph: PlanGroup | None, pos: int) -> PrintedKernel:
         kernel = self._known.get(key)
         if kernel is None:
             kernel = self._known[key] = PrintedKernel(_name(graph), graph)
             self._facts.printed_kernels.append(kernel)
         kernel.compiles += 1
-        kernel.lines.append(self._began if graph is not None else self._start)
-        self._made = kernel
+        kernel.lines.append(pos)
         return kernel
 
     def _keep(self, kernel: PrintedKernel, option: str, text: bytes) -> None:
@@ -143,7 +139,7 @@ class NncKernels:
             return
         kernel.keep(option, text)
         self._room -= len(kernel.texts[option])
-        if option != STAGES:
+        if option == CUDA or (option == LOOP_NEST and kernel.main is None):
             kernel.main = option
 
 
