@@ -16,7 +16,7 @@ import pytest
 import raw_log
 from conftest import FIXTURES, ROOT, Run
 
-from fusiondoc.model import Dump, Report
+from fusiondoc.model import Dump, Report, Segment
 from fusiondoc.parsers.inputs import LogInput
 from fusiondoc.parsers.read import read_logs
 
@@ -255,6 +255,14 @@ def test_what_other_parsers_fill_in_is_shown() -> None:
     ):
         assert part in words
     assert text.index("scheduler_params ──") < text.index("kernel_ir ──")
+    group = next(group for group in report.groups if group.id in kernel.groups)
+    segments = (
+        Segment(0, "persistent", (), ("aten::add", "aten::mul"), (kernel.id,)),
+        Segment(1, "reduction", (("pointwise", "a reduction"),), (), ("K9",)),
+    )
+    cut = replace(report, groups=(replace(group, segments=segments),))
+    assert "segment 0 of 2: add, mul" in render(cut, [kernel], ())
+    assert "segment" not in text
     wide = render(report, [kernel], (), width=120)
     assert re.search(r"regs +spill +occup", wide) and re.search(r"255 +24 +50%", wide)
 

@@ -16,7 +16,19 @@ from fusiondoc.errors import INTERRUPTED, UsageError
 if TYPE_CHECKING:
     from fusiondoc.model import Kernel, Report
 
-_SORT = ("id", "name", "group", "launches", "time", "bandwidth", "peak", "registers", "spills", "smem")
+_SORT = (
+    "id",
+    "name",
+    "group",
+    "launches",
+    "time",
+    "bandwidth",
+    "peak",
+    "registers",
+    "spills",
+    "smem",
+    "occupancy",
+)
 
 
 @click.command(name="kernels")
@@ -27,10 +39,11 @@ _SORT = ("id", "name", "group", "launches", "time", "bandwidth", "peak", "regist
 @click.option("--group", "-g", "groups", multiple=True, metavar="ID", help="Only those of this group.")
 @click.option(
     "--sort",
-    type=click.Choice([*_SORT, "occupancy"]),
+    type=click.Choice(_SORT),
+    metavar="COLUMN",
     default="id",
     show_default=True,
-    help="By a column, the worst first.",
+    help="The worst first, by " + ", ".join(_SORT) + ".",
 )
 @click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the first N.")
 @click.option(
@@ -67,10 +80,10 @@ def command(
 
     \b
     Examples:
-      fusiondoc kernels                                the table, of the newest capture
-      fusiondoc kernels model.py --dump cuda_kernel    run it, and print the CUDA code
+      fusiondoc kernels                              of the newest capture
+      fusiondoc kernels model.py --dump cuda_kernel  run it, print the CUDA code
       fusiondoc kernels --dump kernel_ir --sort peak --top 3
-      fusiondoc kernels train.log --group G2 --dump cuda_kernel --save code/
+      fusiondoc kernels train.log --group G2 --save code/
     """
     from fusiondoc.cli.kernel_input import look
     from fusiondoc.reports.kernel_choice import available, choose, narrowed

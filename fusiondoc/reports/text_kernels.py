@@ -127,6 +127,9 @@ def _below(
     if needs:
         yield Padding(Text(needs, style="dim"), (0, 0, 0, 3))
     owners = [groups[one] for one in kernel.groups if one in groups]
+    part = _segment(kernel, owners[0]) if owners else None
+    if part is not None:
+        yield Padding(Text(part, style="dim"), (0, 0, 0, 3))
     if owners and owners[0].id in described:
         text = f"of {owners[0].id}, as {described[owners[0].id]}"
         yield Padding(Text(text, style="dim"), (0, 0, 0, 3))
@@ -139,6 +142,15 @@ def _below(
     if len(owners) > 1:
         others = ", ".join(group.id for group in owners[1:])
         yield Padding(Text(f"the same graph: {others}", style="dim"), (0, 0, 0, 3))
+
+
+def _segment(kernel: Kernel, group: Group) -> str | None:
+    """Which part of a group that nvFuser cut it is."""
+    for segment in group.segments:
+        if kernel.id in segment.kernels and len(group.segments) > 1:
+            ops = ", ".join(op.split("::")[-1] for op in segment.ops)
+            return f"segment {segment.index} of {len(group.segments)}" + (f": {ops}" if ops else "")
+    return None
 
 
 def _needs(kernel: Kernel, narrow: bool) -> str:
