@@ -122,7 +122,7 @@ def test_names_of_kernels_are_made_plain_and_never_collide(tmp_path: Path) -> No
     assert [path.name for path in files[:3]] == [
         "K1-_etc_x_y.fusion_ir.txt",
         "K1-_etc_x_y.fusion_ir.2.txt",
-        "K1-_etc_x_y.ptx.ptx",
+        "K1-_etc_x_y.ptx",
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from fusiondoc.cli.reading import is_capture, report_from, report_of
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.dumps import USUAL, how_to_set, is_set
-from fusiondoc.model import Report
+from fusiondoc.model import Dump, Report
 from fusiondoc.reports.kernel_texts import present
 from fusiondoc.runner.capture import Capture
 from fusiondoc.runner.store import CaptureStore
@@ -84,11 +84,11 @@ def of_capture(capture: Capture, dumps: Sequence[str]) -> Looked:
 
     lacking = [name for name in dumps if not is_set(name, _variables(capture))]
     if not lacking:
-        return Looked(report_of(capture), failure(capture))
+        return Looked(_report(capture), failure(capture))
     again = _earlier(capture)
     had = tuple((again or capture).request.get("options", {}).get("dumps") or ())
     if again is not None and all(is_set(name, _variables(again)) for name in dumps):
-        return Looked(report_of(again), failure(again))
+        return Looked(_report(again), failure(again))
     return _run_again(capture, had, dumps, lacking)
 
 
@@ -144,7 +144,24 @@ def _run(request: Any, place: Any) -> Looked:
     failed = failure(capture)
     if isinstance(failed, (UsageError, CannotRun)):
         raise failed  # nothing ran, so there is nothing to show
-    return Looked(report_of(capture), failed, bool(capture.result.get("interrupted")), True)
+    return Looked(_report(capture), failed, bool(capture.result.get("interrupted")), True)
+
+
+def _report(capture: Capture) -> Report:
+    """The report of a capture, with the files that nvFuser wrote for each kernel."""
+    from fusiondoc.runner.dump_files import texts
+
+    report = report_of(capture)
+    files = texts(capture)
+    return replace(
+        report,
+        kernels=tuple(
+            replace(kernel, dumps=(*kernel.dumps, *(Dump(*one) for one in files[kernel.name])))
+            if kernel.name in files
+            else kernel
+            for kernel in report.kernels
+        ),
+    )
 
 
 def _earlier(capture: Capture) -> Capture | None:

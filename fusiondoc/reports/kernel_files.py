@@ -95,7 +95,8 @@ def _file_name(kernel: Kernel, dump: Dump, taken: dict[str, bytes]) -> str:
     """``K1-kernel1.cuda_kernel.cu``. Names of kernels come from a log: only plain characters stay."""
     plain = re.sub(r"[^A-Za-z0-9_]+", "_", kernel.name)[:60]
     option = re.sub(r"[^A-Za-z0-9_]+", "_", dump.option)[:40]
-    stem, end = f"{kernel.id}-{plain}.{option}", ending(dump.option)
+    end = ending(dump.option)
+    stem = f"{kernel.id}-{plain}" + ("" if end == f".{option}" else f".{option}")
     name, number = stem + end, 1
     while name in taken:
         number += 1

@@ -284,8 +284,8 @@ def _kernels(report: Report) -> RenderableType | None:
     if not report.kernels:
         return None
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
-    for name in ("kernel", "group"):
-        table.add_column(name, no_wrap=True)
+    table.add_column("kernel", overflow="fold")  # NNC's names have up to 40 characters
+    table.add_column("group", no_wrap=True)
     for name in ("runs", "grid", "block", "regs", "us", "GB/s", "peak"):
         table.add_column(name, justify="right", no_wrap=True)
     for kernel in report.kernels[:MOST_ROWS]:
