@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 import raw_log
@@ -178,3 +179,30 @@ def test_names_and_groups_are_those_of_torchs_profiler(fusiondoc: Run, tmp_path:
     report = json.loads(done.stdout)
     assert {k["name"]: len(k["groups"]) for k in report["kernels"]} == names
     assert sum(names.values()) == len(report["groups"]) >= 4
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", ["nnc-2.13-loop-nests", "onednn-2.13-verbose"])
+def test_damaged_logs_never_fail(name: str, seed: int, tmp_path: Path) -> None:
+    """Lines lost, doubled, swapped and cut: a report comes out, and its kernels belong to its groups."""
+    random = Random(seed)
+    lines = raw_log.read(FIXTURES / "kernels" / f"{name}.log.xz").split(b"\n")
+    for _ in range(len(lines) // 4):
+        place = random.randrange(len(lines))
+        change = random.randrange(4)
+        if change == 0:
+            del lines[place]
+        elif change == 1:
+            lines.insert(place, random.choice(lines))
+        elif change == 2:
+            lines[place] = lines[place][: random.randrange(len(lines[place]) + 1)]
+        else:
+            lines[place] += random.choice([b"{", b"}", b",", b"\0", b"\xff", b"1e999"])
+    path = tmp_path / "damaged.log"
+    path.write_bytes(b"\n".join(lines))
+    report = report_of(path)
+    groups = {group.id: group for group in report.groups}
+    for kernel in report.kernels:
+        assert all(kernel.id in groups[one].kernels for one in kernel.groups)
+    stats = report.parse
+    assert stats.recognised + stats.user_output + stats.unrecognised == stats.lines > 100

@@ -75,8 +75,8 @@ def command(
     """List generated kernels, and print or save what was dumped of them.
 
     TARGET is what `fusiondoc diagnose` takes, and is run; LOG is what `fusiondoc parse` takes. Without
-    either, the newest capture; a capture that lacks a dump of --dump is run again with it. The options from
-    --fuser on are for running a TARGET.
+    either, the newest capture; a capture that lacks a dump of --dump is run again with it. All options from
+    --fuser on but --dump are for running a TARGET.
 
     \b
     Examples:
@@ -92,6 +92,8 @@ def command(
     dumps = tuple(dict.fromkeys(one for text in options.pop("dumps") for one in text.split(",") if one))
     looked = look(arguments, dumps, options, _given(context, options))
     report = looked.report
+    if looked.failed is not None and looked.ran and not report.kernels:
+        raise looked.failed
     kernels = choose(report, names, groups, sort, top)
     shown = dumps or (available(kernels) if save is not None else ())
     if format_ is None:
@@ -142,6 +144,8 @@ def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) ->
     if not report.kernels:
         if not report.groups:
             text = "no group was formed, so there is no kernel: fusiondoc parse says why"
+        elif report.fuser.effective == "legacy":
+            text = "fusiondoc reads no kernels of the legacy fuser; those of --fuser nnc or nvfuser it does"
         else:
             named = USUAL.get(report.fuser.effective or "", ("cuda_kernel",))[0]
             text = f"{len(report.groups)} groups and no kernel: --dump {named} makes the fuser print them"
