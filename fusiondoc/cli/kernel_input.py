@@ -141,6 +141,9 @@ def _run(request: Any, place: Any) -> Looked:
 
     with terminal_progress(request.target.label) as progress:
         capture = run(request, place, progress)
+    for record in capture.records():
+        if record["record"] == "note":
+            click.echo(f"note: {record.get('text')}", err=True)
     failed = failure(capture)
     if isinstance(failed, (UsageError, CannotRun)):
         raise failed  # nothing ran, so there is nothing to show

@@ -54,12 +54,13 @@ def _table(report: Report, kernels: Sequence[Kernel], width: int) -> Iterator[Re
     groups = {group.id: group for group in report.groups}
     narrow = width < _NARROW
     described: dict[str, str] = {}
+    columns = _columns(kernels, narrow)
+    sizes = _sizes(kernels, columns, width)
     for start in range(0, len(kernels), 1 if narrow else len(kernels)):
         # Rich has no row that spans columns: each kernel of a narrow table is a table of its own, with the
         # widths of all.
         part = kernels[start : start + 1] if narrow else kernels
-        columns = _columns(kernels, narrow)
-        yield _rows(part, kernels, columns, width, header=start == 0)
+        yield _rows(part, columns, sizes, header=start == 0)
         if narrow:
             yield from _below(part[0], groups, narrow, described)
     if not narrow:
@@ -71,15 +72,20 @@ def _table(report: Report, kernels: Sequence[Kernel], width: int) -> Iterator[Re
                 yield from below
 
 
-def _rows(
-    part: Sequence[Kernel], kernels: Sequence[Kernel], columns: Mapping[str, Cell], width: int, header: bool
-) -> Table:
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim", show_header=header)
+def _sizes(kernels: Sequence[Kernel], columns: Mapping[str, Cell], width: int) -> dict[str, int]:
+    """Width of each column; names of kernels have what the others leave."""
     sizes = {
         name: max(len(name), *(len(cell(kernel)) for kernel in kernels)) for name, cell in columns.items()
     }
     others = sum(size + 1 for name, size in sizes.items() if name != "kernel")
     sizes["kernel"] = max(12, min(sizes["kernel"], width - 1 - others))
+    return sizes
+
+
+def _rows(
+    part: Sequence[Kernel], columns: Mapping[str, Cell], sizes: Mapping[str, int], header: bool
+) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim", show_header=header)
     for name in columns:
         left = name in ("kernel", "group")
         table.add_column(

@@ -41,7 +41,7 @@ def request_again(capture: Capture, dumps: Sequence[str], command: Sequence[str]
         target=target,
         python=Path(request.get("python") or "python"),
         cwd=folder,
-        variables=_variables(request.get("environment_user") or {}),
+        variables=_variables(request.get("environment_user") or {}, request.get("environment_set") or {}),
         command=tuple(command),
         **options,
     )
@@ -62,7 +62,6 @@ def _target(told: Mapping[str, Any], capture: Capture) -> TargetSpec:
     )
 
 
-def _variables(user: Mapping[str, str]) -> dict[str, str]:
-    return {
-        name: value for name, value in user.items() if name not in (DUMP, JIT_LOG) and name not in os.environ
-    }
+def _variables(user: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
+    apart = {DUMP, JIT_LOG, *made, *os.environ}
+    return {name: value for name, value in user.items() if name not in apart}
