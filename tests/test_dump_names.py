@@ -99,8 +99,17 @@ def test_the_others_are_refused_with_a_way_on(name: str, fuser: str, torch: str,
 def test_how_to_set_is_for_a_shell(dump) -> None:
     import shlex
 
-    words = dict(word.split("=", 1) for word in shlex.split(how_to_set(dump.name)))
+    words = dict(word.split("=", 1) for word in shlex.split(how_to_set([dump.name])))
     assert words == dict(dump.needs) and is_set(dump.name, words)
+
+
+def test_how_to_set_several() -> None:
+    said = how_to_set(["kernel_ir", "nnc_cuda", "nnc_ir", "ptx"])
+    assert (
+        said
+        == "PYTORCH_NVFUSER_DUMP=cuda_kernel,kernel_ir,ptx PYTORCH_JIT_LOG_LEVEL='>>kernel:>>cuda_codegen'"
+    )
+    assert how_to_set(["cuda_full"]) == "PYTORCH_NVFUSER_DUMP=cuda_full"
 
 
 def test_log_files_of_the_dumps_are_in_the_catalogue() -> None:

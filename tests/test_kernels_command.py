@@ -41,12 +41,11 @@ def test_the_table_fits_and_has_every_figure(width: int, fusiondoc: Run) -> None
     assert done.stderr == ""
     assert max(map(len, done.stdout.split("\n"))) <= width
     assert "\x1b" not in done.stdout
-    log = raw_log.read(LOG).decode()
     for kernel in report_of(LOG).kernels:
-        assert re.search(rf"(?m)^{kernel.id} {kernel.name} ", done.stdout)
-        times = sorted(float(ms) for ms in re.findall(rf"(?m)^{kernel.name} run in (\S+) ms", log))
-        middle = (times[(len(times) - 1) // 2] + times[len(times) // 2]) / 2
-        assert f" {middle * 1000:.1f}" in done.stdout
+        row = next(line for line in done.stdout.split("\n") if line.startswith(f"{kernel.id} {kernel.name} "))
+        assert kernel.ms and kernel.gb_per_s and kernel.grid and kernel.block
+        figures = [f"{kernel.ms.median * 1000:,.1f}", f"{kernel.gb_per_s.median:,.0f}", str(kernel.grid[0])]
+        assert set(figures) <= set(re.split(r"[ x]+", row)), row
     assert "models/c16_encoder_layer.py:" in done.stdout and "backward: " in done.stdout
 
 
@@ -117,7 +116,7 @@ def test_json_is_the_report_with_only_what_was_chosen(fusiondoc: Run, tmp_path: 
     [
         (["--dump", "cuda_kernl"], 2, "Did you mean 'cuda_kernel'"),
         (["--dump", "nnc_irr"], 2, "Did you mean 'nnc_ir'"),
-        (["--dump", "kernel_ir"], 2, "PYTORCH_NVFUSER_DUMP=kernel_ir"),
+        (["--dump", "kernel_ir,halo"], 2, "PYTORCH_NVFUSER_DUMP=cuda_kernel,kernel_ir,halo"),
         (["--dump", "nnc_ir"], 2, "PYTORCH_JIT_LOG_LEVEL='>>kernel'"),
         (["--kernel", "kernel44"], 2, "Did you mean 'kernel4'"),
         (["--kernel", "K99"], 2, "no kernel 'K99'"),
@@ -135,6 +134,13 @@ def test_wrong_usage_is_told_with_the_next_step(
     assert done.returncode == status
     assert said in done.stderr and "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_a_log_of_a_dump_that_names_no_kernel(fusiondoc: Run) -> None:
+    log = FIXTURES / "logs" / "nvfuser-2.1.2-control-flow.log.xz"
+    done = fusiondoc("kernels", log, "--dump", "scheduler_params")
+    assert done.returncode == 2 and "names no kernel" in done.stderr
+    assert "PYTORCH_NVFUSER_DUMP=cuda_kernel,scheduler_params" in done.stderr
 
 
 def test_a_log_that_holds_some_of_the_dumps_shows_them(fusiondoc: Run) -> None:

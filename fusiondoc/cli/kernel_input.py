@@ -183,9 +183,11 @@ def _lacking(report: Report, dumps: Sequence[str], name: str) -> tuple[str, ...]
     lacking = tuple(one for one in dumps if one not in have)
     if not lacking:
         return ()
-    hint = "Run it with " + " and ".join(dict.fromkeys(map(how_to_set, lacking)))
+    hint = f"Run it with {how_to_set(lacking)}"
     hint += f", or give the program: fusiondoc kernels TARGET --dump {','.join(lacking)}"
     message = f"{name} holds no {', '.join(lacking)} of a kernel"
+    if not report.kernels:
+        message = f"{name} names no kernel, so it holds no {', '.join(lacking)} of one"
     if have:
         message += f" (it holds {', '.join(have)})"
     if len(lacking) == len(dumps):

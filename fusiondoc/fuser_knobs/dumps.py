@@ -10,7 +10,7 @@ from fusiondoc.fuser_knobs.catalogue import TorchVersion, as_version
 from fusiondoc.fuser_knobs.checks import DUMP
 from fusiondoc.fuser_knobs.entries import FuserDump
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
-from fusiondoc.fuser_knobs.log_levels import parse_log_level
+from fusiondoc.fuser_knobs.log_levels import merge_log_levels, parse_log_level
 from fusiondoc.fuser_knobs.versions import describe, exists_in
 
 TITLES = {"nvfuser": "nvFuser", "nnc": "NNC", "onednn": "oneDNN Graph", "legacy": "the legacy fuser"}
@@ -102,11 +102,21 @@ def is_set(name: str, variables: Mapping[str, str]) -> bool:
     return True
 
 
-def how_to_set(name: str) -> str:
-    """What to set in one's own launcher, as a shell would have it."""
-    dump = catalogue.fuser_dump(name)
-    needs = ((DUMP, name),) if dump is None else dump.needs
-    quoted = ((variable, f"'{value}'" if ">" in value else value) for variable, value in needs)
+def how_to_set(names: Sequence[str]) -> str:
+    """What to set in one's own launcher, as a shell would have it. Dumps of nvFuser name no kernel but by the
+    code that is printed with them."""
+    wanted: dict[str, str] = {}
+    options = nvfuser_options(names)
+    if options:
+        usual = without_hidden(("cuda_kernel",), options)
+        wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
+    for name in names:
+        dump = catalogue.fuser_dump(name)
+        for variable, value in dump.needs if dump is not None else ():
+            wanted[variable] = (
+                merge_log_levels(wanted.get(variable, ""), value)[0] if variable == JIT_LOG else value
+            )
+    quoted = ((variable, f"'{value}'" if ">" in value else value) for variable, value in wanted.items())
     return " ".join(f"{variable}={value}" for variable, value in quoted)
 
 
