@@ -12,7 +12,7 @@ from fusiondoc.cli.reading import is_capture, report_from, report_of
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.dumps import USUAL, how_to_set, is_set
-from fusiondoc.model import Dump, Report
+from fusiondoc.model import Dump, Kernel, Report
 from fusiondoc.reports.kernel_texts import present
 from fusiondoc.runner.capture import Capture
 from fusiondoc.runner.store import CaptureStore
@@ -157,14 +157,15 @@ def _report(capture: Capture) -> Report:
     report = report_of(capture)
     files = texts(capture)
     return replace(
-        report,
-        kernels=tuple(
-            replace(kernel, dumps=(*kernel.dumps, *(Dump(*one) for one in files[kernel.name])))
-            if kernel.name in files
-            else kernel
-            for kernel in report.kernels
-        ),
+        report, kernels=tuple(_with(kernel, files.get(kernel.name, ())) for kernel in report.kernels)
     )
+
+
+def _with(kernel: Kernel, files: Sequence[tuple[str, str]]) -> Kernel:
+    """A file takes the place of the line that names it."""
+    options = [option for option, _ in files]
+    kept = [dump for dump in kernel.dumps if dump.option not in options]
+    return replace(kernel, dumps=(*kept, *(Dump(option, text) for option, text in files)))
 
 
 def _earlier(capture: Capture) -> Capture | None:
