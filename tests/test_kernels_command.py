@@ -227,6 +227,10 @@ def test_control_characters_of_a_log_do_not_reach_the_terminal() -> None:
     dirty = replace(report.kernels[0], dumps=(Dump("kernel_ir", "a\x1b[2Jb\x07\n\tc\x9b0m", ()),))
     text = render(report, [dirty], ["kernel_ir"])
     assert "a\\x1b[2Jb\\x07\n\tc\\x9b0m" in text
+    named = replace(report.kernels[0], name="x\x1b[2J", scheduler="y\x07")
+    for width in (80, 120):
+        text = render(report, [named], (), width=width)
+        assert "\x1b" not in text and "\x07" not in text and "x\\x1b[2J" in text
 
 
 def test_what_other_parsers_fill_in_is_shown() -> None:

@@ -48,7 +48,7 @@ def render(
 
 
 def _table(report: Report, kernels: Sequence[Kernel], width: int) -> Iterator[RenderableType]:
-    yield Text(_head(report, kernels), style="bold")
+    yield Text(printable(_head(report, kernels)), style="bold")
     if not kernels:
         return
     groups = {group.id: group for group in report.groups}
@@ -68,7 +68,7 @@ def _table(report: Report, kernels: Sequence[Kernel], width: int) -> Iterator[Re
             below = list(_below(kernel, groups, narrow, described))
             if below:
                 yield Text("")
-                yield Text(f"{kernel.id} {kernel.name}", style="dim")
+                yield Text(printable(f"{kernel.id} {kernel.name}"), style="dim")
                 yield from below
 
 
@@ -103,7 +103,7 @@ def _rows(
 def _columns(kernels: Sequence[Kernel], narrow: bool) -> dict[str, Cell]:
     """The columns in which some kernel has something."""
     columns: dict[str, Cell] = {
-        "kernel": lambda k: f"{k.id} {k.name}",
+        "kernel": lambda k: printable(f"{k.id} {k.name}"),
         "group": lambda k: ",".join(k.groups[:3]) + ("…" if len(k.groups) > 3 else ""),
         "runs": lambda k: _number(k.launches),
         "grid": lambda k: _dimensions(k.grid),
@@ -131,7 +131,7 @@ def _below(
     """What a kernel needs, and the lines of the program that it computes; for each group once."""
     needs = _needs(kernel, narrow)
     if needs:
-        yield Padding(Text(needs, style="dim"), (0, 0, 0, 3))
+        yield Padding(Text(printable(needs), style="dim"), (0, 0, 0, 3))
     owners = [groups[one] for one in kernel.groups if one in groups]
     part = _segment(kernel, owners[0]) if owners else None
     if part is not None:
@@ -144,7 +144,7 @@ def _below(
         described[group.id] = kernel.id
         ops = ", ".join(node.op.split("::")[-1] for node in group.nodes)
         yield Padding(Text(f"{group.phase or 'phase unknown'}: {ops}", style="dim"), (0, 0, 0, 3))
-        yield Padding(Text(source_lines(group), style="dim"), (0, 0, 0, 3))
+        yield Padding(Text(printable(source_lines(group)), style="dim"), (0, 0, 0, 3))
     if len(owners) > 1:
         others = ", ".join(group.id for group in owners[1:])
         yield Padding(Text(f"the same graph: {others}", style="dim"), (0, 0, 0, 3))
@@ -208,7 +208,7 @@ def _head(report: Report, kernels: Sequence[Kernel]) -> str:
 def _dumps(kernels: Sequence[Kernel], options: Sequence[str], width: int, colour: bool) -> Iterator[str]:
     for kernel in kernels:
         for dump in chosen(kernel, options):
-            title = f"{kernel.id} {kernel.name}, {dump.option}{_where(dump)}"
+            title = printable(f"{kernel.id} {kernel.name}, {dump.option}{_where(dump)}")
             line = f"── {title} " + "─" * max(2, width - len(title) - 4)
             yield f"\x1b[1m{line}\x1b[0m" if colour else line
             text = printable(dump.text).strip("\n")
