@@ -67,11 +67,20 @@ def emit(report: Report, format_: str | None, output: Path | None) -> None:
         from fusiondoc.reports.text import render as render_text
         from fusiondoc.reports.text_bars import can_show_blocks
 
-        terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
-        colour = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
         width = shutil.get_terminal_size((80, 24)).columns
-        text = render_text(report, width=width, colour=colour, blocks=blocks)
+        text = render_text(report, width=width, colour=in_colour(output), blocks=blocks)
+    write(text, output)
+
+
+def in_colour(output: Path | None) -> bool:
+    """Whether the text goes to a terminal that wants colours."""
+    terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
+    return terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def write(text: str, output: Path | None) -> None:
+    """Print the text, or write it to the file that --output names."""
     if output is None:
         click.echo(text, nl=False)
         return

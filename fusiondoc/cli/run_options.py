@@ -79,7 +79,8 @@ _OPTIONS = (
         multiple=True,
         metavar="NAME[,NAME]",
         shell_complete=completion.dump_options,
-        help="More options for PYTORCH_NVFUSER_DUMP (fusiondoc knobs lists them).",
+        help="What to print of kernels too: options of PYTORCH_NVFUSER_DUMP, or nnc_ir, nnc_stages, "
+        "nnc_cuda, onednn_verbose under those fusers (fusiondoc knobs lists them).",
     ),
     click.option(
         "--python",

@@ -27,6 +27,7 @@ from fusiondoc.parsers.facts import Facts, LineCounts, PlanUse, position, unpack
 from fusiondoc.parsers.groups import GroupTable, finished
 from fusiondoc.parsers.inputs import LogInput, read_chunks
 from fusiondoc.parsers.kernels import fallbacks_of, kernels_of
+from fusiondoc.parsers.printed_kernels import printed_kernels_of
 from fusiondoc.parsers.ranks import RankTags, Tag, ranks
 from fusiondoc.parsers.sources import SourceMap
 from fusiondoc.parsers.stream import Stream
@@ -226,6 +227,7 @@ def _assemble(
             row.id = f"G{number}"
         table.count_runs()
         kernels = kernels_of(facts, table, len(draft.kernels) + 1, files)
+        kernels += printed_kernels_of(facts, table, len(draft.kernels) + len(kernels) + 1, files)
         fallbacks = fallbacks_of(facts, table, files)
         unfused = UnfusedTable(facts, _fuser_of(facts, table), work_out)
         unfused.add_plans(uses)

@@ -8,13 +8,22 @@ from typing import Mapping, Sequence
 
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue, checks
+from fusiondoc.fuser_knobs import dumps as dump_names
 from fusiondoc.fuser_knobs.checks import DISABLE, DUMP, ENABLE
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
 from fusiondoc.fuser_knobs.log_levels import check_log_level, merge_log_levels
 from fusiondoc.fuser_knobs.needed import DUMPS, LOG_LEVELS
 
 _VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
-_OF_INTEREST = ("PYTORCH_", "TORCH_", "NVFUSER_", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING")
+_OF_INTEREST = (
+    "PYTORCH_",
+    "TORCH_",
+    "NVFUSER_",
+    "ONEDNN_",
+    "DNNL_",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_LAUNCH_BLOCKING",
+)
 
 
 @dataclass(frozen=True)
@@ -79,7 +88,7 @@ def run_environment(
         torch: version of the torch that will run; ``cuda`` its CUDA version or None.
         fuser: as requested; "auto" means nvFuser or NNC, which only the run itself can tell, so it gets the
             variables of both where this torch has both.
-        dumps: names of PYTORCH_NVFUSER_DUMP to add.
+        dumps: names of dumps to add: options of PYTORCH_NVFUSER_DUMP, or those of NNC and oneDNN Graph.
         user: the user's environment.
 
     Raises:
@@ -89,12 +98,14 @@ def run_environment(
     nvfuser = has_nvfuser(torch, cuda) and fuser in ("auto", "nvfuser")
     if user.get("PYTORCH_JIT") == "0":
         raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
-    for name in dumps:
-        checks.check_dump_option(name, torch)
+    dump_names.check_dumps(dumps, fuser, torch, (1, 10) <= release(torch) < (2, 2))
     wanted = {JIT_LOG: _log_level(fuser, nvfuser)}
-    if nvfuser or dumps:
+    options = dump_names.nvfuser_options(dumps)
+    if nvfuser or options:
         known = catalogue.dump_options(torch)
-        wanted[DUMP] = ",".join(dict.fromkeys([*(name for name in DUMPS if name in known), *dumps]))
+        usual = dump_names.without_hidden([name for name in DUMPS if name in known], options)
+        wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
+    _add_needs(wanted, dumps, user)
     merged: list[str] = []
     notes: list[str] = []
     if user.get(JIT_LOG):
@@ -115,6 +126,17 @@ def run_environment(
         notes.append(f"{_VERBOSITY}: raised from {user[_VERBOSITY]} to 3, else the log lacks types.")
     of_interest = {name: value for name, value in sorted(user.items()) if name.startswith(_OF_INTEREST)}
     return RunEnvironment(wanted, of_interest, tuple(merged), tuple(notes))
+
+
+def _add_needs(wanted: dict[str, str], dumps: Sequence[str], user: Mapping[str, str]) -> None:
+    """What the dumps of NNC and oneDNN Graph need; a level that the user has set already is left alone."""
+    for name in dumps:
+        dump = catalogue.fuser_dump(name)
+        for variable, value in dump.needs if dump is not None else ():
+            if variable == JIT_LOG:
+                wanted[JIT_LOG] = merge_log_levels(wanted[JIT_LOG], value)[0]
+            elif user.get(variable, "0") in ("", "0", "none", "error"):
+                wanted[variable] = value
 
 
 def _log_level(fuser: str, nvfuser: bool) -> str:

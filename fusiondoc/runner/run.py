@@ -14,6 +14,7 @@ from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.runner.age import process_age
 from fusiondoc.runner.capture import SCHEMA, Capture
 from fusiondoc.runner.child import Child, Ending
+from fusiondoc.runner.dump_files import collect
 from fusiondoc.runner.environment import RunEnvironment, quiet_environment, run_environment
 from fusiondoc.runner.interpreter import Interpreter, inspect
 from fusiondoc.runner.probe_call import probe_command
@@ -75,7 +76,9 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
         _write(folder / "result.json", _result_json(ending, seconds))
     except OSError as error:
         raise cannot_write(error, folder) from None
-    return Capture(folder)
+    capture = Capture(folder)
+    collect(capture)
+    return capture
 
 
 def _run_child(
