@@ -10,6 +10,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.output import in_colour, write
+from fusiondoc.cli.peak import peak_option
 from fusiondoc.cli.run_options import run_options
 from fusiondoc.errors import INTERRUPTED, UsageError
 
@@ -60,6 +61,7 @@ _SORT = (
     metavar="FILE",
     help="Write the result to this file; its ending gives the format.",
 )
+@peak_option
 @run_options
 def command(
     arguments: tuple[str, ...],
@@ -70,6 +72,7 @@ def command(
     save: Path | None,
     format_: str | None,
     output: Path | None,
+    peak: float | None,
     **options: Any,
 ) -> int:
     """List generated kernels, and print or save what was dumped of them.
@@ -91,7 +94,7 @@ def command(
     context = click.get_current_context()
     dumps = tuple(dict.fromkeys(one for text in options.pop("dumps") for one in text.split(",") if one))
     looked = look(arguments, dumps, options, _given(context, options))
-    report = looked.report
+    report = looked.report if peak is None else _against(looked.report, peak)
     if looked.failed is not None and looked.ran and not report.kernels:
         raise looked.failed
     kernels = choose(report, names, groups, sort, top)
@@ -117,6 +120,16 @@ def command(
     if looked.failed is not None and looked.ran:
         raise looked.failed
     return 0
+
+
+def _against(report: Report, peak: float) -> Report:
+    """The report with its kernels held against another memory bandwidth, in GB/s."""
+    from dataclasses import replace
+
+    from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
+    from fusiondoc.model import Peak
+
+    return with_speed_of_light(replace(report, peak=Peak(peak, "given")))
 
 
 def _given(context: click.Context, options: dict[str, Any]) -> set[str]:
