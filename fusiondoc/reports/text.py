@@ -42,7 +42,7 @@ def render(report: Report, *, width: int = 80, colour: bool = False, blocks: boo
     )
     parts: list[RenderableType] = [summary(report)]
     for title, part in (
-        ("Speed", speed(report)),
+        ("Speed", speed(report, width - 1)),
         ("Groups", groups(report)),
         ("Not fused", unfused(report, width)),
         ("Fallbacks", fallbacks(report)),

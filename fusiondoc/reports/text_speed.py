@@ -23,19 +23,25 @@ def pairs(report: Report) -> list[tuple[Speed | None, Speed | None]]:
     return [(one.get("eager"), one.get("fused")) for one in found.values()]
 
 
-def speed(report: Report) -> RenderableType | None:
-    """A row for each shape and phase, and what warming up took; None without times."""
+def speed(report: Report, width: int) -> RenderableType | None:
+    """A row for each shape and phase, and what warming up took; None without times. The spread is left out
+    where ``width`` columns have no room for it."""
     if not report.speed:
         return None
     several = len({row.inputs for row in report.speed}) > 1
     memory = any(row.memory_bytes is not None for row in report.speed)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    names = [*(["inputs"] if several else []), "ms", "eager", "fused", "fused is"]
-    for name in [*names, *(["memory, eager", "fused"] if memory else [])]:
-        table.add_column(name, justify="left" if name == "ms" else "right", no_wrap=True)
     rows = pairs(report)
-    for eager, fused in rows[:MOST_ROWS]:
-        table.add_row(*_row(eager, fused, several, memory))
+    shown = rows[:MOST_ROWS]
+    names = [*(["inputs"] if several else []), "ms", "eager", "fused", "fused is"]
+    names += ["memory, eager", "fused"] if memory else []
+    cells = [_row(eager, fused, several, memory, True) for eager, fused in shown]
+    if _width(names, cells) > width:
+        cells = [_row(eager, fused, several, memory, False) for eager, fused in shown]
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for name in names:
+        table.add_column(name, justify="left" if name == "ms" else "right", no_wrap=True)
+    for row in cells:
+        table.add_row(*row)
     lines: list[RenderableType] = [table, *more(len(rows))]
     lines += [Text(text) for text in _warm_up(report)]
     if report.speed_note:
@@ -43,11 +49,21 @@ def speed(report: Report) -> RenderableType | None:
     return Lines(*lines)
 
 
-def _row(eager: Speed | None, fused: Speed | None, several: bool, memory: bool) -> list[Text]:
+def _width(names: list[str], rows: list[list[Text]]) -> int:
+    """Columns that the table takes, with two blanks between its own."""
+    return sum(max(len(name), *(len(row[i]) for row in rows)) + 2 for i, name in enumerate(names)) - 2
+
+
+def _row(eager: Speed | None, fused: Speed | None, several: bool, memory: bool, spread: bool) -> list[Text]:
     known = eager or fused
     assert known is not None
     cells = [Text(str(known.inputs))] if several else []
-    cells += [Text(known.phase), Text(_time(eager)), Text(_time(fused)), verdict(eager, fused)]
+    cells += [
+        Text(known.phase),
+        Text(_time(eager, spread)),
+        Text(_time(fused, spread)),
+        verdict(eager, fused),
+    ]
     if memory:
         for one in (eager, fused):
             cells.append(Text("-" if one is None or one.memory_bytes is None else size(one.memory_bytes)))
@@ -64,10 +80,12 @@ def verdict(eager: Speed | None, fused: Speed | None) -> Text:
     return Text(f"{ratio:.2f}× as fast", style="green" if ratio > 1 else "yellow")
 
 
-def _time(one: Speed | None) -> str:
-    """``31.9 (30.1 to 39.9)``."""
+def _time(one: Speed | None, spread: bool) -> str:
+    """``31.9 (30.1 to 39.9)``, or the median alone."""
     if one is None:
         return "-"
+    if not spread:
+        return _ms(one.ms.median)
     return f"{_ms(one.ms.median)} ({_ms(one.ms.min)} to {_ms(one.ms.max)})"
 
 
