@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from fusiondoc.cli.texts import LogTexts
 from fusiondoc.cli.trying import tries_of
 from fusiondoc.cli.verification import verification
 from fusiondoc.diagnosis.context import Context
@@ -26,7 +27,8 @@ def report_from(arguments: Sequence[str]) -> Report:
         return report_of(Capture(Path(arguments[0])))
     logs = find_logs(arguments)
     report, observed = read_logs(logs, work_out=Reasons())
-    report = replace(report, target={"name": ", ".join(log.name for log in logs[:3])})
+    target = {"name": ", ".join(log.name for log in logs[:3])}
+    report = replace(report, target=target, texts=LogTexts(logs))
     return diagnose(report, Context(observed))
 
 
@@ -55,6 +57,7 @@ def report_of(capture: Capture) -> Report:
         iterations=_timed(report.iterations, records),
         verification=verification(records),
         tries=tries_of(capture),
+        texts=LogTexts(logs, capture.path),
         timing={
             "child": seconds.get("child"),
             "overhead": seconds.get("overhead"),

@@ -42,6 +42,8 @@ class FlowNode:
     requires_grad: bool = False
     refused: bool = False
     """The log states that the fuser does not take it, whatever stands next to it."""
+    line: int = 0
+    """Lines of the dump before the one it begins on."""
 
 
 class Flow:
@@ -73,6 +75,7 @@ class Flow:
             block,
             tuple(self.type_of(name) for name in tensors),
             tuple(self.type_of(v.name) for v in node.outputs),
+            line=node.line,
         )
         new.requires_grad = any("requires_grad=1" in text for text in (*new.inputs, *new.outputs))
         self.nodes.append(new)

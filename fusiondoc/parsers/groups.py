@@ -46,6 +46,7 @@ class GroupTable:
         self._of_body: dict[Body, list[GroupRow]] = {}
         self._of_graph: dict[bytes, list[GroupRow]] = {}
         self._diff_graphs: list[frozenset[Op]] = []
+        self._row_of: dict[int, GroupRow] = {}
 
     def phase_of(self, use: PlanUse) -> str | None:
         """Gradient executors have prim::Autograd* nodes; a plan that re-specialises a group has its phase."""
@@ -89,6 +90,7 @@ class GroupTable:
                 self._rows[key] = row
                 self._of_body.setdefault(group.body, []).append(row)
                 self.rows.append(row)
+            self._row_of[id(group)] = row
             # Equal by the contract, yet the graphs may differ (in what they return): each has its GraphCache.
             rows = self._of_graph.setdefault(group.canonical, [])
             if row not in rows:
@@ -96,6 +98,10 @@ class GroupTable:
             if use.iteration is not None and row.iteration is None:
                 row.iteration = self.facts.iterations[use.iteration][0]
             row.lines.extend(use.places(group.line))
+
+    def row_of(self, group: PlanGroup) -> GroupRow | None:
+        """The row of a group of a plan that was added (the very object: equal ones have several rows)."""
+        return self._row_of.get(id(group))
 
     def of_graph(self, graph: PlanGroup | None) -> list[GroupRow]:
         """Rows of which ``graph`` is the body: equal groups share one GraphCache."""
