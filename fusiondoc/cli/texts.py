@@ -39,5 +39,6 @@ def user_files(report: Report) -> set[str]:
 
 
 def _user_lines(report: Report) -> Iterator[str]:
-    rows = [*report.unfused, *(node for group in report.groups for node in group.nodes)]
-    yield from (row.user_source for row in rows if row.user_source)
+    yield from (row.user_source for row in report.unfused if row.user_source)
+    for group in report.groups:
+        yield from (node.user_source for node in group.nodes if node.user_source)

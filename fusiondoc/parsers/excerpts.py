@@ -104,7 +104,7 @@ class _Graph:
 
 
 def _bare(line: bytes, outer: OuterPrefix | None) -> tuple[bytes, str]:
-    """What tells the stream of a line (its rank and the torch file that prints), and the line without that."""
+    """What tells the stream of a line (its rank, the torch file that prints), and the line without that."""
     stream = b""
     if outer is not None:
         prefix, line = outer.split(line)
