@@ -9,6 +9,7 @@ from fusiondoc.model import Finding, Report
 from fusiondoc.reports.html.context import MOST_ROWS, QUOTED, Context, shown
 from fusiondoc.reports.html.markup import Child, Markup, el
 from fusiondoc.reports.html.parts import code_block, facts, section, table
+from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import count, percent, seconds, size
 
 _DOING = {"compile": "compiling", "run": "running"}
@@ -99,6 +100,7 @@ def log_view(context: Context) -> Markup:
         ("Unknown", f"{stats.unrecognised:,}"),
         ("Cut off", f"{stats.truncated:,} blocks" if stats.truncated else None),
         *_times(report),
+        ("Files", [el("span", near(file), class_="line") for file in context.log_files()]),
         ("Kept in", str(report.target["capture"]) if report.target.get("capture") else None),
     ]
     unknown = [

@@ -45,6 +45,7 @@ class Context:
         graphs = [group.evidence[0] for group in report.groups if group.evidence]
         self._excerpts = dict(report.texts.log(_lines(report), graphs)) if report.texts is not None else {}
         self._room = 1_200_000
+        self._logs = list(dict.fromkeys(one.file for one in (*graphs, *_lines(report))))
 
     def hue(self, code: str | None) -> str:
         """The class of the colour of a reason."""
@@ -53,6 +54,14 @@ class Context:
     def excerpt(self, evidence: Evidence) -> str | None:
         """The text of a line of the log, or the graph that begins there."""
         return self._excerpts.get(evidence)
+
+    def place(self, evidence: Evidence) -> str:
+        """Where a line of the log is."""
+        return f"line {evidence.line:,}" if len(self._logs) == 1 else f"{near(evidence.file)}:{evidence.line}"
+
+    def log_files(self) -> list[str]:
+        """The logs that the page quotes."""
+        return self._logs
 
     def lines_of(self, file: str) -> list[str] | None:
         """A source file of the user's, if it is at hand."""
@@ -82,14 +91,10 @@ class Context:
         for one in islice(evidence, QUOTED):
             text = self.excerpt(one)
             quote = el("code", text.split("\n", 1)[0]) if text else None
-            parts.append(el("li", el("span", place(one), class_="where"), quote))
+            parts.append(el("li", el("span", self.place(one), class_="where"), quote))
         if len(evidence) > QUOTED:
             parts.append(el("li", f"and {len(evidence) - QUOTED:,} more lines", class_="muted"))
         return el("ul", *parts, class_="quotes") if parts else join(())
-
-
-def place(evidence: Evidence) -> str:
-    return f"{near(evidence.file)}:{evidence.line}"
 
 
 def shown(source: str | None) -> str:
@@ -102,14 +107,17 @@ def shown(source: str | None) -> str:
 
 
 def _reasons(report: Report) -> list[ReasonKind]:
+    """What costs most comes first: what the log states, then the bytes that fusing would save."""
     counts: dict[str, int] = {}
+    moved: dict[str, int] = {}
     first: dict[str, tuple[int, str, bool]] = {}
     for row in outside(report):
         code = row.reason.code
         counts[code] = counts.get(code, 0) + row.count
+        moved[code] = moved.get(code, 0) + (row.bytes_moved or 0)
         if code not in first or row.count > first[code][0]:
             first[code] = (row.count, row.reason.text, row.reason.stated)
-    order = sorted(counts, key=lambda code: (-counts[code], code))
+    order = sorted(counts, key=lambda code: (not first[code][2], -moved[code], -counts[code], code))
     return [
         ReasonKind(code, first[code][1], first[code][2], counts[code], f"r{min(nth, HUES - 1)}")
         for nth, code in enumerate(order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fusiondoc.model import Group, Segment
-from fusiondoc.reports.html.context import MOST_ROWS, Context, place, shown
+from fusiondoc.reports.html.context import MOST_ROWS, Context, shown
 from fusiondoc.reports.html.highlight import ir
 from fusiondoc.reports.html.markup import Child, Markup, el
 from fusiondoc.reports.html.parts import code_block, facts, section, table
@@ -53,7 +53,7 @@ def _body(group: Group, context: Context) -> list[Child]:
     ]
     first = group.evidence[0] if group.evidence else None
     text = context.excerpt(first) if first is not None else None
-    where = f" as in {place(first)}" if first is not None and text else ""
+    where = f" as in {context.place(first)}" if first is not None and text else ""
     if text is None:
         text = _rebuilt(group)
     parts: list[Child] = [facts(known), _operators(group, context)]
@@ -67,7 +67,7 @@ def _body(group: Group, context: Context) -> list[Child]:
         parts.append(
             el(
                 "p",
-                f"Printed {len(group.evidence):,} times in the log, first at {place(first)}.",
+                f"Printed {len(group.evidence):,} times in the log, first at {context.place(first)}.",
                 class_="muted",
             )
         )
@@ -132,7 +132,7 @@ def unfused_list(context: Context) -> Markup | None:
             ]
         )
     columns = (
-        ("Operator", ""),
+        ("Operator", "name"),
         ("Why", "wide"),
         ("Source", ""),
         ("Nodes", "n"),

@@ -36,7 +36,7 @@
   if (!holder) { unfold(); return; }
   const data = JSON.parse(holder.textContent);
   const text = (number) => (number < 0 ? "" : data.texts[number]);
-  const select = $("program");
+  const select = $("choose");
   const canvas = $("canvas");
   const details = $("details");
   const heading = $("details-title");

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any, Sequence
 
-from fusiondoc.model import Group, Program, ProgramNode, Unfused
-from fusiondoc.reports.html.context import QUOTED, Context, place, shown
-from fusiondoc.reports.html.layout import Drawing, Point, draw
+from fusiondoc.model import Group, Program, ProgramNode, Report, Unfused
+from fusiondoc.reports.html.context import QUOTED, Context, shown
+from fusiondoc.reports.html.layout import Point, draw
 from fusiondoc.reports.html.markup import Markup, el, join
 from fusiondoc.reports.wording import NO_OPERATORS, count, runs_of
 
@@ -19,13 +19,23 @@ _LONGEST = 34
 _MOST_LINES = 6
 
 
+def main_program(report: Report) -> str:
+    """The program that is shown first: of the forward ones that with the most groups."""
+
+    def groups(program: Program) -> tuple[bool, int]:
+        return program.phase != "backward", sum(node.kind == "group" for node in program.nodes)
+
+    return max(report.programs, key=groups).id
+
+
 def pictures(context: Context) -> tuple[Markup, dict[str, Any]]:
-    """A figure for each program, all but the first hidden, and the data on their nodes."""
+    """A figure for each program, all but the main one hidden, and the data on their nodes."""
+    shown_first = main_program(context.report)
     groups = {group.id: group for group in context.report.groups}
     data = _Data(context)
     figures = []
-    for nth, program in enumerate(context.report.programs):
-        figures.append(_figure(program, groups, context, hidden=nth > 0))
+    for program in context.report.programs:
+        figures.append(_figure(program, groups, context, hidden=program.id != shown_first))
         data.add(program)
     return join(figures), data.as_json()
 
@@ -39,12 +49,19 @@ def title(program: Program) -> str:
         words.append("ranks " + ", ".join(map(str, program.ranks)))
     groups = sum(node.kind == "group" for node in program.nodes)
     others = sum(node.kind == "operator" and node.op not in NO_OPERATORS for node in program.nodes)
-    return f"{' · '.join(words)} — {count(groups, 'group')}, {others} outside"
+    regions = sum(node.kind == "region" for node in program.nodes)
+    parts = [count(groups, "group"), f"{others} outside"]
+    if regions:
+        parts.insert(0, count(regions, "differentiable graph"))
+    return f"{' · '.join(words)} — {', '.join(parts)}"
 
 
 def _figure(program: Program, groups: dict[str, Group], context: Context, hidden: bool) -> Markup:
-    labels = [_label(node, groups) for node in program.nodes]
-    drawing = draw([_size(label) for label in labels], program.edges)
+    kept = [i for i, node in enumerate(program.nodes) if node.op not in NO_OPERATORS]
+    place = {i: nth for nth, i in enumerate(kept)}
+    labels = [_label(program.nodes[i], groups) for i in kept]
+    edges = [(place[a], place[b]) for a, b in program.edges if a in place and b in place]
+    drawing = draw([_size(label) for label in labels], edges)
     arrow = f"arrow-{program.id}"
     marker = el(
         "marker",
@@ -58,7 +75,10 @@ def _figure(program: Program, groups: dict[str, Group], context: Context, hidden
         orient="auto",
     )
     ways = [el("path", d=_path(route), marker_end=f"url(#{arrow})") for route in drawing.routes]
-    boxes = [_box(i, program.nodes[i], labels[i], drawing, groups, context) for i in drawing.order]
+    boxes = [
+        _box(kept[nth], program.nodes[kept[nth]], labels[nth], drawing.corners[nth], groups, context)
+        for nth in drawing.order
+    ]
     width, height = round(drawing.width), round(drawing.height)
     picture = el(
         "svg",
@@ -79,11 +99,11 @@ def _box(
     i: int,
     node: ProgramNode,
     lines: Sequence[str],
-    drawing: Drawing,
+    corner: Point,
     groups: dict[str, Group],
     context: Context,
 ) -> Markup:
-    x, y = drawing.corners[i]
+    x, y = corner
     width, height = _size(lines)
     group = groups.get(node.group or "")
     classes = ["node", node.kind]
@@ -213,7 +233,7 @@ class _Data:
             self._text(f"{inside.op} at {shown(inside.user_source or inside.source)}" if inside else None),
             [self._text(text) for text in node.inputs],
             [self._text(text) for text in node.outputs],
-            self._text(place(evidence) if evidence else None),
+            self._text(self._context.place(evidence) if evidence else None),
             self._text(self._context.excerpt(evidence) if evidence else None),
             self._text(node.program),
         ]
@@ -231,7 +251,8 @@ class _Data:
             else next((r.text for r in self._context.reasons if r.code == node.reason), "")
         )
         quotes = [
-            [place(one), self._context.excerpt(one)] for one in islice(row.evidence if row else (), QUOTED)
+            [self._context.place(one), self._context.excerpt(one)]
+            for one in islice(row.evidence if row else (), QUOTED)
         ]
         self._rows[key] = len(self._reasons)
         self._reasons.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fusiondoc.reports.html.context import Context
 from fusiondoc.reports.html.markup import Markup, data_script, el
 from fusiondoc.reports.html.parts import section
-from fusiondoc.reports.html.picture import pictures, title
+from fusiondoc.reports.html.picture import main_program, pictures, title
 from fusiondoc.reports.wording import count
 
 
@@ -15,9 +15,13 @@ def program_view(context: Context) -> Markup | None:
     if not report.programs:
         return None
     figures, data = pictures(context)
-    options = [el("option", title(program), value=program.id) for program in report.programs]
+    first = main_program(report)
+    options = [
+        el("option", title(program), value=program.id, selected=program.id == first)
+        for program in report.programs
+    ]
     choose = el(
-        "p", el("label", "Program", for_="program"), el("select", *options, id="program"), class_="field"
+        "p", el("label", "Program", for_="choose"), el("select", *options, id="choose"), class_="field"
     )
     buttons = [
         el("button", text, type="button", id=f"zoom-{name}", aria_label=label)

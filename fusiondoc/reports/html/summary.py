@@ -37,9 +37,14 @@ def header(context: Context) -> Markup:
         ),
         el("h1", verdict(report)),
         el("p", " · ".join(where), class_="lead"),
-        el("p", report.fuser.why, class_="note") if report.fuser.why else None,
+        el("p", _why_this_fuser(report.fuser.why), class_="note") if report.fuser.why else None,
         el("div", _fused(report), _not_fused(report), _why(context), _fast(report), class_="cards"),
     )
+
+
+def _why_this_fuser(why: str) -> str:
+    said = why[len("auto: ") :] if why.startswith("auto: ") else why
+    return said[:1].upper() + said[1:]
 
 
 def _card(question: str, *children: Child) -> Markup:
@@ -83,15 +88,16 @@ def _fused(report: Report) -> Markup:
 
 
 def _not_fused(report: Report) -> Markup:
-    rows = outside(report)
     counts: dict[str, int] = {}
-    for row in rows:
+    stated: dict[str, bool] = {}
+    for row in outside(report):
         counts[row.op] = counts.get(row.op, 0) + row.count
+        stated[row.op] = stated.get(row.op, False) or row.reason.stated
     if not counts:
         return _card(
             "What did not?", el("p", "0", class_="big"), el("p", "No tensor operator outside the groups.")
         )
-    order = sorted(counts, key=lambda op: (-counts[op], op))
+    order = sorted(counts, key=lambda op: (not stated[op], -counts[op], op))
     items = [el("li", el("code", op), el("span", f"{counts[op]:,}", class_="n")) for op in order[:_MOST]]
     more = len(order) - _MOST
     return _card(
