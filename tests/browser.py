@@ -18,7 +18,14 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 DRIVER = shutil.which("chromedriver")
 
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-KEYS = {"Enter": "\ue007", "Tab": "\ue004", "Right": "\ue014", "Down": "\ue015", "Space": "\ue00d", "End": "\ue010"}
+KEYS = {
+    "Enter": "\ue007",
+    "Tab": "\ue004",
+    "Right": "\ue014",
+    "Down": "\ue015",
+    "Space": "\ue00d",
+    "End": "\ue010",
+}
 
 
 class Browser:
@@ -33,7 +40,13 @@ class Browser:
         )
         self._url = f"http://127.0.0.1:{port}"
         args = [
-            *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"),
+            *(
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-background-networking",
+                "--no-first-run",
+            ),
             *("--hide-scrollbars", f"--window-size={width},{height}", f"--user-data-dir={profile}"),
             f"--blink-settings=preferredColorScheme={0 if dark else 1}",
         ]
@@ -101,6 +114,8 @@ class Browser:
 
     def _send(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._url + path, data, {"Content-Type": "application/json"}, method=method)
+        request = urllib.request.Request(
+            self._url + path, data, {"Content-Type": "application/json"}, method=method
+        )
         with urllib.request.urlopen(request, timeout=120) as answer:
             return json.loads(answer.read())["value"]

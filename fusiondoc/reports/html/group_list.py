@@ -40,6 +40,7 @@ def _body(group: Group, context: Context) -> list[Child]:
     again = f"specialisation {group.specialisation} of {group.respecialises}" if group.respecialises else None
     kernels = [el("a", f"{one} ", href=f"#{one}") for one in group.kernels]
     known = [
+        ("Your lines", _user_lines(group, context)),
         ("Kind", f"{group.kind} ({group.name})"),
         ("Phase", phase_of(group) + (f", {again}" if again else "")),
         ("Rank", None if group.rank is None else str(group.rank)),
@@ -74,6 +75,17 @@ def _body(group: Group, context: Context) -> list[Child]:
     return parts
 
 
+def _user_lines(group: Group, context: Context) -> list[Markup]:
+    lines = dict.fromkeys(node.user_source for node in group.nodes if node.user_source)
+    parts = []
+    for line in lines:
+        code = context.code_at(line)
+        parts.append(
+            el("span", shown(line), el("code", code, class_="line") if code else None, class_="line")
+        )
+    return parts
+
+
 def _types(types: tuple[str, ...]) -> list[Markup]:
     return [el("code", short_type(text), class_="line", title=text) for text in types]
 
@@ -84,7 +96,7 @@ def _operators(group: Group, context: Context) -> Markup:
         code = context.code_at(node.user_source)
         where = shown(node.user_source or node.source)
         rows.append((el("code", node.op), where, el("code", code) if code else None))
-    return table(f"Operators of {group.id}", (("Operator", ""), ("Source", ""), ("Code", "")), rows)
+    return table(f"Operators of {group.id}", (("Operator", "name"), ("Source", ""), ("Code", "")), rows)
 
 
 def _rebuilt(group: Group) -> str:

@@ -123,7 +123,9 @@
     split.classList.add("chosen");
     const node = data.programs[select.value][Number(element.dataset.i)];
     if (node[0] >= 0) showGroup(text(node[0])); else showNode(node);
-    element.scrollIntoView({ block: "nearest", inline: "nearest" });
+    const narrow = matchMedia("(max-width: 63.99rem)").matches;
+    if (narrow) heading.scrollIntoView({ block: "nearest" });
+    else element.scrollIntoView({ block: "nearest", inline: "nearest" });
   };
 
   const filter = () => {

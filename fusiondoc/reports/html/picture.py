@@ -48,7 +48,7 @@ def title(program: Program) -> str:
     if len(program.ranks) > 1:
         words.append("ranks " + ", ".join(map(str, program.ranks)))
     groups = sum(node.kind == "group" for node in program.nodes)
-    others = sum(node.kind == "operator" and node.op not in NO_OPERATORS for node in program.nodes)
+    others = sum(node.reason is not None and node.op not in NO_OPERATORS for node in program.nodes)
     regions = sum(node.kind == "region" for node in program.nodes)
     parts = [count(groups, "group"), f"{others} outside"]
     if regions:

@@ -48,7 +48,7 @@ def program_view(context: Context) -> Markup | None:
             el("div", figures, class_="canvas", id="canvas", tabindex="-1"),
             el(
                 "aside",
-                el("h3", "Details", id="details-title", tabindex="-1"),
+                el("h3", "Details", id="details-title", tabindex="-1", aria_live="polite"),
                 el("div", el("p", "Nothing chosen yet.", class_="muted"), id="details"),
                 class_="details",
                 aria_labelledby="details-title",

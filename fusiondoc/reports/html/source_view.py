@@ -20,6 +20,9 @@ MOST_LINES = 4_000
 """Of all files of a page."""
 
 
+_GAP = el("tr", el("td", "⋯", class_="ln"), el("td", "", colspan="3"), class_="gap")
+
+
 @dataclass
 class _Mark:
     groups: dict[str, int] = field(default_factory=dict)
@@ -86,8 +89,9 @@ def _file(name: str, marks: dict[int, _Mark], context: Context, most: int) -> li
         note = el(
             "tr",
             el("td", "", class_="ln"),
-            el("td", "The file is not at hand; only the marked lines are known.", class_="muted"),
-            el("td", ""),
+            el(
+                "td", "The file is not at hand; only the marked lines are known.", class_="muted", colspan="3"
+            ),
         )
         return [note, *(_row(number, None, marks[number], context) for number in sorted(marks)[:most])]
     coloured = context.highlighter.python("\n".join(lines))
@@ -100,31 +104,32 @@ def _file(name: str, marks: dict[int, _Mark], context: Context, most: int) -> li
     last = 0
     for number in sorted(wanted)[:most]:
         if number != last + 1:
-            rows.append(el("tr", el("td", "⋯", class_="ln"), el("td", ""), el("td", ""), class_="gap"))
+            rows.append(_GAP)
         rows.append(_row(number, coloured[number - 1], marks.get(number), context))
         last = number
     if last < count_of_lines:
-        rows.append(el("tr", el("td", "⋯", class_="ln"), el("td", ""), el("td", ""), class_="gap"))
+        rows.append(_GAP)
     return rows
 
 
 def _row(number: int, code: Markup | None, mark: _Mark | None, context: Context) -> Markup:
-    css, says = None, []
+    css: str | None = None
+    tags: list[Child] = []
+    says: list[str] = []
     if mark is not None:
         css = "both" if mark.groups and mark.outside else "in" if mark.groups else "out"
         if mark.groups:
-            says += group_links(mark.groups, 4)
-        seen: dict[tuple[str, str], int] = {}
+            tags += group_links(mark.groups, 4)
+        for why in list(dict.fromkeys(row.reason.code for row in mark.outside))[:3]:
+            tags += [el("span", why, class_=f"swatch {context.hue(why)}"), " "]
+        seen: dict[str, int] = {}
         for row in mark.outside:
-            key = (row.op, row.reason.code)
-            seen[key] = seen.get(key, 0) + row.count
-        for (op, why), times in list(seen.items())[:3]:
-            swatch = el("span", why, class_=f"swatch {context.hue(why)}")
-            says += [swatch, f" {op}" + (f" ×{times}" if times > 1 else "") + " "]
-        if len(seen) > 3:
-            says.append(f"and {len(seen) - 3} more")
+            seen[row.op] = seen.get(row.op, 0) + row.count
+        said = [op + (f" ×{times}" if times > 1 else "") for op, times in list(seen.items())[:4]]
+        says = [", ".join(said) + (" …" if len(seen) > 4 else "") + (" not fused" if said else "")]
     cells = [
         el("td", str(number), class_="ln"),
+        el("td", *tags, class_="tags"),
         el("td", el("code", code if code is not None else "")),
         el("td", *says, class_="says"),
     ]

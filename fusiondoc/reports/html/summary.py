@@ -43,8 +43,7 @@ def header(context: Context) -> Markup:
 
 
 def _why_this_fuser(why: str) -> str:
-    said = why[len("auto: ") :] if why.startswith("auto: ") else why
-    return said[:1].upper() + said[1:]
+    return why[len("auto: ") :] if why.startswith("auto: ") else why
 
 
 def _card(question: str, *children: Child) -> Markup:
@@ -130,16 +129,10 @@ def _fast(report: Report) -> Markup:
     if timed:
         parts.append(_speed_of_light(report, timed))
     if not parts:
-        steady = [
-            one.seconds for one in report.iterations if one.stage == "steady" and one.seconds is not None
-        ]
-        if steady:
-            parts += [
-                el("p", seconds(float(median(steady))), class_="big"),
-                el("p", "median of a steady pass"),
-            ]
         why = report.speed_note or "The log holds no bandwidth of a kernel."
         parts.append(el("p", why, class_="muted"))
+        if any(one.seconds is not None for one in report.iterations):
+            parts.append(el("p", el("a", "Time of the passes", href="#time"), class_="muted"))
     elif report.speed_note:
         parts.append(el("p", report.speed_note, class_="muted"))
     return _card("How fast?", *parts)

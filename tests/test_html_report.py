@@ -1,0 +1,172 @@
+"""The HTML report of real logs: a well-formed page that holds what the JSON report says and refers to nothing
+outside."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES, ROOT, Run
+from one_page import Page
+
+from fusiondoc.cli.reading import report_from
+from fusiondoc.reports.html import render
+from fusiondoc.reports.html.layout import draw
+
+LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
+CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
+
+
+def texts(page: str) -> str:
+    """What the page says, without its tags."""
+    return unescape(re.sub(r"<[^>]+>", " ", page))
+
+
+@pytest.mark.parametrize("log", [*LOGS, CAPTURE], ids=lambda p: p.name)
+def test_every_log_gives_a_valid_page(log: Path) -> None:
+    page = render(report_from([str(log)]))
+    read = Page(page)
+    assert read.problems == []
+    assert read.scripts in ([None], ["application/json", None])
+    assert {"main", "nav", "header", "footer", "h1", "title"} <= read.tags
+    assert re.findall(r"https?://(?!www\.w3\.org)[^\s\"'<]+", page.split("<body>")[0]) == []
+    assert "@import" not in page and "url(" not in page.split("</style>")[0]
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda p: p.name)
+def test_the_page_names_every_group_kernel_and_reason(log: Path) -> None:
+    report = report_from([str(log)])
+    page = render(report)
+    said = texts(page)
+    for group in report.groups:
+        assert f'id="{group.id}"' in page
+        for node in group.nodes:
+            assert node.op in said
+    for kernel in report.kernels:
+        assert f'id="{kernel.id}"' in page and kernel.name in said
+    for row in report.unfused:
+        if row.op != "prim::GetAttr":
+            assert row.op in said and row.reason.code in said
+    for finding in report.findings:
+        assert finding.message in said.replace("  ", " ") or finding.message in unescape(page)
+
+
+def test_the_picture_has_each_node_of_each_program_once() -> None:
+    report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-ordered-encoder-layer.log.xz")])
+    page = render(report)
+    for program in report.programs:
+        start = page.index(f'id="picture-{program.id}"')
+        picture = page[start : page.index("</svg>", start)]
+        drawn = sorted(map(int, re.findall(r'data-i="(\d+)"', picture)))
+        assert drawn == [i for i, node in enumerate(program.nodes) if node.op != "prim::GetAttr"]
+        assert picture.count("marker-end") == len(program.edges)
+        for node in program.nodes:
+            if node.group:
+                assert f'data-group="{node.group}"' in picture
+
+
+def test_the_ir_of_a_group_is_that_of_the_log() -> None:
+    log = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"
+    import lzma
+
+    lines = lzma.decompress(log.read_bytes()).decode().split("\n")
+    report = report_from([str(log)])
+    said = texts(render(report))
+    for group in report.groups:
+        at = group.evidence[0].line - 1
+        assert "with prim::CudaFusionGroup" in lines[at]
+        body = []
+        for line in lines[at:]:
+            body.append(line.split("] ", 1)[1])
+            if body[-1].startswith("  return ("):
+                break
+        flat = re.sub(r"\s+", "", "".join(body))
+        assert flat in re.sub(r"\s+", "", said)
+
+
+def test_the_source_of_a_capture_is_marked_by_group() -> None:
+    page = render(report_from([str(CAPTURE)]))
+    start = page.index('id="source"')
+    source = page[start : page.index("</section>", start)]
+    for line in (18, 19):  # raw records: both lines are in the map of the probe
+        row = next(r for r in re.findall(r"<tr.*?</tr>", source) if f'<td class="ln">{line}</td>' in r)
+        assert 'class="in"' in row and 'href="#G1"' in row
+
+
+def test_the_page_is_the_same_each_time_but_for_times(fusiondoc: Run) -> None:
+    log = str(FIXTURES / "logs" / "nnc-2.11-rejects.log.xz")
+    assert render(report_from([log])) == render(report_from([log]))
+
+
+def test_format_comes_from_the_ending(fusiondoc: Run, tmp_path: Path) -> None:
+    done = fusiondoc("parse", LOGS[0], "-o", "report.html")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    done = fusiondoc("parse", LOGS[0], "--format", "html")
+    assert done.stdout.startswith("<!DOCTYPE html>") and done.stderr == ""
+
+
+def test_stdin_has_no_second_reading(tmp_path: Path, fusiondoc: Run) -> None:
+    import lzma
+
+    log = lzma.decompress((FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz").read_bytes()).decode()
+    done = fusiondoc("parse", "-", "--format", "html", input=log)
+    assert done.returncode == 0, done.stderr
+    assert Page(done.stdout).problems == []
+    assert "IR of G1" in done.stdout  # rebuilt from the report
+
+
+@pytest.mark.torch
+def test_the_capture_keeps_the_sources_of_the_program(tmp_path: Path, fusiondoc: Run) -> None:
+    model = tmp_path / "mine.py"
+    text = (ROOT / "examples" / "bias_gelu.py").read_text()
+    model.write_text(text)
+    done = fusiondoc("diagnose", "mine.py", "--fuser", "nnc", "-o", "a.html")
+    assert done.returncode == 0, done.stderr
+    capture = next(path for path in (tmp_path / ".fusiondoc").iterdir() if path.is_dir())
+    index = json.loads((capture / "sources" / "index.json").read_text())
+    assert list(index) == ["mine.py"]
+    assert (capture / "sources" / index["mine.py"]).read_text() == text
+    model.unlink()
+    again = fusiondoc("parse", "--format", "html")
+    assert "inner" in texts(again.stdout) and "not at hand" not in again.stdout
+
+
+def test_a_damaged_index_of_sources_is_no_trouble(tmp_path: Path) -> None:
+    from fusiondoc.runner.sources import keep_sources, kept_source
+
+    (tmp_path / "a.py").write_text("x = 1\n")
+    (tmp_path / "secret.txt").write_text("no source\n")
+    (tmp_path / "big.py").write_bytes(b"#" * (1 << 21))
+    capture = tmp_path / "capture"
+    capture.mkdir()
+    keep_sources(capture, ["a.py", "secret.txt", "big.py", "gone.py", "\0.py"], tmp_path)
+    assert kept_source(capture, "a.py") == "x = 1\n"
+    assert [kept_source(capture, name) for name in ("secret.txt", "big.py", "gone.py")] == [None] * 3
+    index = capture / "sources" / "index.json"
+    for damaged in ('{"a.py": "../../a.py"}', "[1]", "{", '{"a.py": 3}'):
+        index.write_text(damaged)
+        assert kept_source(capture, "a.py") is None
+
+
+@pytest.mark.parametrize("edges", [[], [(0, 1), (1, 2), (0, 2)], [(0, 1), (1, 0)], [(2, 2), (0, 2)]])
+def test_boxes_never_overlap(edges: list[tuple[int, int]]) -> None:
+    sizes = [(100.0, 30.0), (150.0, 60.0), (80.0, 20.0), *[(120.0, 30.0)] * 20]
+    drawing = draw(sizes, edges)
+    assert sorted(drawing.order) == list(range(len(sizes)))
+    boxes = [(x, y, x + w, y + h) for (x, y), (w, h) in zip(drawing.corners, sizes)]
+    for i, a in enumerate(boxes):
+        assert 0 <= a[0] and a[2] <= drawing.width and 0 <= a[1] and a[3] <= drawing.height
+        for b in boxes[:i]:
+            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+
+
+def test_edges_lead_down() -> None:
+    edges = [(0, 1), (1, 3), (0, 2), (2, 3), (0, 3)]
+    drawing = draw([(90.0, 30.0)] * 4, edges)
+    for (a, b), route in zip(edges, drawing.routes):
+        assert drawing.corners[a][1] < drawing.corners[b][1]
+        assert route[0][1] == drawing.corners[a][1] + 30 and route[-1][1] == drawing.corners[b][1]
