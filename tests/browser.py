@@ -1,5 +1,5 @@
-"""Chromium driven over the plain WebDriver protocol (https://www.w3.org/TR/webdriver2/), nothing but the standard
-library."""
+"""Chromium driven over the plain WebDriver protocol (https://www.w3.org/TR/webdriver2/), with nothing but the
+standard library."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ KEYS = {
     "Space": "\ue00d",
     "End": "\ue010",
 }
+
+
+class DriverError(Exception):
+    """What the driver says went wrong."""
 
 
 class Browser:
@@ -74,7 +78,8 @@ class Browser:
         return self._send("POST", self._session + "/execute/sync", {"script": script, "args": list(args)})
 
     def click(self, selector: str) -> None:
-        """A real click in the middle of an element."""
+        """A real click in the middle of an element, away from the bar at the top of the page."""
+        self.run("document.querySelector(arguments[0]).scrollIntoView({ block: 'center' })", selector)
         self._send("POST", f"{self._session}/element/{self._find(selector)}/click", {})
 
     def press(self, *keys: str) -> None:
@@ -90,13 +95,19 @@ class Browser:
         """The text of an open dialog; None without one."""
         try:
             return str(self._send("GET", self._session + "/alert/text"))
-        except urllib.error.HTTPError:
+        except DriverError:
             return None
 
     def messages(self) -> list[str]:
         """What the console got since the last call."""
         rows = self._send("POST", self._session + "/se/log", {"type": "browser"})
         return [row["message"] for row in rows]
+
+    def resize(self, width: int, height: int) -> None:
+        """The size of the page itself; a window cannot be as narrow as a telephone."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        body = {"cmd": "Emulation.setDeviceMetricsOverride", "params": size}
+        self._send("POST", self._session + "/goog/cdp/execute", body)
 
     def screenshot(self, path: Path) -> None:
         path.write_bytes(base64.b64decode(self._send("GET", self._session + "/screenshot")))
@@ -117,5 +128,8 @@ class Browser:
         request = urllib.request.Request(
             self._url + path, data, {"Content-Type": "application/json"}, method=method
         )
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            return json.loads(answer.read())["value"]
+        try:
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                return json.loads(answer.read())["value"]
+        except urllib.error.HTTPError as error:
+            raise DriverError(json.loads(error.read())["value"]["message"]) from None

@@ -6,11 +6,14 @@ import shlex
 from typing import Mapping
 
 from fusiondoc.model import Finding, Report
-from fusiondoc.reports.html.context import MOST_ROWS, QUOTED, Context, shown
+from fusiondoc.reports.html.context import QUOTED, Context, shown
 from fusiondoc.reports.html.markup import Child, Markup, el
 from fusiondoc.reports.html.parts import code_block, facts, section, table
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import count, percent, seconds, size
+
+MOST_SINGLE = 100
+"""Findings on single operators; the table of those operators has all."""
 
 _DOING = {"compile": "compiling", "run": "running"}
 
@@ -18,9 +21,9 @@ _DOING = {"compile": "compiling", "run": "running"}
 def findings_view(context: Context) -> Markup:
     """Worst first; findings on single operators come after those on the run."""
     report = context.report
-    rows = sorted(report.findings, key=lambda f: f.code.startswith("FD2"))
-    main = [f for f in rows if not f.code.startswith("FD2")]
-    rest = rows[len(main) : MOST_ROWS]
+    findings = sorted(report.findings, key=lambda f: f.code.startswith("FD2"))
+    main = [f for f in findings if not f.code.startswith("FD2")]
+    rest = findings[len(main) :]
     parts: list[Child] = [_finding(finding, context) for finding in main]
     if rest:
         head = el(
@@ -28,9 +31,10 @@ def findings_view(context: Context) -> Markup:
             el("span", count(len(rest), "finding"), class_="ops"),
             el("span", "on single operators: the table under Not fused has their reasons", class_="muted"),
         )
-        parts.append(
-            el("details", head, el("div", *(_finding(f, context) for f in rest), class_="body"), class_="row")
-        )
+        rows = [_finding(finding, context) for finding in rest[:MOST_SINGLE]]
+        left = len(rest) - len(rows)
+        more = el("p", f"and {left:,} more", class_="note") if left else None
+        parts.append(el("details", head, el("div", *rows, more, class_="body"), class_="row"))
     if not parts:
         parts.append(el("p", "None."))
     if report.fallbacks:

@@ -18,6 +18,9 @@ HUES = 8
 MOST_ROWS = 2_000
 """Rows of one table."""
 
+MOST_TEXT = 900_000
+"""Characters of IR, code and dumps together: a page of any run stays below five megabytes."""
+
 QUOTED = 3
 """Lines of evidence that are quoted; the rest are counted."""
 
@@ -44,7 +47,7 @@ class Context:
         self._files: dict[str, list[str] | None] = {}
         graphs = [group.evidence[0] for group in report.groups if group.evidence]
         self._excerpts = dict(report.texts.log(_lines(report), graphs)) if report.texts is not None else {}
-        self._room = 1_200_000
+        self._room = MOST_TEXT
         self._logs = list(dict.fromkeys(one.file for one in (*graphs, *_lines(report))))
 
     def hue(self, code: str | None) -> str:
@@ -85,15 +88,18 @@ class Context:
         self._room -= len(text)
         return True
 
-    def quotes(self, evidence: Sequence[Evidence]) -> Markup:
+    def quotes(self, evidence: Sequence[Evidence], most: int = QUOTED) -> Markup:
         """Lines of the log with their places."""
         parts = []
-        for one in islice(evidence, QUOTED):
+        for one in islice(evidence, most):
             text = self.excerpt(one)
             quote = el("code", text.split("\n", 1)[0]) if text else None
             parts.append(el("li", el("span", self.place(one), class_="where"), quote))
-        if len(evidence) > QUOTED:
-            parts.append(el("li", f"and {len(evidence) - QUOTED:,} more lines", class_="muted"))
+        left = len(evidence) - most
+        if left > 0:
+            parts.append(
+                el("li", "and 1 more line" if left == 1 else f"and {left:,} more lines", class_="muted")
+            )
         return el("ul", *parts, class_="quotes") if parts else join(())
 
 

@@ -140,7 +140,7 @@ def unfused_list(context: Context) -> Markup | None:
                 where,
                 times,
                 size(row.bytes_moved),
-                context.quotes(row.evidence),
+                context.quotes(row.evidence, 1),
             ]
         )
     columns = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from fusiondoc.reports.html.markup import Markup, escape
@@ -10,7 +11,7 @@ from fusiondoc.reports.html.markup import Markup, escape
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
-MOST_COLOURED = 400_000
+MOST_COLOURED = 200_000
 """Characters of one page that get colours; spans take several times the room of the code."""
 
 _CLASSES = {
@@ -81,6 +82,7 @@ def _span(css: str, text: str) -> str:
     return f'<span class="{css}">{escape(text)}</span>' if css and not text.isspace() else escape(text)
 
 
+@lru_cache(maxsize=None)
 def _css(token: Any) -> str:
     name = str(token)[len("Token.") :]
     while name:

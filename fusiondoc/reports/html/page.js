@@ -102,7 +102,7 @@
     if (text(where)) quote(quotes, text(where), text(line));
     if (about) {
       about[3].forEach(([place, said]) => { if (place !== text(where)) quote(quotes, place, said); });
-      if (about[4] > about[3].length) quotes.append(make("li", `and ${about[4] - about[3].length} more lines`, "muted"));
+      if (about[4] > about[3].length) quotes.append(make("li", `${about[4]} lines in all`, "muted"));
     }
     const parts = [list];
     if (text(program)) {
