@@ -17,6 +17,9 @@ WIDEST = 1080.0
 """A row that would be wider is cut into several."""
 
 _SWEEPS = 6
+_CALM = 0.98
+"""Draws everything a little to the middle, row by row."""
+
 _ROUTED = 8
 """Edges over at most so many rows get a way of their own around the boxes; longer ones go straight."""
 
@@ -135,11 +138,19 @@ class _Layout:
                 wanted = []
                 for i in row:
                     sides = self.near[i] if down else self.far[i]
-                    both = sides or self.near[i] or self.far[i]
-                    wanted.append(_mean((centres[j] for j in both), centres[i]))
-                for i, x in zip(row, _spread([self.widths[i] for i in row], wanted)):
+                    wanted.append(_CALM * self._middle(sides or self.near[i] or self.far[i], centres, i))
+                weights = [self._weight(i) for i in row]
+                for i, x in zip(row, _spread([self.widths[i] for i in row], wanted, weights)):
                     centres[i] = x
         return centres
+
+    def _weight(self, i: int) -> float:
+        """Edges give way to boxes: else every edge beside a chain of boxes would push it further aside."""
+        return 1.0 if i < self.count else 0.05
+
+    def _middle(self, around: Sequence[int], centres: Sequence[float], i: int) -> float:
+        weights = sum(map(self._weight, around))
+        return sum(self._weight(j) * centres[j] for j in around) / weights if around else centres[i]
 
 
 def _mean(values: Iterable[float], default: float) -> float:
@@ -190,17 +201,16 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
     return [layer for layer in (*layers, alone) if layer]
 
 
-def _spread(widths: Sequence[float], wanted: Sequence[float]) -> list[float]:
+def _spread(widths: Sequence[float], wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
     """Centres as near to the wanted ones as the gaps allow, in least squares (pool adjacent violators)."""
     offsets = [0.0]
     for a, b in zip(widths, widths[1:]):
         offsets.append(offsets[-1] + (a + b) / 2 + GAP)
-    pools: list[list[float]] = []  # [sum, count]
-    for x, offset in zip(wanted, offsets):
-        pools.append([x - offset, 1.0])
+    pools: list[tuple[float, float, int]] = []  # weighted sum, weight, how many
+    for x, offset, weight in zip(wanted, offsets, weights):
+        pools.append(((x - offset) * weight, weight, 1))
         while len(pools) > 1 and pools[-2][0] / pools[-2][1] > pools[-1][0] / pools[-1][1]:
-            total, number = pools.pop()
-            pools[-1][0] += total
-            pools[-1][1] += number
-    bases = [total / number for total, number in pools for _ in range(int(number))]
+            (sum1, weight1, many1), (sum2, weight2, many2) = pools[-2:]
+            pools[-2:] = [(sum1 + sum2, weight1 + weight2, many1 + many2)]
+    bases = [total / weight for total, weight, many in pools for _ in range(many)]
     return [base + offset for base, offset in zip(bases, offsets)]
