@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from conftest import FIXTURES, ROOT, Run
 from one_page import Page
 
 from fusiondoc.cli.reading import report_from
+from fusiondoc.model import Dump, Peak, Segment, Speed, Spread, Try, Verification
 from fusiondoc.reports.html import render
 from fusiondoc.reports.html.layout import draw
+from fusiondoc.reports.markdown import render as render_markdown
 
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
 CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
@@ -172,3 +175,61 @@ def test_edges_lead_down() -> None:
     for (a, b), route in zip(edges, drawing.routes):
         assert drawing.corners[a][1] < drawing.corners[b][1]
         assert route[0][1] == drawing.corners[a][1] + 30 and route[-1][1] == drawing.corners[b][1]
+
+
+def test_what_other_parts_fill_is_shown() -> None:
+    """Segments, dumps, peak, speed, tries and numbers, on a report of a real log that got them."""
+    report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz")])
+    segment = Segment(0, "persistent", (("pointwise", "a <reduction> is in it"),), ("aten::add",), ("K1",))
+    kernel = replace(
+        report.kernels[0],
+        dumps=(Dump("scheduler_params", "===== Pointwise & <Parameters> ====="),),
+        occupancy=0.5,
+        scheduler="persistent",
+        bound="cache",
+        peak_fraction=None,
+        gb_per_s=Spread(4000.0, 5000.0, 6000.0),
+    )
+    filled = replace(
+        report,
+        groups=(replace(report.groups[0], segments=(segment, replace(segment, index=1))), *report.groups[1:]),
+        kernels=(kernel, *report.kernels[1:]),
+        peak=Peak(4000.0, "table"),
+        speed=(
+            Speed("eager", "forward", 0, Spread(2.0, 3.0, 4.0), 20),
+            Speed("fused", "forward", 0, Spread(1.0, 2.0, 2.5), 20, 900.0, 1 << 20),
+        ),
+        speed_note="times without dumps",
+        verification=(Verification(1, 0, "forward", "out", False, 0.5, 0.25, 1e-4, True, True, "value"),),
+        tries=(
+            Try("as asked", (), 2, 7, 3, 0, 1000.0, 1e-3, 0),
+            Try("horizontal=off", ("FD234",), 2, 9, 1, 0, 1200.0, 9e-4, 0),
+            Try("trace", (), 0, 0, 0, 0, None, None, 3, "ValueError: <no>"),
+        ),
+    )
+    page = render(filled)
+    assert Page(page).problems == []
+    said = texts(page)
+    for text in (
+        *("a <reduction> is in it", "===== Pointwise & <Parameters> =====", "served from a cache"),
+        *("125 % of peak", "Over 100 %", "Peak 4,000 GB/s (table)", "1.50× the speed of eager"),
+        *("times without dumps", "1.05 MB", "0/1", "9 (+2)", "1 (-2)", "failed: ValueError: <no>", "900 ms"),
+    ):
+        assert text in said, text
+    comment = render_markdown(filled)
+    assert "125 %" in comment and "1.50× the speed of eager" in comment
+
+
+def test_a_report_without_any_texts() -> None:
+    report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz")])
+    page = render(replace(report, texts=None))
+    assert Page(page).problems == []
+    assert "not at hand" in page and "IR of G1" in page
+
+
+def test_an_empty_log(tmp_path: Path) -> None:
+    log = tmp_path / "empty.log"
+    log.write_text("")
+    page = render(report_from([str(log)]))
+    assert Page(page).problems == []
+    assert "The log shows no plan of an executor" in page

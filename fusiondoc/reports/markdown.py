@@ -23,6 +23,7 @@ from fusiondoc.reports.wording import (
     runs_of,
     seconds,
     size,
+    speedups,
     verdict,
 )
 
@@ -127,11 +128,13 @@ def _head(report: Report) -> Iterable[str]:
         else "\n"
     )
     yield _text(", ".join([*machine(report), fuser(report)])[:500])
+    for one in speedups(report)[:8]:
+        yield f"\n{one.times:.2f}× the speed of eager ({_text(one.text)})"
     rates = sorted(k.gb_per_s.median for k in report.kernels if k.gb_per_s is not None)
     if rates:
         shares = [share for share in (peak_share(k, report) for k in report.kernels) if share is not None]
         best = f", up to {percent(max(shares))} of the peak" if shares else ""
-        yield f"Kernels: {rates[0]:,.0f} to {rates[-1]:,.0f} GB/s{best}"
+        yield f"\nKernels: {rates[0]:,.0f} to {rates[-1]:,.0f} GB/s{best}"
     yield ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Iterable, NamedTuple
 
 from fusiondoc.model import Group, Kernel, Report, Unfused
 
@@ -123,6 +123,28 @@ def peak_share(kernel: Kernel, report: Report) -> float | None:
     if kernel.gb_per_s is None or report.peak is None or report.peak.gb_per_s <= 0:
         return None
     return kernel.gb_per_s.median / report.peak.gb_per_s
+
+
+class Speedup(NamedTuple):
+    """How many times as fast as eager, and the two times in words."""
+
+    times: float
+    text: str
+
+
+def speedups(report: Report) -> list[Speedup]:
+    """Fused against eager, for each phase and set of inputs that both were timed with."""
+    eager = {(one.phase, one.inputs): one.ms.median for one in report.speed if one.way == "eager"}
+    several = len({one.inputs for one in report.speed}) > 1
+    found = []
+    for one in report.speed:
+        base = eager.get((one.phase, one.inputs))
+        if one.way != "fused" or base is None or one.ms.median <= 0:
+            continue
+        name = one.phase + (f", inputs {one.inputs}" if several else "")
+        text = f"{name}: {seconds(one.ms.median / 1e3)}, eager {seconds(base / 1e3)}"
+        found.append(Speedup(base / one.ms.median, text))
+    return found
 
 
 def short_type(text: str) -> str:

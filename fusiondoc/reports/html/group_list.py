@@ -96,7 +96,7 @@ def _operators(group: Group, context: Context) -> Markup:
         code = context.code_at(node.user_source)
         where = shown(node.user_source or node.source)
         rows.append((el("code", node.op), where, el("code", code) if code else None))
-    return table(f"Operators of {group.id}", (("Operator", "name"), ("Source", ""), ("Code", "")), rows)
+    return table(f"Operators of {group.id}", (("Operator", "name"), ("Source", ""), ("Code", "wide")), rows)
 
 
 def _rebuilt(group: Group) -> str:

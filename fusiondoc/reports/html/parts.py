@@ -34,7 +34,7 @@ def table(
 
 def bar(share: float, label: str, css: str = "") -> Markup:
     """A bar of ``share`` (0 to 1) of its room; ``label`` says the same in words."""
-    width = f"{min(100.0, max(0.8, share * 100)):.1f}" if share > 0 else "0"
+    width = f"{min(100.0, max(1.5, share * 100)):.1f}" if share > 0 else "0"
     return el(
         "svg",
         el("rect", class_="track", width="100", height="10"),

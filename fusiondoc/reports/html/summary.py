@@ -15,7 +15,7 @@ from fusiondoc.reports.wording import (
     outside,
     peak_share,
     percent,
-    seconds,
+    speedups,
     verdict,
 )
 
@@ -140,22 +140,10 @@ def _fast(report: Report) -> Markup:
 
 def _speedup(report: Report) -> list[Child]:
     """Fused against eager, where both were timed."""
-    eager = {(s.phase, s.inputs): s for s in report.speed if s.way == "eager"}
-    lines: list[Child] = []
-    for one in report.speed:
-        base = eager.get((one.phase, one.inputs))
-        if one.way != "fused" or base is None or one.ms.median <= 0:
-            continue
-        times = base.ms.median / one.ms.median
-        said = f"{times:.2f}× the speed of eager"
-        lines.append(
-            el(
-                "p",
-                el("strong", said),
-                f" {one.phase}: {seconds(one.ms.median / 1e3)}, eager {seconds(base.ms.median / 1e3)}",
-            )
-        )
-    return lines[:_MOST]
+    return [
+        el("p", el("strong", f"{one.times:.2f}× the speed of eager"), f" {one.text}")
+        for one in speedups(report)[:_MOST]
+    ]
 
 
 def _speed_of_light(report: Report, timed: list[Kernel]) -> Markup:
