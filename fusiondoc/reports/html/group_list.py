@@ -57,11 +57,12 @@ def _body(group: Group, context: Context) -> list[Child]:
     where = f" as in {context.place(first)}" if first is not None and text else ""
     if text is None:
         text = _rebuilt(group)
-    parts: list[Child] = [facts(known), _operators(group, context)]
+    parts: list[Child] = [facts(known)]
     if context.room_for(text):
         parts += [el("h4", f"IR{where}"), code_block(ir(text), f"IR of {group.id}")]
     else:
         parts.append(el("p", "The page has no room for its IR; the log has it.", class_="note"))
+    parts.append(_operators(group, context))
     if group.segments:
         parts += [el("h4", "Segments"), _segments(group.segments, group.id)]
     if first is not None and len(group.evidence) > 1:

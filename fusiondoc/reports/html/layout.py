@@ -66,7 +66,11 @@ class _Layout:
         y = 12.0
         for row in self.rows:
             tops.append(y)
-            y += max((self.heights[i] for i in row), default=0.0) + ROW_GAP
+            tall = max((self.heights[i] for i in row), default=0.0)
+            for i in row:
+                if i >= self.count:
+                    self.heights[i] = tall  # an edge passes the boxes of its row straight
+            y += tall + ROW_GAP
         left = min((self.centres[i] - self.widths[i] / 2 for i in range(len(self.widths))), default=0.0) - 12
         right = max((self.centres[i] + self.widths[i] / 2 for i in range(len(self.widths))), default=0.0) + 12
         corners = []
