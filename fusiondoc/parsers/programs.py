@@ -17,6 +17,9 @@ from fusiondoc.parsers.unfused import fused_elsewhere
 MOST_NODES = 3_000
 """Nodes of all programs together: a picture of more helps nobody, and memory stays bounded."""
 
+_FEW = 200
+"""Plans that are compared with each other; of more only equal ones are found."""
+
 Codes = Mapping[Tuple[int, int], str]
 
 
@@ -38,9 +41,11 @@ class ProgramTable:
     ) -> None:
         """The plans of one stream that count, each with its phase, after the groups got their ids."""
         shown = list(_distinct(uses))
-        ran = [use.plan.ops() for use, _ in shown]
+        regions = any(use.plan.diff_graphs for use, _ in shown)
+        ran = [use.plan.ops() for use, _ in shown] if regions else []
         made = [(use, self._place(use, phase, table, codes, facts, ran)) for use, phase in shown]
-        self._tie_regions(made, ran)
+        if regions:
+            self._tie_regions(made, ran)
 
     def finished(self) -> tuple[tuple[Program, ...], int]:
         """The programs, and how many were left out."""
@@ -97,13 +102,12 @@ class ProgramTable:
 
     def _tie_regions(self, made: Sequence[tuple[PlanUse, int]], ran: Sequence[frozenset[Op]]) -> None:
         """A region names the program that its own executor made of it."""
-        for use, index in made:
-            if index < 0:
-                continue
+        drawn = [i for i, (_, index) in enumerate(made) if index >= 0]
+        for use, index in (made[i] for i in drawn):
             program = self._programs[index]
             nodes = list(program.nodes)
             for inner in use.plan.diff_graphs:
-                others = (i for i, (_, place) in enumerate(made) if place not in (-1, index))
+                others = (i for i in drawn if made[i][1] != index)
                 best = max(((len(inner.ops & ran[i]), -i) for i in others), default=(0, 0))
                 if inner.place < len(nodes) and best[0] * 2 > len(inner.loose) > 0:
                     target = self._programs[made[-best[1]][1]]
@@ -169,11 +173,15 @@ def _ids(groups: Iterable[PlanGroup], table: GroupTable) -> dict[int, str]:
 
 def _distinct(uses: Sequence[tuple[PlanUse, str | None]]) -> Iterator[tuple[PlanUse, str | None]]:
     """Without the executor's prints of plans that a fusion pass printed before: they say less."""
-    of_passes = [use.plan.ops() for use, _ in uses if use.level == 0]
+    if all(use.level == 0 for use, _ in uses):
+        yield from uses
+        return
+    of_passes = {use.plan.ops() for use, _ in uses if use.level == 0}
+    few = of_passes if len(of_passes) <= _FEW else ()
     for use, phase in uses:
         if use.level == 0 or use.plan.diff_graphs or use.simple:
             yield use, phase
             continue
         ops = use.plan.ops()
-        if not any(ops <= known for known in of_passes):
+        if ops not in of_passes and not any(ops <= known for known in few):
             yield use, phase
