@@ -233,3 +233,16 @@ def test_an_empty_log(tmp_path: Path) -> None:
     page = render(report_from([str(log)]))
     assert Page(page).problems == []
     assert "The log shows no plan of an executor" in page
+
+
+def test_recordings_give_valid_pages(recordings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every fifth of the real logs; the source files of their programs are beside them."""
+    monkeypatch.chdir(recordings)
+    logs = sorted(recordings.rglob("*.log"))[::5]
+    assert len(logs) > 20
+    for log in logs:
+        report = report_from([str(log)])
+        page = render(report)
+        assert Page(page).problems == [], log
+        assert len(page) < 2_000_000
+        assert len(render_markdown(report)) < 65_536
