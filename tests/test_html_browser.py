@@ -200,3 +200,15 @@ def test_a_page_of_200_groups_and_2000_nodes(
     browser.click(VISIBLE + '.node[data-group="G150"]')
     assert details(browser)[0] == "G150"
     assert Page((tmp_path / "report.html").read_text(encoding="utf-8")).problems == []
+
+
+def test_a_region_leads_to_the_plan_of_its_executor(browser: Browser, tmp_path: Path) -> None:
+    report = opened(browser, tmp_path, FIXTURES / "logs" / "nvfuser-2.1.2-no-autodiff-optimized.log.xz")
+    outer = next(p for p in report.programs if any(node.kind == "region" for node in p.nodes))
+    select = "const s = document.getElementById('choose');"
+    browser.run(select + "s.value = arguments[0]; s.dispatchEvent(new Event('change'))", outer.id)
+    browser.click(VISIBLE + ".node.region")
+    browser.click("#details button")
+    inner = next(node.program for node in outer.nodes if node.kind == "region")
+    assert browser.run(select + "return s.value") == inner
+    assert browser.run(f"return document.querySelector('{VISIBLE}').id") == f"picture-{inner}"

@@ -42,6 +42,8 @@ class FlowNode:
     requires_grad: bool = False
     refused: bool = False
     """The log states that the fuser does not take it, whatever stands next to it."""
+    reason: str | None = None
+    """Code of the reason why it is in no group, once that is known."""
     line: int = 0
     """Lines of the dump before the one it begins on."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import Iterable, Tuple
+from typing import Iterable, Iterator, Tuple
 
 from fusiondoc.model import Group, OpNode
 from fusiondoc.parsers.evidence import PackedEvidence
@@ -46,7 +46,6 @@ class GroupTable:
         self._of_body: dict[Body, list[GroupRow]] = {}
         self._of_graph: dict[bytes, list[GroupRow]] = {}
         self._diff_graphs: list[frozenset[Op]] = []
-        self._row_of: dict[int, GroupRow] = {}
 
     def phase_of(self, use: PlanUse) -> str | None:
         """Gradient executors have prim::Autograd* nodes; a plan that re-specialises a group has its phase."""
@@ -90,7 +89,6 @@ class GroupTable:
                 self._rows[key] = row
                 self._of_body.setdefault(group.body, []).append(row)
                 self.rows.append(row)
-            self._row_of[id(group)] = row
             # Equal by the contract, yet the graphs may differ (in what they return): each has its GraphCache.
             rows = self._of_graph.setdefault(group.canonical, [])
             if row not in rows:
@@ -99,9 +97,14 @@ class GroupTable:
                 row.iteration = self.facts.iterations[use.iteration][0]
             row.lines.extend(use.places(group.line))
 
-    def row_of(self, group: PlanGroup) -> GroupRow | None:
-        """The row of a group of a plan that was added (the very object: equal ones have several rows)."""
-        return self._row_of.get(id(group))
+    def rows_of(self, phase: str | None, groups: Iterable[PlanGroup]) -> Iterator[tuple[PlanGroup, GroupRow]]:
+        """The rows of the groups of a plan, given as they were added."""
+        seen: dict[tuple[Body, tuple[str, ...]], int] = {}
+        for group in groups:
+            graph = (group.body, group.inputs)
+            place = seen.get(graph, 0)
+            seen[graph] = place + 1
+            yield group, self._rows[(phase, *graph, place)]
 
     def of_graph(self, graph: PlanGroup | None) -> list[GroupRow]:
         """Rows of which ``graph`` is the body: equal groups share one GraphCache."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Iterable, Iterator, Mapping, Sequence, Tuple
+from typing import Iterable, Iterator, Sequence
 
 from fusiondoc.model import Program, ProgramNode
 from fusiondoc.parsers.evidence import PackedEvidence
@@ -20,8 +20,6 @@ MOST_NODES = 3_000
 _FEW = 200
 """Plans that are compared with each other; of more only equal ones are found."""
 
-Codes = Mapping[Tuple[int, int], str]
-
 
 class ProgramTable:
     """The programs of all streams, in order of appearance."""
@@ -36,14 +34,12 @@ class ProgramTable:
         """Operators and groups of a program without their types -> how many programs have them."""
         self._nodes = 0
 
-    def add(
-        self, uses: Sequence[tuple[PlanUse, str | None]], table: GroupTable, codes: Codes, facts: Facts
-    ) -> None:
+    def add(self, uses: Sequence[tuple[PlanUse, str | None]], table: GroupTable, facts: Facts) -> None:
         """The plans of one stream that count, each with its phase, after the groups got their ids."""
         shown = list(_distinct(uses))
         regions = any(use.plan.diff_graphs for use, _ in shown)
         ran = [use.plan.ops() for use, _ in shown] if regions else []
-        made = [(use, self._place(use, phase, table, codes, facts, ran)) for use, phase in shown]
+        made = [(use, self._place(use, phase, table, facts, ran)) for use, phase in shown]
         if regions:
             self._tie_regions(made, ran)
 
@@ -56,7 +52,6 @@ class ProgramTable:
         use: PlanUse,
         phase: str | None,
         table: GroupTable,
-        codes: Codes,
         facts: Facts,
         ran: Sequence[frozenset[Op]],
     ) -> int:
@@ -74,7 +69,7 @@ class ProgramTable:
         if left < min(len(plan.flow.nodes), MOST_NODES):
             self._seen[key] = -1
             return -1
-        drawing = _Drawing(self, use, table, codes, ran)
+        drawing = _Drawing(self, use, phase, table, ran)
         nodes = drawing.nodes[:left]
         self._nodes += len(nodes)
         shape = hash((phase, tuple(g.body for g in plan.groups), tuple((n.op, n.source) for n in plan.loose)))
@@ -126,23 +121,31 @@ class _Drawing:
     """The nodes and edges of one plan, with those of differentiable graphs that have no plan of their own."""
 
     def __init__(
-        self, owner: ProgramTable, use: PlanUse, table: GroupTable, codes: Codes, ran: Sequence[frozenset[Op]]
+        self,
+        owner: ProgramTable,
+        use: PlanUse,
+        phase: str | None,
+        table: GroupTable,
+        ran: Sequence[frozenset[Op]],
     ) -> None:
         self.nodes: list[ProgramNode] = []
         self.edges: set[tuple[int, int]] = set()
         self._owner = owner
         self._use = use
-        self._codes = codes
         plan = use.plan
         if plan.flow is None:
             return
-        self._add(plan.flow, _ids(plan.groups, table), None)
+        inner_groups = [group for inner in plan.diff_graphs for group in inner.groups]
+        rows = table.rows_of(phase, [*plan.groups, *inner_groups])
+        self._ids = {id(group): row.id for group, row in rows}
+        self._add(plan.flow, plan.groups, None)
         for inner in plan.diff_graphs:
             if inner.flow is not None and (inner.groups or not fused_elsewhere(inner, ran)):
-                self._add(inner.flow, _ids(inner.groups, table), inner.place)
+                self._add(inner.flow, inner.groups, inner.place)
 
-    def _add(self, flow: Flow, groups: Mapping[int, str], region: int | None) -> None:
+    def _add(self, flow: Flow, groups: Iterable[PlanGroup], region: int | None) -> None:
         start = len(self.nodes)
+        ids = {group.place: self._ids[id(group)] for group in groups}
         for place, node in enumerate(flow.nodes):
             tensors = node.kind in (OPERATOR, REGION)
             inside = start + node.block[-1] if node.block else region
@@ -154,8 +157,8 @@ class _Drawing:
                     user_source=self._owner.user_source(node.op, node.source),
                     inputs=node.inputs if tensors else (),
                     outputs=node.outputs if tensors else (),
-                    group=groups.get(place),
-                    reason=self._codes.get((id(flow), place)),
+                    group=ids.get(place),
+                    reason=node.reason,
                     inside=inside,
                     condition=node.condition,
                     program=None,
@@ -163,12 +166,6 @@ class _Drawing:
                 )
             )
             self.edges.update((start + before, start + place) for before in node.before)
-
-
-def _ids(groups: Iterable[PlanGroup], table: GroupTable) -> dict[int, str]:
-    """Place in the flow -> id of the group."""
-    rows = {group.place: table.row_of(group) for group in groups}
-    return {place: row.id for place, row in rows.items() if row is not None}
 
 
 def _distinct(uses: Sequence[tuple[PlanUse, str | None]]) -> Iterator[tuple[PlanUse, str | None]]:

@@ -224,7 +224,7 @@ def _assemble(
         fallbacks = fallbacks_of(facts, table, files)
         unfused = UnfusedTable(facts, _fuser_of(facts, table), work_out)
         unfused.add_plans(uses)
-        programs.add(uses, table, unfused.codes, facts)
+        programs.add(uses, table, facts)
         draft.unfused.extend(unfused.finished(files, sources))
         draft.groups.extend(finished(row, files, sources) for row in table.rows)
         draft.kernels.extend(kernels)

@@ -65,8 +65,6 @@ class UnfusedTable:
         self._of_phase: dict[str | None, _Stated] = {}
         self._anywhere: _Stated = {}
         self._placed: set[Op] = set()
-        self.codes: dict[tuple[int, int], str] = {}
-        """(id of the flow, place in it) -> code of the reason, for each node of the plans added."""
         self._settled: dict[tuple[str, str | None, str | None], _Row] = {}
         """Nodes of the plans that fusion passes left. The executor's print of the same plan knows fewer
         types and adds no reason."""
@@ -111,7 +109,8 @@ class UnfusedTable:
             self._placed.add((node.op, node.source))
             settled = self._settled.get((node.op, node.source, phase))
             if settled is not None and use.level > 0:
-                self.codes[id(flow), node.place] = settled.reason.code
+                if flow is not None:
+                    flow.nodes[node.place].reason = settled.reason.code
                 if not settled.reason.stated:
                     settled.lines.extend(use.places(node.line))
                 continue
@@ -120,7 +119,8 @@ class UnfusedTable:
                 reason = self._refined(flow, node, Reason(said[0].code, said[0].text, True))
             else:
                 reason = given or self._worked_out(flow, node)
-            self.codes[id(flow), node.place] = reason.code
+            if flow is not None:
+                flow.nodes[node.place].reason = reason.code
             key = (node.op, node.source, phase, reason.code)
             counts[key] = counts.get(key, 0) + 1
             moved[key] = moved.get(key, 0) + (2 * _bytes_of(flow, node) if flow is not None else 0)
