@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any, Sequence
 
-from fusiondoc.model import Group, Program, ProgramNode, Report, Unfused
-from fusiondoc.reports.html.context import QUOTED, Context, shown
+from fusiondoc.model import Group, Program, ProgramNode, Report
+from fusiondoc.reports.html.context import Context, shown
 from fusiondoc.reports.html.layout import Point, draw
 from fusiondoc.reports.html.markup import Markup, el, join
+from fusiondoc.reports.html.node_data import NodeData
 from fusiondoc.reports.wording import NO_OPERATORS, count, runs_of
 
 _CHARACTER = 6.9
@@ -32,7 +32,7 @@ def pictures(context: Context) -> tuple[Markup, dict[str, Any]]:
     """A figure for each program, all but the main one hidden, and the data on their nodes."""
     shown_first = main_program(context.report)
     groups = {group.id: group for group in context.report.groups}
-    data = _Data(context)
+    data = NodeData(context)
     figures = []
     for program in context.report.programs:
         figures.append(_figure(program, groups, context, hidden=program.id != shown_first))
@@ -192,70 +192,3 @@ def _path(points: Sequence[Point]) -> str:
         bend = max(12.0, abs(y2 - y1) / 2)
         parts.append(f"C{x1:.0f} {y1 + bend:.0f} {x2:.0f} {y2 - bend:.0f} {x2:.0f} {y2:.0f}")
     return "".join(parts)
-
-
-class _Data:
-    """What the script shows of a node that is no group. Texts stand once and are named by their number."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._texts: dict[str, int] = {}
-        self._programs: dict[str, list[list[Any]]] = {}
-        self._rows: dict[tuple[str, str | None, str | None, str], int] = {}
-        self._reasons: list[list[Any]] = []
-        self._unfused: dict[tuple[str, str | None, str | None, str], Unfused] = {
-            (row.op, row.source, row.phase, row.reason.code): row for row in context.report.unfused
-        }
-
-    def add(self, program: Program) -> None:
-        self._programs[program.id] = [self._node(program, node) for node in program.nodes]
-
-    def as_json(self) -> dict[str, Any]:
-        return {"texts": list(self._texts), "programs": self._programs, "reasons": self._reasons}
-
-    def _text(self, text: str | None) -> int:
-        return -1 if not text else self._texts.setdefault(text, len(self._texts))
-
-    def _node(self, program: Program, node: ProgramNode) -> list[Any]:
-        """In the order that page.js reads."""
-        if node.group is not None:
-            return [self._text(node.group)]
-        evidence = node.evidence[0] if node.evidence else None
-        inside = program.nodes[node.inside] if node.inside is not None else None
-        return [
-            -1,
-            self._text(node.op),
-            self._text(shown(node.source)),
-            self._text(shown(node.user_source)),
-            self._text(self._context.code_at(node.user_source)),
-            self._reason(program, node),
-            self._text(node.condition),
-            self._text(f"{inside.op} at {shown(inside.user_source or inside.source)}" if inside else None),
-            [self._text(text) for text in node.inputs],
-            [self._text(text) for text in node.outputs],
-            self._text(self._context.place(evidence) if evidence else None),
-            self._text(self._context.excerpt(evidence) if evidence else None),
-            self._text(node.program),
-        ]
-
-    def _reason(self, program: Program, node: ProgramNode) -> int:
-        if node.reason is None:
-            return -1
-        key = (node.op, node.source, program.phase, node.reason)
-        if key in self._rows:
-            return self._rows[key]
-        row = self._unfused.get(key)
-        text = (
-            row.reason.text
-            if row
-            else next((r.text for r in self._context.reasons if r.code == node.reason), "")
-        )
-        quotes = [
-            [self._context.place(one), self._context.excerpt(one)]
-            for one in islice(row.evidence if row else (), QUOTED)
-        ]
-        self._rows[key] = len(self._reasons)
-        self._reasons.append(
-            [node.reason, text, bool(row and row.reason.stated), quotes, len(row.evidence) if row else 0]
-        )
-        return self._rows[key]
