@@ -7,7 +7,7 @@ never guessed. All classes are frozen; sequences are tuples or other immutable s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Protocol, Sequence
 
 SCHEMA = "fusiondoc.report/1"
 
@@ -346,6 +346,59 @@ class Speed:
 
 
 @dataclass(frozen=True)
+class ProgramNode:
+    """A node of a plan: what stands in it after fusion. ``kind``: "group", "region" (a
+    prim::DifferentiableGraph), "control" (a branch or loop) or "operator"."""
+
+    kind: str
+    op: str
+    source: str | None
+    user_source: str | None
+    inputs: tuple[str, ...]
+    """Types of its tensor inputs, as far as they are known; those of a group are in its row."""
+    outputs: tuple[str, ...]
+    group: str | None
+    """Id of the fusion group that it is."""
+    reason: str | None
+    """Code of the reason why it is in no group."""
+    inside: int | None
+    """Index of the innermost control flow or region that it stands in."""
+    condition: str | None
+    """For control flow: what it depends on, in words."""
+    program: str | None
+    """For a region whose own executor made a plan: the program that this plan is."""
+    evidence: Sequence[Evidence] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A distinct execution plan with what flows through it. Equal plans of several ranks are one."""
+
+    id: str
+    phase: str | None
+    specialisation: int
+    """2, 3, ... for the same operators with other types."""
+    iteration: int | None
+    ranks: tuple[int, ...]
+    nodes: tuple[ProgramNode, ...]
+    edges: tuple[tuple[int, int], ...]
+    """A tensor goes from the first node to the second (indexes into ``nodes``)."""
+    cut: int = 0
+    """Nodes that were left out because there are too many."""
+
+
+class Texts(Protocol):
+    """Texts that a report refers to and does not hold, read when asked for."""
+
+    def source(self, file: str) -> str | None:
+        """The program's own source file, by its name in the log; None if it is not at hand."""
+
+    def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
+        """Lines of the log, and graphs that begin on a line of it, without what torch and launchers put
+        before each line; what cannot be read again is missing."""
+
+
+@dataclass(frozen=True)
 class Report:
     environment: Mapping[str, str]
     fuser: FuserState
@@ -368,4 +421,8 @@ class Report:
     speed: tuple[Speed, ...] = ()
     speed_note: str | None = None
     """Why no speed is reported."""
+    programs: tuple[Program, ...] = ()
+    programs_left_out: int = 0
+    """Distinct plans beyond those in ``programs``, which is bounded."""
     schema: str = SCHEMA
+    texts: Texts | None = field(default=None, compare=False, repr=False, metadata={"json": False})

@@ -14,8 +14,15 @@ from fusiondoc.cli import completion
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model import SEVERITIES, Report
 
-FORMATS = ("text", "json")
-ENDINGS = {".json": "json", ".txt": "text", ".log": "text"}
+FORMATS = ("text", "json", "html", "markdown")
+ENDINGS = {
+    ".json": "json",
+    ".txt": "text",
+    ".log": "text",
+    ".html": "html",
+    ".htm": "html",
+    ".md": "markdown",
+}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,6 +70,14 @@ def emit(report: Report, format_: str | None, output: Path | None) -> None:
         from fusiondoc.reports.json_format import render as render_json
 
         text = render_json(report)
+    elif format_ == "html":
+        from fusiondoc.reports.html import render as render_html
+
+        text = render_html(report)
+    elif format_ == "markdown":
+        from fusiondoc.reports.markdown import render as render_markdown
+
+        text = render_markdown(report)
     else:
         from fusiondoc.reports.text import render as render_text
         from fusiondoc.reports.text_bars import can_show_blocks

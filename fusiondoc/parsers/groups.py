@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import Iterable, Tuple
+from typing import Iterable, Iterator, Tuple
 
 from fusiondoc.model import Group, OpNode
 from fusiondoc.parsers.evidence import PackedEvidence
@@ -96,6 +96,15 @@ class GroupTable:
             if use.iteration is not None and row.iteration is None:
                 row.iteration = self.facts.iterations[use.iteration][0]
             row.lines.extend(use.places(group.line))
+
+    def rows_of(self, phase: str | None, groups: Iterable[PlanGroup]) -> Iterator[tuple[PlanGroup, GroupRow]]:
+        """The rows of the groups of a plan, given as they were added."""
+        seen: dict[tuple[Body, tuple[str, ...]], int] = {}
+        for group in groups:
+            graph = (group.body, group.inputs)
+            place = seen.get(graph, 0)
+            seen[graph] = place + 1
+            yield group, self._rows[(phase, *graph, place)]
 
     def of_graph(self, graph: PlanGroup | None) -> list[GroupRow]:
         """Rows of which ``graph`` is the body: equal groups share one GraphCache."""
