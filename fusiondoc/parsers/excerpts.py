@@ -7,9 +7,10 @@ from typing import Iterable, Sequence
 
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model import Evidence
-from fusiondoc.parsers.cleaning import OuterPrefix, clean, rank_of
-from fusiondoc.parsers.inputs import LogInput, read_chunks
+from fusiondoc.parsers.inputs import LogInput
 from fusiondoc.parsers.jit_messages import PREFIX
+from fusiondoc.parsers.ranks import Tag
+from fusiondoc.parsers.tagged_lines import tagged_lines
 
 MOST_LINE = 600
 """Characters of a line that are kept."""
@@ -17,7 +18,6 @@ MOST_LINE = 600
 MOST_GRAPH = 300
 """Lines of a graph that are kept."""
 
-_SAMPLE = 4000
 _END = "  return ("
 
 
@@ -50,27 +50,18 @@ def excerpts(
 
 def _read(log: LogInput, singles: set[int], starts: set[int], found: dict[Evidence, str]) -> None:
     last = max(singles | starts)
-    number = 0
-    outer: OuterPrefix | None = None
     reading: list[_Graph] = []
-    for chunk in read_chunks(log):
-        lines = clean(chunk).split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        if not number:
-            outer = OuterPrefix.learn(lines[:_SAMPLE])
-        for line in lines:
-            number += 1
-            if not reading and number not in singles and number not in starts:
-                continue
-            stream, text = _bare(line, outer)
-            if number in singles:
-                found[Evidence(log.name, number)] = text[:MOST_LINE].strip()
-            reading = [graph for graph in reading if not graph.take(stream, text)]
-            if number in starts:
-                reading.append(_Graph(stream, text, Evidence(log.name, number), found))
-        if number >= last and not reading:
+    for number, tag, line in tagged_lines(log):
+        if number > last and not reading:
             return
+        if not reading and number not in singles and number not in starts:
+            continue
+        stream, text = _bare(tag, line)
+        if number in singles:
+            found[Evidence(log.name, number)] = text[:MOST_LINE].strip()
+        reading = [graph for graph in reading if not graph.take(stream, text)]
+        if number in starts:
+            reading.append(_Graph(stream, text, Evidence(log.name, number), found))
     for graph in reading:
         graph.end()
 
@@ -103,13 +94,9 @@ class _Graph:
         self._found[self._place] = "\n".join(self._lines)
 
 
-def _bare(line: bytes, outer: OuterPrefix | None) -> tuple[bytes, str]:
-    """What tells the stream of a line (its rank, the torch file that prints), and the line without that."""
-    stream = b""
-    if outer is not None:
-        prefix, line = outer.split(line)
-        rank = rank_of(prefix) if prefix is not None else None
-        stream = b"" if rank is None else b"%d " % rank
+def _bare(tag: Tag, line: bytes) -> tuple[bytes, str]:
+    """What tells the stream of a line (its process, the file of torch that prints), and the line itself."""
+    stream = b"" if tag is None else tag + b" "
     found = PREFIX.match(line)
     if found is not None:
         stream += found.group(1)

@@ -33,6 +33,7 @@ from fusiondoc.parsers.programs import ProgramTable
 from fusiondoc.parsers.ranks import RankTags, Tag, ranks
 from fusiondoc.parsers.sources import SourceMap
 from fusiondoc.parsers.stream import Stream
+from fusiondoc.parsers.tagged_lines import SAMPLE
 from fusiondoc.parsers.unfused import UnfusedTable, WorkOut
 
 _FUSER_OF_KIND = {
@@ -41,9 +42,6 @@ _FUSER_OF_KIND = {
     "oneDNNFusionGroup": "onednn",
     "FusionGroup": "legacy",
 }
-
-_SAMPLE = 4000
-"""Lines from which an outer prefix is learnt."""
 
 
 @dataclass
@@ -141,9 +139,9 @@ def _read_one(
             lines.pop()
         if not learnt:
             learnt = True
-            outer = OuterPrefix.learn(lines[:_SAMPLE])
+            outer = OuterPrefix.learn(lines[:SAMPLE])
             if outer is not None:
-                tags = RankTags(outer.prefixes(lines[:_SAMPLE]))
+                tags = RankTags(outer.prefixes(lines[:SAMPLE]))
         counts.lines += len(lines)
         if outer is None:
             _stream(streams, None, counts).feed(lines, position(index, number))
