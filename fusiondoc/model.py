@@ -200,11 +200,13 @@ class Kernel:
     occupancy: float | None = None
     """Share of the warps of a multiprocessor that can be resident, from 0 to 1."""
     first_ms: float | None = None
-    """Median of the first launches after a compile, which ``ms`` and ``gb_per_s`` leave out."""
+    """Median of the first launches after a compile, which ``ms`` and ``gb_per_s`` leave out, unless there were
+    no others: then all three are of these."""
     bytes_moved: int | None = None
-    """Bytes that a launch must move: inputs and outputs of its group once, where it is its only kernel."""
+    """Bytes that a launch must move: inputs and outputs as nvFuser prints them (perf_debug_verbose), or those
+    of its group once, where it is its only kernel."""
     bound: str | None = None
-    """"bandwidth", "cache" (faster than the memory: the data stay in a cache) or "launch" (moves too little)."""
+    """"bandwidth", "cache" (faster than the memory: data stay in a cache) or "launch" (moves too little)."""
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,20 @@ def bandwidths(log: bytes) -> dict[str, list[tuple[float, float]]]:
     return found
 
 
+def first_and_rest(log: bytes, name: str) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """(ms, GB/s) of the launches of a kernel: those right after its source was printed (or the very first),
+    and the others."""
+    first: list[tuple[float, float]] = []
+    rest: list[tuple[float, float]] = []
+    fresh = True
+    pattern = rb"^(?:======= Codegen output for kernel: %s =======|%s run in (\S+) ms, achieved: (\S+) GB/s)$"
+    for ms, gb in re.findall(pattern % (name.encode(), name.encode()), log, flags=re.M):
+        if ms:
+            (first if fresh else rest).append((float(ms), float(gb)))
+        fresh = not ms
+    return first, rest
+
+
 def kernels_by_pointer(log: bytes) -> dict[str, set]:
     """GraphCache pointer -> kernels whose bandwidth lines follow a run of it."""
     found: dict[str, set] = {}

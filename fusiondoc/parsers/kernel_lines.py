@@ -8,11 +8,13 @@ A launch line names no kernel: it belongs to the next line that does.
 from __future__ import annotations
 
 import re
-import zlib
 from collections import deque
-from hashlib import blake2b
-from typing import Tuple
+from typing import Mapping, Tuple
 
+from fusiondoc.parsers.dumps.keep import TextStore, digest_of
+from fusiondoc.parsers.dumps.kinds import BUILT, COMPILE, GROUP, SCHEDULE, Kind
+from fusiondoc.parsers.dumps.place import Placer
+from fusiondoc.parsers.dumps.segmentation import scheduler_of_parameters
 from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
 
 FRAME_START = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}$")
@@ -28,13 +30,13 @@ PERF = re.compile(rb"(kernel\d+|nvfuser_\w+) (\d+) bytes/ (\S+) ms (\S+) GB/s")
 PTXAS_ENTRY = re.compile(rb"Compiling entry function '(\w+)'")
 PTXAS_REGISTERS = re.compile(rb"Used (\d{1,18}) registers")
 PTXAS_SPILLS = re.compile(rb"(\d{1,18}) bytes spill stores, (\d{1,18}) bytes spill loads")
+PRINTING = re.compile(rb"PRINTING: __tmp_(\w+)\.(\w+)$")
+ARGUMENTS = re.compile(rb"Arguments for (?:(?:kernel|fusion) ?(\d{1,9}):|fusion (\d{1,9}) group (\d{1,9}):)")
+OCCUPANCY = re.compile(rb"num_sms=.* occupancy=([\d.]{1,12})%")
 _MANGLED = re.compile(rb"_ZN\d+[A-Za-z_]\w*?(\d{1,18})((?:kernel|nvfuser_)\w*)")
 
 Launch = Tuple[Tuple[int, int, int], Tuple[int, int, int], int]
 """(block, grid, shared memory in bytes)."""
-
-_CODE_BUDGET = 48 << 20
-"""Bytes of compressed kernel source that are kept; what lies beyond is counted but not shown."""
 
 
 def demangle(symbol: bytes) -> bytes | None:
@@ -49,28 +51,34 @@ class KernelTracker:
     """Ties the lines of kernels to the GraphCache that runs them.
 
     nvFuser prints ``running GraphCache`` and then, until the next such line, what that run compiles and
-    launches
-    (true when stdout and stderr keep their order). Several processes in one log interleave: so a launch
-    goes to
-    the oldest recent run that has this kernel and has not launched it yet.
+    launches (true when stdout and stderr keep their order). Several processes in one log interleave: so a
+    launch goes to the oldest recent run that has this kernel and has not launched it yet.
     """
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
+        self._texts = TextStore()
+        self.placer = Placer(facts, self._texts)
         self._recent: deque[tuple[CacheInstance, set[str]]] = deque(maxlen=4)
         self._by_name: dict[str, list[KernelUse]] = {}
+        self._of_owner: dict[int, list[KernelUse]] = {}
         self._launch: Launch | None = None
+        self._hint: KernelUse | None = None
+        """The kernel whose arguments were printed: the launch line beside them is its."""
+        self._timed: KernelUse | None = None
+        """Its launch has a bandwidth line; the same launch may be told again by perf_debug_verbose."""
         self._nameless = 0
         self._bandwidth_seen = False
-        self._ptxas: KernelUse | None = None
+        self._report_source: bytes | None = None
         self._last: KernelUse | None = None
-        self._room = _CODE_BUDGET
         self._disordered = False
 
     def runs(self, cache: CacheInstance) -> None:
         self.flush()
         self._nameless = 0
+        self._hint = None
         self._recent.append((cache, set()))
+        self.placer.runs(cache)
 
     def compiled(self, name: bytes, code: bytes, pos: int) -> None:
         """A codegen frame: the source of a kernel. The same kernel again is a recompile for a larger
@@ -78,7 +86,7 @@ class KernelTracker:
         self.flush()
         text = name.decode("ascii", "replace")
         owner = self._recent[-1][0] if self._recent else None
-        digest = blake2b(code, digest_size=16).digest()
+        digest = digest_of(code)
         for kernel in self._by_name.get(text, ()):
             if _same(kernel.owner, owner) and kernel.digest in (None, digest):
                 break
@@ -86,79 +94,174 @@ class KernelTracker:
             kernel = self._new(text, owner)
         if kernel.digest is None:
             kernel.digest = digest
-            packed = zlib.compress(code, 1)
-            if self._room > len(packed):
-                kernel.packed_code = packed
-                self._room -= len(packed)
+            kernel.kept_code = self._texts.keep(code, digest)
         kernel.compiles += 1
+        kernel.fresh = True
         kernel.lines.append(pos)
         self._last = kernel
+        self.placer.named(kernel)
 
     def launched(self, found: re.Match[bytes], pos: int) -> None:
         self.flush()
         if found.group(1) == b"-1" and found.group(4) == b"-1":
             return  # constraints of a scheduler, not a launch
-        numbers = [max(1, int(n)) for n in found.groups()[:6]]
-        block = (numbers[0], numbers[1], numbers[2])
-        grid = (numbers[3], numbers[4], numbers[5])
-        self._launch = (block, grid, int(found.group(7)))
+        self._launch = _launch(found)
 
     def flush(self) -> None:
         """A launch that no named line followed (launch_param without dump_eff_bandwidth): by order.
 
-        It is of the kernel compiled just before, else of the next kernel of the group that runs.
+        It is of the kernel whose arguments are printed beside it, else of the one compiled just before, else
+        of the next kernel of the group that runs.
         """
         launch, self._launch = self._launch, None
         if launch is None or self._bandwidth_seen:
             return
-        kernel = None
-        if self._last is not None and self._last.launches < self._last.compiles:
+        kernel, self._hint = self._hint, None
+        if kernel is not None:
+            pass
+        elif self._last is not None and self._last.launches < self._last.compiles:
             kernel = self._last
         elif self._recent:
-            owned = [k for k in self._facts.kernels if k.owner is self._recent[-1][0]]
+            owned = self._of_owner.get(id(self._recent[-1][0]), [])
             kernel = owned[self._nameless] if self._nameless < len(owned) else None
         if kernel is not None:
             self._nameless += 1
             kernel.launches += 1
+            kernel.fresh = False
             kernel.block, kernel.grid, kernel.smem = launch
 
-    def ran(self, found: re.Match[bytes], pos: int, gb_group: int = 3, ms_group: int = 2) -> None:
-        """A line with the time and bandwidth of one launch."""
+    def ran(self, found: re.Match[bytes], pos: int) -> None:
+        """dump_eff_bandwidth: the time and bandwidth of one launch."""
         self._bandwidth_seen = True
         kernel = self._find(found.group(1).decode("ascii"))
-        kernel.launches += 1
+        self._ran(kernel, found.group(2), found.group(3), pos)
+        self._timed = kernel
+
+    def performed(self, found: re.Match[bytes], pos: int) -> KernelUse:
+        """perf_debug_verbose: bytes, time and bandwidth of one launch."""
+        self._bandwidth_seen = True
+        name = found.group(1).decode("ascii")
+        told, self._timed = self._timed, None
+        if told is not None and told.name == name:
+            kernel = told
+            self._launch = None
+        else:
+            kernel = self._find(name)
+            self._ran(kernel, found.group(3), found.group(4), pos)
+        kernel.bytes = int(found.group(2))
+        return kernel
+
+    def _ran(self, kernel: KernelUse, ms: bytes, gb_per_s: bytes, pos: int) -> None:
         kernel.lines.append(pos)
         if self._launch is not None:
             kernel.block, kernel.grid, kernel.smem = self._launch
             self._launch = None
-        ms, gb_per_s = _number(found.group(ms_group)), _number(found.group(gb_group))
-        if ms is not None:
-            kernel.ms.append(ms)
-        if gb_per_s is not None:
-            kernel.gb_per_s.append(gb_per_s)
+        kernel.ran(_number(ms), _number(gb_per_s))
+        self._hint = None
         self._last = kernel
 
-    def ptxas(self, line: bytes, pos: int) -> None:
-        entry = PTXAS_ENTRY.search(line)
-        if entry:
-            name = demangle(entry.group(1))
-            self._ptxas = None
-            if name is not None:
-                self._ptxas = self._find(name.decode("ascii"), launch=False)
+    # -- dumps ----------------------------------------------------------------------------------------------
+
+    def dumped(self, kind: Kind, lines: list[bytes], pos: int) -> None:
+        """A text dump."""
+        if kind.stage in (COMPILE, GROUP, SCHEDULE):
+            self.placer.dumped(kind, text_of(lines), pos)
+        elif kind.option == "perf_debug_verbose":
+            self._performance(lines, pos)
+        elif kind.option == "ptxas_verbose":
+            self._report(lines, pos)
+        elif kind.option == "cuda_to_file":
+            self._file(lines[0], pos)
+        elif kind.option in ("kernel_args", "fusion_args"):
+            self._arguments(kind.option, lines, pos)
+        elif kind.stage == BUILT and self._last is not None:
+            occupancy = OCCUPANCY.search(lines[0])
+            if occupancy:
+                self._last.occupancy = float(occupancy.group(1)) / 100
+            self.placer.of_kernel(self._last, kind.option, text_of(lines), pos)
+
+    def _performance(self, lines: list[bytes], pos: int) -> None:
+        """A block of perf_debug_verbose: its compiler log is that of the last compile, printed each time."""
+        if lines[0].startswith(b"="):
             return
-        kernel = self._ptxas
-        if kernel is None:
+        ended = PERF.match(lines[-1])
+        if ended is None:
             return
-        registers = PTXAS_REGISTERS.search(line)
-        if registers:
-            kernel.registers = int(registers.group(1))
-            kernel.lines.append(pos)
-        spills = PTXAS_SPILLS.search(line)
-        if spills:
-            kernel.spill = int(spills.group(1)) + int(spills.group(2))
+        for line in reversed(lines):
+            found = LAUNCH.search(line)
+            if found:
+                self._launch = _launch(found)
+                break
+        kernel = self.performed(ended, pos + len(lines) - 1)
+        read_ptxas(lines, {kernel.name.encode("ascii"): kernel})
+        for line in lines:
+            if b" Parameters ===" in line:
+                kernel.scheduler = scheduler_of_parameters(b"\n".join(lines))
+                break
+        self.placer.of_kernel(kernel, "perf_debug_verbose", text_of(lines), pos)
+
+    def _report(self, lines: list[bytes], pos: int) -> None:
+        """What ptxas says of a compile."""
+        kernels: dict[bytes, KernelUse] = {}
+        for offset, line in enumerate(lines):
+            entry = PTXAS_ENTRY.search(line)
+            name = demangle(entry.group(1)) if entry else None
+            if name is None:
+                continue
+            kernel = kernels[name] = self._built(name.decode("ascii"), b"ptxas", pos + offset)
+            self.placer.of_kernel(kernel, "ptxas_verbose", text_of(lines), pos)
+        read_ptxas(lines, kernels)
+
+    def _file(self, line: bytes, pos: int) -> None:
+        """``PRINTING: __tmp_kernel1.cu``: cuda_to_file, debug_info, ptx, cubin, sass_to_file wrote a file."""
+        found = PRINTING.match(line)
+        if found:
+            ending = found.group(2)
+            kernel = self._built(found.group(1).decode("ascii"), ending, pos)
+            option = {b"cu": "cuda_to_file", b"sass": "sass_to_file"}.get(ending, ending.decode("ascii"))
+            self.placer.of_kernel(kernel, option, line, pos)
+
+    def _built(self, name: str, source: bytes, pos: int) -> KernelUse:
+        """A line that is printed once a compile and names the kernel."""
+        self.flush()
+        kernel = self._find(name, launch=False)
+        if self._report_source is None:
+            self._report_source = source
+        if self._report_source == source:
+            kernel.reports += 1
+        kernel.fresh = True
+        kernel.lines.append(pos)
+        self._last = kernel
+        self.placer.named(kernel)
+        return kernel
+
+    def _arguments(self, option: str, lines: list[bytes], pos: int) -> None:
+        found = ARGUMENTS.match(lines[0])
+        if found is None:
+            return
+        if found.group(1):
+            kernel = self._find(f"kernel{int(found.group(1))}", launch=False)
+        else:
+            tail = b"_f%d_" % int(found.group(2)), b"_g%d" % int(found.group(3))
+            name = self._last.name.encode("ascii", "replace") if self._last is not None else b""
+            if self._last is None or tail[0] not in name or not name.endswith(tail[1]):
+                return
+            kernel = self._last
+        self._hint = kernel
+        if option == "kernel_args" and not any(b"(strides" in line or b"dtype" in line for line in lines):
+            option = "print_args"
+        self.placer.of_kernel(kernel, option, text_of(lines), pos)
 
     def _find(self, name: str, launch: bool = True) -> KernelUse:
-        known = self._by_name.get(name, [])
+        known = self._by_name.get(name)
+        kernel = self._found(name, known or [], launch)
+        if known is None:
+            self.placer.named(kernel)
+        elif launch:
+            self.placer.launched()
+        return kernel
+
+    def _found(self, name: str, known: list[KernelUse], launch: bool) -> KernelUse:
         for cache, served in self._recent:
             for kernel in known:
                 if _same(kernel.owner, cache) and name not in served:
@@ -173,6 +276,7 @@ class KernelTracker:
             served.add(name)
         if len(known) == 1 and known[0].owner is None:
             known[0].owner = cache
+            self._of_owner.setdefault(id(cache), []).append(known[0])
             return known[0]
         for kernel in known:
             if _same(kernel.owner, cache):
@@ -190,6 +294,7 @@ class KernelTracker:
     def close(self) -> None:
         """All lines are known: whether their order can be trusted is, too."""
         self.flush()
+        self.placer.close()
         if self._disordered:
             self._facts.disordered = True
             for kernel in self._facts.kernels:
@@ -198,8 +303,39 @@ class KernelTracker:
     def _new(self, name: str, owner: CacheInstance | None) -> KernelUse:
         kernel = KernelUse(name, owner)
         self._by_name.setdefault(name, []).append(kernel)
+        if owner is not None:
+            self._of_owner.setdefault(id(owner), []).append(kernel)
         self._facts.kernels.append(kernel)
         return kernel
+
+
+def read_ptxas(lines: list[bytes], kernels: Mapping[bytes, KernelUse]) -> None:
+    """Registers and spills of the kernels whose entry functions the lines name."""
+    kernel: KernelUse | None = None
+    for line in lines:
+        if not line.startswith(b"ptxas "):
+            continue
+        entry = PTXAS_ENTRY.search(line)
+        if entry:
+            name = demangle(entry.group(1))
+            kernel = kernels.get(name) if name is not None else None
+        elif kernel is not None:
+            registers = PTXAS_REGISTERS.search(line)
+            if registers:
+                kernel.registers = int(registers.group(1))
+            spills = PTXAS_SPILLS.search(line)
+            if spills:
+                kernel.spill = int(spills.group(1)) + int(spills.group(2))
+
+
+def text_of(lines: list[bytes]) -> bytes:
+    """The lines of a dump without the empty ones around it."""
+    return b"\n".join(lines).strip(b"\n")
+
+
+def _launch(found: re.Match[bytes]) -> Launch:
+    numbers = [max(1, int(n)) for n in found.groups()[:6]]
+    return (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]), int(found.group(7))
 
 
 def _same(one: CacheInstance | None, other: CacheInstance | None) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from fusiondoc.parsers.dump_text import LINE, DumpText
+from fusiondoc.parsers.dumps.reader import DumpReader
 from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, positions
 from fusiondoc.parsers.jit_messages import PREFIX, JitMessages, Print
 from fusiondoc.parsers.kernel_lines import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, PERF, KernelTracker
@@ -52,7 +52,7 @@ class Stream:
         self._counts = counts
         self._kernels = KernelTracker(facts)
         self._messages = JitMessages(facts, counts, self._kernels)
-        self._text = DumpText()
+        self._text = DumpReader(self._kernels.dumped)
         self._frame: tuple[bytes, list[bytes], int] | None = None
         self._bare: tuple[list[bytes], int] | None = None
         self._bare_done = False
@@ -60,14 +60,19 @@ class Stream:
         self._warning = False
         self._traceback = False
         self._blank = 0
+        self._after = 0
+        """Empty lines since the last dump."""
 
     def feed(self, lines: list[bytes], pos: int) -> None:
         """Consecutive lines of the log; ``pos`` is the position of the first."""
         i = 0
         n = len(lines)
         match = PREFIX.match
-        continues = LINE.match
+        text = self._text
         while i < n:
+            if text.open:
+                i = self._in_dump(lines, i)
+                continue
             if self._frame is not None:
                 i = self._in_frame(lines, i, pos)
                 continue
@@ -80,18 +85,13 @@ class Stream:
                     while j < n and lines[j].startswith(prefix):
                         j += 1
                     if self._blank:
-                        self._end_blanks(self._text.inside)
-                    self._text.leave()
+                        self._end_blanks(False)
+                    text.leave()
                     self._messages.take(prefix, lines[i:j], pos + i)
                     i = j
                     continue
             self._plain(line, pos + i)
             i += 1
-            if self._text.goes_on and self._bare is None:
-                start = i
-                while i < n and continues(lines[i]):
-                    i += 1
-                self._counts.recognised += i - start
 
     def close(self) -> None:
         """The stream ends: what is open is cut off."""
@@ -101,7 +101,8 @@ class Stream:
             self._frame = None
         if self._bare is not None:
             self._end_bare()
-        self._end_blanks(self._text.inside)
+        self._end_blanks(False)
+        self._end_dump()
         self._messages.close()
         self._kernels.close()
 
@@ -137,6 +138,7 @@ class Stream:
         self._counts.recognised += len(code) + 1
         self._messages.settle()
         self._kernels.compiled(name, b"\n".join(code).strip(b"\n"), start)
+        self._text.enter()
         self._note_compile()
         return end + 1
 
@@ -169,13 +171,37 @@ class Stream:
         if self.facts.iterations:
             self.facts.compiling.add(len(self.facts.iterations) - 1)
 
+    # -- text dumps -----------------------------------------------------------------------------------------
+
+    def _in_dump(self, lines: list[bytes], i: int) -> int:
+        """Take lines of an open dump from ``i`` on; the index of the first line after what was taken."""
+        if self._text.refused(lines[i]):
+            self._counts.recognised -= 1
+            self._counts.user_output += 1
+            return i
+        end = self._text.take(lines, i)
+        self._counts.recognised += end - i
+        return end
+
+    def _end_dump(self) -> None:
+        if self._text.refused(b""):
+            self._counts.recognised -= 1
+            self._counts.user_output += 1
+        self._text.end()
+
     # -- other lines ----------------------------------------------------------------------------------------
 
     def _plain(self, line: bytes, pos: int) -> None:
         if not line:
-            # Dumps begin and end with empty lines: whose it is shows in what follows.
-            self._blank += 1
+            if self._text.inside and not self._blank and self._after < 3:
+                # Dumps end with one, two or three.
+                self._after += 1
+                self._counts.recognised += 1
+            else:
+                # They begin with one, too: whose it is shows in what follows.
+                self._blank += 1
             return
+        self._after = 0
         if self._bare is not None and self._in_bare(line, pos):
             return
         taken = self._consumed(line, pos)
@@ -210,7 +236,8 @@ class Stream:
                 return True
             found = PERF.match(line)
             if found:
-                self._kernels.ran(found, pos, gb_group=4, ms_group=3)
+                self._kernels.performed(found, pos)
+                self._text.enter()
                 return True
         elif first == b"L" or line.startswith(b"With arguments: L"):
             found = LAUNCH.search(line)
@@ -224,10 +251,6 @@ class Stream:
                 self._messages.settle()
                 self._frame = (found.group(1), [], pos)
                 return True
-        elif first == b"p" and line.startswith(b"ptxas "):
-            self._kernels.ptxas(line, pos)
-            self._text.enter()
-            return True
         elif first == b"[" and line.startswith(b"[fusiondoc] "):
             return self._mark(line, pos)
         elif first == b"g" and line.startswith(b"graph("):
@@ -235,7 +258,7 @@ class Stream:
             self._bare = ([line], pos)
             self._bare_done = self._warning = False
             return True
-        if self._text.takes(line):
+        if self._text.starts(line, pos):
             return True
         return self._warned(line, pos) or self._error(line, pos)
 
