@@ -200,8 +200,8 @@ class Kernel:
     occupancy: float | None = None
     """Share of the warps of a multiprocessor that can be resident, from 0 to 1."""
     first_ms: float | None = None
-    """Median of the first launches after a compile, which ``ms`` and ``gb_per_s`` leave out, unless there were
-    no others: then all three are of these."""
+    """Median of the first launches after a compile, which ``ms`` and ``gb_per_s`` leave out, unless there
+    were no others: then all three are of these."""
     bytes_moved: int | None = None
     """Bytes that a launch must move: inputs and outputs as nvFuser prints them (perf_debug_verbose), or those
     of its group once, where it is its only kernel."""

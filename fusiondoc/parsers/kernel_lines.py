@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import Mapping, Tuple
+from typing import Tuple
 
 from fusiondoc.parsers.dumps.keep import TextStore, digest_of
-from fusiondoc.parsers.dumps.kinds import BUILT, COMPILE, GROUP, SCHEDULE, Kind
 from fusiondoc.parsers.dumps.place import Placer
-from fusiondoc.parsers.dumps.segmentation import scheduler_of_parameters
 from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
 
 FRAME_START = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}$")
@@ -27,24 +25,9 @@ LAUNCH = re.compile(
 )
 BANDWIDTH = re.compile(rb"(kernel\d+|nvfuser_\w+) run in (\S+) ms, achieved: (\S+) GB/s")
 PERF = re.compile(rb"(kernel\d+|nvfuser_\w+) (\d+) bytes/ (\S+) ms (\S+) GB/s")
-PTXAS_ENTRY = re.compile(rb"Compiling entry function '(\w+)'")
-PTXAS_REGISTERS = re.compile(rb"Used (\d{1,18}) registers")
-PTXAS_SPILLS = re.compile(rb"(\d{1,18}) bytes spill stores, (\d{1,18}) bytes spill loads")
-PRINTING = re.compile(rb"PRINTING: __tmp_(\w+)\.(\w+)$")
-ARGUMENTS = re.compile(rb"Arguments for (?:(?:kernel|fusion) ?(\d{1,9}):|fusion (\d{1,9}) group (\d{1,9}):)")
-OCCUPANCY = re.compile(rb"num_sms=.* occupancy=([\d.]{1,12})%")
-_MANGLED = re.compile(rb"_ZN\d+[A-Za-z_]\w*?(\d{1,18})((?:kernel|nvfuser_)\w*)")
 
 Launch = Tuple[Tuple[int, int, int], Tuple[int, int, int], int]
 """(block, grid, shared memory in bytes)."""
-
-
-def demangle(symbol: bytes) -> bytes | None:
-    """``_ZN11CudaCodeGen7kernel1E...`` -> ``kernel1`` (Itanium C++ ABI: a name has its length before it)."""
-    found = _MANGLED.match(symbol)
-    if found is None:
-        return None
-    return found.group(2)[: int(found.group(1))]
 
 
 class KernelTracker:
@@ -63,20 +46,20 @@ class KernelTracker:
         self._by_name: dict[str, list[KernelUse]] = {}
         self._of_owner: dict[int, list[KernelUse]] = {}
         self._launch: Launch | None = None
-        self._hint: KernelUse | None = None
+        self.hint: KernelUse | None = None
         """The kernel whose arguments were printed: the launch line beside them is its."""
         self._timed: KernelUse | None = None
         """Its launch has a bandwidth line; the same launch may be told again by perf_debug_verbose."""
         self._nameless = 0
         self._bandwidth_seen = False
         self._report_source: bytes | None = None
-        self._last: KernelUse | None = None
+        self.last: KernelUse | None = None
         self._disordered = False
 
     def runs(self, cache: CacheInstance) -> None:
         self.flush()
         self._nameless = 0
-        self._hint = None
+        self.hint = None
         self._recent.append((cache, set()))
         self.placer.runs(cache)
 
@@ -98,14 +81,14 @@ class KernelTracker:
         kernel.compiles += 1
         kernel.fresh = True
         kernel.lines.append(pos)
-        self._last = kernel
+        self.last = kernel
         self.placer.named(kernel)
 
     def launched(self, found: re.Match[bytes], pos: int) -> None:
         self.flush()
         if found.group(1) == b"-1" and found.group(4) == b"-1":
             return  # constraints of a scheduler, not a launch
-        self._launch = _launch(found)
+        self._launch = launch_of(found)
 
     def flush(self) -> None:
         """A launch that no named line followed (launch_param without dump_eff_bandwidth): by order.
@@ -116,11 +99,11 @@ class KernelTracker:
         launch, self._launch = self._launch, None
         if launch is None or self._bandwidth_seen:
             return
-        kernel, self._hint = self._hint, None
+        kernel, self.hint = self.hint, None
         if kernel is not None:
             pass
-        elif self._last is not None and self._last.launches < self._last.compiles:
-            kernel = self._last
+        elif self.last is not None and self.last.launches < self.last.compiles:
+            kernel = self.last
         elif self._recent:
             owned = self._of_owner.get(id(self._recent[-1][0]), [])
             kernel = owned[self._nameless] if self._nameless < len(owned) else None
@@ -133,12 +116,13 @@ class KernelTracker:
     def ran(self, found: re.Match[bytes], pos: int) -> None:
         """dump_eff_bandwidth: the time and bandwidth of one launch."""
         self._bandwidth_seen = True
-        kernel = self._find(found.group(1).decode("ascii"))
-        self._ran(kernel, found.group(2), found.group(3), pos)
+        kernel = self.find(found.group(1).decode("ascii"))
+        self.timed(kernel, found.group(2), found.group(3), pos)
         self._timed = kernel
 
-    def performed(self, found: re.Match[bytes], pos: int) -> KernelUse:
+    def performed(self, found: re.Match[bytes], pos: int, launch: Launch | None = None) -> KernelUse:
         """perf_debug_verbose: bytes, time and bandwidth of one launch."""
+        self._launch = launch or self._launch
         self._bandwidth_seen = True
         name = found.group(1).decode("ascii")
         told, self._timed = self._timed, None
@@ -146,113 +130,45 @@ class KernelTracker:
             kernel = told
             self._launch = None
         else:
-            kernel = self._find(name)
-            self._ran(kernel, found.group(3), found.group(4), pos)
+            kernel = self.find(name)
+            self.timed(kernel, found.group(3), found.group(4), pos)
         kernel.bytes = int(found.group(2))
         return kernel
 
-    def _ran(self, kernel: KernelUse, ms: bytes, gb_per_s: bytes, pos: int) -> None:
+    def profiled(self, name: str, launch: Launch | None, ms: bytes, gb_per_s: bytes, pos: int) -> KernelUse:
+        """A line of the stand-alone nvFuser's profile: a launch."""
+        self._bandwidth_seen = True
+        self._launch = None
+        kernel = self.find(name)
+        self._launch = launch
+        self.timed(kernel, ms, gb_per_s, pos)
+        return kernel
+
+    def timed(self, kernel: KernelUse, ms: bytes, gb_per_s: bytes, pos: int) -> None:
+        """A launch that was timed."""
         kernel.lines.append(pos)
         if self._launch is not None:
             kernel.block, kernel.grid, kernel.smem = self._launch
             self._launch = None
         kernel.ran(_number(ms), _number(gb_per_s))
-        self._hint = None
-        self._last = kernel
+        self.hint = None
+        self.last = kernel
 
-    # -- dumps ----------------------------------------------------------------------------------------------
-
-    def dumped(self, kind: Kind, lines: list[bytes], pos: int) -> None:
-        """A text dump."""
-        if kind.stage in (COMPILE, GROUP, SCHEDULE):
-            self.placer.dumped(kind, text_of(lines), pos)
-        elif kind.option == "perf_debug_verbose":
-            self._performance(lines, pos)
-        elif kind.option == "ptxas_verbose":
-            self._report(lines, pos)
-        elif kind.option == "cuda_to_file":
-            self._file(lines[0], pos)
-        elif kind.option in ("kernel_args", "fusion_args"):
-            self._arguments(kind.option, lines, pos)
-        elif kind.stage == BUILT and self._last is not None:
-            occupancy = OCCUPANCY.search(lines[0])
-            if occupancy:
-                self._last.occupancy = float(occupancy.group(1)) / 100
-            self.placer.of_kernel(self._last, kind.option, text_of(lines), pos)
-
-    def _performance(self, lines: list[bytes], pos: int) -> None:
-        """A block of perf_debug_verbose: its compiler log is that of the last compile, printed each time."""
-        if lines[0].startswith(b"="):
-            return
-        ended = PERF.match(lines[-1])
-        if ended is None:
-            return
-        for line in reversed(lines):
-            found = LAUNCH.search(line)
-            if found:
-                self._launch = _launch(found)
-                break
-        kernel = self.performed(ended, pos + len(lines) - 1)
-        read_ptxas(lines, {kernel.name.encode("ascii"): kernel})
-        for line in lines:
-            if b" Parameters ===" in line:
-                kernel.scheduler = scheduler_of_parameters(b"\n".join(lines))
-                break
-        self.placer.of_kernel(kernel, "perf_debug_verbose", text_of(lines), pos)
-
-    def _report(self, lines: list[bytes], pos: int) -> None:
-        """What ptxas says of a compile."""
-        kernels: dict[bytes, KernelUse] = {}
-        for offset, line in enumerate(lines):
-            entry = PTXAS_ENTRY.search(line)
-            name = demangle(entry.group(1)) if entry else None
-            if name is None:
-                continue
-            kernel = kernels[name] = self._built(name.decode("ascii"), b"ptxas", pos + offset)
-            self.placer.of_kernel(kernel, "ptxas_verbose", text_of(lines), pos)
-        read_ptxas(lines, kernels)
-
-    def _file(self, line: bytes, pos: int) -> None:
-        """``PRINTING: __tmp_kernel1.cu``: cuda_to_file, debug_info, ptx, cubin, sass_to_file wrote a file."""
-        found = PRINTING.match(line)
-        if found:
-            ending = found.group(2)
-            kernel = self._built(found.group(1).decode("ascii"), ending, pos)
-            option = {b"cu": "cuda_to_file", b"sass": "sass_to_file"}.get(ending, ending.decode("ascii"))
-            self.placer.of_kernel(kernel, option, line, pos)
-
-    def _built(self, name: str, source: bytes, pos: int) -> KernelUse:
+    def built(self, name: str, source: bytes, pos: int) -> KernelUse:
         """A line that is printed once a compile and names the kernel."""
         self.flush()
-        kernel = self._find(name, launch=False)
+        kernel = self.find(name, launch=False)
         if self._report_source is None:
             self._report_source = source
         if self._report_source == source:
             kernel.reports += 1
         kernel.fresh = True
         kernel.lines.append(pos)
-        self._last = kernel
+        self.last = kernel
         self.placer.named(kernel)
         return kernel
 
-    def _arguments(self, option: str, lines: list[bytes], pos: int) -> None:
-        found = ARGUMENTS.match(lines[0])
-        if found is None:
-            return
-        if found.group(1):
-            kernel = self._find(f"kernel{int(found.group(1))}", launch=False)
-        else:
-            tail = b"_f%d_" % int(found.group(2)), b"_g%d" % int(found.group(3))
-            name = self._last.name.encode("ascii", "replace") if self._last is not None else b""
-            if self._last is None or tail[0] not in name or not name.endswith(tail[1]):
-                return
-            kernel = self._last
-        self._hint = kernel
-        if option == "kernel_args" and not any(b"(strides" in line or b"dtype" in line for line in lines):
-            option = "print_args"
-        self.placer.of_kernel(kernel, option, text_of(lines), pos)
-
-    def _find(self, name: str, launch: bool = True) -> KernelUse:
+    def find(self, name: str, launch: bool = True) -> KernelUse:
         known = self._by_name.get(name)
         kernel = self._found(name, known or [], launch)
         if known is None:
@@ -309,31 +225,7 @@ class KernelTracker:
         return kernel
 
 
-def read_ptxas(lines: list[bytes], kernels: Mapping[bytes, KernelUse]) -> None:
-    """Registers and spills of the kernels whose entry functions the lines name."""
-    kernel: KernelUse | None = None
-    for line in lines:
-        if not line.startswith(b"ptxas "):
-            continue
-        entry = PTXAS_ENTRY.search(line)
-        if entry:
-            name = demangle(entry.group(1))
-            kernel = kernels.get(name) if name is not None else None
-        elif kernel is not None:
-            registers = PTXAS_REGISTERS.search(line)
-            if registers:
-                kernel.registers = int(registers.group(1))
-            spills = PTXAS_SPILLS.search(line)
-            if spills:
-                kernel.spill = int(spills.group(1)) + int(spills.group(2))
-
-
-def text_of(lines: list[bytes]) -> bytes:
-    """The lines of a dump without the empty ones around it."""
-    return b"\n".join(lines).strip(b"\n")
-
-
-def _launch(found: re.Match[bytes]) -> Launch:
+def launch_of(found: re.Match[bytes]) -> Launch:
     numbers = [max(1, int(n)) for n in found.groups()[:6]]
     return (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]), int(found.group(7))
 

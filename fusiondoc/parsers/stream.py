@@ -12,6 +12,7 @@ import re
 from fusiondoc.parsers.dumps.reader import DumpReader
 from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, positions
 from fusiondoc.parsers.jit_messages import PREFIX, JitMessages, Print
+from fusiondoc.parsers.kernel_dumps import KernelDumps
 from fusiondoc.parsers.kernel_lines import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, PERF, KernelTracker
 from fusiondoc.parsers.warning_lines import (
     CONTINUES,
@@ -52,7 +53,7 @@ class Stream:
         self._counts = counts
         self._kernels = KernelTracker(facts)
         self._messages = JitMessages(facts, counts, self._kernels)
-        self._text = DumpReader(self._kernels.dumped)
+        self._text = DumpReader(KernelDumps(self._kernels).take)
         self._frame: tuple[bytes, list[bytes], int] | None = None
         self._bare: tuple[list[bytes], int] | None = None
         self._bare_done = False

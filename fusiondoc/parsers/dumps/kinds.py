@@ -127,7 +127,7 @@ KINDS: tuple[Kind, ...] = (
         again=False,
     ),
     Kind("halo", COMPILE, rb"HaloInfo:$", _sections(main=rb"TV?\d+\S* root domain: "), again=False),
-    Kind("sync_map", COMPILE, rb"SyncMap:", _sections(main=rb"[ \t]*T\d+_?\S* ?"), again=False),
+    Kind("sync_map", COMPILE, rb"SyncMap:", _sections(main=rb"[ \t]*T\d+_[a-z]\S*"), again=False),
     Kind("bank_conflict", COMPILE, rb"===== No bank confliction =====$", {}, single=True, again=False),
     Kind(
         "bank_conflict",
@@ -142,7 +142,8 @@ KINDS: tuple[Kind, ...] = (
         rb"0  (?:FOR |IF |ELSE|T\d+_\w|[a-z]{1,2}\d+ = |NVFUSER_|BLOCK|ALLOC)",
         _sections(
             # Every entry has its number; an expression of several lines has none on the others.
-            main=rb"[1-9]\d* {2,}\S|,|" + _EXPR
+            main=rb"[1-9]\d* {2,}\S|,| +\^{5}| {1,4}(?:[-+*/<>=!&|%?:]+ |T\d+_|\.\w+=|\w+ = )"
+            rb"|T\d+_[a-z]|[a-z]{1,2}\d+ = "
         ),
         again=False,
     ),
@@ -245,6 +246,16 @@ KINDS: tuple[Kind, ...] = (
         rb"|Concretized Fusion:|Original fusion IR after ",
         {},
         single=True,
+    ),
+    Kind(
+        "profile",
+        NAMED,
+        rb"Fus# +NSegs +CuEvtTm| *(?:\d+|-) +(?:\d+|-) +[-\d.]+ .*\] +(?:nvfuser_\w+|kernel\d+) *$",
+        _sections(
+            main=rb" *(?:\d+|-) +(?:\d+|-) +[-\d.]+ .*(?:nvfuser_\w+|kernel\d+) *$"
+            rb"| *\d+ +\d+(?: +[\d.]+){3,8} *$"
+        ),
+        again=False,
     ),
     Kind("index_type", BUILT, rb"Index type: \w+$", {}, single=True),
     Kind(

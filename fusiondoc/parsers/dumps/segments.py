@@ -89,7 +89,8 @@ def _kernels_of(parts: list[Part], kernels: list[KernelUse]) -> list[list[Kernel
 
     def fits(part: Part, kernel: KernelUse) -> bool | None:
         tensors = taken[id(kernel)]
-        return None if tensors is None else part.inputs | part.outputs <= tensors
+        # Outputs can have got another number when the kernel was scheduled (a copy is cached).
+        return None if tensors is None else part.inputs <= tensors
 
     order = run_order(parts)
     if len(order) == len(kernels):
@@ -129,7 +130,8 @@ def _of_questions(asked: list[Asked], kernels: list[KernelUse]) -> list[Cut]:
             return []
         cuts.append(Cut(best.accepted, best.refused, best.expressions, [kernel]))
     made = [n for cut in cuts for expr in cut.expressions for n in expr.makes]
-    return cuts if len(made) == len(set(made)) else []
+    every = {n for one in asked for expr in one.expressions for n in expr.makes}
+    return cuts if len(made) == len(set(made)) and set(made) == every else []
 
 
 def _tensors(kernel: KernelUse) -> set[int] | None:
