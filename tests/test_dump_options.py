@@ -1,4 +1,4 @@
-"""Every dump option on a real log of it: the texts kept are the lines of the log, figures are those printed."""
+"""Every dump option on a real log of it: the texts kept are the lines of the log, figures those printed."""
 
 from __future__ import annotations
 

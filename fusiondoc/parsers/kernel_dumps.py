@@ -139,7 +139,7 @@ def read_ptxas(lines: list[bytes], kernels: Mapping[bytes, KernelUse]) -> None:
     """Registers and spills of the kernels whose entry functions the lines name."""
     kernel: KernelUse | None = None
     for line in lines:
-        if not line.startswith(b"ptxas "):
+        if not line.startswith((b"ptxas ", b"    ")):
             continue
         entry = PTXAS_ENTRY.search(line)
         if entry:

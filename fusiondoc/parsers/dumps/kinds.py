@@ -184,7 +184,7 @@ KINDS: tuple[Kind, ...] = (
         again=False,
     ),
     Kind("perf_debug_verbose", LOOSE, rb"=+ ?(?:FINISHED )?RUNNING FUSION SEGMENTS ?=+$", {}, single=True),
-    Kind("ptxas_verbose", NAMED, rb"ptxas (?:info|\.|warning|error| )", _sections(main=rb"ptxas |\x00+$")),
+    Kind("ptxas_verbose", NAMED, rb"ptxas (?:info|\.|warning|error| )", _sections(main=rb"ptxas |\x00+$| +\d+ bytes stack frame, ")),
     Kind("cuda_to_file", NAMED, rb"PRINTING: __tmp_\w+\.\w+$", {}, single=True, again=False),
     Kind(
         "segmenter_logging",

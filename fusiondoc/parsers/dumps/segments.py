@@ -21,6 +21,7 @@ from fusiondoc.parsers.dumps.segmentation import (
     expressions_of,
     parts_of,
     run_order,
+    scheduler_of_parameters,
 )
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import KernelUse, Runtime
@@ -49,7 +50,20 @@ def cuts_of(runtime: Runtime) -> list[Cut]:
     for cut in cuts:
         for kernel in cut.kernels:
             kernel.scheduler = cut.scheduler
+            _drop_parameters_of_others(kernel)
     return cuts
+
+
+def _drop_parameters_of_others(kernel: KernelUse) -> None:
+    """All parameters of a runtime were given to all its kernels: keep those of this kernel's scheduler."""
+    own = [
+        seen
+        for seen in kernel.dumps
+        if seen.option != "scheduler_params"
+        or scheduler_of_parameters(str(seen.text).encode()) == kernel.scheduler
+    ]
+    if any(seen.option == "scheduler_params" for seen in own):
+        kernel.dumps = tuple(own)
 
 
 def segments_of(
