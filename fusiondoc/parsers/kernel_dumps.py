@@ -41,7 +41,7 @@ class KernelDumps:
     def take(self, kind: Kind, lines: list[bytes], pos: int) -> None:
         """A text dump."""
         if kind.stage in (COMPILE, GROUP, SCHEDULE):
-            self._kernels.placer.dumped(kind, text_of(lines), pos)
+            self._kernels.placer.dumped(kind, lines, pos)
         elif kind.option == "perf_debug_verbose":
             self._performance(lines, pos)
         elif kind.option == "ptxas_verbose":
@@ -56,7 +56,7 @@ class KernelDumps:
             occupancy = OCCUPANCY.search(lines[0])
             if occupancy:
                 self._kernels.last.occupancy = float(occupancy.group(1)) / 100
-            self._kernels.placer.of_kernel(self._kernels.last, kind.option, text_of(lines), pos)
+            self._kernels.placer.of_kernel(self._kernels.last, kind.option, lines, pos)
 
     def _performance(self, lines: list[bytes], pos: int) -> None:
         """A block of perf_debug_verbose: its compiler log is that of the last compile, printed each time."""
@@ -74,7 +74,7 @@ class KernelDumps:
             if b" Parameters ===" in line:
                 kernel.scheduler = scheduler_of_parameters(b"\n".join(lines))
                 break
-        self._kernels.placer.of_kernel(kernel, "perf_debug_verbose", text_of(lines), pos)
+        self._kernels.placer.of_kernel(kernel, "perf_debug_verbose", lines, pos)
 
     def _profiled(self, lines: list[bytes], pos: int) -> None:
         """Lines of the stand-alone nvFuser's profile: a launch each."""
@@ -103,7 +103,7 @@ class KernelDumps:
             if name is None:
                 continue
             kernel = kernels[name] = self._kernels.built(name.decode("ascii"), b"ptxas", pos + offset)
-            self._kernels.placer.of_kernel(kernel, "ptxas_verbose", text_of(lines), pos)
+            self._kernels.placer.of_kernel(kernel, "ptxas_verbose", lines, pos)
         read_ptxas(lines, kernels)
 
     def _file(self, line: bytes, pos: int) -> None:
@@ -113,7 +113,7 @@ class KernelDumps:
             ending = found.group(2)
             kernel = self._kernels.built(found.group(1).decode("ascii"), ending, pos)
             option = {b"cu": "cuda_to_file", b"sass": "sass_to_file"}.get(ending, ending.decode("ascii"))
-            self._kernels.placer.of_kernel(kernel, option, line, pos)
+            self._kernels.placer.of_kernel(kernel, option, [line], pos)
 
     def _arguments(self, option: str, lines: list[bytes], pos: int) -> None:
         found = ARGUMENTS.match(lines[0])
@@ -132,7 +132,7 @@ class KernelDumps:
         self._kernels.hint = kernel
         if option == "kernel_args" and not any(b"(strides" in line or b"dtype" in line for line in lines):
             option = "print_args"
-        self._kernels.placer.of_kernel(kernel, option, text_of(lines), pos)
+        self._kernels.placer.of_kernel(kernel, option, lines, pos)
 
 
 def read_ptxas(lines: list[bytes], kernels: Mapping[bytes, KernelUse]) -> None:
@@ -152,8 +152,3 @@ def read_ptxas(lines: list[bytes], kernels: Mapping[bytes, KernelUse]) -> None:
             spills = PTXAS_SPILLS.search(line)
             if spills:
                 kernel.spill = int(spills.group(1)) + int(spills.group(2))
-
-
-def text_of(lines: list[bytes]) -> bytes:
-    """The lines of a dump without the empty ones around it."""
-    return b"\n".join(lines).strip(b"\n")

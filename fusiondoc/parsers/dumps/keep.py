@@ -22,6 +22,7 @@ class Text:
     def __str__(self) -> str:
         if self._text is None:
             self._text = zlib.decompress(self._packed).decode("utf-8", "replace")
+            self._packed = b""
         return self._text
 
 

@@ -25,30 +25,43 @@ LOOSE = "loose"
 """Of no kernel."""
 
 
-class Section(NamedTuple):
+class Section:
     """What the next line of a dump may be. Group ``end`` is its last line; a group named after another
     section leads into that one."""
 
-    step: Pattern[bytes]
+    __slots__ = ("_compiled", "_pattern")
+
+    def __init__(self, pattern: bytes) -> None:
+        self._pattern = pattern
+        self._compiled: Pattern[bytes] | None = None
+
+    @property
+    def step(self) -> Pattern[bytes]:
+        if self._compiled is None:
+            # Few logs have more than one or two kinds of dumps.
+            self._compiled = re.compile(self._pattern)
+        return self._compiled
 
 
 class Kind(NamedTuple):
     option: str
     stage: str
+    first: bytes
+    """What the first line can begin with: most lines of a log begin no dump."""
     start: bytes
     """Pattern of the first line."""
     sections: dict[str, Section]
     """``main`` is the first."""
     single: bool = False
     """The first line is all."""
-    confirm: Pattern[bytes] | None = None
+    confirm: bytes | None = None
     """What the second line must be: the first one alone could be of the program."""
     again: bool = True
     """Dumps of this kind one after another are one text: nothing says where one ends."""
 
 
 def _sections(**patterns: bytes) -> dict[str, Section]:
-    return {name: Section(re.compile(pattern)) for name, pattern in patterns.items()}
+    return {name: Section(pattern) for name, pattern in patterns.items()}
 
 
 _EXPR = rb"[ \t]+\S|T\d+_[a-z]|[a-z]{1,2}\d+ = "
@@ -91,6 +104,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "kernel_ir",
         COMPILE,
+        b"K",
         rb"KERNEL \(.*\) -> \(.*\) ?:",
         _sections(main=rb"(?P<end>END\.$)|$|,|" + _EXPR),
         again=False,
@@ -98,6 +112,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "fusion_ir",
         COMPILE,
+        b"%",
         rb"%kernel \{$",
         _sections(main=rb"(?P<end>\} *$)|TransformPrinter ?:|$|,|" + _EXPR),
         again=False,
@@ -105,14 +120,16 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "fusion_ir_math",
         COMPILE,
+        b"I%",
         rb"Inputs:$|%kernel_math \{$",
         _sections(main=rb"(?P<end>\} *$)|,|" + _MATH + rb"|" + _EXPR),
-        confirm=re.compile(rb"  T\d+_\w|  [idbfc]\d+(?:, \w+)?$|%kernel_math|Outputs:$"),
+        confirm=rb"  T\d+_\w|  [idbfc]\d+(?:, \w+)?$|%kernel_math|Outputs:$",
         again=False,
     ),
     Kind(
         "ca_map",
         COMPILE,
+        b"C",
         rb"Compute at map \{ ?$",
         _sections(
             main=rb"(?P<end>\} compute at map)|[ \t]+\S|\w+ ?\w* maps?:|disjoint sets ?\{|\}$|\w+Map ?:|$"
@@ -122,16 +139,18 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "parallel_dimensions",
         COMPILE,
+        b"P",
         rb"Parallel dimension map:$",
         _sections(main=rb"(?:block|thread)Idx\.[xyz]: "),
         again=False,
     ),
-    Kind("halo", COMPILE, rb"HaloInfo:$", _sections(main=rb"TV?\d+\S* root domain: "), again=False),
-    Kind("sync_map", COMPILE, rb"SyncMap:", _sections(main=rb"[ \t]*T\d+_[a-z]\S*"), again=False),
-    Kind("bank_conflict", COMPILE, rb"===== No bank confliction =====$", {}, single=True, again=False),
+    Kind("halo", COMPILE, b"H", rb"HaloInfo:$", _sections(main=rb"TV?\d+\S* root domain: "), again=False),
+    Kind("sync_map", COMPILE, b"S", rb"SyncMap:", _sections(main=rb"[ \t]*T\d+_[a-z]\S*"), again=False),
+    Kind("bank_conflict", COMPILE, b"=", rb"===== No bank confliction =====$", {}, single=True, again=False),
     Kind(
         "bank_conflict",
         COMPILE,
+        b"=",
         rb"=+ Bank confliction =+$",
         _sections(main=rb"(?P<end>={32}$)|Expr: |input conflict|output conflict|$|" + _EXPR),
         again=False,
@@ -139,6 +158,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "buffer_reuse_verbose",
         COMPILE,
+        b"0",
         rb"0  (?:FOR |IF |ELSE|T\d+_\w|[a-z]{1,2}\d+ = |NVFUSER_|BLOCK|ALLOC)",
         _sections(
             # Every entry has its number; an expression of several lines has none on the others.
@@ -150,28 +170,34 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "transform_propagator",
         COMPILE,
+        b"MT",
         rb"(?:MostInlined)?TransformPropagator::propagate",
         _sections(main=rb"(?:MostInlined)?TransformPropagator::propagate|  (?:from|to|re\w+|result)\b"),
     ),
     Kind(
         "inline_propagator",
         COMPILE,
+        b"I",
         rb"InlinePropagator::",
         _sections(main=rb"InlinePropagator::|  (?:from|to|re\w+|result|mapped|max)\b"),
     ),
     Kind(
         "lower_verbose",
         COMPILE,
+        b"A",
         rb"After \w+:$",
         _sections(main=rb"After \w+:$|FOR |IF |ELSE|BLOCK|NVFUSER_|ALLOC|$|" + _EXPR),
-        confirm=re.compile(rb"T\d+_[lgsxt]|FOR [\w.]+ in |IF \w|[a-z]{1,2}\d+ = "),
+        confirm=rb"T\d+_[lgsxt]|FOR [\w.]+ in |IF \w|[a-z]{1,2}\d+ = ",
     ),
-    Kind("kernel_args", NAMED, rb"Arguments for kernel ?\d+:", _KERNEL_ARGUMENTS, again=False),
-    Kind("kernel_args", NAMED, rb"Arguments for fusion \d+ group \d+:$", _KERNEL_ARGUMENTS, again=False),
-    Kind("fusion_args", NAMED, rb"Arguments for fusion\d+:", _FUSION_ARGUMENTS, again=False),
+    Kind("kernel_args", NAMED, b"A", rb"Arguments for kernel ?\d+:", _KERNEL_ARGUMENTS, again=False),
+    Kind(
+        "kernel_args", NAMED, b"A", rb"Arguments for fusion \d+ group \d+:$", _KERNEL_ARGUMENTS, again=False
+    ),
+    Kind("fusion_args", NAMED, b"A", rb"Arguments for fusion\d+:", _FUSION_ARGUMENTS, again=False),
     Kind(
         "perf_debug_verbose",
         NAMED,
+        b"R",
         rb"Run kernel:$",
         _sections(
             main=rb"(?P<math>Inputs:$|%kernel_math \{$)|(?P<inputs>With inputs:$)|$",
@@ -183,12 +209,21 @@ KINDS: tuple[Kind, ...] = (
         ),
         again=False,
     ),
-    Kind("perf_debug_verbose", LOOSE, rb"=+ ?(?:FINISHED )?RUNNING FUSION SEGMENTS ?=+$", {}, single=True),
-    Kind("ptxas_verbose", NAMED, rb"ptxas (?:info|\.|warning|error| )", _sections(main=rb"ptxas |\x00+$| +\d+ bytes stack frame, ")),
-    Kind("cuda_to_file", NAMED, rb"PRINTING: __tmp_\w+\.\w+$", {}, single=True, again=False),
+    Kind(
+        "perf_debug_verbose", LOOSE, b"=", rb"=+ ?(?:FINISHED )?RUNNING FUSION SEGMENTS ?=+$", {}, single=True
+    ),
+    Kind(
+        "ptxas_verbose",
+        NAMED,
+        b"p",
+        rb"ptxas (?:info|\.|warning|error| )",
+        _sections(main=rb"ptxas |\x00+$| +\d+ bytes stack frame, "),
+    ),
+    Kind("cuda_to_file", NAMED, b"P", rb"PRINTING: __tmp_\w+\.\w+$", {}, single=True, again=False),
     Kind(
         "segmenter_logging",
         GROUP,
+        b"*S",
         rb"\*\*\*Runtime\*\*\*: |\*\*Segmenter\*\* Considering fusion:"
         rb"|Scheduler _\S+_ \*\*\*rejected\*\*\* because : |\*\*\*Accepted\*\*\* as: ",
         _SEGMENTER,
@@ -196,6 +231,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "segmented_fusion",
         GROUP,
+        b"S",
         rb"Segment the fusion \(",
         _sections(main=rb"(?P<end>\} *$)|,|" + _MATH + rb"|Inputs:$|" + _EXPR),
         again=False,
@@ -203,6 +239,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "segmented_fusion",
         GROUP,
+        b"S",
         rb"Segmented_Fusion(?: Dump: -- |\{)",
         _sections(
             main=rb"(?P<end>\} //Segmented_Fusion)|g\{|e\{|r\{| -> |\(T\d+|groups: |edges: |group details:"
@@ -214,6 +251,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "draw_segmented_fusion",
         GROUP,
+        b"s",
         rb"segmentation phases \{$",
         _sections(main=rb"(?P<end>\}$)|combine reductions$|herrmann merging$|final merging$|$"),
         again=False,
@@ -221,6 +259,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "scheduler_params",
         SCHEDULE,
+        b"=",
         rb"=+ (?:Pointwise|Reduction|Transpose|Persistent|Matmul|No-op|Resize|InnerPersistent"
         rb"|OuterPersistent|InnerOuterPersistent|UNSUPPORTED REDUCTION) (?:Stats|Parameters|HEURISTIC) =+$",
         _SCHEDULER,
@@ -229,12 +268,14 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "python_definition",
         LOOSE,
+        b"d",
         rb"def nvfuser_fusion_id\d+\(fd ?: ?FusionDefinition\)",
         _sections(main=rb" {4}\S"),
     ),
     Kind(
         "python_frontend_debug",
         LOOSE,
+        b"F",
         rb"FusionDefinition: (?:Terminal Node|Trie)|Fusion(?:Cache|Interface|Manager): ",
         {},
         single=True,
@@ -242,6 +283,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "fusion_ir_preseg",
         LOOSE,
+        b"FCO",
         rb"Fusion IR after pre-segmenter optimization passes:|Fusion before concretization:"
         rb"|Concretized Fusion:|Original fusion IR after ",
         {},
@@ -250,6 +292,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "profile",
         NAMED,
+        b"F -0123456789",
         rb"Fus# +NSegs +CuEvtTm| *(?:\d+|-) +(?:\d+|-) +[-\d.]+ .*\] +(?:nvfuser_\w+|kernel\d+) *$",
         _sections(
             main=rb" *(?:\d+|-) +(?:\d+|-) +[-\d.]+ .*(?:nvfuser_\w+|kernel\d+) *$"
@@ -257,10 +300,11 @@ KINDS: tuple[Kind, ...] = (
         ),
         again=False,
     ),
-    Kind("index_type", BUILT, rb"Index type: \w+$", {}, single=True),
+    Kind("index_type", BUILT, b"I", rb"Index type: \w+$", {}, single=True),
     Kind(
         "occupancy",
         BUILT,
+        b"n",
         rb"num_sms=\d+, blocks_per_sm=\d+, warps_per_sm=\d+, occupancy=[\d.]+%$",
         {},
         single=True,
@@ -268,6 +312,7 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "compile_params",
         BUILT,
+        b"NCMp",
         rb"NVRTC Compile Parameters \(\d+ options\):$|Compile options: -|Max register count: \d"
         rb"|ptxas optimization level manually set",
         _sections(main=rb" +-"),

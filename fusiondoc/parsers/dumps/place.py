@@ -49,12 +49,14 @@ class Placer:
 
     # -- dumps ----------------------------------------------------------------------------------------------
 
-    def of_kernel(self, kernel: KernelUse, option: str, text: bytes, pos: int) -> None:
+    def of_kernel(self, kernel: KernelUse, option: str, lines: list[bytes], pos: int) -> None:
         """A dump that names its kernel."""
-        self._add(kernel, self._seen(option, text, pos))
+        if sum(seen.option == option for seen in kernel.dumps) < _TEXTS:
+            self._add(kernel, self._seen(option, text_of(lines), pos))
 
-    def dumped(self, kind: Kind, text: bytes, pos: int) -> None:
+    def dumped(self, kind: Kind, lines: list[bytes], pos: int) -> None:
         """A dump of a compile or of a group."""
+        text = text_of(lines)
         if kind.stage == COMPILE:
             option = _option(kind, text)
             last = self._waiting[-1] if self._waiting else None
@@ -76,8 +78,7 @@ class Placer:
             return
         runtime = self._runtime
         if runtime is None or runtime.kernels or _begins(runtime, text):
-            if runtime is not None and runtime.told and not runtime.kernels:
-                self._facts.runtimes.append(runtime)
+            self._leave(runtime)
             runtime = self._runtime = Runtime(self._owner)
         runtime.dumps.append(seen)
         runtime.lines.append(pos)
@@ -133,17 +134,14 @@ class Placer:
         """Another group runs."""
         while self._waiting:
             self._give_up(self._waiting.popleft())
-        if self._runtime is not None and self._runtime.told and not self._runtime.kernels:
-            self._facts.runtimes.append(self._runtime)
+        self._leave(self._runtime)
         self._runtime = None
         self._owner = cache
 
     def close(self) -> None:
         while self._waiting:
             self._give_up(self._waiting.popleft())
-        last = self._runtime
-        if last is not None and last.told and not last.kernels:
-            self._facts.runtimes.append(last)
+        self._leave(self._runtime)
         if self._names or self._facts.kernels or self._facts.fallbacks:
             return
         for number, made in enumerate(self._nameless, 1):
@@ -154,6 +152,11 @@ class Placer:
                     self._add(kernel, dump)
                     kernel.lines.append(dump.lines[0])
             self._facts.kernels.append(kernel)
+
+    def _leave(self, runtime: Runtime | None) -> None:
+        """A runtime none of whose kernels was named tells how a group was cut, if the group is known."""
+        if runtime is not None and runtime.told and not runtime.kernels and runtime.owner is not None:
+            self._facts.runtimes.append(runtime)
 
     def _give_up(self, made: _Compile) -> None:
         if made.whole and not self._names:
@@ -172,6 +175,11 @@ class Placer:
                 same += 1
         if same < _TEXTS or seen.option in ("scheduler_params", "segmented_fusion"):
             kernel.dumps = (*kernel.dumps, DumpSeen(seen.option, seen.text, seen.lines[0]))
+
+
+def text_of(lines: list[bytes]) -> bytes:
+    """The lines of a dump without the empty ones around it."""
+    return b"\n".join(lines).strip(b"\n")
 
 
 def _begins(runtime: Runtime, text: bytes) -> bool:

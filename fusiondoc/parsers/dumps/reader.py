@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import re
-from typing import Callable
+from typing import Callable, Pattern
 
 from fusiondoc.parsers.dumps.kinds import KINDS, Kind, Section
 
-_START = re.compile(b"|".join(b"(" + kind.start + b")" for kind in KINDS))
+
+def _starts() -> dict[int, tuple[Pattern[bytes], list[Kind]]]:
+    """By first byte: a pattern with a group for each kind that can begin so."""
+    kinds: dict[int, list[Kind]] = {}
+    for kind in KINDS:
+        for byte in kind.first:
+            kinds.setdefault(byte, []).append(kind)
+    # Equal lists share a pattern.
+    patterns = {
+        tuple(kind.start for kind in those): re.compile(b"|".join(b"(" + kind.start + b")" for kind in those))
+        for those in kinds.values()
+    }
+    return {byte: (patterns[tuple(k.start for k in those)], those) for byte, those in kinds.items()}
+
+
+_STARTS = _starts()
 
 _LINES = 400_000
 """Lines after which a dump without an end is given up."""
@@ -36,13 +51,14 @@ class DumpReader:
 
     def starts(self, line: bytes, pos: int) -> bool:
         """True if this line starts a dump."""
-        found = _START.match(line)
-        if found is None:
+        can = _STARTS.get(line[0])
+        found = can[0].match(line) if can is not None else None
+        if can is None or found is None:
             self.inside = False
             return False
         self.end()
         assert found.lastindex is not None
-        kind = KINDS[found.lastindex - 1]
+        kind = can[1][found.lastindex - 1]
         self.inside = True
         if kind.single:
             self._sink(kind, [line], pos)
@@ -63,7 +79,7 @@ class DumpReader:
         if kind is None or self._confirmed:
             return False
         assert kind.confirm is not None
-        if kind.confirm.match(line):
+        if re.match(kind.confirm, line):
             self._confirmed = True
             return False
         self._kind = None
@@ -85,8 +101,9 @@ class DumpReader:
             if found is None:
                 break
             i += 1
-            if found.lastgroup is not None:
+            if found.lastindex is not None:
                 name = found.lastgroup
+                assert name is not None
                 if name == "end":
                     self._lines += lines[start:i]
                     self.end()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Sequence
 
 _PARAMETERS = re.compile(rb"=+ (\w+) Parameters =+")
 _TENSOR = re.compile(r"T(\d+)_")
@@ -58,7 +60,8 @@ def scheduler_of_parameters(text: bytes) -> str | None:
     return name
 
 
-def parts_of(text: str) -> list[Part]:
+@lru_cache(maxsize=256)
+def parts_of(text: str) -> tuple[Part, ...]:
     """The segments of a ``Segmented_Fusion`` dump, in its order."""
     _, _, details = text.partition("group details:")
     starts = list(_GROUP.finditer(details))
@@ -75,10 +78,10 @@ def parts_of(text: str) -> list[Part]:
                 expressions_of(expressions),
             )
         )
-    return parts
+    return tuple(parts)
 
 
-def run_order(parts: list[Part]) -> list[int]:
+def run_order(parts: Sequence[Part]) -> list[int]:
     """The order in which nvFuser compiles and runs segments: always the first one whose inputs are there
     (kernel_cache.cpp, prepareRuntimeOrder)."""
     missing = {number for part in parts for number in part.outputs}
@@ -94,7 +97,8 @@ def run_order(parts: list[Part]) -> list[int]:
     return order
 
 
-def asked_of(text: str) -> list[Asked]:
+@lru_cache(maxsize=256)
+def asked_of(text: str) -> tuple[Asked, ...]:
     """Whom the segmenter asked, in order. The first may be the whole fusion."""
     asked = []
     starts = [0, *(found.start() for found in _CONSIDERING.finditer(text))]
@@ -119,7 +123,7 @@ def asked_of(text: str) -> list[Asked]:
                     text.count("\n", 0, start),
                 )
             )
-    return asked
+    return tuple(asked)
 
 
 def expressions_of(text: str) -> tuple[Expression, ...]:

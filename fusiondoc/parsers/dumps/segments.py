@@ -85,7 +85,7 @@ def segments_of(
     )
 
 
-def _of_parts(parts: list[Part], asked: list[Asked], kernels: list[KernelUse]) -> list[Cut]:
+def _of_parts(parts: Sequence[Part], asked: list[Asked], kernels: list[KernelUse]) -> list[Cut]:
     matched = _kernels_of(parts, kernels)
     cuts = []
     for part, found in zip(parts, matched):
@@ -98,7 +98,7 @@ def _of_parts(parts: list[Part], asked: list[Asked], kernels: list[KernelUse]) -
     return cuts
 
 
-def _kernels_of(parts: list[Part], kernels: list[KernelUse]) -> list[list[KernelUse]]:
+def _kernels_of(parts: Sequence[Part], kernels: list[KernelUse]) -> list[list[KernelUse]]:
     taken = {id(kernel): _tensors(kernel) for kernel in kernels}
 
     def fits(part: Part, kernel: KernelUse) -> bool | None:
