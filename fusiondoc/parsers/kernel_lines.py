@@ -44,6 +44,8 @@ class KernelTracker:
         self.placer = Placer(facts, self._texts)
         self._recent: deque[tuple[CacheInstance, set[str]]] = deque(maxlen=4)
         self._by_name: dict[str, list[KernelUse]] = {}
+        self._of_graph: dict[tuple[str, int], list[KernelUse]] = {}
+        """By name and the graph of the owner."""
         self._of_owner: dict[int, list[KernelUse]] = {}
         self._launch: Launch | None = None
         self.hint: KernelUse | None = None
@@ -70,8 +72,8 @@ class KernelTracker:
         text = name.decode("ascii", "replace")
         owner = self._recent[-1][0] if self._recent else None
         digest = digest_of(code)
-        for kernel in self._by_name.get(text, ()):
-            if _same(kernel.owner, owner) and kernel.digest in (None, digest):
+        for kernel in self._of_graph.get((text, _key(owner)), ()):
+            if kernel.digest in (None, digest):
                 break
         else:
             kernel = self._new(text, owner)
@@ -179,11 +181,11 @@ class KernelTracker:
 
     def _found(self, name: str, known: list[KernelUse], launch: bool) -> KernelUse:
         for cache, served in self._recent:
-            for kernel in known:
-                if _same(kernel.owner, cache) and name not in served:
-                    if launch:
-                        served.add(name)
-                    return kernel
+            own = self._of_graph.get((name, _key(cache)))
+            if own and name not in served:
+                if launch:
+                    served.add(name)
+                return own[0]
         if not self._recent:
             return known[-1] if known else self._new(name, None)
         cache, served = self._recent[-1]
@@ -191,14 +193,14 @@ class KernelTracker:
         if launch:
             served.add(name)
         if len(known) == 1 and known[0].owner is None:
-            known[0].owner = cache
-            self._of_owner.setdefault(id(cache), []).append(known[0])
+            del self._of_graph[name, 0]
+            self._belongs(known[0], cache)
             return known[0]
-        for kernel in known:
-            if _same(kernel.owner, cache):
-                # Launched twice in one run, which no run does: the lines are out of order.
-                self._disordered = self._disordered or again
-                return kernel
+        own = self._of_graph.get((name, _key(cache)))
+        if own:
+            # Launched twice in one run, which no run does: the lines are out of order.
+            self._disordered = self._disordered or again
+            return own[0]
         if not known:
             return self._new(name, cache)
         # A name that a kernel of another group has: a second process, or lines out of order. Whose it is
@@ -219,10 +221,15 @@ class KernelTracker:
     def _new(self, name: str, owner: CacheInstance | None) -> KernelUse:
         kernel = KernelUse(name, owner)
         self._by_name.setdefault(name, []).append(kernel)
-        if owner is not None:
-            self._of_owner.setdefault(id(owner), []).append(kernel)
+        self._belongs(kernel, owner)
         self._facts.kernels.append(kernel)
         return kernel
+
+    def _belongs(self, kernel: KernelUse, owner: CacheInstance | None) -> None:
+        kernel.owner = owner
+        self._of_graph.setdefault((kernel.name, _key(owner)), []).append(kernel)
+        if owner is not None:
+            self._of_owner.setdefault(id(owner), []).append(kernel)
 
 
 def launch_of(found: re.Match[bytes]) -> Launch:
@@ -230,11 +237,11 @@ def launch_of(found: re.Match[bytes]) -> Launch:
     return (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]), int(found.group(7))
 
 
-def _same(one: CacheInstance | None, other: CacheInstance | None) -> bool:
-    """Whether two caches are of one graph: the same program run twice, one log after the other."""
-    if one is None or other is None:
-        return one is other
-    return one is other or (one.graph is not None and one.graph is other.graph)
+def _key(cache: CacheInstance | None) -> int:
+    """Equal for two caches of one graph: the same program run twice, one log after the other."""
+    if cache is None:
+        return 0
+    return id(cache) if cache.graph is None else id(cache.graph)
 
 
 def _number(text: bytes) -> float | None:

@@ -33,6 +33,9 @@ GLUED = re.compile(
 )
 """Marks that can stand behind output of the program that had no line end."""
 
+_GLUED_MARKS = (b"[D", b"[UPDATE ", b"Codegen output", b"Launch Parameters: ", b" run in ", b"[fusiondoc] ")
+"""One of these is in each of them: quicker to look for in long lines."""
+
 _NEXT_FRAME = b"======= Codegen output for kernel: "
 
 _FRAME_LIMIT = 400_000
@@ -209,7 +212,7 @@ class Stream:
         if self._blank:
             self._end_blanks(taken)
         if not taken:
-            glued = GLUED.search(line)
+            glued = GLUED.search(line) if any(mark in line for mark in _GLUED_MARKS) else None
             if glued is not None and glued.start():
                 self.feed([line[glued.start() :]], pos)
                 return
