@@ -108,3 +108,23 @@ def kernels_by_pointer(log: bytes) -> dict[str, set]:
         if launch and pointer:
             found.setdefault(pointer, set()).add(launch.group(1).decode())
     return found
+
+
+def graphs_by_pointer(log: bytes) -> dict[str, tuple[tuple, tuple]]:
+    """GraphCache pointer -> ((op, source)..., input types) of the graph printed when it was made."""
+    found: dict[str, tuple[tuple, tuple]] = {}
+    pattern = (
+        rb"GraphCache constructor: (\S+)\n\[DUMP kernel_cache\.cpp:\d+\] GraphCache created for graph\n"
+        rb"((?:\[DUMP kernel_cache\.cpp:\d+\] .*\n)+?)\[DUMP kernel_cache\.cpp:\d+\]   return \("
+    )
+    for pointer, dump in re.findall(pattern, log):
+        text = b"\n".join(line.partition(b"] ")[2] for line in dump.split(b"\n"))
+        head, _, body = text.partition(b"):\n")
+        types = tuple(t.decode() for t in re.findall(rb"%[\w.]+ : (.*?)(?:,\n|$)", head, flags=re.S))
+        ops = []
+        for line in body.split(b"\n"):
+            node = re.match(rb"  %.* = ([a-z]+::\w+)(?:\[.*\])?\(.*?\)(?: # (.*))?$", line)
+            if node and node.group(1) != b"prim::Constant":
+                ops.append((node.group(1).decode(), node.group(2).decode() if node.group(2) else None))
+        found[pointer.decode()] = tuple(ops), types
+    return found

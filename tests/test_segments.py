@@ -6,13 +6,15 @@ prints them (executor.cpp and kernel_cache.cpp of torch 2.0): every line is real
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import jsonschema
 import pytest
 import raw_dumps
 import raw_log
-from conftest import FIXTURES
+from conftest import FIXTURES, ROOT, Run
 
 from fusiondoc.model import Report
 from fusiondoc.parsers.inputs import find_logs
@@ -176,3 +178,48 @@ def test_only_first_launches(tmp_path: Path) -> None:
         assert kernel.launches == 1
         assert kernel.ms is not None and kernel.gb_per_s is not None
         assert kernel.first_ms == kernel.ms.median
+
+
+def test_a_group_of_one_kernel_and_one_of_three(recordings: Path, tmp_path: Path) -> None:
+    """Forward (not cut) and backward (cut) of a layer norm block."""
+    folder = recordings / "torch-2.1.2"
+    jit = (folder / "c02_ln_block.seed.log").read_bytes()
+    dumps = {
+        option: (folder / f"dumps/c02_ln_block.{option}.log").read_bytes()
+        for option in ("segmenter_logging", "segmented_fusion")
+    }
+    forward = b"".join(log[: log.index(b"models/common.py")] for log in dumps.values())
+    backward = b"".join(log[log.index(b"  out = m(*args)\n") + 17 :] for log in dumps.values())
+    pointers = re.findall(rb"GraphCache constructor: (\S+)", jit)
+    assert len(pointers) == 2
+    for pointer, printed_of in zip(pointers, (forward, backward)):
+        at = jit.index(b"\n", jit.index(RUNS + pointer)) + 1
+        jit = jit[:at] + printed_of + jit[at:]
+    path = tmp_path / "spliced.log"
+    path.write_bytes(jit)
+    groups = [g for g in read_logs(find_logs([str(path)]))[0].groups if g.segments]
+    one, other = groups[0], groups[-1]
+    assert (one.phase, other.phase) == ("forward", "backward")
+    (segment,) = one.segments
+    assert segment.scheduler == "persistent"
+    assert segment.ops == one.ops
+    text = dumps["segmenter_logging"].decode()
+    asked = text[: text.index("***Accepted***")]
+    assert segment.refused == tuple(
+        re.findall(r"Scheduler _(\S+)_ \*\*\*rejected\*\*\* because : (.*)", asked)
+    )
+    assert [s.scheduler for s in other.segments] == re.findall(
+        r"^g\{\((\S+)\)$", dumps["segmented_fusion"].decode(), flags=re.M
+    )[1:]
+    assert [s.scheduler for s in other.segments] == ["reduction", "persistent", "reduction"]
+
+
+def test_the_report_with_segments_and_dumps_fits_its_schema(tmp_path: Path, fusiondoc: Run) -> None:
+    path = tmp_path / "spliced.log"
+    path.write_bytes(splice(*ALL))
+    done = fusiondoc("parse", path, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    jsonschema.validate(report, json.loads((ROOT / "docs" / "report.schema.json").read_text()))
+    assert [s["kernels"] for s in report["groups"][0]["segments"]] == [["K1"], ["K2"], ["K3"]]
+    assert {d["option"] for d in report["kernels"][0]["dumps"]} >= {"halo", "kernel_ir", "ptxas_verbose"}
