@@ -223,3 +223,27 @@ def test_the_report_with_segments_and_dumps_fits_its_schema(tmp_path: Path, fusi
     jsonschema.validate(report, json.loads((ROOT / "docs" / "report.schema.json").read_text()))
     assert [s["kernels"] for s in report["groups"][0]["segments"]] == [["K1"], ["K2"], ["K3"]]
     assert {d["option"] for d in report["kernels"][0]["dumps"]} >= {"halo", "kernel_ir", "ptxas_verbose"}
+
+
+def test_a_log_out_of_order_tells_no_scheduler(tmp_path: Path) -> None:
+    """scheduler_params goes to stderr, the source to stdout: a line of the JIT log inside a frame shows that
+    the two were not in order."""
+    log = splice("scheduler_params", "segmented_fusion", "figures")
+    at = log.index(b"\n", log.index(b"__global__ void kernel2")) + 1
+    path = tmp_path / "disordered.log"
+    path.write_bytes(log[:at] + b"[DEBUG kernel_cache.cpp:818] running GraphCache: 0x1\n" + log[at:])
+    report, observed = read_logs(find_logs([str(path)]))
+    assert observed.disordered
+    assert all(k.scheduler is None for k in report.kernels)
+    assert all(d.option != "scheduler_params" for k in report.kernels for d in k.dumps)
+    assert all(g.segments == () for g in report.groups)
+
+
+def test_propagation_is_of_the_kernel_that_is_lowered_next(tmp_path: Path) -> None:
+    steps = re.split(rb"(?m)^(?=TransformPropagator)", printed("transform_propagator"))[1:]
+    parts = [steps[0], steps[1], compiled("halo", 1), steps[2], compiled("halo", 2), compiled("halo", 3)]
+    path = tmp_path / "propagation.log"
+    path.write_bytes(b"".join(parts))
+    kernels = read_logs(find_logs([str(path)]))[0].kernels
+    texts = [[d.text for d in k.dumps if d.option == "transform_propagator"] for k in kernels]
+    assert texts == [[(steps[0] + steps[1]).decode().strip("\n")], [steps[2].decode().strip("\n")], []]

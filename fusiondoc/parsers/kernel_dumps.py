@@ -120,7 +120,7 @@ class KernelDumps:
         if found is None:
             return
         if found.group(1):
-            kernel = self._kernels.find(f"kernel{int(found.group(1))}", launch=False)
+            kernel = self._kernels.runs_with(f"kernel{int(found.group(1))}")
         else:
             tail = b"_f%d_" % int(found.group(2)), b"_g%d" % int(found.group(3))
             name = (
@@ -129,7 +129,6 @@ class KernelDumps:
             if self._kernels.last is None or tail[0] not in name or not name.endswith(tail[1]):
                 return
             kernel = self._kernels.last
-        self._kernels.hint = kernel
         if option == "kernel_args" and not any(b"(strides" in line or b"dtype" in line for line in lines):
             option = "print_args"
         self._kernels.placer.of_kernel(kernel, option, lines, pos)

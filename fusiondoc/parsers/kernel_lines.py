@@ -170,7 +170,17 @@ class KernelTracker:
         self.placer.named(kernel)
         return kernel
 
+    def runs_with(self, name: str) -> KernelUse:
+        """The kernel whose arguments are printed: it is about to be launched."""
+        known = name in self._by_name
+        kernel = self.find(name, launch=False)
+        if known:
+            self.placer.launched()
+        self.hint = kernel
+        return kernel
+
     def find(self, name: str, launch: bool = True) -> KernelUse:
+        """The kernel of this name that the group that runs has; a new one if there is none."""
         known = self._by_name.get(name)
         kernel = self._found(name, known or [], launch)
         if known is None:

@@ -23,6 +23,8 @@ def spread(values: Sequence[float]) -> Spread | None:
 def kernels_of(facts: Facts, groups: GroupTable, first_id: int, files: list[str]) -> list[Kernel]:
     """The kernels of one stream, in order of compilation. Fills ``kernels`` of the group rows."""
     kernels = []
+    if facts.disordered:
+        _forget_order(facts)
     cuts = [(runtime, cuts_of(runtime)) for runtime in facts.runtimes]
     ids = {id(use): f"K{number}" for number, use in enumerate(facts.kernels, first_id)}
     _segment(cuts, groups, ids, files)
@@ -58,6 +60,15 @@ def kernels_of(facts: Facts, groups: GroupTable, first_id: int, files: list[str]
             )
         )
     return kernels
+
+
+def _forget_order(facts: Facts) -> None:
+    """The log is not in true order: what was said by order between stdout and stderr is taken back."""
+    facts.runtimes.clear()
+    for use in facts.kernels:
+        if not any(seen.option == "perf_debug_verbose" for seen in use.dumps):
+            use.scheduler = None
+        use.dumps = tuple(seen for seen in use.dumps if seen.option != "scheduler_params")
 
 
 def _segment(

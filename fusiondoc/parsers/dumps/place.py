@@ -21,6 +21,9 @@ _TEXTS = 4
 
 _SEGMENTS = b"Segmented_Fusion"
 
+_SCHEDULING = frozenset(("fusion_ir_presched", "transform_propagator", "inline_propagator"))
+"""They come before all others of a compile; only the first of them is printed once."""
+
 _WAITING = 64
 """Compiles that can wait for the name of their kernel."""
 
@@ -33,6 +36,13 @@ class _Compile:
     dumps: dict[str, list[DumpSeen]] = field(default_factory=dict)
     whole: bool = False
     """One of the dumps is printed once a compile: so this is one compile."""
+
+    def over(self, option: str, kind: Kind) -> bool:
+        """Whether this dump is of the next compile: one that was printed already, or of the scheduling when
+        the lowering has begun."""
+        if option in _SCHEDULING and not self.dumps.keys() <= _SCHEDULING:
+            return True
+        return option in self.dumps and not kind.again
 
 
 class Placer:
@@ -60,15 +70,16 @@ class Placer:
         if kind.stage == COMPILE:
             option = _option(kind, text)
             last = self._waiting[-1] if self._waiting else None
-            if last is None or (option in last.dumps and not kind.again):
+            if last is None or last.over(option, kind):
                 last = _Compile(self._owner)
                 self._waiting.append(last)
                 if len(self._waiting) > _WAITING:
                     self._give_up(self._waiting.popleft())
             last.whole = last.whole or not kind.again
+            dumps = last.dumps.setdefault(option, [])
             seen = self._seen(option, text, pos)
             if seen is not None:
-                last.dumps.setdefault(option, []).append(seen)
+                dumps.append(seen)
         elif kind.stage in (GROUP, SCHEDULE):
             self._of_group(kind, text, pos)
 
