@@ -11,7 +11,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Iterable, Iterator, Tuple
 
-from fusiondoc.model import Group, OpNode
+from fusiondoc.model import Group, OpNode, Segment
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions
 from fusiondoc.parsers.ir.types import bytes_once, is_tensor
@@ -34,6 +34,7 @@ class GroupRow:
     kernels: list[str] = field(default_factory=list)
     lines: array[int] = field(default_factory=positions)
     runs: int | None = None
+    segments: tuple[Segment, ...] = ()
 
 
 class GroupTable:
@@ -159,6 +160,7 @@ def finished(row: GroupRow, files: list[str], sources: SourceMap) -> Group:
         rank=row.rank,
         evidence=PackedEvidence(row.lines, files),
         iteration=row.iteration,
+        segments=row.segments,
     )
 
 
