@@ -396,7 +396,7 @@ class Report:
     speed_note: str | None = None
     """Why no speed is reported."""
     suppressed: tuple[Suppressed, ...] = ()
-    """Findings that the configuration or a comment in the program suppresses; they are not in ``findings``."""
+    """Findings that the configuration or a comment suppresses; they are not in ``findings``."""
     expectations: tuple[Expectation, ...] = ()
     """What ``check`` expected and found."""
     schema: str = SCHEMA

@@ -55,6 +55,7 @@ def command(
       fusiondoc diagnose model.py --backward --verify
     """
     check_fail_on(fail_on)
+    from fusiondoc.cli.config import heard
     from fusiondoc.cli.reading import report_of
     from fusiondoc.cli.rerun import rerun_without_fallback, wants_rerun
     from fusiondoc.cli.trying import run_tries
@@ -80,6 +81,7 @@ def command(
     if (try_changes or try_eval) and not capture.result.get("interrupted"):
         finished = run_tries(request, capture, report, try_eval)
         report = report_of(capture)
+    report = heard(report)
     emit(report, format_, output)
     if capture.result.get("interrupted") or not finished:
         click.echo(f"interrupted; what was captured is in {capture.path}", err=True)

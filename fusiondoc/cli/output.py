@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sys
@@ -14,8 +15,16 @@ from fusiondoc.cli import completion
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model import SEVERITIES, Report
 
-FORMATS = ("text", "json")
-ENDINGS = {".json": "json", ".txt": "text", ".log": "text"}
+RENDERERS = {
+    "json": "fusiondoc.reports.json_format",
+    "sarif": "fusiondoc.reports.sarif",
+    "junit": "fusiondoc.reports.junit",
+    "gitlab": "fusiondoc.reports.gitlab",
+    "github": "fusiondoc.reports.github",
+}
+"""Format -> the module whose ``render(report) -> str`` makes it; imported when it is asked for."""
+FORMATS = ("text", *RENDERERS)
+ENDINGS = {".json": "json", ".txt": "text", ".log": "text", ".sarif": "sarif", ".xml": "junit"}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,23 +64,36 @@ def check_fail_on(values: tuple[str, ...]) -> None:
             )
 
 
-def emit(report: Report, format_: str | None, output: Path | None) -> None:
-    """Write the report where and how it was asked for."""
+def emit(
+    report: Report, format_: str | None, output: Path | None, text_of: Callable[..., str] | None = None
+) -> None:
+    """Write the report where and how it was asked for; ``text_of`` makes another text than the usual.
+
+    In GitHub Actions the findings are annotations too, on stderr, so that stdout holds one format.
+    """
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
-    if format_ == "json":
-        from fusiondoc.reports.json_format import render as render_json
-
-        text = render_json(report)
+    if format_ in RENDERERS:
+        text = importlib.import_module(RENDERERS[format_]).render(report)
     else:
-        from fusiondoc.reports.text import render as render_text
+        make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text").render
 
         terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
         colour = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-        text = render_text(report, width=shutil.get_terminal_size((80, 24)).columns, colour=colour)
+        text = make(report, width=shutil.get_terminal_size((80, 24)).columns, colour=colour)
     if output is None:
         click.echo(text, nl=False)
-        return
+    else:
+        _write(text, output)
+    if os.environ.get("GITHUB_ACTIONS") == "true" and (format_ != "github" or output is not None):
+        from fusiondoc.reports.github import render as annotations
+        from fusiondoc.reports.github_summary import append_summary
+
+        click.echo(annotations(report), err=True, nl=False)
+        append_summary(report, os.environ.get("GITHUB_STEP_SUMMARY"))
+
+
+def _write(text: str, output: Path) -> None:
     try:
         output.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:

@@ -26,8 +26,9 @@ def command(logs: tuple[str, ...], format_: str | None, output: Path | None, fai
       python train.py 2>&1 | fusiondoc parse -
     """
     check_fail_on(fail_on)
+    from fusiondoc.cli.config import heard
     from fusiondoc.cli.reading import report_from
 
-    report = report_from(logs)
+    report = heard(report_from(logs))
     emit(report, format_, output)
     return exit_status(report, fail_on)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Sequence, Tuple
 
 from fusiondoc.expectations.model import GroupExpectation
@@ -28,6 +28,8 @@ class Missing:
     node: OpNode | None = None
     between: Unfused | None = None
     """The unfused operator between the two groups that splits them."""
+    explained: bool = False
+    """Whether another sentence says already why that one is not fused."""
 
     @property
     def text(self) -> str:
@@ -44,7 +46,9 @@ class Missing:
             text = f"in {self.group.id}" + (f" ({place})" if place else "")
             if self.between is not None:
                 by = without_namespace(self.between.op)
-                text += f", split off by {by}, which is not fused: {_reason(self.between)}"
+                text += f", split off by {by}"
+                if not self.explained:
+                    text += f", which is not fused: {_reason(self.between)}"
             return text
         return "nowhere in the graphs of the log"
 
@@ -83,7 +87,8 @@ def where_is(
             other, node = best
             between = _between(report, anchor, node)
             found.append(Missing(op, "group", group=other, node=node, between=between))
-    return tuple(found)
+    rows = [one.row for one in found]
+    return tuple(replace(one, explained=one.between in rows) if one.between else one for one in found)
 
 
 def tell(missing: Sequence[Missing]) -> list[str]:

@@ -95,6 +95,9 @@ def _summary(report: Report) -> RenderableType:
     speed = _speed(report)
     if speed:
         table.add_row("Kernels", speed)
+    if report.suppressed:
+        codes = ", ".join(sorted({one.code for one in report.suppressed}))
+        table.add_row("Suppressed", f"{_count(len(report.suppressed), 'finding')} ({codes})")
     when = _when(report)
     if when:
         table.add_row("Iterations", when)
