@@ -65,7 +65,7 @@ def command(
     if expect is None:
         raise UsageError(
             "check needs --expect FILE.yaml",
-            "fusiondoc check TARGET --expect fusions.yaml --update writes it; or set it in the configuration.",
+            "fusiondoc check TARGET --expect fusions.yaml --update writes it; or set it in pyproject.toml.",
         )
     expectations = _expectations(expect, update)
     if expectations is not None:
@@ -128,9 +128,8 @@ def _known_sections(expectations: Expectations, only: tuple[str, ...]) -> None:
     names = [section.name for section in expectations.sections]
     for name in only:
         if name not in names:
-            raise UsageError(
-                f"{expectations.file} has no section '{name}'", did_you_mean(name, filter(None, names))
-            )
+            hint = did_you_mean(name, filter(None, names)) if any(names) else "Its sections have no names."
+            raise UsageError(f"{expectations.file} has no section '{name}'", hint)
 
 
 def _checked(report: Report, expectations: Expectations, only: tuple[str, ...]) -> Report:

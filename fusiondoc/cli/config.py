@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
@@ -92,7 +93,7 @@ def _checked(option: click.Option, key: str, value: Value, settings: Settings) -
             raise UsageError(f"{value.place}: {key} must be text or a number, not {what}", _HINT)
         text = str(one)
         if isinstance(option.type, click.Path) and settings.file.parent != Path.cwd():
-            text = str(settings.file.parent / text)
+            text = os.path.relpath(settings.file.parent / text)
         try:
             option.type.convert(text, option, None)
         except click.BadParameter as error:

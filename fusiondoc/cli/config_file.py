@@ -1,40 +1,38 @@
-"""Finding the configuration. It is imported by every command, so it does next to nothing."""
+"""Finding the configuration. Every command imports it, so it imports next to nothing."""
 
 from __future__ import annotations
 
-import os
-from typing import Optional, Tuple
+from pathlib import Path
 
 OWN = "fusiondoc.yaml"
 SHARED = "pyproject.toml"
 
 
-def find(folder: str = ".") -> Optional[Tuple[str, str]]:  # noqa: UP006, UP045
-    """Path and kind ("yaml" or "toml") of the nearest configuration, from the folder upward.
+def find() -> tuple[str, str] | None:
+    """Path and kind ("yaml" or "toml") of the nearest configuration, from the current folder upward.
 
-    ``fusiondoc.yaml`` comes before a ``pyproject.toml`` in the same folder, which counts only with a table
+    ``fusiondoc.yaml`` comes before a ``pyproject.toml`` in the same folder, which counts only if it holds
     ``[tool.fusiondoc]``. The search ends at the folder that holds ``.git``.
     """
     try:
-        here = os.path.abspath(folder)  # noqa: PTH100
+        here = Path.cwd()
     except OSError:  # the current folder is gone
         return None
-    while True:
-        own, shared = os.path.join(here, OWN), os.path.join(here, SHARED)  # noqa: PTH118
-        if os.path.isfile(own):  # noqa: PTH113
-            return own, "yaml"
-        if os.path.isfile(shared) and _mentions(shared):  # noqa: PTH113
-            return shared, "toml"
-        above = os.path.dirname(here)  # noqa: PTH120
-        if above == here or os.path.exists(os.path.join(here, ".git")):  # noqa: PTH110, PTH118
+    for folder in (here, *here.parents):
+        own, shared = folder / OWN, folder / SHARED
+        if own.is_file():
+            return str(own), "yaml"
+        if shared.is_file() and _mentions(shared):
+            return str(shared), "toml"
+        if (folder / ".git").exists():
             return None
-        here = above
+    return None
 
 
-def _mentions(path: str) -> bool:
+def _mentions(path: Path) -> bool:
+    """Whether a parser of TOML may find our table; most files have none, and the parser takes time."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            text = file.read()
+        text = path.read_bytes()
     except OSError:
         return False
-    return b"fusiondoc" in text and b"tool" in text
+    return b"tool" in text and b"fusiondoc" in text

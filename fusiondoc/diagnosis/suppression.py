@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import linecache
+import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -81,7 +82,8 @@ def _comment(source: str | None) -> tuple[list[str] | None, str]:
     if match is None:
         return None, ""
     codes = re.split(r"[\s,]+", (match.group(1) or "").strip().upper())
-    return [code for code in codes if code], f"{file}:{line}"
+    here = str(Path.cwd()) + os.sep
+    return [code for code in codes if code], f"{file[len(here) :] if file.startswith(here) else file}:{line}"
 
 
 def _place(source: str | None) -> tuple[str, int | None]:

@@ -46,7 +46,9 @@ def compose(text: str, file: str) -> yaml.Node | None:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise UsageError(f"{file}{place}: {error.problem or 'not YAML'}", _HINT) from None
+        began = error.context_mark
+        since = f" ({error.context} that begins at {began.line + 1}:{began.column + 1})" if began else ""
+        raise UsageError(f"{file}{place}: {error.problem or 'not YAML'}{since}", _HINT) from None
     except yaml.YAMLError as error:
         place = ""
         if isinstance(error, yaml.reader.ReaderError) and isinstance(error.position, int):

@@ -145,7 +145,7 @@ class _Reader:
 
     def _group(self, node: yaml.Node) -> dict[str, Any] | None:
         if isinstance(node, yaml.SequenceNode):
-            return {"ops": self._field(node, fields.GROUP["ops"], "a group"), "": node}
+            return {"ops": self._field(node, fields.GROUP["ops"], "a plain list"), "": node}
         values = self._mapping(node, fields.GROUP, "a group")
         if values is None:
             return None
@@ -174,7 +174,8 @@ class _Reader:
         value = document.text(node)
         if value is None:
             hint = "; put it in quotes" if isinstance(node, yaml.ScalarNode) else ""
-            self.problems.add(node, f"{name} must be {fields.EXAMPLES[field.kind]}, not {_a(node)}{hint}")
+            of = "of " if name == "a plain list" else ""
+            self.problems.add(node, f"{name} must be {of}{fields.EXAMPLES[field.kind]}, not {_a(node)}{hint}")
         elif not fields.fits(field.kind, value):
             self.problems.add(node, f"{name}: '{value}' is not {fields.EXAMPLES[field.kind]}")
         elif field.kind == "finding" and value.startswith("FD") and not self._known(value):

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Mapping, Sequence
 
-from fusiondoc.expectations.group_match import Mismatch, mismatches
+from fusiondoc.expectations.group_match import Mismatch, mismatches, same_operators
 from fusiondoc.expectations.lcs import common, longest_common
 from fusiondoc.expectations.missing import Missing, tell, where_is, without_namespace
 from fusiondoc.expectations.model import GroupExpectation
@@ -47,7 +47,7 @@ class NearMiss:
         if self.extra:
             parts.append(f"it holds {short(self.extra)} besides")
         parts += [mismatch.text for mismatch in self.conditions]
-        if not parts and self.group is not None:
+        if not parts and self.group is not None and not same_operators(self.group.ops, self.wanted):
             parts.append("the same operators are in another order")
         return "; ".join(parts)
 

@@ -72,3 +72,10 @@ def _one(field: fields.Field) -> dict[str, Any]:
     if field.kind in fields.PATTERNS:
         return {"type": "string", "pattern": fields.PATTERNS[field.kind]}
     return {"$ref": f"#/definitions/{field.kind}"}
+
+
+if __name__ == "__main__":
+    import json
+    import sys
+
+    sys.stdout.write(json.dumps(schema(), indent=2) + "\n")

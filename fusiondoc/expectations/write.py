@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import textwrap
 from typing import Sequence
+
+import yaml
 
 from fusiondoc.model import Group, Report
 
@@ -18,7 +21,7 @@ _HEAD = (
 
 def new_file(report: Report) -> str:
     """A file whose one section is what the report shows."""
-    lines = ["sections:", *_item(section_lines(report))]
+    lines = ["sections:", *(f"  {line}" for line in _item(section_lines(report)))]
     return "\n".join([*_HEAD, *lines]) + "\n"
 
 
@@ -28,7 +31,8 @@ def section_lines(report: Report) -> list[str]:
     name = str(report.target.get("name") or "")
     # The capture of a run knows its model; the name of a log is no model.
     if name and report.target.get("capture"):
-        lines.append(f"name: {quoted(name)}")
+        fuser = f", {report.fuser.effective}" if report.fuser.effective else ""
+        lines.append(f"name: {quoted(name + fuser)}")
     when = [f"target: {quoted(name)}"] if lines else []
     if report.fuser.effective:
         when.append(f"fuser: {report.fuser.effective}")
@@ -71,15 +75,21 @@ def wrapped(key: str, values: Sequence[str]) -> list[str]:
 
 
 def quoted(text: str) -> str:
-    """A text as a YAML scalar."""
-    if re.match(r"[A-Za-z_./][\w./-]*(:[\w.]+)?\Z", text) and text.lower() not in _SPECIAL:
+    """A text as a YAML scalar, in quotes unless it is plainly a path or a name."""
+    if re.match(r"[A-Za-z_./][\w./-]*(:[\w.]+)?(, [a-z]+)?\Z", text, re.ASCII) and _is_text(text):
         return text
-    return (
-        '"' + re.sub(r'[\\"]', r"\\\g<0>", text.encode("unicode_escape").decode().replace("\\\\", "\\")) + '"'
+    # A string of JSON is one of YAML, but for characters that YAML does not take as they are.
+    return _UNPRINTABLE.sub(
+        lambda match: f"\\u{ord(match.group()):04x}", json.dumps(text, ensure_ascii=False)
     )
 
 
-_SPECIAL = ("yes", "no", "on", "off", "true", "false", "null", "y", "n", ".nan", ".inf")
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+def _is_text(text: str) -> bool:
+    """Whether YAML reads the word as text: not as a number, a truth value or nothing."""
+    return bool(yaml.safe_load(text) == text)
 
 
 def share(value: float) -> str:
