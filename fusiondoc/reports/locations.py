@@ -55,16 +55,19 @@ def expectation_location(one: Expectation) -> Location | None:
 
 
 def finding_location(finding: Finding | Suppressed, report: Report) -> Location | None:
-    """The user's line; without one the first line of the target's file; without that the line of the log."""
+    """The user's line; without one the first line of the target's file; of a log the line that proves it, or
+    its first one. None where all that is known is the standard input."""
     file, _, line = (finding.source or "").rpartition(":")
     if file and line.isdigit() and not file.startswith("<"):
         return Location(relative(file), int(line))
     target = str(report.target.get("name") or "")
-    path = target[: target.rindex(".py") + 3] if ".py" in target else ""
-    if path and report.target.get("capture"):
-        return Location(relative(path), 1)
+    if report.target.get("capture") and ".py" in target:
+        return Location(relative(target[: target.rindex(".py") + 3]), 1)
     evidence = next(iter(finding.evidence), None) if isinstance(finding, Finding) else None
-    return Location(relative(evidence.file), evidence.line) if evidence else None
+    if evidence is None:
+        name = str(report.target.get("capture") or target.split(", ")[0])
+        return Location(relative(name), 1) if name and not name.startswith("<") else None
+    return Location(relative(evidence.file), evidence.line) if not evidence.file.startswith("<") else None
 
 
 def relative(path: str) -> str:

@@ -65,6 +65,6 @@ def _result(problem: Problem, rule: int, fingerprint: str) -> dict[str, Any]:
 
 def _location(place: Location) -> dict[str, Any]:
     outside = Path(place.file).is_absolute()
-    uri = Path(place.file).as_uri() if outside else quote(place.file)
+    uri = ("file://" if outside else "") + quote(place.file, errors="replace")
     artifact = {"uri": uri} if outside else {"uri": uri, "uriBaseId": "%SRCROOT%"}
     return {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": place.line}}}
