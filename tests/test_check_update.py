@@ -112,6 +112,16 @@ def test_a_new_file_and_a_section_more(fusiondoc: Run, tmp_path: Path) -> None:
         assert fusiondoc("check", log, "--expect", "fusions.yaml").returncode == 0
 
 
+def test_a_section_by_its_name(fusiondoc: Run, tmp_path: Path) -> None:
+    text = (
+        "sections:\n- name: a\n  when: {gpu: H100}\n  number_of_groups: 9\n- name: b\n  number_of_groups: 8\n"
+    )
+    (tmp_path / "f.yaml").write_text(text)
+    done = fusiondoc("check", REJECTS, "--expect", "f.yaml", "--update", "--section", "a")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "f.yaml").read_text() == text.replace("9", "5")
+
+
 def test_a_report_beside_the_update_goes_to_stdout_alone(fusiondoc: Run, tmp_path: Path) -> None:
     import json
 

@@ -112,15 +112,15 @@ def unescaped(line: str) -> tuple[str, dict, str]:
     return command, {k: back(v, True) for k, v in properties.items()}, back(data, False)
 
 
+REPORT = report_from([str(REJECTS)])
 NASTY = st.text(st.sampled_from("a%:,\r\n=]\x00\x1b&<|`*\u2028é\ud83d 0"), max_size=12)
 
 
 @settings(max_examples=150, deadline=None)
 @given(message=NASTY.filter(bool), advice=NASTY, file=NASTY)
 def test_no_text_breaks_a_format(message: str, advice: str, file: str) -> None:
-    report = report_from([str(REJECTS)])
     report = replace(
-        report,
+        REPORT,
         findings=(Finding("FD201", "error", message, f"m{file}.py:3", (), advice),),
         suppressed=(Suppressed("FD202", "note", message, f"m{file}.py:4", f"config: {file}"),),
         expectations=(Expectation(file, False, message, advice, file, "f.yaml", 2, 1),),

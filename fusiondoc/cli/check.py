@@ -85,7 +85,7 @@ def command(
     if update and failed is None:
         from fusiondoc.cli.check_update import update_file
 
-        update_file(expect, report, diff_to_stdout=(format_ or "text") == "text" and output is None)
+        update_file(expect, report, only, diff_to_stdout=(format_ or "text") == "text" and output is None)
         expectations = _expectations(expect, False)
     assert expectations is not None or failed is not None
     if expectations is not None:

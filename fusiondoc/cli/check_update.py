@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 from pathlib import Path
+from typing import Sequence
 
 import click
 
@@ -16,10 +17,10 @@ from fusiondoc.model import Report
 _BOM = b"\xef\xbb\xbf"
 
 
-def update_file(file: Path, report: Report, diff_to_stdout: bool) -> None:
+def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout: bool) -> None:
     """Bring the file in line with the report; the difference goes to stdout, or to stderr beside a report."""
     before = read_text(file) if file.exists() else ""
-    after = updated(before, str(file), report)
+    after = updated(before, str(file), report, only)
     if after == before:
         click.echo(f"{file} is up to date", err=True)
         return

@@ -14,6 +14,8 @@ from fusiondoc.model import Group, Kernel, Report
 
 _MOST_OPERATORS = 12
 _MOST_REASONS = 4
+_MOST_COMPARED = 200
+"""Different bodies that are aligned operator by operator, those that share most operators first."""
 
 
 @dataclass(frozen=True)
@@ -130,20 +132,22 @@ def _nearest(
     groups: Sequence[Group], wanted: GroupExpectation, kernels: Mapping[str, Kernel], taken: frozenset[str]
 ) -> Group | None:
     """The group that shares most: operators in order, then in any, then conditions, fewest others."""
+    # Layers repeat: each different body is compared once, the most promising first.
+    bodies: dict[tuple[str, ...], list[Group]] = {}
+    for group in groups:
+        bodies.setdefault(group.ops, []).append(group)
+    bounds = sorted(((common(ops, wanted.ops), ops) for ops in bodies), key=lambda one: -one[0])
     best, best_key = None, (0, 0, 0, 0, 0)
-    bounded = sorted(groups, key=lambda g: -common(g.ops, wanted.ops))
-    for group in bounded:
-        bound = common(group.ops, wanted.ops)
+    for bound, ops in bounds[:_MOST_COMPARED]:
         if best is not None and bound < best_key[0]:
             break
-        if wanted.order == "set":
-            shared = len(set(group.ops) & set(wanted.ops))
-        else:
-            shared = len(longest_common(wanted.ops, group.ops))
+        in_order = wanted.order != "set"
+        shared = len(longest_common(wanted.ops, ops) if in_order else set(ops) & set(wanted.ops))
         if wanted.ops and not shared:
             continue
-        failed = sum(m.what != "operators" for m in mismatches(group, wanted, kernels))
-        key = (shared, bound, -failed, -(group.id in taken), -len(group.ops))
-        if best is None or key > best_key:
-            best, best_key = group, key
+        for group in bodies[ops]:
+            failed = sum(m.what != "operators" for m in mismatches(group, wanted, kernels))
+            key = (shared, bound, -failed, -(group.id in taken), -len(ops))
+            if best is None or key > best_key:
+                best, best_key = group, key
     return best

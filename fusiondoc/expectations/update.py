@@ -19,8 +19,10 @@ from fusiondoc.model import Group, Report
 _ROUNDS = 4
 
 
-def updated(text: str, name: str, report: Report) -> str:
+def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> str:
     """The text with which the report holds, and in which no group of the report is left out.
+
+    ``only`` names sections to update whatever run they are for.
 
     Raises:
         UsageError: the text is no file of expectations, or is written in a way that cannot be edited.
@@ -28,15 +30,15 @@ def updated(text: str, name: str, report: Report) -> str:
     if not text.strip():
         return write.new_file(report)
     expectations = loads(text, name)
-    sections = applying(expectations, report)
+    sections = _chosen(expectations, report, only)
     try:
         if splices.has_aliases(text):
             raise CannotEdit("anchors and aliases")
         if not sections:
-            return _proved(_with_section(text, expectations, report), name, report)
+            return _proved(_with_section(text, expectations, report), name, report, only)
         for section in sections:
             text = _section(text, name, section, report)
-        return _proved(text, name, report)
+        return _proved(text, name, report, only)
     except CannotEdit as reason:
         raise UsageError(
             f"--update cannot edit {name}: {reason}",
@@ -63,10 +65,16 @@ def _section(text: str, name: str, section: Section, report: Report) -> str:
     return text
 
 
-def _proved(text: str, name: str, report: Report) -> str:
+def _chosen(expectations: Expectations, report: Report, only: Sequence[str]) -> list[Section]:
+    if only:
+        return [section for section in expectations.sections if section.name in only]
+    return applying(expectations, report)
+
+
+def _proved(text: str, name: str, report: Report, only: Sequence[str]) -> str:
     """The text, if it is what it should be. PyYAML reads it again, so a wrong edit cannot get out."""
     try:
-        sections = applying(loads(text, name), report)
+        sections = _chosen(loads(text, name), report, only)
     except UsageError as error:
         raise CannotEdit(f"the change would not be read again ({error.message.splitlines()[0]})") from None
     broken = [outcome.text for section in sections for outcome in check(section, report) if not outcome.holds]

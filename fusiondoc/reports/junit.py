@@ -7,6 +7,7 @@ notes pass and say what they are; suppressed findings are skipped.
 from __future__ import annotations
 
 import re
+import sys
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
@@ -28,7 +29,8 @@ def render(report: Report) -> str:
         suite.set("failures", str(sum(case.find("failure") is not None for case in cases)))
         suite.set("errors", "0")
         suite.set("skipped", str(sum(case.find("skipped") is not None for case in cases)))
-    ElementTree.indent(suites) if hasattr(ElementTree, "indent") else None
+    if sys.version_info >= (3, 9):
+        ElementTree.indent(suites)
     text = ElementTree.tostring(suites, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
