@@ -235,3 +235,19 @@ def test_the_result_holds_and_a_second_update_changes_nothing(
     lines = text.splitlines()
     above = [c for c, line in zip(lines, lines[1:]) if c.startswith("# c") and line[0].isalpha()]
     assert [c for c in after.splitlines() if c in above] == above
+
+
+def test_files_written_from_every_recording_hold_and_are_brought_in_line_with_the_next(
+    recordings: Path,
+) -> None:
+    before, checked = "", 0
+    for log in sorted(recordings.glob("torch-*/**/*.log")):
+        if log.stat().st_size > 1_000_000:
+            continue
+        report = report_from([str(log)])
+        written = updated("", "f.yaml", report)
+        for text in (written, updated(before, "f.yaml", report)):
+            sections = applying(loads(text, "f.yaml"), report)
+            assert sections and all(o.holds for s in sections for o in check(s, report)), log
+        before, checked = written, checked + 1
+    assert checked > 100

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 from conftest import FIXTURES, ROOT, Run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fusiondoc.errors import UsageError
 
 REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"
 FALLBACK = FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz"
@@ -106,7 +110,9 @@ def test_what_is_wrong_is_told_with_its_place(text: str, said: str, fusiondoc: R
         ("- a\n", "fusiondoc.yaml:1:1: it must be a mapping"),
         ("a: [\n", "fusiondoc.yaml:2:1: "),
         ("ignore: 5\n", "fusiondoc.yaml:1:1: ignore: '5' is no finding code"),
-        ("fail-on: {a: b}\n", "unknown key 'fail-on'"),
+        ("fail-on: {a: b}\n", "fusiondoc.yaml:1:1: fail-on takes a value or a list, not a table"),
+        ("ignore: [FD201, {a: b}]\n", "fusiondoc.yaml:1:1: ignore: '{'a': 'b'}' is no finding code"),
+        ("ignore: &a [*a]\n", "fusiondoc.yaml:1:9: nested too deeply"),
         ("runs:\n", "fusiondoc.yaml:1:1: runs must be text or a number"),
     ],
 )
@@ -201,3 +207,26 @@ def test_tables_of_toml_in_other_spellings(fusiondoc: Run, tmp_path: Path) -> No
     json.loads(fusiondoc("parse", REJECTS).stdout)
     (tmp_path / "pyproject.toml").write_text("[tool]\nfusiondoc = {fail_on = 'error'}\n")
     assert fusiondoc("parse", FALLBACK).returncode == 1
+
+
+WORDS = ["fuser", "ignore", "fail-on", "runs", "knob", "parse", ": ", " = ", "[", "]", "{", "}", "\n", "  ", "- ", '"', "nnc",
+         "5", "true", ",", "&a", "*a", "[tool.fusiondoc]", "[tool.fusiondoc.parse]", "#", "FD201", "'", "!!x", "\x00", "é"]  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(kind=st.sampled_from(["toml", "yaml"]), words=st.lists(st.sampled_from(WORDS), max_size=16))
+def test_no_file_gives_more_than_an_error(kind: str, words: list) -> None:
+    import tempfile
+
+    import click
+
+    from fusiondoc.cli.config import apply
+    from fusiondoc.cli.main import COMMANDS, cli
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / {"toml": "pyproject.toml", "yaml": "fusiondoc.yaml"}[kind]
+        path.write_text(("[tool.fusiondoc]\n" if kind == "toml" else "") + "".join(words), encoding="utf-8")
+        try:
+            apply(click.Context(cli), str(path), kind, COMMANDS)
+        except UsageError as error:
+            assert path.name in error.message and error.hint

@@ -13,7 +13,8 @@ from fusiondoc.model import Report
 from fusiondoc.runner.target import ARCHIVE_ENDINGS
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
-_FILE = re.compile(r"\.py(:[^/\\]*)?\Z|(" + "|".join(map(re.escape, ARCHIVE_ENDINGS)) + r")(:[^/\\]*)?\Z")
+_ENDINGS = "|".join(map(re.escape, ARCHIVE_ENDINGS))
+_FILE = re.compile(rf"(\.py|{_ENDINGS})(:[^/\\]*)?\Z", re.IGNORECASE)
 
 
 def is_target(argument: str) -> bool:

@@ -43,6 +43,8 @@ def apply(ctx: click.Context, path: str, kind: str, commands: Iterable[str]) -> 
             assert option.name is not None
             defaults[name][option.name] = _checked(option, key, value, settings)
     for name, (place, values) in settings.tables.items():
+        if _dashed(name) in every:
+            raise UsageError(f"{place}: {name} takes a value or a list, not a table", _HINT)
         if name not in commands:
             raise _unknown(name, place, settings.where, [*every, *commands])
         options = _options(name)

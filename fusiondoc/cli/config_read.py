@@ -6,7 +6,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any
 
 from fusiondoc.errors import UsageError
 
@@ -115,21 +115,21 @@ def _yaml(file: Path, shown: str, text: str) -> Settings:
     return settings
 
 
-def _plain(node: Any, place: str) -> Any:
+def _plain(node: Any, place: str, depth: int = 0) -> Any:
     import yaml
 
     from fusiondoc.expectations import document
 
+    if depth > _DEEPEST:  # an anchor can hold itself
+        raise UsageError(f"{place}: nested too deeply", "Values are texts, numbers, true, false and lists.")
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, place) for item in node.value if not isinstance(item, yaml.CollectionNode)]
+        return [_plain(item, place, depth + 1) for item in node.value]
     if isinstance(node, yaml.MappingNode):
-        return {str(key.value): _plain(value, place) for key, value in document.items(node)}
+        return {str(k.value): _plain(v, place, depth + 1) for k, v in document.items(node)}
     kind = document.kind(node)
     if kind == "bool":
         return node.value.lower() in ("true", "yes", "on")
     return None if kind == "nothing" else str(node.value)
 
 
-def listed(settings: Mapping[str, Value]) -> list[str]:
-    """The keys, for messages."""
-    return sorted(settings)
+_DEEPEST = 4
