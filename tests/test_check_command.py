@@ -216,6 +216,9 @@ def test_a_model_that_fails_is_no_broken_expectation(fusiondoc: Run, tmp_path: P
     expect(tmp_path, "max_fallbacks: 0\n")
     done = fusiondoc("check", "model.py", "--expect", "fusions.yaml", "--fuser", "nnc")
     assert done.returncode == 3 and "mat1 and mat2" in done.stderr
+    expect(tmp_path, "when: {fuser: nvfuser}\nmax_fallbacks: 0\n", "other.yaml")
+    other = fusiondoc("check", "model.py", "--expect", "other.yaml", "--fuser", "nnc", "-f", "json")
+    assert other.returncode == 3 and json.loads(other.stdout)["expectations"] == []
     update = fusiondoc("check", "model.py", "--expect", "new.yaml", "--update", "--fuser", "nnc")
     assert update.returncode == 3 and not (tmp_path / "new.yaml").exists()
 

@@ -82,20 +82,21 @@ def command(
     else:
         report = report_of_logs(targets, _given(options))
     report = heard(report)
-    if update and failed is None:
+    if failed is not None:
+        if format_ is not None or output is not None:
+            emit(report, format_, output)
+        raise failed
+    if update:
         from fusiondoc.cli.check_update import update_file
 
         update_file(expect, report, only, diff_to_stdout=(format_ or "text") == "text" and output is None)
         expectations = _expectations(expect, False)
-    assert expectations is not None or failed is not None
-    if expectations is not None:
-        report = _checked(report, expectations, only)
+    assert expectations is not None  # without a file --update has made one
+    report = _checked(report, expectations, only)
     if not update or format_ is not None or output is not None:
         from fusiondoc.reports.expectations_text import render
 
         emit(report, format_, output, render)
-    if failed is not None:
-        raise failed
     if any(not one.holds for one in report.expectations):
         return FINDINGS_FOUND
     return exit_status(report, fail_on)

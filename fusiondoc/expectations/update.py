@@ -115,7 +115,6 @@ def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Re
 
 def _take_out(text: str, section: Section, outcome: Outcome, report: Report) -> str:
     """Remove an expectation; a section that would hold nothing gets the number of groups."""
-    trial = ""
     try:
         trial = splices.remove(text, outcome.path)
         loads(trial, "")
