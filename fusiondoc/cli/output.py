@@ -77,7 +77,6 @@ def emit(
         text = importlib.import_module(RENDERERS[format_]).render(report)
     else:
         make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text").render
-
         terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
         colour = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         text = make(report, width=shutil.get_terminal_size((80, 24)).columns, colour=colour)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterable, Sequence
 
-from fusiondoc.expectations.group_match import mismatches, show_speed, speed_of, too_slow
+from fusiondoc.expectations.group_match import mismatches, percent, show_speed, speed_of, too_slow
 from fusiondoc.expectations.model import GroupExpectation, Section
 from fusiondoc.expectations.near_miss import describe, near_miss
 from fusiondoc.expectations.outcome import Outcome
@@ -94,9 +94,9 @@ def _whole(section: Section, report: Report) -> Iterable[Outcome]:
     if section.min_coverage is not None:
         part = report.coverage.fraction
         holds = part is not None and part >= section.min_coverage - 1e-9
-        found = f"{part:.1%}" if part is not None else "nothing that a fuser can fuse"
+        found = percent(part) if part is not None else "nothing that a fuser can fuse"
         yield outcome(
-            "min_coverage", holds, f"a coverage of {section.min_coverage:.1%}", found,
+            "min_coverage", holds, f"a coverage of {percent(section.min_coverage)}", found,
             None if holds else _left_out(report), part,
         )  # fmt: skip
     yield from _speed(section, report, outcome)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Mapping, Sequence
 
-from fusiondoc.expectations.group_match import Mismatch, mismatches, same_operators
+from fusiondoc.expectations.group_match import Mismatch, mismatches, percent, same_operators
 from fusiondoc.expectations.lcs import common, longest_common
 from fusiondoc.expectations.missing import Missing, tell, where_is, without_namespace
 from fusiondoc.expectations.model import GroupExpectation
@@ -114,7 +114,7 @@ def describe(wanted: GroupExpectation) -> str:
     if wanted.dtype:
         text += f" with {' or '.join(wanted.dtype)}"
     if wanted.speed.peak is not None:
-        text += f" at {wanted.speed.peak:.0%} of peak"
+        text += f" at {percent(wanted.speed.peak)} of peak"
     if wanted.speed.gb_per_s is not None:
         text += f" at {wanted.speed.gb_per_s:,.0f} GB/s"
     return text
