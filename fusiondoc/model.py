@@ -185,8 +185,7 @@ class Kernel:
     gb_per_s: Spread | None
     """GB/s (10^9 bytes) of inputs plus outputs, as nvFuser computes it."""
     peak_fraction: float | None
-    """Median bandwidth over the device's theoretical memory bandwidth, where that is known. Above 1 the data
-    come from a cache."""
+    """Median bandwidth over ``Report.peak``, where that is known. Above 1 the data come from a cache."""
     registers: int | None
     spill_bytes: int | None
     code: str | None
@@ -202,9 +201,11 @@ class Kernel:
     first_ms: float | None = None
     """Median of the first launches after a compile, which ``ms`` and ``gb_per_s`` leave out."""
     bytes_moved: int | None = None
-    """Bytes that a launch must move: inputs and outputs of its group once, where it is its only kernel."""
+    """Bytes that a launch must move: inputs and outputs of its group once, where it is its only kernel;
+    else what nvFuser counted for it, where all launches agree."""
     bound: str | None = None
-    """"bandwidth", "cache" (faster than the memory: the data stay in a cache) or "launch" (moves too little)."""
+    """"bandwidth", "cache" (faster than the memory: the data stay in a cache) or "launch" (moves too
+    little)."""
 
 
 @dataclass(frozen=True)
@@ -370,6 +371,8 @@ class Speed:
     """The first pass: with compilation."""
     memory_bytes: int | None = None
     """Peak of the allocated device memory in a pass."""
+    warmup_ms: tuple[float, ...] = ()
+    """The passes before those that count, in order: profiling, compiling, the first steady ones."""
 
 
 @dataclass(frozen=True)

@@ -97,4 +97,5 @@ def main():
     print(json.dumps({name: sorted(ops) for name, ops in found.items()}))
 
 
-main()
+if __name__ == "__main__":
+    main()

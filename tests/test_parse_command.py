@@ -79,7 +79,9 @@ def test_stdin(fusiondoc: Run) -> None:
         ("nvfuser-2.1.2-rejects-full", "warning", 0),
         ("nvfuser-2.1.2-rejects-full", "note", 1),
         ("nvfuser-1.13.1-primitive-layer-norm", "warning", 1),
-        ("nvfuser-2.1.2-ordered-layer-norm", "note", 0),
+        ("nvfuser-2.1.2-ordered-layer-norm", "warning", 0),
+        ("nvfuser-2.1.2-ordered-layer-norm", "FD403", 1),
+        ("nvfuser-2.1.2-perf-debug-verbose", "note", 0),
     ],
 )
 def test_fail_on(log: str, fail_on: str, status: int, fusiondoc: Run) -> None:

@@ -89,6 +89,8 @@ MESSES = {
     "warnings": each_line(warnings_inside_graphs),
     "colours in timestamps": lambda log: each_line(timestamps)(each_line(colours)(log)),
     "utf-16": lambda log: log.decode("latin-1").encode("utf-16"),
+    "utf-16 without a mark": lambda log: log.decode("latin-1").encode("utf-16-le"),
+    "utf-16, big end first": lambda log: log.decode("latin-1").encode("utf-16-be"),
     "no last line end": lambda log: log.rstrip(b"\n"),
 }
 
@@ -154,6 +156,55 @@ def test_two_ranks_in_one_log_are_told_apart_by_their_prefix(tmp_path: Path) -> 
         (g.nodes, g.inputs, g.runs, len(g.kernels)) for g in clean.groups
     ]
     assert [f.rank for f in report.fallbacks] == [1]
+
+
+TAGS = {
+    "Kubernetes": [b"worker-%d train " % i for i in range(4)],
+    "compose": [b"trainer_%d  | " % i for i in range(4)],
+    "names": [b"alpha | ", b"beta  | ", b"gamma | ", b"delta | "],
+    "two numbers": [b"[node%d gpu%d] " % (i // 2, i) for i in range(4)],
+    "number that tells nothing": [b"v2 %s: " % name for name in (b"a", b"b", b"c", b"d")],
+}
+
+
+@pytest.mark.parametrize("timed", [False, True], ids=["bare", "with times"])
+@pytest.mark.parametrize("kind", TAGS)
+def test_tags_of_unknown_form_tell_processes_apart(kind: str, timed: bool, tmp_path: Path) -> None:
+    log = raw_log.read(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz").splitlines(keepends=True)
+    alone = parse(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz")
+    woven, done, choose = [], [0] * 4, random.Random(3)
+    while any(at < len(log) for at in done):
+        who = choose.choice([r for r in range(4) if done[r] < len(log)])
+        end = done[who] + choose.randint(1, 5)
+        for line in log[done[who] : end]:
+            time = b"2024-05-01T10:00:%02d.%06dZ " % divmod(len(woven), 60) if timed else b""
+            woven.append(time + TAGS[kind][who] + line)
+        done[who] = end
+    path = tmp_path / "ranks.log"
+    path.write_bytes(b"".join(woven))
+    report = parse(path)
+    assert {group.rank for group in report.groups} == {0, 1, 2, 3}
+    for rank in range(4):
+        mine = [(g.nodes, g.inputs, g.runs) for g in report.groups if g.rank == rank]
+        assert mine == [(g.nodes, g.inputs, g.runs) for g in alone.groups] and mine
+        for group in (g for g in report.groups if g.rank == rank):
+            lines = {woven[e.line - 1].split(b"[")[0] for e in group.evidence}
+            assert len(group.evidence) and (kind == "two numbers" or timed or len(lines) == 1)
+    assert sorted(f.rank for f in report.fallbacks if f.rank is not None) == [0, 1, 2, 3]
+    assert report.parse.truncated == 0 and report.parse.unrecognised == 0
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [lambda i: b"job-7 | ", lambda i: b"%06d| " % i, lambda i: b"[+%d.%03ds] " % (i // 1000, i % 1000)],
+    ids=["one tag", "line numbers", "seconds"],
+)
+def test_a_prefix_that_tags_no_process_is_no_rank(prefix: Callable[[int], bytes], tmp_path: Path) -> None:
+    lines = raw_log.read(CLEAN).splitlines(keepends=True)
+    path = tmp_path / "one.log"
+    path.write_bytes(b"".join(prefix(i) + line for i, line in enumerate(lines)))
+    assert gist(parse(path)) == gist(parse(CLEAN))
+    assert {group.rank for group in parse(path).groups} == {None}
 
 
 @pytest.mark.parametrize("seed", range(20))

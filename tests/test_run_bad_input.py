@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from conftest import Run
 from running import log_of, run_target, write
 
 from fusiondoc.cli.reading import report_of
@@ -174,3 +175,9 @@ def test_an_archive_that_is_none(tmp_path: Path) -> None:
 def test_a_module_that_is_not_there(tmp_path: Path) -> None:
     _, error = run_target(tmp_path, "no.such.package:model", inputs=("float32[2]",))
     assert isinstance(error, UsageError) and "no module 'no'" in error.message
+
+
+def test_a_seed_that_torch_does_not_take(fusiondoc: Run) -> None:
+    done = fusiondoc("diagnose", "model.py", "--seed", str(2**64))
+    assert done.returncode == 2
+    assert "more than 64 bits" in done.stderr

@@ -2,8 +2,9 @@
 
     fusiondoc diagnose examples/why_not/quantised.py
 
-Nothing is fused, without a word: fusers have no quantised kernels. Fix: dequantise before the
-chain, and compute in float; in a group the float tensors are never written.
+Nothing is fused: fusers have no quantised kernels. NNC says nothing at all, nvFuser speaks of a scalar
+type, and leaves the multiplication alone. Fix: dequantise before the chain, and compute in float; in a
+group the float tensors are never written.
 """
 
 import torch
@@ -21,6 +22,8 @@ def fixed(x: torch.Tensor) -> torch.Tensor:
 
 inputs = (torch.quantize_per_tensor(torch.randn(8, 16, device=device), 0.1, 0, torch.quint8),)
 
-_ROWS = [("aten::relu", "FD223"), ("aten::dequantize", "FD223")]
-EXPECT = {"nnc": _ROWS, "nvfuser": _ROWS}
+EXPECT = {
+    "nnc": [("aten::relu", "FD223"), ("aten::dequantize", "FD223")],
+    "nvfuser": [("aten::relu", "FD202"), ("aten::dequantize", "FD201"), ("aten::mul", "FD225")],
+}
 FUSED = ("aten::relu", "aten::mul")

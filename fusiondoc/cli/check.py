@@ -10,6 +10,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
+from fusiondoc.cli.peak import peak_option
 from fusiondoc.cli.run_options import run_options
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError, did_you_mean
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 @click.option(
     "--no-rerun", is_flag=True, help="Do not run again without fallback to see why groups fell back."
 )
+@peak_option
 @report_options
 def command(
     targets: tuple[str, ...],
@@ -44,6 +46,7 @@ def command(
     update: bool,
     only: tuple[str, ...],
     no_rerun: bool,
+    peak: float | None,
     format_: str | None,
     output: Path | None,
     fail_on: tuple[str, ...],
@@ -75,12 +78,12 @@ def command(
 
     failed = None
     if targets and is_target(targets[0]):
-        report, failed, interrupted = report_of_run(targets[0], targets[1:], not no_rerun, options)
+        report, failed, interrupted = report_of_run(targets[0], targets[1:], not no_rerun, peak, options)
         if interrupted:
             click.echo("interrupted; nothing was checked", err=True)
             return INTERRUPTED
     else:
-        report = report_of_logs(targets, _given(options))
+        report = report_of_logs(targets, _given(options), peak)
     report = heard(report)
     if failed is not None:
         if format_ is not None or output is not None:

@@ -40,7 +40,7 @@ def is_target(argument: str) -> bool:
     return True
 
 
-def report_of_logs(arguments: Sequence[str], given: Sequence[str]) -> Report:
+def report_of_logs(arguments: Sequence[str], given: Sequence[str], peak: float | None) -> Report:
     """The report of logs, captures, or the newest capture; ``given`` are run options, which fit none."""
     from fusiondoc.cli.reading import report_from
 
@@ -51,7 +51,7 @@ def report_of_logs(arguments: Sequence[str], given: Sequence[str]) -> Report:
             "A TARGET is FILE.py, FILE.py:NAME, package.module:NAME or FILE.pt.",
         )
     try:
-        return report_from(arguments)
+        return report_from(arguments, peak)
     except UsageError as error:
         if arguments and not any(Path(one).exists() for one in arguments if one != "-"):
             raise UsageError(
@@ -63,9 +63,10 @@ def report_of_logs(arguments: Sequence[str], given: Sequence[str]) -> Report:
 
 
 def report_of_run(
-    target: str, script_args: Sequence[str], rerun: bool, options: dict[str, Any]
+    target: str, script_args: Sequence[str], rerun: bool, peak: float | None, options: dict[str, Any]
 ) -> tuple[Report, FusiondocError | None, bool]:
     """Run the target as ``diagnose`` does: report, failure of the model, whether it was interrupted."""
+    from fusiondoc.cli.peak import keep_peak
     from fusiondoc.cli.reading import report_of
     from fusiondoc.cli.rerun import rerun_without_fallback, wants_rerun
     from fusiondoc.cli.run_options import make_request
@@ -83,6 +84,7 @@ def report_of_run(
     failed = failure(capture)
     if isinstance(failed, (UsageError, CannotRun)):
         raise failed  # nothing ran, so there is nothing to check
+    keep_peak(capture, peak)
     report = report_of(capture)
     if rerun and wants_rerun(report, capture):
         rerun_without_fallback(request, capture)

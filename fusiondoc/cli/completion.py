@@ -43,11 +43,12 @@ def knob_settings(_ctx: click.Context, _param: click.Parameter, typed: str) -> l
 
 
 def dump_options(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
-    """Options of PYTORCH_NVFUSER_DUMP, behind the last comma."""
-    from fusiondoc.fuser_knobs.catalogue import dump_options
+    """Options of PYTORCH_NVFUSER_DUMP and dumps of other fusers, behind the last comma."""
+    from fusiondoc.fuser_knobs.catalogue import dump_options, fuser_dumps
 
     before, comma, _ = typed.rpartition(",")
-    return _that_fit([before + comma + name for name in dump_options()], typed)
+    names = [*dump_options(), *(dump.name for dump in fuser_dumps())]
+    return _that_fit([before + comma + name for name in names], typed)
 
 
 def captures(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:

@@ -38,10 +38,16 @@ def apply(ctx: click.Context, path: str, kind: str, commands: Iterable[str]) -> 
         takers = [name for name, options in known.items() if _dashed(key) in options]
         if not takers:
             raise _unknown(key, value.place, settings.where, [*every, *commands])
+        refused = []
         for name in takers:
             option = known[name][_dashed(key)]
             assert option.name is not None
-            defaults[name][option.name] = _checked(option, key, value, settings)
+            try:
+                defaults[name][option.name] = _checked(option, key, value, settings)
+            except UsageError as error:  # a format, say, that only others have
+                refused.append(error)
+        if len(refused) == len(takers):
+            raise refused[0]
     for name, (place, values) in settings.tables.items():
         if _dashed(name) in every:
             raise UsageError(f"{place}: {name} takes a value or a list, not a table", _HINT)

@@ -9,6 +9,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
+from fusiondoc.cli.peak import keep_peak, peak_option
 from fusiondoc.cli.run_options import make_request, run_options
 from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
 
@@ -29,6 +30,10 @@ from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
     "--try", "try_changes", is_flag=True, help="Run again with each change that the findings suggest."
 )
 @click.option("--try-eval", is_flag=True, help="As --try, and with the model in eval mode.")
+@click.option(
+    "--time", "timed", is_flag=True, help="Run once more without logs and time it, eager against fused."
+)
+@peak_option
 @report_options
 def command(
     target: str,
@@ -39,6 +44,8 @@ def command(
     no_rerun: bool,
     try_changes: bool,
     try_eval: bool,
+    timed: bool,
+    peak: float | None,
     **options: Any,
 ) -> int:
     """Run TARGET under a fuser and report what fused, what did not and why.
@@ -53,11 +60,13 @@ def command(
       fusiondoc diagnose model.py:block --input 'float32[8,1024]:grad' --backward
       fusiondoc diagnose --script train.py -- --epochs 1
       fusiondoc diagnose model.py --backward --verify
+      fusiondoc diagnose model.py --backward --time
     """
     check_fail_on(fail_on)
     from fusiondoc.cli.config import heard
     from fusiondoc.cli.reading import report_of
     from fusiondoc.cli.rerun import rerun_without_fallback, wants_rerun
+    from fusiondoc.cli.timing import run_timing
     from fusiondoc.cli.trying import run_tries
     from fusiondoc.runner.outcome import failure
     from fusiondoc.runner.progress import terminal_progress
@@ -73,12 +82,16 @@ def command(
     failed = failure(capture)
     if isinstance(failed, (UsageError, CannotRun)):
         raise failed  # nothing ran, so there is nothing to report
+    keep_peak(capture, peak)
     report = report_of(capture)
     if not no_rerun and wants_rerun(report, capture):
         rerun_without_fallback(request, capture)
         report = report_of(capture)
     finished = True
-    if (try_changes or try_eval) and not capture.result.get("interrupted"):
+    if timed and failed is None and not capture.result.get("interrupted"):
+        finished = run_timing(request, capture, report)
+        report = report_of(capture)
+    if finished and (try_changes or try_eval) and not capture.result.get("interrupted"):
         finished = run_tries(request, capture, report, try_eval)
         report = report_of(capture)
     report = heard(report)

@@ -33,12 +33,15 @@ _INDENT = " " * 14
 
 @click.command("env")
 @click.option("--export", "export", metavar="TARGET", help="Print variables and lines for your own launcher.")
+@click.option("--measure", is_flag=True, help="Measure the memory bandwidth of the GPU; reports then use it.")
 @click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="")
 @run_options
 @click.option(
     "--format", "-f", "form", type=click.Choice(["text", "json"]), default="text", help="Default: text."
 )
-def command(export: str | None, script_args: tuple[str, ...], form: str, **options: Any) -> None:
+def command(
+    export: str | None, measure: bool, script_args: tuple[str, ...], form: str, **options: Any
+) -> None:
     """Say which fusers this machine can run, and what to install for those it cannot.
 
     With --export TARGET and the options of diagnose: the exact variables and Python lines that make your own
@@ -48,32 +51,40 @@ def command(export: str | None, script_args: tuple[str, ...], form: str, **optio
     Examples:
       fusiondoc env
       fusiondoc env --python .venv/bin/python --format json
+      fusiondoc env --measure
       fusiondoc env --export train.py --fuser nvfuser --knob single_node=on
     """
     if export is not None:
+        if measure:
+            raise UsageError("--measure and --export do not go together", "Run them one after the other.")
         _export(export, script_args, options, form)
         return
     if script_args:
         raise UsageError(
             f"Unexpected argument '{script_args[0]}'", "For a target: fusiondoc env --export TARGET"
         )
+    from fusiondoc.runner.bandwidth import measure_bandwidth, remembered_bandwidth
     from fusiondoc.runner.interpreter import inspect, try_everything
 
     interpreter = inspect(options["python"] or Path(sys.executable))
+    measured = measure_bandwidth(interpreter.path) if measure else None
     tried = try_everything(interpreter.path, fresh=True)
+    gpu = tried.environment.get("gpu")
+    rate = measured.gb_per_s if measured is not None else remembered_bandwidth(str(gpu)) if gpu else None
     if form == "json":
         found = {name: value for name, value in tried.environment.items() if name != "record"}
+        found["gpu_measured_gb_per_s"] = rate
         fusers = [{**row, "install": _install(row)} for row in tried.fusers]
         click.echo(json.dumps({"schema": SCHEMA, "environment": found, "fusers": fusers}, indent=1))
         return
-    _print(str(interpreter.path), tried)
+    _print(str(interpreter.path), tried, rate)
 
 
 def _install(row: Any) -> str | None:
     return None if row["available"] else _INSTALL.get(row["fuser"])
 
 
-def _print(python: str, tried: Tried) -> None:
+def _print(python: str, tried: Tried, measured: float | None) -> None:
     found = tried.environment
     build = f"CUDA {found['cuda']}" if found.get("cuda") else "no CUDA"
     llvm = "LLVM" if found.get("llvm") else "no LLVM"
@@ -85,6 +96,11 @@ def _print(python: str, tried: Tried) -> None:
         bandwidth = found.get("gpu_memory_gb_per_s")
         speed = f", memory {bandwidth:g} GB/s" if bandwidth else ""
         click.echo(f"gpu     {gpu}  (compute capability {capability}{speed}; {found['gpu_count']} in all)")
+        if measured is not None:
+            share = f", {measured / bandwidth:.0%} of that" if bandwidth else ""
+            click.echo(f"        a large copy within its memory: {measured:,.0f} GB/s{share}")
+        else:
+            click.echo("        what its memory really reaches: fusiondoc env --measure")
     else:
         click.echo("gpu     none that torch sees")
     click.echo("")

@@ -31,6 +31,7 @@ def listing(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[
             for one in live:
                 versions = f" ({one['live_in']})" if everything or not known else ""
                 yield from _entry(one["name"], one["does"] + versions, width)
+    yield from _dumps(shown, everything or not known, width)
     yield from _log_files(shown, everything, width)
     yield from _problems(shown, width)
 
@@ -81,6 +82,16 @@ def _variables(shown: Mapping[str, Any], everything: bool, width: int) -> Iterat
         yield from _wrapped(one["does"] + expected + now, width)
 
 
+def _dumps(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
+    live = [one for one in shown["dumps"] if everything or one["live"]]
+    if live:
+        yield ""
+        yield "OTHER DUMPS, for fusiondoc kernels --dump"
+    for one in live:
+        versions = f" ({one['live_in']})" if everything else ""
+        yield from _entry(one["name"], one["does"] + versions, width)
+
+
 def _log_files(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
     files = [one for one in shown["log_files"] if everything or (one["does"] and one["live"] is not False)]
     yield ""
@@ -129,6 +140,9 @@ def details(kind: str, entry: Mapping[str, Any], torch: str | None, width: int) 
         ]
     elif kind.startswith("option"):
         rows = [("stream", entry["stream"])]
+    elif kind == "dump":
+        needs = " ".join(f"{name}='{value}'" for name, value in entry["needs"].items())
+        rows = [("example", f"fusiondoc kernels --dump {entry['name']}"), ("set by it", needs)]
     else:
         rows = [("write", f"PYTORCH_JIT_LOG_LEVEL='{entry['least']}', or more of > for more")]
     rows += [("live in", entry["live_in"] if "package" in entry["live_in"] else "torch " + entry["live_in"])]

@@ -76,14 +76,13 @@ def emit(
     if format_ in RENDERERS:
         text = importlib.import_module(RENDERERS[format_]).render(report)
     else:
+        from fusiondoc.reports.text_bars import can_show_blocks
+
         make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text").render
-        terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
-        colour = terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-        text = make(report, width=shutil.get_terminal_size((80, 24)).columns, colour=colour)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        _write(text, output)
+        blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
+        width = shutil.get_terminal_size((80, 24)).columns
+        text = make(report, width=width, colour=in_colour(output), blocks=blocks)
+    write(text, output)
     if os.environ.get("GITHUB_ACTIONS") == "true" and (format_ != "github" or output is not None):
         from fusiondoc.reports.github import render as annotations
         from fusiondoc.reports.github_summary import append_summary
@@ -92,7 +91,17 @@ def emit(
         append_summary(report, os.environ.get("GITHUB_STEP_SUMMARY"))
 
 
-def _write(text: str, output: Path) -> None:
+def in_colour(output: Path | None) -> bool:
+    """Whether the text goes to a terminal that wants colours."""
+    terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
+    return terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+
+
+def write(text: str, output: Path | None) -> None:
+    """Print the text, or write it to the file that --output names."""
+    if output is None:
+        click.echo(text, nl=False)
+        return
     try:
         output.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:

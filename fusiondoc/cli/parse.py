@@ -8,12 +8,20 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
+from fusiondoc.cli.peak import peak_option
 
 
 @click.command(name="parse")
 @click.argument("logs", nargs=-1, metavar="[LOG]...", shell_complete=completion.files)
+@peak_option
 @report_options
-def command(logs: tuple[str, ...], format_: str | None, output: Path | None, fail_on: tuple[str, ...]) -> int:
+def command(
+    logs: tuple[str, ...],
+    peak: float | None,
+    format_: str | None,
+    output: Path | None,
+    fail_on: tuple[str, ...],
+) -> int:
     """Report from saved logs; needs neither torch nor a GPU.
 
     LOG is a file (also .gz, .xz, .bz2, .zst), a folder of logs, a capture folder or - for stdin; without one,
@@ -24,11 +32,12 @@ def command(logs: tuple[str, ...], format_: str | None, output: Path | None, fai
       fusiondoc parse train.log
       fusiondoc parse stderr.log stdout.log.gz --format json --output report.json
       python train.py 2>&1 | fusiondoc parse -
+      fusiondoc parse train.log --peak 1555
     """
     check_fail_on(fail_on)
     from fusiondoc.cli.config import heard
     from fusiondoc.cli.reading import report_from
 
-    report = heard(report_from(logs))
+    report = heard(report_from(logs, peak))
     emit(report, format_, output)
     return exit_status(report, fail_on)

@@ -6,27 +6,37 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from fusiondoc.cli.peak import peak_of
+from fusiondoc.cli.timing import speed_of
 from fusiondoc.cli.trying import tries_of
 from fusiondoc.cli.verification import verification
 from fusiondoc.diagnosis.context import Context
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
-from fusiondoc.model import FuserState, Iteration, Kernel, KnobState, Report
+from fusiondoc.model import FuserState, Iteration, KnobState, Report
 from fusiondoc.parsers.inputs import LogInput, find_logs
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.runner.capture import Capture
 from fusiondoc.runner.store import CaptureStore
 
 
-def report_from(arguments: Sequence[str]) -> Report:
-    """The report of logs and captures; of the newest capture without any."""
+def report_from(arguments: Sequence[str], peak: float | None = None) -> Report:
+    """The report of logs and captures; of the newest capture without any.
+
+    Args:
+        peak: memory bandwidth in GB/s that the user gave.
+    """
     if not arguments:
-        return report_of(CaptureStore().newest())
+        return report_of(CaptureStore().newest(), peak)
     if len(arguments) == 1 and is_capture(Path(arguments[0])):
-        return report_of(Capture(Path(arguments[0])))
+        return report_of(Capture(Path(arguments[0])), peak)
     logs = find_logs(arguments)
     report, observed = read_logs(logs, work_out=Reasons())
-    report = replace(report, target={"name": ", ".join(log.name for log in logs[:3])})
+    report = replace(
+        report,
+        target={"name": ", ".join(log.name for log in logs[:3])},
+        peak=peak_of({}, None, peak),
+    )
     return diagnose(report, Context(observed))
 
 
@@ -35,7 +45,7 @@ def is_capture(path: Path) -> bool:
     return (path / "request.json").is_file()
 
 
-def report_of(capture: Capture) -> Report:
+def report_of(capture: Capture, peak: float | None = None) -> Report:
     """The report of a capture: what its log says, with what the probe recorded."""
     records = list(capture.records())
     sources = _sources(records)
@@ -50,7 +60,7 @@ def report_of(capture: Capture) -> Report:
         report,
         environment={k: str(v) for k, v in capture.environment.items() if v is not None and v != ""},
         fuser=_fuser(report.fuser, capture.record("fuser"), request),
-        kernels=_with_peak(report.kernels, capture.environment.get("gpu_memory_gb_per_s")),
+        peak=peak_of(capture.environment, capture.peak, peak),
         knobs=tuple(_knob(r) for r in records if r["record"] == "knob"),
         iterations=_timed(report.iterations, records),
         verification=verification(records),
@@ -68,6 +78,8 @@ def report_of(capture: Capture) -> Report:
             "capture": str(shown),
         },
     )
+    speed, note = speed_of(capture, report)
+    report = replace(report, speed=speed, speed_note=note)
     return diagnose(report, Context(observed, result, request, capture.error, capture.rerun))
 
 
@@ -86,16 +98,6 @@ def _sources(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         callers.setdefault(key.partition("|")[2], set()).add(line)
     sources.update({f"|{source}": lines.pop() for source, lines in callers.items() if len(lines) == 1})
     return sources
-
-
-def _with_peak(kernels: tuple[Kernel, ...], peak: object) -> tuple[Kernel, ...]:
-    """The share of the device's memory bandwidth, where the probe could ask the driver for it."""
-    if not isinstance(peak, (int, float)) or peak <= 0:
-        return kernels
-    return tuple(
-        replace(kernel, peak_fraction=kernel.gb_per_s.median / peak) if kernel.gb_per_s else kernel
-        for kernel in kernels
-    )
 
 
 def _relative(path: Path) -> Path:

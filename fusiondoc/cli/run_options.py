@@ -18,6 +18,14 @@ FUSERS = ("auto", "nvfuser", "nnc", "onednn", "legacy", "none")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+
+def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int | None:
+    """torch.manual_seed takes a signed or unsigned number of 64 bits."""
+    if value is not None and not -(2**63) <= value < 2**64:
+        raise click.BadParameter(f"{value} has more than 64 bits.")
+    return value
+
+
 _OPTIONS = (
     click.option(
         "--fuser",
@@ -43,7 +51,12 @@ _OPTIONS = (
         "--no-freeze", is_flag=True, help="Under oneDNN Graph, run a module as it is instead of freezing it."
     ),
     click.option("--device", metavar="DEVICE", help="Move model and inputs there first: cpu, cuda, cuda:1."),
-    click.option("--seed", type=int, help="Seed of torch, set before the target is loaded."),
+    click.option(
+        "--seed",
+        type=int,
+        callback=_seed,
+        help="Seed of torch, set before the target is loaded.",
+    ),
     click.option(
         "--timeout",
         type=float,
@@ -66,7 +79,8 @@ _OPTIONS = (
         multiple=True,
         metavar="NAME[,NAME]",
         shell_complete=completion.dump_options,
-        help="More options for PYTORCH_NVFUSER_DUMP (fusiondoc knobs lists them).",
+        help="What to print of kernels too: options of PYTORCH_NVFUSER_DUMP, or nnc_ir, nnc_stages, "
+        "nnc_cuda, onednn_verbose under those fusers (fusiondoc knobs lists them).",
     ),
     click.option(
         "--python",

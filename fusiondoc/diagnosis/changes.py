@@ -62,6 +62,8 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "FD303": (OTHER_FUSER,),
     "FD304": (_DYNAMIC,),
     "FD305": (_DYNAMIC,),
+    "FD401": (OTHER_FUSER,),
+    "FD407": (_DYNAMIC,),
     "FD501": (OTHER_FUSER,),
 }
 """Code of a finding or of an unfused operator's reason -> changes: knobs as ``name=value``, or the names

@@ -65,6 +65,14 @@ _ALL = (
     Code("FD304", "note", "An unfused copy ran because a guard failed"),
     Code("FD305", "warning", "Many specialisations of one function"),
     Code("FD306", "error", "The CUDA of this torch does not fit this GPU"),
+    Code("FD401", "warning", "A kernel is far below the memory bandwidth of the GPU"),
+    Code("FD402", "note", "Kernels move so little that their launch takes longer"),
+    Code("FD403", "note", "A group runs as several kernels"),
+    Code("FD404", "warning", "A kernel spills registers to memory"),
+    Code("FD405", "note", "Few warps of a kernel fit on a multiprocessor"),
+    Code("FD406", "note", "Many small groups in a row"),
+    Code("FD407", "warning", "Compiled anew for every shape"),
+    Code("FD408", "note", "A copy beside a group that changes the layout alone"),
     Code("FD501", "error", "Fused numbers differ from eager"),
     Code("FD502", "note", "An output has another dtype or other strides than in eager"),
     Code("FD503", "note", "Random results were compared by their statistics"),
@@ -73,6 +81,7 @@ _ALL = (
     Code("FD903", "note", "Some lines were not recognised"),
     Code("FD904", "note", "stdout and stderr are out of order: kernels cannot be tied to groups"),
     Code("FD905", "error", "The program failed"),
+    Code("FD906", "note", "Parts of what torch can log are missing"),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

@@ -7,6 +7,9 @@ from dataclasses import replace
 from fusiondoc.diagnosis import (
     rules_environment,
     rules_failures,
+    rules_kernels,
+    rules_launches,
+    rules_log,
     rules_nodes,
     rules_numbers,
     rules_runs,
@@ -15,6 +18,7 @@ from fusiondoc.diagnosis import (
 from fusiondoc.diagnosis.context import Context, Rule
 from fusiondoc.diagnosis.coverage import coverage
 from fusiondoc.diagnosis.rerun import with_errors
+from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.diagnosis.tried import with_tries
 from fusiondoc.model import SEVERITIES, Finding, Report
 
@@ -24,13 +28,16 @@ RULES: tuple[Rule, ...] = (
     *rules_environment.RULES,
     *rules_numbers.RULES,
     *rules_runs.RULES,
+    *rules_kernels.RULES,
+    *rules_launches.RULES,
     *rules_nodes.RULES,
+    *rules_log.RULES,
 )
 
 
 def diagnose(report: Report, context: Context) -> Report:
     """The report with its findings, worst first, and its coverage."""
-    report = with_errors(report, context.rerun)
+    report = with_speed_of_light(with_errors(report, context.rerun))
     findings = [finding for rule in RULES for finding in rule(report, context)]
     findings = with_tries(findings, report.tries)
     findings.sort(key=_badness)

@@ -10,8 +10,9 @@ import re
 from typing import Callable, Iterator
 
 from fusiondoc.diagnosis.fusible_ops import BY_FUSER, VIEWS, is_fusible
+from fusiondoc.diagnosis.gradient_ops import WITH_FORMULA
 from fusiondoc.model import Reason
-from fusiondoc.parsers.flow import CONTROL, GROUP, OPERATOR, Flow, FlowNode
+from fusiondoc.parsers.flow import CONTROL, GROUP, OPERATOR, REGION, Flow, FlowNode
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.plan import LooseNode
 
@@ -111,9 +112,12 @@ def nothing_to_gain(place: Place) -> Reason | None:
 
 def in_place(place: Place) -> Reason | None:
     """FD230: fusers leave operators alone that change their inputs."""
-    if _IN_PLACE.match(place.loose.op):
-        return _reason("FD230", f"it changes its input in place; {place.loose.op[:-1]} could be fused")
-    return None
+    if not _IN_PLACE.match(place.loose.op):
+        return None
+    text = "it changes its input in place"
+    if place.takes(place.loose.op[:-1]):
+        text += f"; {place.loose.op[:-1]} could be fused"
+    return _reason("FD230", text)
 
 
 def dtype(place: Place) -> Reason | None:
@@ -151,21 +155,35 @@ def no_rule(place: Place) -> Reason | None:
     return _reason("FD233", f"{NAMES[place.fuser]} has no rule for {place.loose.op}")
 
 
+def cuts_region(place: Place) -> Reason | None:
+    """FD231: between two differentiable graphs, and the reason why they are two. Before the rule for views: a
+    view without a formula costs nothing itself, and yet keeps what is around it apart."""
+    flow, node = place.flow, place.node
+    if node.kind != OPERATOR or place.loose.op in WITH_FORMULA or place.loose.op == "prim::GetAttr":
+        return None
+    sides = (node.before, node.after)
+    if flow.regions and all(any(flow.nodes[i].kind == REGION for i in side) for side in sides):
+        return _reason(
+            "FD231",
+            "gradients are recorded, and torch has no gradient formula for it: one differentiable graph ends"
+            " before it and another begins after",
+        )
+    return None
+
+
 def gradient(place: Place) -> Reason | None:
     """FD231: with gradients only what is in a differentiable graph is fused
     (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, runProfilingOptimizations)."""
-    if place.flow.regions:
-        return _reason(
-            "FD231",
-            "gradients are recorded, and it is outside every differentiable graph: torch has no "
-            "gradient formula"
-            " for it, or the region around it was too small",
-        )
-    if place.node.requires_grad:
-        return _reason(
-            "FD231", "its tensors require gradients, and the plan has no differentiable graph around it"
-        )
-    return None
+    flow = place.flow
+    if not (flow.regions or flow.unseen_by_fusers or place.node.requires_grad):
+        return None
+    if place.loose.op not in WITH_FORMULA:
+        return _reason("FD231", "gradients are recorded, and torch has no gradient formula for it")
+    text = "gradients are recorded, and it is in no differentiable graph: one around it would be too small"
+    near = {n.op for n in place.neighbours(place.node) if n.kind == OPERATOR} - WITH_FORMULA
+    if near:
+        text += f" ({', '.join(sorted(near))} beside it has no gradient formula)"
+    return _reason("FD231", text)
 
 
 def untyped(place: Place) -> Reason | None:
@@ -182,11 +200,31 @@ def untyped(place: Place) -> Reason | None:
 
 
 def many_arguments(place: Place) -> Reason | None:
-    """FD234: the group next to it is full."""
+    """FD234: the group next to it is full. nvFuser adds up all inputs and outputs of both, constants too
+    (torch/csrc/jit/codegen/cuda/graph_fuser.cpp, tryFuse)."""
     for node in place.neighbours(place.node):
-        if node.kind == GROUP and len(node.inputs) + len(node.outputs) >= _MOST_ARGUMENTS - 2:
+        if node.kind == GROUP and node.arguments + place.node.arguments > _MOST_ARGUMENTS:
             return _reason(
-                "FD234", "the group next to it has as many inputs and outputs as a kernel takes (128)"
+                "FD234",
+                f"with it the group next to it ({node.arguments} inputs and outputs) would have more than"
+                f" {_MOST_ARGUMENTS}",
+            )
+    return None
+
+
+def read_before(place: Place) -> Reason | None:
+    """FD227: control flow reads its result before the operator it would fuse with, so that it cannot be moved
+    there. The checks of shapes in torch.nn are such control flow."""
+    node, nodes = place.node, place.flow.nodes
+    partners = [i for i in node.after if nodes[i].block == node.block and place.joinable(nodes[i])]
+    for control in sorted(node.decides):
+        if partners and control < min(partners) and nodes[control].block == node.block:
+            what, partner = nodes[control], nodes[min(partners)]
+            name = "the group after it" if partner.kind == GROUP else partner.op
+            return _reason(
+                "FD227",
+                f"{what.op}{_at(what)} decides on {what.condition} between it and {name}, and operators are"
+                " not moved past that",
             )
     return None
 
@@ -231,6 +269,7 @@ def _at(node: FlowNode) -> str:
 RULES: tuple[Rule, ...] = (
     control_flow,
     bookkeeping,
+    cuts_region,
     nothing_to_gain,
     in_place,
     dtype,
@@ -240,6 +279,7 @@ RULES: tuple[Rule, ...] = (
     gradient,
     untyped,
     many_arguments,
+    read_before,
     surroundings,
 )
 
@@ -270,7 +310,7 @@ class Reasons:
         place = Place(flow, node, fuser or "nvfuser")
         text = None
         if stated.code in CATCH_ALL:
-            for rule in (control_flow, bookkeeping, nothing_to_gain, in_place):
+            for rule in (control_flow, bookkeeping, cuts_region, nothing_to_gain, in_place):
                 cause = rule(place)
                 if cause is not None:
                     return cause

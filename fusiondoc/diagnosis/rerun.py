@@ -45,6 +45,8 @@ def error_in_words(fallback: Fallback) -> str:
 def advice_on(fallback: Fallback, rerun: Mapping[str, Any] | None) -> str:
     """What to do, by what is known of the error."""
     remembered = " torch remembers the failure and runs the operators unfused from then on, without a word."
+    if "legacy executor" in (fallback.error or ""):
+        return "Turn the profiling executor on: --knob profiling_executor=on (FD104)."
     if fallback.error_kind in ("codegen", "kernel", "driver"):
         return (
             "Take the operator that the error names, or the last of the group, out of fusion (--knob"

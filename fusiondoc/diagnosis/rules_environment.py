@@ -52,8 +52,9 @@ WHAT_FUSION_NEEDS = {
 
 
 def executor_off(report: Report, context: Context) -> Iterable[Finding]:
-    """FD104: what every fusion pass needs is switched off."""
-    if report.groups or report.fuser.requested in ("none", "legacy"):
+    """FD104: what every fusion pass needs is switched off. nvFuser then still makes groups, and refuses to
+    compile them (kernel_cache.cpp: "legacy executor is not supported by nvfuser")."""
+    if report.fuser.requested in ("none", "legacy") or any(not group.fallback for group in report.groups):
         return
     for knob in report.knobs:
         if knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS:
@@ -80,6 +81,11 @@ def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
     """FD003: everything fell back and no kernel ran, as an unknown dump option makes it."""
     if not report.fallbacks or report.kernels:
         return
+    known = {fallback.error_kind for fallback in report.fallbacks} - {None}
+    if known and "option" not in known:
+        return  # the cause is another one
+    if context.request and not _users_own_options(context):
+        return  # fusiondoc sets only what this torch knows
     if any(not group.fallback and group.kind == "CudaFusionGroup" for group in report.groups):
         return
     yield finding(
@@ -89,6 +95,11 @@ def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
         evidence=[e for fallback in report.fallbacks for e in fallback.evidence][:3],
         advice="Check the names against this torch: fusiondoc knobs PYTORCH_NVFUSER_DUMP",
     )
+
+
+def _users_own_options(context: Context) -> bool:
+    theirs = context.request.get("environment_user") or {}
+    return bool(context.request.get("merged")) or any(name.startswith("PYTORCH_NVFUSER_") for name in theirs)
 
 
 def merged_variables(report: Report, context: Context) -> Iterable[Finding]:

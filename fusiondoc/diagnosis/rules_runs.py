@@ -40,6 +40,17 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
         return
     if report.fuser.requested == "none":
         return
+    without = [row for row in report.unfused if row.reason.code == "FD231"]
+    if without:
+        yield finding(
+            "FD102",
+            "No fusion pass ran: gradients are recorded, and the graph holds no differentiable graph",
+            source=without[0].user_source,
+            evidence=without[0].evidence[:3],
+            advice="For inference run it under torch.no_grad(). For training write the operators that have"
+            " no gradient formula out, so that at least two others stand together: fusiondoc explain FD231",
+        )
+        return
     yield finding(
         "FD102",
         "Graphs were optimised but hold no fusion group, and the log shows no fusion pass",
@@ -75,6 +86,8 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
         or report.unfused
     ):
         return
+    if any(knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS for knob in report.knobs):
+        return  # FD104 names the cause
     if context.request:
         yield finding(
             "FD901",
@@ -83,8 +96,6 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
             " name the function and its inputs: fusiondoc diagnose FILE.py:NAME --input 'float32[8,128]'.",
         )
         return
-    if any(knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS for knob in report.knobs):
-        return  # FD104 names the cause
     what = "The log has no line about fusion"
     levels = sorted(context.observed.levels)
     if not report.parse.lines:

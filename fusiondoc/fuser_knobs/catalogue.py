@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Union
 
-from fusiondoc.fuser_knobs.entries import Knob, LogFile, Option, Variable
+from fusiondoc.fuser_knobs.dump_table import FUSER_DUMPS
+from fusiondoc.fuser_knobs.entries import FuserDump, Knob, LogFile, Option, Variable
 from fusiondoc.fuser_knobs.knob_table import KNOBS
 from fusiondoc.fuser_knobs.log_file_table import LOG_FILES
 from fusiondoc.fuser_knobs.option_table import OPTIONS
@@ -56,6 +57,17 @@ def enable_options(torch_version: TorchVersion = None) -> tuple[str, ...]:
 def disable_options(torch_version: TorchVersion = None) -> tuple[str, ...]:
     """What PYTORCH_NVFUSER_DISABLE may hold for this torch."""
     return tuple(option.name for option in options("PYTORCH_NVFUSER_DISABLE", torch_version))
+
+
+def fuser_dumps(torch_version: TorchVersion = None) -> tuple[FuserDump, ...]:
+    """The dumps of NNC and oneDNN Graph that this torch prints."""
+    version = as_version(torch_version)
+    return tuple(dump for dump in FUSER_DUMPS if exists_in(dump.live, version))
+
+
+def fuser_dump(name: str) -> FuserDump | None:
+    """The dump of NNC or oneDNN Graph of that name; None for an option of PYTORCH_NVFUSER_DUMP."""
+    return next((dump for dump in FUSER_DUMPS if dump.name == name), None)
 
 
 def log_files(torch_version: TorchVersion = None) -> tuple[LogFile, ...]:

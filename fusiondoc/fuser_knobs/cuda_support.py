@@ -15,11 +15,12 @@ FIRST_CUDA: dict[Capability, tuple[int, int]] = {
     (6, 1): (8, 0),
     (6, 2): (8, 0),
     (7, 0): (9, 0),
-    (7, 2): (9, 2),
+    (7, 2): (9, 1),
     (7, 5): (10, 0),
     (8, 0): (11, 0),
     (8, 6): (11, 1),
     (8, 7): (11, 4),
+    (8, 8): (13, 0),
     (8, 9): (11, 8),
     (9, 0): (11, 8),
     (10, 0): (12, 8),
@@ -29,13 +30,14 @@ FIRST_CUDA: dict[Capability, tuple[int, int]] = {
     (12, 1): (12, 9),
     (11, 0): (13, 0),
 }
-"""Compute capability -> the first CUDA toolkit whose NVRTC compiles for it: the values that each release of
-the NVRTC documentation lists for ``--gpu-architecture`` (docs.nvidia.com/cuda/archive/VERSION/nvrtc), as in
-NVIDIA's release notes for each new architecture."""
+"""Compute capability -> the first CUDA toolkit that compiles for it: the PTX version that LLVM's NVPTX back
+end asks for (llvm/lib/Target/NVPTX/NVPTX.td), and the CUDA release of that PTX version (PTX ISA, release
+history; also cuda/bindings/utils/_ptx_utils.py of NVIDIA's cuda-python). 10.0 and 10.1 need PTX 8.6, whose
+CUDA 12.7 was never released."""
 
-LAST_CUDA: dict[int, tuple[int, int]] = {3: (11, 8), 5: (12, 9), 6: (12, 9)}
-"""Major capability -> the last toolkit that compiles for it (CUDA 12.0 and 13.0 release notes); 7.0 and 7.2
-end with 12.9 too."""
+LAST_CUDA: dict[int, tuple[int, int]] = {5: (12, 9), 6: (12, 9)}
+"""Major capability -> the last toolkit that compiles for it: CUDA 13.0 took out Maxwell, Pascal and Volta
+(7.0 and 7.2 end with 12.9 too) and starts at 7.5 (CUDA toolkit release notes, deprecated architectures)."""
 
 
 def first_cuda(capability: Capability) -> tuple[int, int] | None:

@@ -53,6 +53,18 @@ class Option(NamedTuple):
     stream: str = "stdout"
 
 
+class FuserDump(NamedTuple):
+    """A dump of NNC or oneDNN Graph, by the name that ``--dump`` has for it."""
+
+    name: str
+    fuser: str
+    """nnc or onednn."""
+    does: str
+    live: tuple[Span, ...]
+    needs: tuple[tuple[str, str], ...]
+    """Environment variables that make torch print it, each with its value."""
+
+
 class LogFile(NamedTuple):
     """A file of torch that writes to the JIT log, named without folder and ending."""
 

@@ -8,7 +8,8 @@ from typing import Any, Iterable, Mapping
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue, checks
 from fusiondoc.fuser_knobs.catalogue import as_version
-from fusiondoc.fuser_knobs.entries import Knob, LogFile, Option, Variable
+from fusiondoc.fuser_knobs.dump_table import FUSER_DUMPS
+from fusiondoc.fuser_knobs.entries import FuserDump, Knob, LogFile, Option, Variable
 from fusiondoc.fuser_knobs.log_file_table import LOG_FILES
 from fusiondoc.fuser_knobs.log_levels import VARIABLE, check_log_level, log_level_notes
 from fusiondoc.fuser_knobs.option_table import OPTIONS, PACKAGE_OPTIONS
@@ -40,6 +41,7 @@ def overview(
         "options": {
             name: [_option(option, version) for option in options] for name, options in OPTIONS.items()
         },
+        "dumps": [_dump(dump, version) for dump in FUSER_DUMPS],
         "log_files": [_log_file(file, version) for file in LOG_FILES],
         "problems": problems(torch_version, environ),
     }
@@ -99,6 +101,17 @@ def _option(option: Option, version: Version | None) -> dict[str, Any]:
     }
 
 
+def _dump(dump: FuserDump, version: Version | None) -> dict[str, Any]:
+    return {
+        "name": dump.name,
+        "fuser": dump.fuser,
+        "does": dump.does,
+        "needs": dict(dump.needs),
+        "live_in": describe(dump.live),
+        "live": None if version is None else exists_in(dump.live, version),
+    }
+
+
 def _log_file(file: LogFile, version: Version | None) -> dict[str, Any]:
     return {
         "name": file.name,
@@ -155,14 +168,17 @@ def find(name: str, shown: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]
     found += [("variable", one) for one in shown["variables"] if name == one["name"]]
     for variable, options in shown["options"].items():
         found += [(f"option of {variable}", one) for one in options if name == one["name"]]
+    found += [("dump", one) for one in shown["dumps"] if name == one["name"]]
     found += [("file of the JIT log", one) for one in shown["log_files"] if name.lstrip(">") == one["name"]]
     if found:
         return found
-    lists = [shown["knobs"], shown["variables"], *shown["options"].values(), shown["log_files"]]
+    lists = [shown["knobs"], shown["variables"], *shown["options"].values()]
+    lists += [shown["dumps"], shown["log_files"]]
     names = [one["name"] for entries in lists for one in entries]
     near = did_you_mean(name, names)
     if not near.startswith("Did"):
         near = did_you_mean(name, [one["name"] for one in shown["knobs"]])
     raise UsageError(
-        f"There is no knob, variable, option or log file '{name}'. {near}", "fusiondoc knobs --all lists all."
+        f"There is no knob, variable, option, dump or log file '{name}'. {near}",
+        "fusiondoc knobs --all lists all.",
     )

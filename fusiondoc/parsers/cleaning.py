@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Sequence
+from typing import Iterable, Iterator, Sequence
 
 ANSI = re.compile(rb"(?:\x9b|\x1b\[)[0-?]*[ -/]*[@-~]")
 """Control sequences, as in ECMA-48; nvFuser's buffer_reuse_verbose prints them even to a file."""
@@ -17,18 +17,6 @@ MARKER = re.compile(
 )
 
 _DIGITS = re.compile(rb"\d+")
-_TIME = rb"(?:\d{4}-\d\d-\d\d[T ]|\d\d:\d\d:\d\d)"
-
-_RANK_FORMS = tuple(
-    re.compile(form)
-    for form in (
-        rb"\brank[ =:]?(\d{1,9})",
-        rb"\[default(\d{1,9})\]",
-        rb"\[\d+,(\d{1,9})\]<std(?:err|out)>",
-        rb"^\s*(\d{1,9}): ",
-        rb"\[(\d{1,9})\]:",
-    )
-)
 
 
 def clean(chunk: bytes) -> bytes:
@@ -58,6 +46,13 @@ class OuterPrefix:
             return None, line
         return found.group(), line[found.end() :]
 
+    def prefixes(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """The prefixes of those lines that have one."""
+        for line in lines:
+            found = self._match(line)
+            if found is not None:
+                yield found.group()
+
     @staticmethod
     def learn(lines: Sequence[bytes]) -> OuterPrefix | None:
         """The prefix of a sample of lines, or None when markers stand at the line start."""
@@ -76,13 +71,3 @@ class OuterPrefix:
             return None
         outer.sort(key=len, reverse=True)
         return OuterPrefix([re.escape(shape).replace(b"0", rb"\d+") for shape in outer[:16]])
-
-
-def rank_of(prefix: bytes) -> int | None:
-    """The rank that a prefix names: ``[rank0]:``, ``[default0]:``, ``[1,0]<stderr>:`` (mpirun), ``0: ``
-    (srun -l)."""
-    for form in _RANK_FORMS:
-        found = form.search(prefix)
-        if found:
-            return int(found.group(1))
-    return None

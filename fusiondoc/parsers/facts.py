@@ -128,6 +128,35 @@ class KernelUse:
 
 
 @dataclass
+class PrintedKernel:
+    """A kernel of NNC, or a compiled partition of oneDNN Graph, as far as their logs print them."""
+
+    name: str
+    graph: PlanGroup | None = None
+    """The graph that it was made from (NNC)."""
+    operators: tuple[str, ...] = ()
+    """What it holds, by name (oneDNN Graph, which prints no graph)."""
+    tensors: tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]] = ((), ())
+    """Sizes of its inputs and outputs (oneDNN Graph)."""
+    main: str | None = None
+    """Which of ``texts`` is its code."""
+    texts: dict[str, bytes] = field(default_factory=dict)
+    """Dump name -> text, compressed."""
+    block: tuple[int, int, int] | None = None
+    grid: tuple[int, int, int] | None = None
+    compiles: int = 0
+    launches: int = 0
+    ms: array[float] = field(default_factory=lambda: array("d"))
+    lines: array[int] = field(default_factory=positions)
+
+    def keep(self, option: str, text: bytes) -> None:
+        self.texts[option] = zlib.compress(text, 1)
+
+    def text(self, option: str) -> str:
+        return zlib.decompress(self.texts[option]).decode("utf-8", "replace")
+
+
+@dataclass
 class FallbackSeen:
     """One fallback, from a warning, from manager.cpp's dump, or from both."""
 
@@ -150,6 +179,7 @@ class Facts:
     """Statements after the last plan, or of a pass whose plan was never printed."""
     caches: list[CacheInstance] = field(default_factory=list)
     kernels: list[KernelUse] = field(default_factory=list)
+    printed_kernels: list[PrintedKernel] = field(default_factory=list)
     fallbacks: list[FallbackSeen] = field(default_factory=list)
     taken_back: list[tuple[PlanGroup, int]] = field(default_factory=list)
     """NNC groups that the pass undid because they are too small, with the line that says so."""

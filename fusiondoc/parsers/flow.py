@@ -39,7 +39,11 @@ class FlowNode:
     after: set[int] = field(default_factory=set)
     condition: str | None = None
     """For control flow: what it depends on, in words."""
+    decides: set[int] = field(default_factory=set)
+    """Control flow whose condition reads its result, or a size or type of it."""
     requires_grad: bool = False
+    arguments: int = 0
+    """Its inputs and outputs, tensors or not."""
     refused: bool = False
     """The log states that the fuser does not take it, whatever stands next to it."""
 
@@ -50,6 +54,8 @@ class Flow:
     def __init__(self, types: Mapping[str, str]) -> None:
         self.nodes: list[FlowNode] = []
         self.regions = False
+        self.unseen_by_fusers = False
+        """Gradients were recorded and no fusion pass looked at this graph."""
         self._types = dict(types)
         self._made: dict[str, set[int]] = {}
         self._maker: dict[str, Node] = {}
@@ -74,6 +80,7 @@ class Flow:
             tuple(self.type_of(name) for name in tensors),
             tuple(self.type_of(v.name) for v in node.outputs),
         )
+        new.arguments = len(node.inputs) + len(node.outputs)
         new.requires_grad = any("requires_grad=1" in text for text in (*new.inputs, *new.outputs))
         self.nodes.append(new)
         self.regions = self.regions or kind == REGION
@@ -118,6 +125,20 @@ class Flow:
         if node.kind == "prim::Loop":
             return "a loop that is not unrolled"
         return self._cause(node.inputs[0], 0) if node.inputs else "a condition"
+
+    def decides(self, control: int, node: Node) -> None:
+        """Note which nodes the condition of a prim::If or prim::Loop reads, also through numbers."""
+        names = list(node.inputs[:1])
+        seen: set[str] = set()
+        while names and len(seen) < 50:
+            name = names.pop()
+            seen.add(name)
+            makers = self._made.get(name, set())
+            for index in makers:
+                self.nodes[index].decides.add(control)
+            made = self._maker.get(name)
+            if not makers and made is not None:
+                names += [n for n in made.inputs if n not in seen]
 
     def _cause(self, name: str, depth: int) -> str:
         made = self._maker.get(name)

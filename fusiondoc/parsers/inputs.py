@@ -10,7 +10,7 @@ import sys
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Iterator, Sequence, cast
+from typing import IO, Callable, Iterator, Sequence, cast
 
 from fusiondoc.errors import CannotRun, UsageError
 
@@ -170,10 +170,25 @@ def _blocks(stream: IO[bytes], log: LogInput) -> Iterator[bytes]:
             return
 
 
-def _utf16_decoder(start: bytes):  # type: ignore[no-untyped-def]
-    if start[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+def _utf16_decoder(start: bytes) -> Callable[[bytes], bytes] | None:
+    name = _utf16_name(start)
+    if name is None:
         return None
     import codecs
 
-    decoder = codecs.getincrementaldecoder("utf-16")(errors="replace")
+    decoder = codecs.getincrementaldecoder(name)(errors="replace")
     return lambda block: decoder.decode(block).encode("utf-8")
+
+
+def _utf16_name(start: bytes) -> str | None:
+    """The codec of text in UTF-16: by its mark, or without one by the zeros in every other byte."""
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    sample = start[:4096]
+    for name, zeros, letters in (
+        ("utf-16-le", sample[1::2], sample[::2]),
+        ("utf-16-be", sample[::2], sample[1::2]),
+    ):
+        if len(zeros) > 16 and zeros.count(0) * 10 > len(zeros) * 9 and letters.count(0) * 10 < len(letters):
+            return name
+    return None

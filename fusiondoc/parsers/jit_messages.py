@@ -23,6 +23,8 @@ from fusiondoc.parsers.facts import (
 )
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.kernel_lines import KernelTracker
+from fusiondoc.parsers.nnc_kernels import FILES as NNC_FILES
+from fusiondoc.parsers.nnc_kernels import NncKernels
 from fusiondoc.parsers.nnc_reasons import CONSIDERING, FAILED, MERGING, FailedConditions
 from fusiondoc.parsers.plan import PlanGroup, profiled_types, summarise, summarise_group
 from fusiondoc.parsers.rejections import NodeText, Rejections, merge, state, with_source
@@ -120,6 +122,7 @@ class JitMessages:
         self._groups: dict[bytes, PlanGroup] = {}
         self._rejections = Rejections()
         self._conditions = FailedConditions()
+        self._nnc = NncKernels(facts)
         self._pointer = b""
         self._caches: dict[bytes, CacheInstance] = {}
         self._created: Print | None = None
@@ -136,6 +139,9 @@ class JitMessages:
             b"GraphCache created for graph": self._cache_made,
             b"`compile_fusion` hits fallback on graph": self._compile_fell_back,
             b"Profiled Graph:": self._profiled,
+            b"TensorExprKernel graph (Before graph optimization):": lambda at, _, g: self._nnc.begins(
+                at, self._group(g)
+            ),
         }
 
     # -- runs -----------------------------------------------------------------------------------------------
@@ -156,7 +162,8 @@ class JitMessages:
                 self.settle()
             self._open[prefix].extend(lines, pos)
         elif prefix == self._last_single:
-            # Blocks of the node that the last line printed.
+            # Blocks of the node that the last line printed, or more of a loop nest.
+            self._nnc.take(self._file(prefix), lines, cut, pos)
             self._counts.recognised += len(lines)
             return
         elif first.startswith(b"graph("):
@@ -236,6 +243,8 @@ class JitMessages:
         self.settle()
         self._last_single = prefix
         self._facts.levels.add(name)
+        if name in NNC_FILES:
+            self._nnc.take(name, lines, cut, pos)
         if take is not _nothing:
             for i, line in enumerate(lines):
                 take(line[cut:], pos + i)

@@ -221,6 +221,7 @@ class _Walk:
         index = self.flow.add(CONTROL if blocks else OPERATOR, node, block)
         if blocks:
             self.flow.nodes[index].condition = self.flow.condition_of(node)
+            self.flow.decides(index, node)
         for inner_block in blocks:
             for place, value in enumerate(inner_block.params):
                 self.flow.define(value.name, value.type)

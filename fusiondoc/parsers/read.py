@@ -21,12 +21,14 @@ from fusiondoc.model import (
     Unfused,
     UnrecognisedLine,
 )
-from fusiondoc.parsers.cleaning import OuterPrefix, clean, rank_of
+from fusiondoc.parsers.cleaning import OuterPrefix, clean
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanUse, position, unpack
 from fusiondoc.parsers.groups import GroupTable, finished
 from fusiondoc.parsers.inputs import LogInput, read_chunks
 from fusiondoc.parsers.kernels import fallbacks_of, kernels_of
+from fusiondoc.parsers.printed_kernels import printed_kernels_of
+from fusiondoc.parsers.ranks import RankTags, Tag, ranks
 from fusiondoc.parsers.sources import SourceMap
 from fusiondoc.parsers.stream import Stream
 from fusiondoc.parsers.unfused import UnfusedTable, WorkOut
@@ -73,12 +75,16 @@ def read_logs(
     """
     began = time.perf_counter()
     counts = LineCounts()
-    streams: dict[int | None, Stream] = {}
+    streams: dict[Tag, Stream] = {}
     with _no_collection():
+        first: Tag = None
         for index, log in enumerate(logs):
-            _read_one(index, log, streams, counts, progress)
+            tagged = _read_one(index, log, streams, counts, progress)
+            first = first if first is not None else tagged
         for stream in streams.values():
             stream.close()
+        for tag, rank in ranks(streams, first).items():
+            streams[tag].facts.rank = rank
     files = [log.name for log in logs]
     report, observed = _assemble([s.facts for s in streams.values()], files, sources or {}, work_out)
     seconds = time.perf_counter() - began
@@ -115,12 +121,14 @@ def _no_collection() -> Iterator[None]:
 def _read_one(
     index: int,
     log: LogInput,
-    streams: dict[int | None, Stream],
+    streams: dict[Tag, Stream],
     counts: LineCounts,
     progress: Callable[[int], None] | None,
-) -> None:
+) -> Tag:
+    """Feed one log to the streams; the text behind its tag None."""
     number = 1
     outer: OuterPrefix | None = None
+    tags = RankTags(())
     learnt = False
     for chunk in read_chunks(log):
         counts.size += len(chunk)
@@ -132,42 +140,47 @@ def _read_one(
         if not learnt:
             learnt = True
             outer = OuterPrefix.learn(lines[:_SAMPLE])
+            if outer is not None:
+                tags = RankTags(outer.prefixes(lines[:_SAMPLE]))
         counts.lines += len(lines)
         if outer is None:
             _stream(streams, None, counts).feed(lines, position(index, number))
         else:
-            _feed_by_rank(outer, lines, index, number, streams, counts)
+            _feed_by_rank((outer, tags), lines, index, number, streams, counts)
         number += len(lines)
+    return tags.first
 
 
 def _feed_by_rank(
-    outer: OuterPrefix,
+    prefixes: tuple[OuterPrefix, RankTags],
     lines: list[bytes],
     index: int,
     number: int,
-    streams: dict[int | None, Stream],
+    streams: dict[Tag, Stream],
     counts: LineCounts,
 ) -> None:
-    """Take the outer prefix off and give stretches of one rank to its stream."""
+    """Take the outer prefix off and give stretches of one process to its stream."""
+    outer, tags = prefixes
     stretch: list[bytes] = []
     start = number
-    rank: int | None = None
+    current = tags.current
     for i, line in enumerate(lines):
         prefix, rest = outer.split(line)
-        owner = rank_of(prefix) if prefix is not None else rank
-        if owner != rank:
+        owner = tags.tag(prefix) if prefix is not None else current
+        if owner != current:
             if stretch:
-                _stream(streams, rank, counts).feed(stretch, position(index, start))
-            stretch, start, rank = [], number + i, owner
+                _stream(streams, current, counts).feed(stretch, position(index, start))
+            stretch, start, current = [], number + i, owner
         stretch.append(rest)
     if stretch:
-        _stream(streams, rank, counts).feed(stretch, position(index, start))
+        _stream(streams, current, counts).feed(stretch, position(index, start))
+    tags.current = current
 
 
-def _stream(streams: dict[int | None, Stream], rank: int | None, counts: LineCounts) -> Stream:
-    stream = streams.get(rank)
+def _stream(streams: dict[Tag, Stream], tag: Tag, counts: LineCounts) -> Stream:
+    stream = streams.get(tag)
     if stream is None:
-        stream = streams[rank] = Stream(Facts(rank=rank), counts)
+        stream = streams[tag] = Stream(Facts(), counts)
     return stream
 
 
@@ -214,6 +227,7 @@ def _assemble(
             row.id = f"G{number}"
         table.count_runs()
         kernels = kernels_of(facts, table, len(draft.kernels) + 1, files)
+        kernels += printed_kernels_of(facts, table, len(draft.kernels) + len(kernels) + 1, files)
         fallbacks = fallbacks_of(facts, table, files)
         unfused = UnfusedTable(facts, _fuser_of(facts, table), work_out)
         unfused.add_plans(uses)

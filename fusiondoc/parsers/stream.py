@@ -13,6 +13,8 @@ from fusiondoc.parsers.dump_text import LINE, DumpText
 from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, positions
 from fusiondoc.parsers.jit_messages import PREFIX, JitMessages, Print
 from fusiondoc.parsers.kernel_lines import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, PERF, KernelTracker
+from fusiondoc.parsers.onednn_lines import MARKERS as ONEDNN
+from fusiondoc.parsers.onednn_lines import OneDnnPartitions
 from fusiondoc.parsers.warning_lines import (
     CONTINUES,
     CPP_WARNING,
@@ -52,6 +54,7 @@ class Stream:
         self._counts = counts
         self._kernels = KernelTracker(facts)
         self._messages = JitMessages(facts, counts, self._kernels)
+        self._partitions = OneDnnPartitions(facts)
         self._text = DumpText()
         self._frame: tuple[bytes, list[bytes], int] | None = None
         self._bare: tuple[list[bytes], int] | None = None
@@ -230,6 +233,9 @@ class Stream:
             return True
         elif first == b"[" and line.startswith(b"[fusiondoc] "):
             return self._mark(line, pos)
+        elif first in (b"o", b"d") and line.startswith(ONEDNN):
+            self._partitions.take(line, pos)
+            return True
         elif first == b"g" and line.startswith(b"graph("):
             self._end_bare()
             self._bare = ([line], pos)

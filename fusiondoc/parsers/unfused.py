@@ -76,6 +76,7 @@ class UnfusedTable:
                 _enter(index, use.stated)
         _enter(self._anywhere, self._facts.unplanned)
         ran = [use.plan.ops() for use, _ in uses]
+        self._mark_unseen(uses)
         for use, phase in sorted(uses, key=lambda item: item[0].level):
             for group in use.plan.groups:
                 self._placed.update(group.body)
@@ -89,6 +90,17 @@ class UnfusedTable:
                 if not _fused_elsewhere(inner, ran):
                     self._add_nodes(use, phase, inner.loose, inner.flow, Reason(NOT_YET, text, False))
         self._add_unplanned()
+
+    def _mark_unseen(self, uses: list[tuple[PlanUse, str | None]]) -> None:
+        """Plans that no fusion pass looked at though gradients were recorded: without a differentiable graph
+        the executor leaves them as they are (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp)."""
+        if not any(phase == "backward" for _, _, phase, _, _ in self._facts.iterations):
+            return
+        passed = frozenset().union(*(use.plan.ops() for use, _ in uses if use.level == 0))
+        for use, _ in uses:
+            plan = use.plan
+            if plan.flow is not None and use.level == 1 and not plan.diff_graphs and not plan.groups:
+                plan.flow.unseen_by_fusers = not plan.ops() & passed
 
     def _add_nodes(
         self,

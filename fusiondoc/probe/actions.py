@@ -1,4 +1,5 @@
-"""What the probe is asked for: ``run`` a target, or tell the ``facts`` or ``knobs`` of this interpreter."""
+"""What the probe is asked for: ``run`` a target, tell the ``facts`` or ``knobs`` of this interpreter, or
+measure the ``bandwidth`` of its GPU."""
 
 from __future__ import annotations
 
@@ -44,6 +45,8 @@ def _guarded(spec: dict[str, Any], records: Records, clock: Clock) -> int:
     try:
         if spec["action"] == "knobs":
             _try_everything(records, clock)
+        elif spec["action"] == "bandwidth":
+            _measure_bandwidth(records, clock)
         else:
             _run(spec, records, clock)
     except Refused as refused:
@@ -110,6 +113,12 @@ def _try_everything(records: Records, clock: Clock) -> None:
     for knob in knobs.try_all(torch):
         records.write(**knob)
     trial.try_fusers(torch, records)
+
+
+def _measure_bandwidth(records: Records, clock: Clock) -> None:
+    from .bandwidth import measure
+
+    records.write("bandwidth", **measure(_import_torch(clock)))
 
 
 def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
@@ -198,6 +207,12 @@ def _run_model(torch: Any, spec: dict[str, Any], records: Records, clock: Clock,
         fusers.switch_on(torch, fuser)
         _turn_knobs(torch, spec["knobs"])
     records.write("target", how="model", label=loaded.label, signature=signature(scripted))
+    if spec.get("timing"):
+        from .timing import Timing
+
+        with clock.users_work():
+            Timing(torch, scripted, model, shapes, spec["backward"], records).run(spec["runs"])
+        return
     # What this torch cannot tell about its graphs is no reason not to run.
     with contextlib.suppress(Exception):
         records.write("source_map", map=source_map(torch, scripted))

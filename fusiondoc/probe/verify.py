@@ -17,7 +17,7 @@ _DRAWS = 3
 """Eager runs with other random numbers, to see how far statistics are apart by themselves."""
 
 
-def eager_twin(torch: Any, model: Any) -> Any:
+def eager_twin(torch: Any, model: Any, option: str = "--verify") -> Any:
     """A copy of the model as the user gave it, taken before it is scripted or frozen.
 
     What is TorchScript already has no Python code left: it is written out and read back, because a copy
@@ -34,8 +34,8 @@ def eager_twin(torch: Any, model: Any) -> Any:
     except Exception as error:
         raise Refused(
             "verify",
-            "--verify: the model cannot be copied for the eager run: %s" % str(error).split("\n")[0],
-            "Leave --verify out, or keep what cannot be copied out of the model.",
+            "%s: the model cannot be copied for the eager run: %s" % (option, str(error).split("\n")[0]),
+            "Leave %s out, or keep what cannot be copied out of the model." % option,
             CANNOT_RUN,
         ) from None
 

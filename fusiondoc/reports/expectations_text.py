@@ -9,8 +9,11 @@ from fusiondoc.model import Expectation, Report
 _RED, _GREEN, _BOLD, _END = "\x1b[31m", "\x1b[32m", "\x1b[1m", "\x1b[0m"
 
 
-def render(report: Report, *, width: int = 80, colour: bool = False) -> str:
-    """The outcome of every expectation, in at most ``width`` columns where words allow it."""
+def render(report: Report, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
+    """The outcome of every expectation, in at most ``width`` columns where words allow it.
+
+    ``blocks`` is for the usual report, which has bars; here nothing is drawn.
+    """
 
     def styled(text: str, style: str) -> str:
         return f"{style}{text}{_END}" if colour else text

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Iterator
 
-from fusiondoc.parsers.cleaning import OuterPrefix, clean, rank_of
+from fusiondoc.parsers.cleaning import OuterPrefix, clean
 from fusiondoc.parsers.inputs import LogInput, read_chunks
 from fusiondoc.parsers.jit_messages import PREFIX
+from fusiondoc.parsers.ranks import RankTags, Tag
 
 _SAMPLE = 4000
 """Lines from which an outer prefix is learnt, as the parser of the report does."""
@@ -34,12 +35,12 @@ class GraphPrint:
 
 def graph_prints(log: LogInput) -> Iterator[GraphPrint]:
     """Every graph print of a log, in the order in which they end."""
-    opened: dict[tuple[int | None, bytes], GraphPrint] = {}
-    headers: dict[tuple[int | None, bytes], str] = {}
-    for number, rank, line in _lines(log):
+    opened: dict[tuple[Tag, bytes], GraphPrint] = {}
+    headers: dict[tuple[Tag, bytes], str] = {}
+    for number, tag, line in _lines(log):
         found = PREFIX.match(line)
         prefix = found.group() if found is not None else b""
-        key = (rank, prefix)
+        key = (tag, prefix)
         text = line[len(prefix) + 1 :] if prefix else line
         current = opened.get(key)
         at = text.find(b"graph(")
@@ -66,10 +67,10 @@ def graph_prints(log: LogInput) -> Iterator[GraphPrint]:
     yield from opened.values()
 
 
-def _lines(log: LogInput) -> Iterator[tuple[int, int | None, bytes]]:
-    """(number from 1, rank, line without colours and outer prefix)."""
+def _lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
+    """(number from 1, tag of the process, line without colours and outer prefix)."""
     number = 0
-    rank: int | None = None
+    tags = RankTags(())
     outer: OuterPrefix | None = None
     for index, chunk in enumerate(read_chunks(log)):
         lines = clean(chunk).split(b"\n")
@@ -77,9 +78,11 @@ def _lines(log: LogInput) -> Iterator[tuple[int, int | None, bytes]]:
             lines.pop()
         if index == 0:
             outer = OuterPrefix.learn(lines[:_SAMPLE])
+            if outer is not None:
+                tags = RankTags(outer.prefixes(lines[:_SAMPLE]))
         for line in lines:
             number += 1
             if outer is not None:
                 prefix, line = outer.split(line)
-                rank = rank_of(prefix) if prefix is not None else rank
-            yield number, rank, line
+                tags.current = tags.tag(prefix) if prefix is not None else tags.current
+            yield number, tags.current, line

@@ -100,6 +100,16 @@ class Capture:
         """The runs of ``--try`` (``tries.json``); None if there were none."""
         return self._part("tries.json")
 
+    @property
+    def peak(self) -> dict[str, Any] | None:
+        """The memory bandwidth that was given or measured for the run (``peak.json``); None if none was."""
+        return self._part("peak.json")
+
+    @property
+    def timing(self) -> dict[str, Any] | None:
+        """The run of ``--time`` (``timing.json``); None if there was none."""
+        return self._part("timing.json")
+
     def _part(self, name: str) -> dict[str, Any] | None:
         try:
             part = json.loads((self.path / name).read_bytes())

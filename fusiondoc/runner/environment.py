@@ -8,38 +8,64 @@ from typing import Mapping, Sequence
 
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue, checks
+from fusiondoc.fuser_knobs import dumps as dump_names
 from fusiondoc.fuser_knobs.checks import DISABLE, DUMP, ENABLE
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
 from fusiondoc.fuser_knobs.log_levels import check_log_level, merge_log_levels
-
-_LOG_LEVELS = {
-    "nvfuser": "profiling_graph_executor_impl:>partition:graph_fuser:>>kernel_cache:manager",
-    "nnc": "profiling_graph_executor_impl:>>tensorexpr_fuser",
-    # graph_helper says which operators oneDNN Graph does not take ("Making aten::tanh a wildcard").
-    "onednn": "profiling_graph_executor_impl:>>graph_helper",
-    # The legacy executor's plans are in graph_executor ("After compileSpec optimizations:").
-    "legacy": "profiling_graph_executor_impl:graph_executor",
-    "none": "profiling_graph_executor_impl",
-}
-"""Without these a fuser says nothing; with more the log grows and tells no more."""
-
-_DUMPS = ("cuda_kernel", "launch_param", "dump_eff_bandwidth", "ptxas_verbose")
-"""What the kernel table of a report is made of."""
+from fusiondoc.fuser_knobs.needed import DUMPS, LOG_LEVELS
 
 _VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
-_OF_INTEREST = ("PYTORCH_", "TORCH_", "NVFUSER_", "CUDA_VISIBLE_DEVICES", "CUDA_LAUNCH_BLOCKING")
+_OF_INTEREST = (
+    "PYTORCH_",
+    "TORCH_",
+    "NVFUSER_",
+    "ONEDNN_",
+    "DNNL_",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_LAUNCH_BLOCKING",
+)
 
 
 @dataclass(frozen=True)
 class RunEnvironment:
     """``set``: the variables that fusiondoc sets. ``user``: what the user had set that bears on a run.
     ``merged``: those of ``set`` that the user had set too; the user's values are part of the new ones.
-    ``notes``: sentences on what was added to them."""
+    ``notes``: sentences on what was added to them. ``dropped``: variables of the user that the run is to be
+    without."""
 
     set: Mapping[str, str]
     user: Mapping[str, str]
     merged: tuple[str, ...]
     notes: tuple[str, ...]
+    dropped: tuple[str, ...] = ()
+
+    def child(self, user: Mapping[str, str]) -> dict[str, str]:
+        """The whole environment of the run."""
+        kept = {name: value for name, value in user.items() if name not in self.dropped}
+        return {**kept, **self.set}
+
+
+_SLOWS = (
+    JIT_LOG,
+    DUMP,
+    "NVFUSER_DUMP",
+    "NVFUSER_PROF",
+    "ONEDNN_VERBOSE",
+    "DNNL_VERBOSE",
+    "CUDA_LAUNCH_BLOCKING",
+    "PYTORCH_FUSION_DEBUG",
+)
+"""Variables that make a fuser print, or wait for the device after each kernel."""
+
+
+def quiet_environment(user: Mapping[str, str]) -> RunEnvironment:
+    """For a run that is timed: fusiondoc sets nothing, and what the user has set that prints or waits is
+    dropped."""
+    if user.get("PYTORCH_JIT") == "0":
+        raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
+    of_interest = {name: value for name, value in sorted(user.items()) if name.startswith(_OF_INTEREST)}
+    dropped = tuple(name for name in _SLOWS if user.get(name))
+    return RunEnvironment({}, of_interest, (), (), dropped)
 
 
 def has_nvfuser(torch: str, cuda: str | None) -> bool:
@@ -62,7 +88,7 @@ def run_environment(
         torch: version of the torch that will run; ``cuda`` its CUDA version or None.
         fuser: as requested; "auto" means nvFuser or NNC, which only the run itself can tell, so it gets the
             variables of both where this torch has both.
-        dumps: names of PYTORCH_NVFUSER_DUMP to add.
+        dumps: names of dumps to add: options of PYTORCH_NVFUSER_DUMP, or those of NNC and oneDNN Graph.
         user: the user's environment.
 
     Raises:
@@ -72,12 +98,14 @@ def run_environment(
     nvfuser = has_nvfuser(torch, cuda) and fuser in ("auto", "nvfuser")
     if user.get("PYTORCH_JIT") == "0":
         raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
-    for name in dumps:
-        checks.check_dump_option(name, torch)
+    dump_names.check_dumps(dumps, fuser, torch, (1, 10) <= release(torch) < (2, 2))
     wanted = {JIT_LOG: _log_level(fuser, nvfuser)}
-    if nvfuser or dumps:
+    options = dump_names.nvfuser_options(dumps)
+    if nvfuser or options:
         known = catalogue.dump_options(torch)
-        wanted[DUMP] = ",".join(dict.fromkeys([*(name for name in _DUMPS if name in known), *dumps]))
+        usual = dump_names.without_hidden([name for name in DUMPS if name in known], options)
+        wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
+    _add_needs(wanted, dumps, user)
     merged: list[str] = []
     notes: list[str] = []
     if user.get(JIT_LOG):
@@ -100,9 +128,20 @@ def run_environment(
     return RunEnvironment(wanted, of_interest, tuple(merged), tuple(notes))
 
 
+def _add_needs(wanted: dict[str, str], dumps: Sequence[str], user: Mapping[str, str]) -> None:
+    """What the dumps of NNC and oneDNN Graph need; a level that the user has set already is left alone."""
+    for name in dumps:
+        dump = catalogue.fuser_dump(name)
+        for variable, value in dump.needs if dump is not None else ():
+            if variable == JIT_LOG:
+                wanted[JIT_LOG] = merge_log_levels(wanted[JIT_LOG], value)[0]
+            elif user.get(variable, "0") in ("", "0", "none", "error"):
+                wanted[variable] = value
+
+
 def _log_level(fuser: str, nvfuser: bool) -> str:
     if fuser != "auto":
-        return _LOG_LEVELS[fuser]
+        return LOG_LEVELS[fuser]
     if not nvfuser:
-        return _LOG_LEVELS["nnc"]
-    return merge_log_levels(_LOG_LEVELS["nvfuser"], _LOG_LEVELS["nnc"])[0]
+        return LOG_LEVELS["nnc"]
+    return merge_log_levels(LOG_LEVELS["nvfuser"], LOG_LEVELS["nnc"])[0]

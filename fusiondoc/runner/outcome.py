@@ -56,6 +56,7 @@ def _text(told: dict[str, object], label: str) -> str:
         "forward": "failed in the forward pass",
         "backward": "failed in the backward pass",
         "verify": "failed in the eager run that --verify compares with",
+        "eager": "failed in the eager run that --time compares with",
         "exit": "ended the process",
     }.get(str(told["stage"]), "failed")
     return f"{label} {doing}\n{str(told['traceback']).rstrip()}"

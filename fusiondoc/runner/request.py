@@ -42,6 +42,8 @@ class RunRequest:
     """Leave a module unfrozen under oneDNN Graph."""
     eval: bool = False
     """Put a module into eval mode before it is scripted."""
+    timing: bool = False
+    """Time passes, eager against fused, without any log or dump."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables on top of those that the fuser needs."""
     cwd: Path = field(default_factory=Path.cwd)
@@ -96,4 +98,5 @@ class RunRequest:
             "verify": self.verify,
             "no_freeze": self.no_freeze,
             "eval": self.eval,
+            "timing": self.timing,
         }

@@ -14,7 +14,8 @@ from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.runner.age import process_age
 from fusiondoc.runner.capture import SCHEMA, Capture
 from fusiondoc.runner.child import Child, Ending
-from fusiondoc.runner.environment import RunEnvironment, run_environment
+from fusiondoc.runner.dump_files import collect
+from fusiondoc.runner.environment import RunEnvironment, quiet_environment, run_environment
 from fusiondoc.runner.interpreter import Interpreter, inspect
 from fusiondoc.runner.probe_call import probe_command
 from fusiondoc.runner.progress import Progress
@@ -49,9 +50,12 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
     torch = interpreter.require_torch()
     for name, value in request.knobs.items():
         check_knob(name, value, torch)
-    environment = run_environment(
-        torch, interpreter.torch_cuda, request.fuser, request.dumps, dict(os.environ)
-    )
+    if request.timing:
+        environment = quiet_environment(os.environ)
+    else:
+        environment = run_environment(
+            torch, interpreter.torch_cuda, request.fuser, request.dumps, dict(os.environ)
+        )
     environment = replace(environment, set={**environment.set, **request.variables})
     folder = store.new(request.target.slug)
     try:
@@ -72,7 +76,9 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
         _write(folder / "result.json", _result_json(ending, seconds))
     except OSError as error:
         raise cannot_write(error, folder) from None
-    return Capture(folder)
+    capture = Capture(folder)
+    collect(capture)
+    return capture
 
 
 def _run_child(
@@ -81,7 +87,7 @@ def _run_child(
     records = folder / "records.jsonl"
     child = Child(
         probe_command(python, folder / "spec.json", records),
-        {**os.environ, **environment.set},
+        environment.child(os.environ),
         request.cwd,
         folder / "log",
         request.timeout,
@@ -117,6 +123,7 @@ def _request_json(
         "environment_set": dict(environment.set),
         "environment_user": dict(environment.user),
         "merged": list(environment.merged),
+        "dropped": list(environment.dropped),
         "notes": list(environment.notes),
         "python": str(interpreter.path),
         "python_version": interpreter.python,

@@ -1,0 +1,169 @@
+"""``fusiondoc kernels``: the generated kernels, and what was dumped of them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Sequence
+
+import click
+
+from fusiondoc.cli import completion
+from fusiondoc.cli.output import in_colour, write
+from fusiondoc.cli.peak import peak_option
+from fusiondoc.cli.run_options import run_options
+from fusiondoc.errors import INTERRUPTED, UsageError
+
+if TYPE_CHECKING:
+    from fusiondoc.model import Kernel, Report
+
+_SORT = (
+    "id",
+    "name",
+    "group",
+    "launches",
+    "time",
+    "bandwidth",
+    "peak",
+    "registers",
+    "spills",
+    "smem",
+    "occupancy",
+)
+
+
+@click.command(name="kernels")
+@click.argument("arguments", nargs=-1, metavar="[TARGET or LOG]...", shell_complete=completion.files)
+@click.option(
+    "--kernel", "-k", "names", multiple=True, metavar="NAME|ID", help="Only this one. Repeat for more."
+)
+@click.option("--group", "-g", "groups", multiple=True, metavar="ID", help="Only those of this group.")
+@click.option(
+    "--sort",
+    type=click.Choice(_SORT),
+    metavar="COLUMN",
+    default="id",
+    show_default=True,
+    help="The worst first, by " + ", ".join(_SORT) + ".",
+)
+@click.option("--top", type=click.IntRange(min=1), metavar="N", help="Only the first N.")
+@click.option(
+    "--save",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write one file a kernel and dump there, with an index, instead of printing them.",
+)
+@click.option("--format", "-f", "format_", type=click.Choice(["text", "json"]), help="Default: text.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the result to this file; its ending gives the format.",
+)
+@peak_option
+@run_options
+def command(
+    arguments: tuple[str, ...],
+    names: tuple[str, ...],
+    groups: tuple[str, ...],
+    sort: str,
+    top: int | None,
+    save: Path | None,
+    format_: str | None,
+    output: Path | None,
+    peak: float | None,
+    **options: Any,
+) -> int:
+    """List generated kernels, and print or save what was dumped of them.
+
+    TARGET is what `fusiondoc diagnose` takes, and is run; LOG is what `fusiondoc parse` takes. Without
+    either, the newest capture; a capture that lacks a dump of --dump is run again with it. All options from
+    --fuser on but --dump are for running a TARGET.
+
+    \b
+    Examples:
+      fusiondoc kernels                              of the newest capture
+      fusiondoc kernels model.py --dump cuda_kernel  run it, print the CUDA code
+      fusiondoc kernels --dump kernel_ir --sort peak --top 3
+      fusiondoc kernels train.log --group G2 --save code/
+    """
+    from fusiondoc.cli.kernel_input import look
+    from fusiondoc.reports.kernel_choice import available, choose, narrowed
+
+    context = click.get_current_context()
+    dumps = tuple(dict.fromkeys(one for text in options.pop("dumps") for one in text.split(",") if one))
+    looked = look(arguments, dumps, options, _given(context, options))
+    report = looked.report if peak is None else _against(looked.report, peak)
+    if looked.failed is not None and looked.ran and not report.kernels:
+        raise looked.failed
+    kernels = choose(report, names, groups, sort, top)
+    shown = dumps or (available(kernels) if save is not None else ())
+    if format_ is None:
+        format_ = "json" if output is not None and output.suffix.lower() == ".json" else "text"
+    printed = () if save is not None else shown
+    if format_ == "json":
+        from fusiondoc.reports.json_format import render as render_json
+
+        write(render_json(narrowed(report, kernels, printed)), output)
+    else:
+        from fusiondoc.reports.text_kernels import render as render_text
+
+        width = shutil.get_terminal_size((80, 24)).columns
+        write(render_text(report, kernels, printed, width=width, colour=in_colour(output)), output)
+    if save is not None:
+        _save(report, kernels, shown, save)
+    _remarks(report, kernels, [one for one in dumps if one not in looked.lacking])
+    if looked.interrupted:
+        click.echo("interrupted", err=True)
+        return INTERRUPTED
+    if looked.failed is not None and looked.ran:
+        raise looked.failed
+    return 0
+
+
+def _against(report: Report, peak: float) -> Report:
+    """The report with its kernels held against another memory bandwidth, in GB/s."""
+    from dataclasses import replace
+
+    from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
+    from fusiondoc.model import Peak
+
+    return with_speed_of_light(replace(report, peak=Peak(peak, "given")))
+
+
+def _given(context: click.Context, options: dict[str, Any]) -> set[str]:
+    """The names of the options of a run that are on the command line, as they are written there."""
+    from click.core import ParameterSource
+
+    given = {name for name in options if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    return {{"inputs": "input", "knobs": "knob"}.get(name, name) for name in given}
+
+
+def _save(report: Report, kernels: Sequence[Kernel], shown: Sequence[str], folder: Path) -> None:
+    from fusiondoc.reports.kernel_files import save
+
+    if not kernels:
+        raise UsageError("there is no kernel to save", "Without --kernel, --group and --top all are saved.")
+    files = save(report, kernels, shown, folder)
+    click.echo(f"wrote {len(files)} files to {folder}; start with {files[-2]}", err=True)
+
+
+def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) -> None:
+    """What the user may miss in the result, with the next step."""
+    from fusiondoc.fuser_knobs.dumps import USUAL
+    from fusiondoc.reports.kernel_texts import present
+
+    if not report.kernels:
+        if not report.groups:
+            text = "no group was formed, so there is no kernel: fusiondoc parse says why"
+        elif report.fuser.effective == "legacy":
+            text = "fusiondoc reads no kernels of the legacy fuser; those of --fuser nnc or nvfuser it does"
+        else:
+            named = USUAL.get(report.fuser.effective or "", ("cuda_kernel",))[0]
+            text = f"{len(report.groups)} groups and no kernel: --dump {named} makes the fuser print them"
+        click.echo(f"note: {text}", err=True)
+        return
+    lacking = [one for one in dumps if one not in present(kernels)] if kernels else []
+    if lacking:
+        click.echo(f"note: no kernel shown has {', '.join(lacking)}", err=True)

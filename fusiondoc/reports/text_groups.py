@@ -1,0 +1,79 @@
+"""The section of the terminal report on fusion groups."""
+
+from __future__ import annotations
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from fusiondoc.model import Group, Report
+from fusiondoc.reports.source_code import near
+from fusiondoc.reports.text_layout import MOST_ROWS, STYLES, count, more, size
+
+
+def groups(report: Report) -> RenderableType | None:
+    """Every group with its operators, their lines and its types; None without any."""
+    if not report.groups:
+        return None
+    parts: list[RenderableType] = []
+    for group in report.groups[:MOST_ROWS]:
+        parts += [_group_head(group), Padding(_group_body(group), (0, 0, 0, 2))]
+    parts += more(len(report.groups))
+    return Lines(*parts)
+
+
+def _group_head(group: Group) -> Text:
+    head = Text(group.id, style="bold green")
+    head.append(f"  {group.kind}", style="default")
+    facts = [group.phase or "phase unknown", count(len(group.nodes), "operator")]
+    if group.respecialises:
+        facts.append(f"specialisation {group.specialisation} of {group.respecialises}")
+    if group.runs is not None:
+        facts.append(f"ran {count(group.runs, 'time')}")
+    if group.iteration is not None:
+        facts.append(f"from iteration {group.iteration}")
+    if group.kernels:
+        facts.append("kernels " + ", ".join(group.kernels))
+    if group.rank is not None:
+        facts.append(f"rank {group.rank}")
+    head.append("  " + ", ".join(facts))
+    if group.fallback:
+        head.append("  FELL BACK", style=STYLES["error"])
+    return head
+
+
+def _group_body(group: Group) -> RenderableType:
+    table = Table.grid(padding=(0, 2), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(style="dim", overflow="fold")
+    last = None
+    for node in group.nodes:
+        source = near(node.user_source or node.source or "")
+        table.add_row(node.op, "" if source == last else source)
+        last = source
+    for name, types, moved in (("in", group.inputs, group.bytes_in), ("out", group.outputs, group.bytes_out)):
+        shown = "; ".join(_short_type(t) for t in types)
+        table.add_row(Text(name, style="dim"), shown + (f"  = {size(moved)}" if moved is not None else ""))
+    return table
+
+
+def _short_type(text: str) -> str:
+    """``Float(2, 3, strides=[3, 1], requires_grad=0, device=cuda:0)`` -> ``Float(2, 3) cuda:0``.
+
+    Dense strides and requires_grad=0 say nothing new.
+    """
+    from fusiondoc.parsers.ir.types import TensorType, parse_type
+
+    tensor = parse_type(text)
+    if not isinstance(tensor, TensorType) or tensor.sizes is None or None in tensor.sizes:
+        return text
+    dense, step = [], 1
+    for length in reversed(tensor.sizes):
+        dense.append(step)
+        step *= max(1, length or 1)
+    short = f"{tensor.dtype}({', '.join(map(str, tensor.sizes))}"
+    if tensor.strides is not None and list(tensor.strides) != dense[::-1]:
+        short += f", strides={list(tensor.strides)}"
+    return short + ")" + (f" {tensor.device}" if tensor.device else "")

@@ -1,0 +1,45 @@
+"""What the sections of the terminal report share: styles, small tables, counts and sizes in words."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+NO_OPERATORS = ("prim::GetAttr",)
+"""Nodes with a tensor that read a module's attribute: in the JSON report, noise on a terminal."""
+
+MOST_ROWS = 40
+"""Rows of a table on a terminal; the JSON report has all."""
+
+
+def fields() -> Table:
+    """A table of names and values."""
+    table = Table.grid(padding=(0, 2), pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def more(total: int) -> list[RenderableType]:
+    """A line on the rows that are not shown."""
+    if total <= MOST_ROWS:
+        return []
+    return [Text(f"... {total - MOST_ROWS} more: --format json has all", style="dim")]
+
+
+def count(number: int, what: str) -> str:
+    """``1 group``, ``2 groups``."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def size(number: int) -> str:
+    """Bytes in the largest unit that fits, in powers of 1000."""
+    value = float(number)
+    for unit in ("B", "KB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.2f} {unit}"
+        value /= 1000
+    return f"{number} B"

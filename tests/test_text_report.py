@@ -1,0 +1,119 @@
+"""The terminal report: what its first screen answers, its width, its colours and its drawings."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES, ROOT, Run
+
+from fusiondoc.cli.reading import report_from
+from fusiondoc.reports.text import render
+from fusiondoc.reports.text_bars import bar, can_show_blocks, plain, sparkline
+
+CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
+LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
+REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("path", [CAPTURE, *LOGS], ids=lambda path: path.name)
+def test_nothing_is_wider_than_the_terminal(path: Path, width: int) -> None:
+    text = render(report_from([str(path)], 4800.0), width=width)
+    assert max(map(len, text.split("\n"))) <= width
+    assert "\x1b" not in text
+
+
+def test_the_first_screen_answers_the_questions() -> None:
+    screen = "\n".join(render(report_from([str(CAPTURE)]), width=80).split("\n")[:24])
+    assert re.search(r"^Fused +7 operators in 2 groups, 0 not fused", screen, flags=re.M)
+    assert re.search(r"^Kernels +4, median 1,623 to 2,863 GB/s \(34% to 59% of 4,814", screen, flags=re.M)
+    assert re.search(r"^Speed +not timed: --time", screen, flags=re.M)
+    screen = "\n".join(render(report_from([str(REJECTS)]), width=80).split("\n")[:24])
+    assert re.search(r"^Not fused +aten::\w+.*\n? *.*\(FD2\d\d\)", screen, flags=re.M)
+
+
+def kernel_lines(width: int) -> list:
+    text = render(report_from([str(CAPTURE)]), width=width)
+    return text[text.index("\nKernels\n") :].split("\n\n")[0].strip().split("\n")[1:]
+
+
+def test_a_wide_terminal_shows_more_of_the_kernels() -> None:
+    narrow, wide = kernel_lines(80), kernel_lines(120)
+    assert narrow[0].split()[:3] == ["kernel", "name", "group"] and "regs" not in narrow[0]
+    assert {"regs", "warps", "MB"} <= set(wide[0].split())
+    assert len(narrow) == len(wide) == 5
+    # The bar is the share of the peak: 38 % of eight characters are three.
+    assert "38% ███░░░░░ bandwidth" in narrow[1] and " 50% 142.7" in wide[1]
+
+
+def test_parts_of_a_group_are_numbered() -> None:
+    assert [line.split()[3] for line in kernel_lines(80)[2:]] == ["1/3", "2/3", "3/3"]
+
+
+def test_plain_ascii_where_the_encoding_has_no_blocks(fusiondoc: Run) -> None:
+    done = fusiondoc("parse", CAPTURE, env={"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0 and done.stdout.isascii()
+    assert "38% ###....." in done.stdout and "\\u" not in done.stdout
+    blocks = fusiondoc("parse", CAPTURE, env={"PYTHONIOENCODING": "utf-8"}).stdout
+    assert "38% ███░░░░░" in blocks
+    assert [len(line) for line in done.stdout.split("\n")] == [len(line) for line in blocks.split("\n")]
+
+
+def on_a_terminal(tmp_path: Path, **variables: str) -> str:
+    """What the command writes to a real pseudo-terminal."""
+    parent, child = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "80", **variables}
+    if "NO_COLOR" not in variables:
+        environment.pop("NO_COLOR", None)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fusiondoc", "parse", str(CAPTURE)],
+        stdout=child,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        cwd=str(tmp_path),
+    )
+    os.close(child)
+    data = b""
+    while True:
+        try:
+            piece = os.read(parent, 65536)
+        except OSError:  # Linux says so when the other side is closed
+            break
+        if not piece:
+            break
+        data += piece
+    os.close(parent)
+    assert process.wait(timeout=60) == 0
+    return data.decode()
+
+
+def test_colours_are_for_terminals_that_want_them(tmp_path: Path) -> None:
+    assert "\x1b[" in on_a_terminal(tmp_path)
+    assert "\x1b[" not in on_a_terminal(tmp_path, NO_COLOR="1")
+    assert "\x1b[" not in on_a_terminal(tmp_path, TERM="dumb")
+
+
+def test_bars() -> None:
+    assert bar(0, 4) == "░░░░" and bar(0.5, 4) == "██░░" and bar(1, 4) == "████"
+    assert bar(0.01, 4) == "█░░░"  # something is not nothing
+    assert bar(3.0, 4) == "████"  # from a cache
+
+
+def test_sparklines_show_orders_of_magnitude() -> None:
+    assert sparkline([1000, 10, 1, 1]) == "█▃▁▁"
+    assert sparkline([1.0, 1.01, 0.99]) == "▁▁▁"  # noise
+    assert sparkline([5.0]) == "" and sparkline([]) == ""
+    assert sparkline([1, 1, 1, 9], most=3) == "▁▁▁…"
+
+
+def test_plain_keeps_the_width() -> None:
+    text = "▁▂▃▄▅▆▇█░…→× ok"
+    assert plain(text).isascii() and len(plain(text)) == len(text)
+    assert can_show_blocks("utf-8") and not can_show_blocks("ascii") and not can_show_blocks("latin-1")
+    assert not can_show_blocks(None) and not can_show_blocks("no such encoding")

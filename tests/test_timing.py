@@ -1,0 +1,191 @@
+"""``diagnose --time``: real passes on the CPU under oneDNN Graph, which compiles; and where no speed is
+reported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from conftest import ROOT, Run
+from running import write
+
+from fusiondoc.runner.environment import quiet_environment
+
+pytestmark = pytest.mark.torch
+
+SCHEMA = json.loads((ROOT / "docs" / "report.schema.json").read_text())
+
+NET = """
+    import os
+    import time
+
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = torch.nn.Conv2d(4, 8, 3)
+
+        def forward(self, x):
+            if not torch.jit.is_scripting():
+                with open("eager", "a") as file:
+                    file.write("%s %s\\n" % (os.environ.get("PYTORCH_JIT_LOG_LEVEL"), os.environ.get("MARK")))
+                time.sleep(0.005)
+            return torch.relu(self.a(x)) + 1.0
+
+    model = Net().eval()
+    inputs = (torch.randn(2, 4, 16, 16),)
+    scripted = torch.jit.script(Net().eval())
+"""
+"""Sleeps in eager code alone, so that it must come out slower, by what is known."""
+
+
+def diagnose(fusiondoc: Run, folder: Path, *arguments: object, **kwargs: Any) -> tuple[dict[str, Any], str]:
+    done = fusiondoc("diagnose", *arguments, "--time", "--format", "json", cwd=folder, **kwargs)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    jsonschema.validate(report, SCHEMA)
+    return report, done.stderr
+
+
+def test_eager_against_fused(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "net.py", NET + "    inputs = [inputs, (torch.randn(3, 4, 16, 16),)]\n")
+    report, _ = diagnose(fusiondoc, tmp_path, "net.py", "--fuser", "onednn")
+    rows = report["speed"]
+    assert [(row["inputs"], row["way"], row["phase"]) for row in rows] == [
+        (0, "eager", "forward"),
+        (0, "fused", "forward"),
+        (1, "eager", "forward"),
+        (1, "fused", "forward"),
+    ]
+    for row in rows:
+        assert row["ms"]["min"] <= row["ms"]["median"] <= row["ms"]["max"]
+        assert row["passes"] >= 5 and len(row["warmup_ms"]) == 5
+        assert row["first_ms"] == row["warmup_ms"][0]
+        assert row["memory_bytes"] is None  # no GPU
+    assert all(row["ms"]["min"] >= 5 for row in rows if row["way"] == "eager")
+    # Every eager pass wrote a line: those of the warm-up, and those that were counted.
+    timed = sum(row["passes"] + len(row["warmup_ms"]) for row in rows if row["way"] == "eager")
+    assert len((tmp_path / "eager").read_text().splitlines()) == timed
+    assert report["groups"] and "eager is Python" in report["speed_note"]
+
+
+def test_the_timed_process_logs_nothing(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "net.py", NET)
+    own = {"PYTORCH_JIT_LOG_LEVEL": "graph_executor", "CUDA_LAUNCH_BLOCKING": "1", "MARK": "kept"}
+    report, said = diagnose(fusiondoc, tmp_path, "net.py", "--fuser", "onednn", env=own)
+    (capture,) = (tmp_path / ".fusiondoc").glob("*-net")
+    assert b"[DUMP" in (capture / "log").read_bytes()
+    assert b"[DUMP" not in (capture / "timing" / "log").read_bytes()
+    assert set((tmp_path / "eager").read_text().splitlines()) == {"None kept"}
+    request = json.loads((capture / "timing" / "request.json").read_text())
+    assert request["environment_set"] == {}
+    assert request["dropped"] == ["PYTORCH_JIT_LOG_LEVEL", "CUDA_LAUNCH_BLOCKING"]
+    assert "PYTORCH_JIT_LOG_LEVEL, CUDA_LAUNCH_BLOCKING" in said
+    assert "CUDA_LAUNCH_BLOCKING" in report["speed_note"]
+
+
+def test_the_report_can_be_made_again(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "net.py", NET)
+    report, _ = diagnose(fusiondoc, tmp_path, "net.py", "--fuser", "onednn")
+    again = json.loads(fusiondoc("parse", "--format", "json", cwd=tmp_path).stdout)
+    assert again["speed"] == report["speed"] and again["speed_note"] == report["speed_note"]
+    shown = fusiondoc("parse", cwd=tmp_path).stdout
+    assert "× as fast" in shown and "warm-up, forward" in shown
+    (capture,) = (tmp_path / ".fusiondoc").glob("*-net")
+    damaged = (capture / "timing" / "records.jsonl").read_text().replace('"ms"', '"mm"')
+    (capture / "timing" / "records.jsonl").write_text(damaged)
+    assert json.loads(fusiondoc("parse", "--format", "json", cwd=tmp_path).stdout)["speed"] == []
+
+
+def test_torchscript_without_its_python_code_is_timed_unoptimised(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "net.py", NET)
+    report, _ = diagnose(fusiondoc, tmp_path, "net.py:scripted", "--fuser", "onednn")
+    assert {row["way"] for row in report["speed"]} == {"eager", "fused"}
+    assert "eager is TorchScript without optimisation" in report["speed_note"]
+    assert not (tmp_path / "eager").exists()
+
+
+def test_forward_and_backward_apart(fusiondoc: Run, tmp_path: Path) -> None:
+    """Without a fuser nothing is interpreted, so that times mean something on any CPU."""
+    write(
+        tmp_path,
+        "square.py",
+        """
+        import torch
+
+        def model(x):
+            return (x * x).sum()
+
+        inputs = (torch.randn(64, 64, requires_grad=True),)
+        """,
+    )
+    report, _ = diagnose(fusiondoc, tmp_path, "square.py", "--fuser", "none", "--backward")
+    assert [(row["way"], row["phase"]) for row in report["speed"]] == [
+        ("eager", "forward"),
+        ("eager", "backward"),
+        ("fused", "forward"),
+        ("fused", "backward"),
+    ]
+    assert all(row["ms"]["min"] > 0 for row in report["speed"])
+
+
+def test_interpreted_nnc_has_no_speed(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "net.py", NET + "\n    def twice(x):\n        return (x + x).relu() * x\n")
+    report, said = diagnose(fusiondoc, tmp_path, "net.py:twice", "--fuser", "nnc", "--input", "float32[8,8]")
+    if report["environment"]["llvm"] != "False":
+        pytest.skip("this torch compiles on the CPU")
+    assert report["speed"] == [] and "no LLVM" in report["speed_note"] and "no LLVM" in said
+    (capture,) = (tmp_path / ".fusiondoc").glob("*-net*")
+    assert not (capture / "timing").exists()
+
+
+def test_a_script_has_no_speed(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "script.py", "print('hello')")
+    report, _ = diagnose(fusiondoc, tmp_path, "script.py")
+    assert report["speed"] == [] and "a script that runs as it is" in report["speed_note"]
+
+
+def test_without_time_the_report_says_that_it_exists(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "net.py", NET)
+    done = fusiondoc("diagnose", "net.py", "--fuser", "onednn", "--format", "json", cwd=tmp_path)
+    report = json.loads(done.stdout)
+    assert report["speed"] == [] and "--time" in report["speed_note"]
+    assert not (tmp_path / "eager").exists()
+
+
+def test_a_model_that_fails_when_timed(fusiondoc: Run, tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "net.py",
+        """
+        import os
+        import torch
+
+        if not os.environ.get("PYTORCH_JIT_LOG_LEVEL"):
+            raise RuntimeError("only with a log")
+
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = torch.nn.Conv2d(4, 8, 3)
+
+            def forward(self, x):
+                return torch.relu(self.a(x)) + 1.0
+
+        model = Net().eval()
+        inputs = (torch.randn(2, 4, 16, 16),)
+        """,
+    )
+    report, _ = diagnose(fusiondoc, tmp_path, "net.py", "--fuser", "onednn")
+    assert report["speed"] == [] and "only with a log" in report["speed_note"] and report["groups"]
+
+
+def test_what_prints_or_waits_is_dropped() -> None:
+    user = {"PYTORCH_NVFUSER_DUMP": "cuda_kernel", "ONEDNN_VERBOSE": "1", "PYTORCH_NVFUSER_DISABLE": "fma"}
+    environment = quiet_environment(user)
+    assert environment.child(user) == {"PYTORCH_NVFUSER_DISABLE": "fma"}
+    assert environment.dropped == ("PYTORCH_NVFUSER_DUMP", "ONEDNN_VERBOSE")
