@@ -98,6 +98,20 @@ def test_limits_of_the_whole() -> None:
     assert "K4 kernel4 reaches 1,623 GB/s, not 1,700 GB/s" in found[-1].text
 
 
+def test_kernels_bound_by_their_launch_do_not_count_for_the_whole() -> None:
+    log = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"
+    report = report_from([str(log)], 100_000)
+    shares = {kernel.bound: [] for kernel in report.kernels}
+    for kernel in report.kernels:
+        shares[kernel.bound].append(kernel.peak_fraction)
+    others = [share for bound, some in shares.items() if bound != "launch" for share in some]
+    assert min(shares["launch"]) < min(others)
+    limit = f"min_peak: {min(others) * 0.999}\n"
+    assert check(loads(limit, "f.yaml").sections[0], report)[0].holds
+    slow = f"groups: [{{contains: [native_layer_norm_backward], {limit.strip()}}}]"
+    assert not check(loads(slow, "f.yaml").sections[0], report)[0].holds  # of a group every kernel counts
+
+
 def test_fallbacks_and_findings() -> None:
     log = FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz"
     found = outcomes(

@@ -116,15 +116,17 @@ Make = Callable[..., Outcome]
 
 def _speed(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
     speed = section.speed
+    # The share of a kernel that moves too little to be bound by the memory says nothing.
+    kernels = [kernel for kernel in report.kernels if kernel.bound != "launch"] or list(report.kernels)
     for key, limit, alone in (
         ("min_peak", speed.peak, replace(speed, gb_per_s=None)),
         ("min_gb_per_s", speed.gb_per_s, replace(speed, peak=None)),
     ):
         if limit is None:
             continue
-        values = [v for v in (speed_of(kernel, key) for kernel in report.kernels) if v is not None]
-        slow = too_slow(list(report.kernels), alone)
-        shown = f"at least {show_speed(min(values), key)}" if values else "no measurement"
+        values = [v for v in (speed_of(kernel, key) for kernel in kernels) if v is not None]
+        slow = too_slow(kernels, alone)
+        shown = f"{show_speed(min(values), key)} in the slowest" if values else "no measurement"
         expected = f"{show_speed(limit, key)} in every kernel"
         yield outcome(key, not slow, expected, shown, "; ".join(slow) or None, min(values, default=None))
 
