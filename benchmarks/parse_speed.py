@@ -18,7 +18,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-NAMES = re.compile(rb"%([A-Za-z0-9_.]+)")
+NAMES = re.compile(rb"%(?!kernel)([A-Za-z0-9_.]+)")
+"""Of values; ``%kernel {`` begins a dump."""
 
 READERS = {
     "wc -l": "wc",

@@ -7,7 +7,14 @@ never guessed. All classes are frozen; sequences are tuples or other immutable s
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Protocol, Sequence
+
+from fusiondoc.run_model import Iteration as Iteration
+from fusiondoc.run_model import Peak as Peak
+from fusiondoc.run_model import Speed as Speed
+from fusiondoc.run_model import Spread as Spread
+from fusiondoc.run_model import Try as Try
+from fusiondoc.run_model import Verification as Verification
 
 SCHEMA = "fusiondoc.report/1"
 
@@ -151,15 +158,6 @@ class Fallback:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Minimum, median and maximum of what was measured."""
-
-    min: float
-    median: float
-    max: float
-
-
-@dataclass(frozen=True)
 class Dump:
     """What one dump option printed of a kernel."""
 
@@ -199,10 +197,11 @@ class Kernel:
     occupancy: float | None = None
     """Share of the warps of a multiprocessor that can be resident, from 0 to 1."""
     first_ms: float | None = None
-    """Median of the first launches after a compile, which ``ms`` and ``gb_per_s`` leave out."""
+    """Median of the first launches after a compile, which ``ms`` and ``gb_per_s`` leave out, unless there
+    were no others: then all three are of these."""
     bytes_moved: int | None = None
-    """Bytes that a launch must move: inputs and outputs of its group once, where it is its only kernel;
-    else what nvFuser counted for it, where all launches agree."""
+    """Bytes that a launch must move: inputs and outputs as nvFuser prints them (perf_debug_verbose), those of
+    its group once, where it is its only kernel, or what nvFuser counted for it, where all launches agree."""
     bound: str | None = None
     """"bandwidth", "cache" (faster than the memory: the data stay in a cache) or "launch" (moves too
     little)."""
@@ -284,95 +283,56 @@ class ParseStats:
 
 
 @dataclass(frozen=True)
-class Iteration:
-    """One pass of ``diagnose``. ``stage`` is "profiling", "compiling" (a plan was made in it) or "steady"."""
+class ProgramNode:
+    """A node of a plan: what stands in it after fusion. ``kind``: "group", "region" (a
+    prim::DifferentiableGraph), "control" (a branch or loop) or "operator"."""
 
-    index: int
-    phase: str
-    inputs: int
-    stage: str | None
-    seconds: float | None
-
-
-@dataclass(frozen=True)
-class Verification:
-    """A result of one pass of ``diagnose --verify``, fused against eager."""
-
-    iteration: int
-    inputs: int
-    """Which of several input shapes, from 0."""
-    phase: str
-    what: str
-    """"output 0", "grad x", "grad layer.weight"."""
-    same: bool
-    max_abs: float | None
-    """Largest difference; of the statistics where ``by`` is "statistics"."""
-    max_rel: float | None
-    """Largest difference over the size that counts (probe/compare.py); None for statistics."""
-    tolerance: float | None
-    """What ``max_rel`` may be."""
-    dtype_same: bool
-    strides_same: bool
-    by: str
-    """"value", or "statistics" where random numbers make the values differ by design."""
-    detail: str | None = None
-    random: tuple[str, ...] = ()
-    """The random operators that drew numbers in this pass."""
+    kind: str
+    op: str
+    source: str | None
+    user_source: str | None
+    inputs: tuple[str, ...]
+    """Types of its tensor inputs, as far as they are known; those of a group are in its row."""
+    outputs: tuple[str, ...]
+    group: str | None
+    """Id of the fusion group that it is."""
+    reason: str | None
+    """Code of the reason why it is in no group."""
+    inside: int | None
+    """Index of the innermost control flow or region that it stands in."""
+    condition: str | None
+    """For control flow: what it depends on, in words."""
+    program: str | None
+    """For a region whose own executor made a plan: the program that this plan is."""
+    evidence: Sequence[Evidence] = ()
 
 
 @dataclass(frozen=True)
-class Try:
-    """A run of ``diagnose --try`` with one change; the first is the run as it was asked for."""
+class Program:
+    """A distinct execution plan with what flows through it. Equal plans of several ranks are one."""
 
-    change: str
-    codes: tuple[str, ...]
-    """The findings that suggest the change."""
-    groups: int
-    ops_fused: int
-    unfused: int
-    fallbacks: int
-    gb_per_s: float | None
-    """Median over the kernels."""
-    steady_seconds: float | None
-    """Median time of a steady pass, backward included; None where it says nothing about speed."""
-    exit: int | None
-    """The exit status that a run of its own would have ended with; None if a signal ended it."""
-    problem: str | None = None
-    """Why it failed."""
-    wrong: int | None = None
-    """Results that differ from eager, over all passes; None without ``--verify``."""
-    capture: str | None = None
-    """Its folder inside the capture of the run."""
+    id: str
+    phase: str | None
+    specialisation: int
+    """2, 3, ... for the same operators with other types."""
+    iteration: int | None
+    ranks: tuple[int, ...]
+    nodes: tuple[ProgramNode, ...]
+    edges: tuple[tuple[int, int], ...]
+    """A tensor goes from the first node to the second (indexes into ``nodes``)."""
+    cut: int = 0
+    """Nodes that were left out because there are too many."""
 
 
-@dataclass(frozen=True)
-class Peak:
-    """The memory bandwidth of the device that kernels are held against."""
+class Texts(Protocol):
+    """Texts that a report refers to and does not hold, read when asked for."""
 
-    gb_per_s: float
-    source: str
-    """"driver" (clock and bus width), "table" (by the GPU's name), "measured" (a large copy) or "given"."""
+    def source(self, file: str) -> str | None:
+        """The program's own source file, by its name in the log; None if it is not at hand."""
 
-
-@dataclass(frozen=True)
-class Speed:
-    """Time of one way to run the model, in a child without dumps and logs."""
-
-    way: str
-    """"eager" or "fused"."""
-    phase: str
-    """"forward" or "backward"."""
-    inputs: int
-    """Which of several input shapes, from 0."""
-    ms: Spread
-    passes: int
-    """How many passes were timed, warm-up left out."""
-    first_ms: float | None = None
-    """The first pass: with compilation."""
-    memory_bytes: int | None = None
-    """Peak of the allocated device memory in a pass."""
-    warmup_ms: tuple[float, ...] = ()
-    """The passes before those that count, in order: profiling, compiling, the first steady ones."""
+    def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
+        """Lines of the log, and graphs that begin on a line of it, without what torch and launchers put
+        before each line; what cannot be read again is missing."""
 
 
 @dataclass(frozen=True)
@@ -398,8 +358,12 @@ class Report:
     speed: tuple[Speed, ...] = ()
     speed_note: str | None = None
     """Why no speed is reported."""
+    programs: tuple[Program, ...] = ()
+    programs_left_out: int = 0
+    """Distinct plans beyond those in ``programs``, which is bounded."""
     suppressed: tuple[Suppressed, ...] = ()
     """Findings that the configuration or a comment suppresses; they are not in ``findings``."""
     expectations: tuple[Expectation, ...] = ()
     """What ``check`` expected and found."""
     schema: str = SCHEMA
+    texts: Texts | None = field(default=None, compare=False, repr=False, metadata={"json": False})

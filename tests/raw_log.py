@@ -82,6 +82,20 @@ def bandwidths(log: bytes) -> dict[str, list[tuple[float, float]]]:
     return found
 
 
+def first_and_rest(log: bytes, name: str) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """(ms, GB/s) of the launches of a kernel: those right after its source was printed (or the very first),
+    and the others."""
+    first: list[tuple[float, float]] = []
+    rest: list[tuple[float, float]] = []
+    fresh = True
+    pattern = rb"^(?:======= Codegen output for kernel: %s =======|%s run in (\S+) ms, achieved: (\S+) GB/s)$"
+    for ms, gb in re.findall(pattern % (name.encode(), name.encode()), log, flags=re.M):
+        if ms:
+            (first if fresh else rest).append((float(ms), float(gb)))
+        fresh = not ms
+    return first, rest
+
+
 def kernels_by_pointer(log: bytes) -> dict[str, set]:
     """GraphCache pointer -> kernels whose bandwidth lines follow a run of it."""
     found: dict[str, set] = {}
@@ -93,4 +107,24 @@ def kernels_by_pointer(log: bytes) -> dict[str, set]:
         launch = re.match(rb"(kernel\d+) run in ", line)
         if launch and pointer:
             found.setdefault(pointer, set()).add(launch.group(1).decode())
+    return found
+
+
+def graphs_by_pointer(log: bytes) -> dict[str, tuple[tuple, tuple]]:
+    """GraphCache pointer -> ((op, source)..., input types) of the graph printed when it was made."""
+    found: dict[str, tuple[tuple, tuple]] = {}
+    pattern = (
+        rb"GraphCache constructor: (\S+)\n\[DUMP kernel_cache\.cpp:\d+\] GraphCache created for graph\n"
+        rb"((?:\[DUMP kernel_cache\.cpp:\d+\] .*\n)+?)\[DUMP kernel_cache\.cpp:\d+\]   return \("
+    )
+    for pointer, dump in re.findall(pattern, log):
+        text = b"\n".join(line.partition(b"] ")[2] for line in dump.split(b"\n"))
+        head, _, body = text.partition(b"):\n")
+        types = tuple(t.decode() for t in re.findall(rb"%[\w.]+ : (.*?)(?:,\n|$)", head, flags=re.S))
+        ops = []
+        for line in body.split(b"\n"):
+            node = re.match(rb"  %.* = ([a-z]+::\w+)(?:\[.*\])?\(.*?\)(?: # (.*))?$", line)
+            if node and node.group(1) != b"prim::Constant":
+                ops.append((node.group(1).decode(), node.group(2).decode() if node.group(2) else None))
+        found[pointer.decode()] = tuple(ops), types
     return found

@@ -90,7 +90,10 @@ def check_kernels(path: Path) -> int:
     for name, launches in expected.items():
         kernel = found[name]
         assert kernel.launches == len(launches)
-        times, rates = zip(*launches)
+        first, rest = raw_log.first_and_rest(raw_log.read(path), name)
+        assert len(first) + len(rest) == len(launches)
+        assert kernel.first_ms == median(ms for ms, _ in first)
+        times, rates = zip(*(rest or first))
         assert kernel.ms is not None and kernel.gb_per_s is not None
         assert (kernel.ms.min, kernel.ms.median, kernel.ms.max) == (min(times), median(times), max(times))
         assert (kernel.gb_per_s.min, kernel.gb_per_s.max) == (min(rates), max(rates))
@@ -115,6 +118,40 @@ def test_kernels_belong_to_the_group_that_ran_them(path: Path) -> None:
     for kernel in report.kernels:
         for group in report.groups:
             assert (group.id in kernel.groups) == (kernel.id in group.kernels)
+
+
+def check_kernels_of_graphs(path: Path) -> int:
+    """Every kernel has just the groups whose graph its GraphCache was made for, by the raw log alone."""
+    log = raw_log.read(path)
+    graphs = raw_log.graphs_by_pointer(log)
+    expected: dict = {}
+    for pointer, names in raw_log.kernels_by_pointer(log).items():
+        for name in names:
+            expected.setdefault(name, set()).add(graphs[pointer])
+    report, _ = parse(path)
+    groups = {g.id: (tuple((n.op, n.source) for n in g.nodes), g.inputs) for g in report.groups}
+    assert {k.name for k in report.kernels} == expected.keys()
+    for kernel in report.kernels:
+        assert kernel.groups, kernel.name
+        assert len(expected[kernel.name]) == 1
+        ((ops, inputs),) = expected[kernel.name]
+        for group in kernel.groups:
+            found, types = groups[group]
+            # Equal graphs of other lines of the program share the GraphCache of the first.
+            assert [op for op, _ in found] == [op for op, _ in ops]
+            assert types == inputs
+        assert any(groups[group][0] == ops for group in kernel.groups)
+    return len(expected)
+
+
+@pytest.mark.parametrize("path", [p for p in LOGS if "-ordered-" in p.name], ids=lambda p: p.name)
+def test_kernels_are_of_the_graph_of_their_pointer(path: Path) -> None:
+    assert check_kernels_of_graphs(path)
+
+
+def test_kernels_are_of_the_graph_of_their_pointer_in_every_ordered_recording(recordings: Path) -> None:
+    paths = sorted(recordings.glob("torch-*/ordered/*.log"))
+    assert sum(check_kernels_of_graphs(path) for path in paths) >= 19
 
 
 def test_every_line_of_every_recording_is_accounted_for(recordings: Path) -> None:

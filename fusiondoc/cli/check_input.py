@@ -70,9 +70,11 @@ def report_of_run(
     from fusiondoc.cli.reading import report_of
     from fusiondoc.cli.rerun import rerun_without_fallback, wants_rerun
     from fusiondoc.cli.run_options import make_request
+    from fusiondoc.cli.texts import user_files
     from fusiondoc.runner.outcome import failure
     from fusiondoc.runner.progress import terminal_progress
     from fusiondoc.runner.run import run
+    from fusiondoc.runner.sources import keep_sources
     from fusiondoc.runner.store import CaptureStore
 
     request = make_request(target, script_args, options)
@@ -86,6 +88,7 @@ def report_of_run(
         raise failed  # nothing ran, so there is nothing to check
     keep_peak(capture, peak)
     report = report_of(capture)
+    keep_sources(capture.path, user_files(report), request.cwd)
     if rerun and wants_rerun(report, capture):
         rerun_without_fallback(request, capture)
         report = report_of(capture)

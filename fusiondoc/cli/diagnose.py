@@ -66,11 +66,13 @@ def command(
     from fusiondoc.cli.config import heard
     from fusiondoc.cli.reading import report_of
     from fusiondoc.cli.rerun import rerun_without_fallback, wants_rerun
+    from fusiondoc.cli.texts import user_files
     from fusiondoc.cli.timing import run_timing
     from fusiondoc.cli.trying import run_tries
     from fusiondoc.runner.outcome import failure
     from fusiondoc.runner.progress import terminal_progress
     from fusiondoc.runner.run import run
+    from fusiondoc.runner.sources import keep_sources
     from fusiondoc.runner.store import CaptureStore
 
     request = make_request(target, script_args, options)
@@ -84,6 +86,7 @@ def command(
         raise failed  # nothing ran, so there is nothing to report
     keep_peak(capture, peak)
     report = report_of(capture)
+    keep_sources(capture.path, user_files(report), request.cwd)
     if not no_rerun and wants_rerun(report, capture):
         rerun_without_fallback(request, capture)
         report = report_of(capture)

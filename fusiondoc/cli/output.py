@@ -17,6 +17,8 @@ from fusiondoc.model import SEVERITIES, Report
 
 RENDERERS = {
     "json": "fusiondoc.reports.json_format",
+    "html": "fusiondoc.reports.html",
+    "markdown": "fusiondoc.reports.markdown",
     "sarif": "fusiondoc.reports.sarif",
     "junit": "fusiondoc.reports.junit",
     "gitlab": "fusiondoc.reports.gitlab",
@@ -24,7 +26,16 @@ RENDERERS = {
 }
 """Format -> the module whose ``render(report) -> str`` makes it; imported when it is asked for."""
 FORMATS = ("text", *RENDERERS)
-ENDINGS = {".json": "json", ".txt": "text", ".log": "text", ".sarif": "sarif", ".xml": "junit"}
+ENDINGS = {
+    ".json": "json",
+    ".txt": "text",
+    ".log": "text",
+    ".html": "html",
+    ".htm": "html",
+    ".md": "markdown",
+    ".sarif": "sarif",
+    ".xml": "junit",
+}
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from fusiondoc.cli.peak import peak_of
+from fusiondoc.cli.texts import LogTexts
 from fusiondoc.cli.timing import speed_of
 from fusiondoc.cli.trying import tries_of
 from fusiondoc.cli.verification import verification
@@ -36,6 +37,7 @@ def report_from(arguments: Sequence[str], peak: float | None = None) -> Report:
         report,
         target={"name": ", ".join(log.name for log in logs[:3])},
         peak=peak_of({}, None, peak),
+        texts=LogTexts(logs),
     )
     return diagnose(report, Context(observed))
 
@@ -65,6 +67,7 @@ def report_of(capture: Capture, peak: float | None = None) -> Report:
         iterations=_timed(report.iterations, records),
         verification=verification(records),
         tries=tries_of(capture),
+        texts=LogTexts(logs, capture.path),
         timing={
             "child": seconds.get("child"),
             "overhead": seconds.get("overhead"),

@@ -12,7 +12,7 @@ PROGRESS = re.compile(rb"[^\r\n]*\r(?=[^\n])")
 """What a carriage return overwrote on the screen (tqdm and others)."""
 
 MARKER = re.compile(
-    rb"\[(?:DUMP|UPDATE|DEBUG) [\w.+-]+:\d+\]|Launch Parameters: |kernel\d+ run in "
+    rb"\[(?:DUMP|UPDATE|DEBUG) [\w.+-]+:\d+\]|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
     rb"|======= Codegen output|\[fusiondoc\] |(?<!= )graph\(%|  return \("
 )
 

@@ -9,8 +9,9 @@ import zlib
 from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Dict, Iterator
+from typing import Dict, Iterator, Sequence
 
+from fusiondoc.parsers.dumps.keep import Text
 from fusiondoc.parsers.plan import Op, Plan, PlanGroup
 
 _LINE_BITS = 40
@@ -98,33 +99,126 @@ class CacheInstance:
     fell_back: bool = False
 
 
-@dataclass
-class KernelUse:
-    """A compiled kernel of one process."""
+class DumpSeen:
+    """A text that a dump option printed, and where."""
 
-    name: str
-    owner: CacheInstance | None = None
-    disputed: bool = False
-    """Its lines stand under several GraphCaches: the order of the log cannot be trusted."""
-    digest: bytes | None = None
-    """Of its source."""
-    packed_code: bytes | None = None
-    compiles: int = 0
-    launches: int = 0
-    block: tuple[int, int, int] | None = None
-    grid: tuple[int, int, int] | None = None
-    smem: int | None = None
-    registers: int | None = None
-    spill: int | None = None
-    ms: array[float] = field(default_factory=lambda: array("d"))
-    gb_per_s: array[float] = field(default_factory=lambda: array("d"))
-    lines: array[int] = field(default_factory=positions)
+    __slots__ = ("lines", "option", "text")
+
+    def __init__(self, option: str, text: Text, pos: int) -> None:
+        self.option = option
+        self.text = text
+        self.lines = positions()
+        self.lines.append(pos)
+
+
+class KernelUse:
+    """A compiled kernel of one process. A log can hold a hundred thousand: what few have takes no room.
+
+    ``ms`` and ``gb_per_s`` are of launches but the first after a compile, which are in ``first_ms`` and
+    ``first_gb_per_s``: they load the module and find cold caches.
+    """
+
+    __slots__ = (
+        "block",
+        "bytes",
+        "compiles",
+        "digest",
+        "disputed",
+        "dumps",
+        "first_gb_per_s",
+        "first_ms",
+        "fresh",
+        "gb_per_s",
+        "grid",
+        "kept_code",
+        "launches",
+        "lines",
+        "ms",
+        "name",
+        "occupancy",
+        "owner",
+        "registers",
+        "reports",
+        "scheduler",
+        "smem",
+        "spill",
+    )
+
+    def __init__(self, name: str, owner: CacheInstance | None = None) -> None:
+        self.name = name
+        self.owner = owner
+        self.disputed = False
+        """Its lines stand under several GraphCaches: the order of the log cannot be trusted."""
+        self.digest: bytes | None = None
+        """Of its source."""
+        self.kept_code: Text | None = None
+        self.compiles = 0
+        """Codegen frames."""
+        self.reports = 0
+        """Other words of a compile where no frame is printed: reports of ptxas, or files written."""
+        self.fresh = True
+        """It was compiled since its last launch."""
+        self.launches = 0
+        self.block: tuple[int, int, int] | None = None
+        self.grid: tuple[int, int, int] | None = None
+        self.smem: int | None = None
+        self.registers: int | None = None
+        self.spill: int | None = None
+        self.bytes: int | None = None
+        """Bytes of its inputs and outputs, as perf_debug_verbose prints them."""
+        self.occupancy: float | None = None
+        self.scheduler: str | None = None
+        self.ms: Sequence[float] = ()
+        self.gb_per_s: Sequence[float] = ()
+        self.first_ms: Sequence[float] = ()
+        self.first_gb_per_s: Sequence[float] = ()
+        self.dumps: tuple[DumpSeen, ...] = ()
+        self.lines = positions()
+
+    def ran(self, ms: float | None, gb_per_s: float | None) -> None:
+        """A launch that was timed."""
+        self.launches += 1
+        if self.fresh:
+            self.first_ms = _with(self.first_ms, ms)
+            self.first_gb_per_s = _with(self.first_gb_per_s, gb_per_s)
+        else:
+            self.ms = _with(self.ms, ms)
+            self.gb_per_s = _with(self.gb_per_s, gb_per_s)
+        self.fresh = False
 
     @property
     def code(self) -> str | None:
-        if self.packed_code is None:
-            return None
-        return zlib.decompress(self.packed_code).decode("utf-8", "replace")
+        return str(self.kept_code) if self.kept_code is not None else None
+
+
+def _with(values: Sequence[float], value: float | None) -> Sequence[float]:
+    """One more value: a tuple while there are few, an array once there are many."""
+    if value is None:
+        return values
+    if isinstance(values, array):
+        values.append(value)
+        return values
+    return (*values, value) if len(values) < 4 else array("d", (*values, value))
+
+
+@dataclass
+class Runtime:
+    """What nvFuser made of a group for one set of shapes: its segments, each a kernel."""
+
+    owner: CacheInstance | None
+    dumps: list[DumpSeen] = field(default_factory=list)
+    schedulers: set[str] = field(default_factory=set)
+    """Of the parameters that were printed."""
+    whole: Text | None = None
+    """The fusion before it was cut."""
+    segments: Text | None = None
+    segmenter: list[DumpSeen] = field(default_factory=list)
+    kernels: list[KernelUse] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+    @property
+    def told(self) -> bool:
+        return self.segments is not None or bool(self.segmenter)
 
 
 @dataclass
@@ -180,6 +274,8 @@ class Facts:
     caches: list[CacheInstance] = field(default_factory=list)
     kernels: list[KernelUse] = field(default_factory=list)
     printed_kernels: list[PrintedKernel] = field(default_factory=list)
+    runtimes: list[Runtime] = field(default_factory=list)
+    """Those whose segments the log tells."""
     fallbacks: list[FallbackSeen] = field(default_factory=list)
     taken_back: list[tuple[PlanGroup, int]] = field(default_factory=list)
     """NNC groups that the pass undid because they are too small, with the line that says so."""

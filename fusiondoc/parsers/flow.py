@@ -46,6 +46,10 @@ class FlowNode:
     """Its inputs and outputs, tensors or not."""
     refused: bool = False
     """The log states that the fuser does not take it, whatever stands next to it."""
+    reason: str | None = None
+    """Code of the reason why it is in no group, once that is known."""
+    line: int = 0
+    """Lines of the dump before the one it begins on."""
 
 
 class Flow:
@@ -79,6 +83,7 @@ class Flow:
             block,
             tuple(self.type_of(name) for name in tensors),
             tuple(self.type_of(v.name) for v in node.outputs),
+            line=node.line,
         )
         new.arguments = len(node.inputs) + len(node.outputs)
         new.requires_grad = any("requires_grad=1" in text for text in (*new.inputs, *new.outputs))

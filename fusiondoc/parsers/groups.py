@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import Iterable, Tuple
+from typing import Iterable, Iterator, Tuple
 
-from fusiondoc.model import Group, OpNode
+from fusiondoc.model import Group, OpNode, Segment
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions
 from fusiondoc.parsers.ir.types import bytes_once, is_tensor
@@ -34,6 +34,7 @@ class GroupRow:
     kernels: list[str] = field(default_factory=list)
     lines: array[int] = field(default_factory=positions)
     runs: int | None = None
+    segments: tuple[Segment, ...] = ()
 
 
 class GroupTable:
@@ -97,6 +98,15 @@ class GroupTable:
                 row.iteration = self.facts.iterations[use.iteration][0]
             row.lines.extend(use.places(group.line))
 
+    def rows_of(self, phase: str | None, groups: Iterable[PlanGroup]) -> Iterator[tuple[PlanGroup, GroupRow]]:
+        """The rows of the groups of a plan, given as they were added."""
+        seen: dict[tuple[Body, tuple[str, ...]], int] = {}
+        for group in groups:
+            graph = (group.body, group.inputs)
+            place = seen.get(graph, 0)
+            seen[graph] = place + 1
+            yield group, self._rows[(phase, *graph, place)]
+
     def of_graph(self, graph: PlanGroup | None) -> list[GroupRow]:
         """Rows of which ``graph`` is the body: equal groups share one GraphCache."""
         if graph is None:
@@ -150,6 +160,7 @@ def finished(row: GroupRow, files: list[str], sources: SourceMap) -> Group:
         rank=row.rank,
         evidence=PackedEvidence(row.lines, files),
         iteration=row.iteration,
+        segments=row.segments,
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
-from typing import Sequence
+from typing import Mapping, Sequence
 
-from fusiondoc.model import Fallback, Kernel, Spread
+from fusiondoc.model import Dump, Fallback, Kernel, Segment, Spread
+from fusiondoc.parsers.dumps.segments import Cut, cuts_of, segments_of
 from fusiondoc.parsers.evidence import PackedEvidence
-from fusiondoc.parsers.facts import Facts, FallbackSeen, KernelUse
+from fusiondoc.parsers.facts import Facts, FallbackSeen, KernelUse, Runtime
 from fusiondoc.parsers.groups import GroupRow, GroupTable
 
 
@@ -21,6 +23,11 @@ def spread(values: Sequence[float]) -> Spread | None:
 def kernels_of(facts: Facts, groups: GroupTable, first_id: int, files: list[str]) -> list[Kernel]:
     """The kernels of one stream, in order of compilation. Fills ``kernels`` of the group rows."""
     kernels = []
+    if facts.disordered:
+        _forget_order(facts)
+    cuts = [(runtime, cuts_of(runtime)) for runtime in facts.runtimes]
+    ids = {id(use): f"K{number}" for number, use in enumerate(facts.kernels, first_id)}
+    _segment(cuts, groups, ids, files)
     for number, use in enumerate(facts.kernels, first_id):
         rows = _rows_of(use, groups)
         for row in rows:
@@ -30,22 +37,58 @@ def kernels_of(facts: Facts, groups: GroupTable, first_id: int, files: list[str]
                 id=f"K{number}",
                 name=use.name,
                 groups=tuple(row.id for row in rows),
-                launches=use.launches if use.launches or use.ms else None,
+                launches=use.launches or None,
                 block=use.block,
                 grid=use.grid,
                 smem_bytes=use.smem,
-                ms=spread(use.ms),
-                gb_per_s=spread(use.gb_per_s),
+                ms=spread(use.ms or use.first_ms),
+                gb_per_s=spread(use.gb_per_s or use.first_gb_per_s),
                 peak_fraction=None,
                 registers=use.registers,
                 spill_bytes=use.spill,
                 code=use.code,
-                compiles=use.compiles or None,
+                compiles=use.compiles or use.reports or None,
                 evidence=PackedEvidence(use.lines, files),
                 rank=facts.rank,
+                dumps=tuple(
+                    Dump(seen.option, str(seen.text), PackedEvidence(seen.lines, files)) for seen in use.dumps
+                ),
+                scheduler=use.scheduler,
+                occupancy=use.occupancy,
+                first_ms=float(median(use.first_ms)) if use.first_ms else None,
+                bytes_moved=use.bytes,
             )
         )
     return kernels
+
+
+def _forget_order(facts: Facts) -> None:
+    """The log is not in true order: what was said by order between stdout and stderr is taken back."""
+    facts.runtimes.clear()
+    for use in facts.kernels:
+        if not any(seen.option == "perf_debug_verbose" for seen in use.dumps):
+            use.scheduler = None
+        use.dumps = tuple(seen for seen in use.dumps if seen.option != "scheduler_params")
+
+
+def _segment(
+    cuts: Sequence[tuple[Runtime, list[Cut]]], groups: GroupTable, ids: Mapping[int, str], files: list[str]
+) -> None:
+    """Give the groups their segments. A group that ran with several shapes was cut for each: the last counts,
+    with the kernels of all that were cut in the same way."""
+    for runtime, cut in cuts:
+        for row in groups.of_cache(runtime.owner) if cut else ():
+            made = segments_of(runtime, cut, [op for op, _ in row.group.body], ids, files)
+            if [_shape(s) for s in made] == [_shape(s) for s in row.segments]:
+                made = tuple(
+                    replace(new, kernels=tuple(dict.fromkeys((*old.kernels, *new.kernels))))
+                    for old, new in zip(row.segments, made)
+                )
+            row.segments = made
+
+
+def _shape(segment: Segment) -> tuple[object, ...]:
+    return segment.index, segment.scheduler, segment.refused, segment.ops
 
 
 def _rows_of(use: KernelUse, groups: GroupTable) -> list[GroupRow]:

@@ -70,6 +70,8 @@ class PlanGroup:
     other source lines have it too (torch/csrc/jit/codegen/cuda/manager.cpp, getCacheId)."""
     conditional: bool = False
     """It stands in a branch or loop of the program, so it need not run once in every run of the plan."""
+    place: int = -1
+    """Its index in the flow of its graph; -1 for a graph printed alone."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ class DiffGraph:
     later."""
 
     ops: frozenset[Op]
+    place: int
+    """Its index in the flow of the outer graph."""
     groups: list[PlanGroup] = field(default_factory=list)
     loose: list[LooseNode] = field(default_factory=list)
     flow: Flow | None = None
@@ -187,18 +191,18 @@ class _Walk:
 
     def _group(self, node: Node, block: tuple[int, ...]) -> None:
         body = self.dump.resolve(node)
-        self.flow.add(GROUP, node, block)
+        place = self.flow.add(GROUP, node, block)
         if body is not None:
             values = tuple(v.name for v in node.outputs)
             group = _group_of(FUSION_KINDS[node.kind], node.ref or node.kind, body, body.line, values)
-            self.groups.append(replace(group, conditional=bool(block)))
+            self.groups.append(replace(group, conditional=bool(block), place=place))
             self.plan.users = self.plan.users or any(_from_file(source) for _, source in group.body)
 
     def _region(self, node: Node, block: tuple[int, ...]) -> None:
         body = self.dump.resolve(node)
-        self.flow.add(REGION, node, block)
+        place = self.flow.add(REGION, node, block)
         if body is not None:
-            inner = DiffGraph(frozenset((n.kind, n.source) for n in body.walk()))
+            inner = DiffGraph(frozenset((n.kind, n.source) for n in body.walk()), place)
             inner.flow = _walk_graph(self.dump, body, inner.groups, inner.loose, self.plan, {})
             self.plan.diff_graphs.append(inner)
 

@@ -17,6 +17,7 @@ from fusiondoc.model import (
     Iteration,
     Kernel,
     ParseStats,
+    Program,
     Report,
     Unfused,
     UnrecognisedLine,
@@ -28,9 +29,11 @@ from fusiondoc.parsers.groups import GroupTable, finished
 from fusiondoc.parsers.inputs import LogInput, read_chunks
 from fusiondoc.parsers.kernels import fallbacks_of, kernels_of
 from fusiondoc.parsers.printed_kernels import printed_kernels_of
+from fusiondoc.parsers.programs import ProgramTable
 from fusiondoc.parsers.ranks import RankTags, Tag, ranks
 from fusiondoc.parsers.sources import SourceMap
 from fusiondoc.parsers.stream import Stream
+from fusiondoc.parsers.tagged_lines import SAMPLE
 from fusiondoc.parsers.unfused import UnfusedTable, WorkOut
 
 _FUSER_OF_KIND = {
@@ -39,9 +42,6 @@ _FUSER_OF_KIND = {
     "oneDNNFusionGroup": "onednn",
     "FusionGroup": "legacy",
 }
-
-_SAMPLE = 4000
-"""Lines from which an outer prefix is learnt."""
 
 
 @dataclass
@@ -139,9 +139,9 @@ def _read_one(
             lines.pop()
         if not learnt:
             learnt = True
-            outer = OuterPrefix.learn(lines[:_SAMPLE])
+            outer = OuterPrefix.learn(lines[:SAMPLE])
             if outer is not None:
-                tags = RankTags(outer.prefixes(lines[:_SAMPLE]))
+                tags = RankTags(outer.prefixes(lines[:SAMPLE]))
         counts.lines += len(lines)
         if outer is None:
             _stream(streams, None, counts).feed(lines, position(index, number))
@@ -193,6 +193,8 @@ class _Draft:
     fallbacks: list[Fallback] = field(default_factory=list)
     kernels: list[Kernel] = field(default_factory=list)
     iterations: tuple[Iteration, ...] = ()
+    programs: tuple[Program, ...] = ()
+    programs_left_out: int = 0
     parse: ParseStats | None = None
 
     def freeze(self) -> Report:
@@ -211,6 +213,8 @@ class _Draft:
             coverage=Coverage(0, 0, None),
             parse=self.parse,
             iterations=self.iterations,
+            programs=self.programs,
+            programs_left_out=self.programs_left_out,
         )
 
 
@@ -219,6 +223,7 @@ def _assemble(
 ) -> tuple[_Draft, Observed]:
     draft = _Draft()
     observed = Observed(files=tuple(files))
+    programs = ProgramTable(files, sources)
     level = min((use.level for facts in streams for use in facts.plans), default=2)
     for facts in streams:
         table = GroupTable(facts)
@@ -231,12 +236,14 @@ def _assemble(
         fallbacks = fallbacks_of(facts, table, files)
         unfused = UnfusedTable(facts, _fuser_of(facts, table), work_out)
         unfused.add_plans(uses)
+        programs.add(uses, table, facts)
         draft.unfused.extend(unfused.finished(files, sources))
         draft.groups.extend(finished(row, files, sources) for row in table.rows)
         draft.kernels.extend(kernels)
         draft.fallbacks.extend(fallbacks)
         draft.iterations += _iterations(facts)
         _observe(observed, facts, table, files)
+    draft.programs, draft.programs_left_out = programs.finished()
     return draft, observed
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 
-from fusiondoc.parsers.dump_text import LINE, DumpText
+from fusiondoc.parsers.dumps.reader import DumpReader
 from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, positions
 from fusiondoc.parsers.jit_messages import PREFIX, JitMessages, Print
+from fusiondoc.parsers.kernel_dumps import KernelDumps
 from fusiondoc.parsers.kernel_lines import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, PERF, KernelTracker
 from fusiondoc.parsers.onednn_lines import MARKERS as ONEDNN
 from fusiondoc.parsers.onednn_lines import OneDnnPartitions
@@ -34,6 +35,9 @@ GLUED = re.compile(
 )
 """Marks that can stand behind output of the program that had no line end."""
 
+_GLUED_MARKS = (b"[D", b"[UPDATE ", b"Codegen output", b"Launch Parameters: ", b" run in ", b"[fusiondoc] ")
+"""One of these is in each of them: quicker to look for in long lines."""
+
 _NEXT_FRAME = b"======= Codegen output for kernel: "
 
 _FRAME_LIMIT = 400_000
@@ -55,7 +59,7 @@ class Stream:
         self._kernels = KernelTracker(facts)
         self._messages = JitMessages(facts, counts, self._kernels)
         self._partitions = OneDnnPartitions(facts)
-        self._text = DumpText()
+        self._text = DumpReader(KernelDumps(self._kernels).take)
         self._frame: tuple[bytes, list[bytes], int] | None = None
         self._bare: tuple[list[bytes], int] | None = None
         self._bare_done = False
@@ -63,14 +67,19 @@ class Stream:
         self._warning = False
         self._traceback = False
         self._blank = 0
+        self._after = 0
+        """Empty lines since the last dump."""
 
     def feed(self, lines: list[bytes], pos: int) -> None:
         """Consecutive lines of the log; ``pos`` is the position of the first."""
         i = 0
         n = len(lines)
         match = PREFIX.match
-        continues = LINE.match
+        text = self._text
         while i < n:
+            if text.open:
+                i = self._in_dump(lines, i)
+                continue
             if self._frame is not None:
                 i = self._in_frame(lines, i, pos)
                 continue
@@ -83,18 +92,13 @@ class Stream:
                     while j < n and lines[j].startswith(prefix):
                         j += 1
                     if self._blank:
-                        self._end_blanks(self._text.inside)
-                    self._text.leave()
+                        self._end_blanks(False)
+                    text.leave()
                     self._messages.take(prefix, lines[i:j], pos + i)
                     i = j
                     continue
             self._plain(line, pos + i)
             i += 1
-            if self._text.goes_on and self._bare is None:
-                start = i
-                while i < n and continues(lines[i]):
-                    i += 1
-                self._counts.recognised += i - start
 
     def close(self) -> None:
         """The stream ends: what is open is cut off."""
@@ -104,7 +108,8 @@ class Stream:
             self._frame = None
         if self._bare is not None:
             self._end_bare()
-        self._end_blanks(self._text.inside)
+        self._end_blanks(False)
+        self._end_dump()
         self._messages.close()
         self._kernels.close()
 
@@ -140,6 +145,7 @@ class Stream:
         self._counts.recognised += len(code) + 1
         self._messages.settle()
         self._kernels.compiled(name, b"\n".join(code).strip(b"\n"), start)
+        self._text.enter()
         self._note_compile()
         return end + 1
 
@@ -172,20 +178,44 @@ class Stream:
         if self.facts.iterations:
             self.facts.compiling.add(len(self.facts.iterations) - 1)
 
+    # -- text dumps -----------------------------------------------------------------------------------------
+
+    def _in_dump(self, lines: list[bytes], i: int) -> int:
+        """Take lines of an open dump from ``i`` on; the index of the first line after what was taken."""
+        if self._text.refused(lines[i]):
+            self._counts.recognised -= 1
+            self._counts.user_output += 1
+            return i
+        end = self._text.take(lines, i)
+        self._counts.recognised += end - i
+        return end
+
+    def _end_dump(self) -> None:
+        if self._text.refused(b""):
+            self._counts.recognised -= 1
+            self._counts.user_output += 1
+        self._text.end()
+
     # -- other lines ----------------------------------------------------------------------------------------
 
     def _plain(self, line: bytes, pos: int) -> None:
         if not line:
-            # Dumps begin and end with empty lines: whose it is shows in what follows.
-            self._blank += 1
+            if self._text.inside and not self._blank and self._after < 3:
+                # Dumps end with one, two or three.
+                self._after += 1
+                self._counts.recognised += 1
+            else:
+                # They begin with one, too: whose it is shows in what follows.
+                self._blank += 1
             return
+        self._after = 0
         if self._bare is not None and self._in_bare(line, pos):
             return
         taken = self._consumed(line, pos)
         if self._blank:
             self._end_blanks(taken)
         if not taken:
-            glued = GLUED.search(line)
+            glued = GLUED.search(line) if any(mark in line for mark in _GLUED_MARKS) else None
             if glued is not None and glued.start():
                 self.feed([line[glued.start() :]], pos)
                 return
@@ -213,7 +243,8 @@ class Stream:
                 return True
             found = PERF.match(line)
             if found:
-                self._kernels.ran(found, pos, gb_group=4, ms_group=3)
+                self._kernels.performed(found, pos)
+                self._text.enter()
                 return True
         elif first == b"L" or line.startswith(b"With arguments: L"):
             found = LAUNCH.search(line)
@@ -227,10 +258,6 @@ class Stream:
                 self._messages.settle()
                 self._frame = (found.group(1), [], pos)
                 return True
-        elif first == b"p" and line.startswith(b"ptxas "):
-            self._kernels.ptxas(line, pos)
-            self._text.enter()
-            return True
         elif first == b"[" and line.startswith(b"[fusiondoc] "):
             return self._mark(line, pos)
         elif first in (b"o", b"d") and line.startswith(ONEDNN):
@@ -241,7 +268,7 @@ class Stream:
             self._bare = ([line], pos)
             self._bare_done = self._warning = False
             return True
-        if self._text.takes(line):
+        if self._text.starts(line, pos):
             return True
         return self._warned(line, pos) or self._error(line, pos)
 

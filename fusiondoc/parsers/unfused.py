@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import Dict, Iterable, List, Protocol
+from typing import Dict, Iterable, List, Protocol, Sequence
 
 from fusiondoc.model import Reason, Unfused
 from fusiondoc.parsers.evidence import PackedEvidence
@@ -87,7 +87,7 @@ class UnfusedTable:
             self._add_nodes(use, phase, use.plan.loose, use.plan.flow, given)
             text = "the executor of its differentiable graph made no plan in this log"
             for inner in use.plan.diff_graphs:
-                if not _fused_elsewhere(inner, ran):
+                if not fused_elsewhere(inner, ran):
                     self._add_nodes(use, phase, inner.loose, inner.flow, Reason(NOT_YET, text, False))
         self._add_unplanned()
 
@@ -121,6 +121,8 @@ class UnfusedTable:
             self._placed.add((node.op, node.source))
             settled = self._settled.get((node.op, node.source, phase))
             if settled is not None and use.level > 0:
+                if flow is not None:
+                    flow.nodes[node.place].reason = settled.reason.code
                 if not settled.reason.stated:
                     settled.lines.extend(use.places(node.line))
                 continue
@@ -129,6 +131,8 @@ class UnfusedTable:
                 reason = self._refined(flow, node, Reason(said[0].code, said[0].text, True))
             else:
                 reason = given or self._worked_out(flow, node)
+            if flow is not None:
+                flow.nodes[node.place].reason = reason.code
             key = (node.op, node.source, phase, reason.code)
             counts[key] = counts.get(key, 0) + 1
             moved[key] = moved.get(key, 0) + (2 * _bytes_of(flow, node) if flow is not None else 0)
@@ -225,7 +229,7 @@ def _bytes_of(flow: Flow, node: LooseNode) -> int:
     return sum(bytes_once(text) or 0 for text in flow.nodes[node.place].outputs)
 
 
-def _fused_elsewhere(inner: DiffGraph, plans: list[frozenset[Op]]) -> bool:
+def fused_elsewhere(inner: DiffGraph, plans: Sequence[frozenset[Op]]) -> bool:
     """Whether some plan in the log is that of the executor of this DifferentiableGraph.
 
     Its own passes rewrite some operators (dropout, layer_norm), so most of the tensor operators must agree.

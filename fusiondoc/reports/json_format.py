@@ -17,7 +17,11 @@ def render(report: Report) -> str:
 def as_dict(report: Report) -> dict[str, Any]:
     """The report as plain dictionaries and lists. What is not known is None."""
     data = {"schema": report.schema}
-    data.update((f.name, _plain(getattr(report, f.name))) for f in fields(report) if f.name != "schema")
+    data.update(
+        (f.name, _plain(getattr(report, f.name)))
+        for f in fields(report)
+        if f.name != "schema" and f.metadata.get("json", True)
+    )
     return data
 
 

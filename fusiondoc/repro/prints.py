@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Iterator
 
-from fusiondoc.parsers.cleaning import OuterPrefix, clean
-from fusiondoc.parsers.inputs import LogInput, read_chunks
+from fusiondoc.parsers.inputs import LogInput
 from fusiondoc.parsers.jit_messages import PREFIX
-from fusiondoc.parsers.ranks import RankTags, Tag
+from fusiondoc.parsers.ranks import Tag
+from fusiondoc.parsers.tagged_lines import tagged_lines
 
-_SAMPLE = 4000
-"""Lines from which an outer prefix is learnt, as the parser of the report does."""
 _FOREIGN = 40
 """Lines of something else after which a graph without a prefix is over."""
 _CONTINUES = (b" ", b"with ", b"-> (", b"[ ")
@@ -37,7 +35,7 @@ def graph_prints(log: LogInput) -> Iterator[GraphPrint]:
     """Every graph print of a log, in the order in which they end."""
     opened: dict[tuple[Tag, bytes], GraphPrint] = {}
     headers: dict[tuple[Tag, bytes], str] = {}
-    for number, tag, line in _lines(log):
+    for number, tag, line in tagged_lines(log):
         found = PREFIX.match(line)
         prefix = found.group() if found is not None else b""
         key = (tag, prefix)
@@ -65,24 +63,3 @@ def graph_prints(log: LogInput) -> Iterator[GraphPrint]:
             if current.foreign > _FOREIGN or current.lines[-1].startswith(b"  return ("):
                 yield opened.pop(key)
     yield from opened.values()
-
-
-def _lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
-    """(number from 1, tag of the process, line without colours and outer prefix)."""
-    number = 0
-    tags = RankTags(())
-    outer: OuterPrefix | None = None
-    for index, chunk in enumerate(read_chunks(log)):
-        lines = clean(chunk).split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        if index == 0:
-            outer = OuterPrefix.learn(lines[:_SAMPLE])
-            if outer is not None:
-                tags = RankTags(outer.prefixes(lines[:_SAMPLE]))
-        for line in lines:
-            number += 1
-            if outer is not None:
-                prefix, line = outer.split(line)
-                tags.current = tags.tag(prefix) if prefix is not None else tags.current
-            yield number, tags.current, line

@@ -1,0 +1,140 @@
+"""What all parts of one page share: texts that were read once, colours of reasons, the room that is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Iterable, Sequence
+
+from fusiondoc.model import Evidence, Report
+from fusiondoc.reports.html.highlight import Highlighter
+from fusiondoc.reports.html.markup import Markup, el, join
+from fusiondoc.reports.source_code import near
+from fusiondoc.reports.wording import outside
+
+HUES = 8
+"""Colours for reasons; the rest share the last one. The code stands beside every colour."""
+
+MOST_ROWS = 2_000
+"""Rows of one table."""
+
+MOST_TEXT = 900_000
+"""Characters of IR, code and dumps together: a page of any run stays below five megabytes."""
+
+QUOTED = 3
+"""Lines of evidence that are quoted; the rest are counted."""
+
+
+@dataclass(frozen=True)
+class ReasonKind:
+    """A reason over all its operators."""
+
+    code: str
+    text: str
+    stated: bool
+    count: int
+    hue: str
+
+
+class Context:
+    """Reads the texts of a report once."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        self.highlighter = Highlighter()
+        self.reasons = _reasons(report)
+        self._hues = {reason.code: reason.hue for reason in self.reasons}
+        self._files: dict[str, list[str] | None] = {}
+        graphs = [group.evidence[0] for group in report.groups if group.evidence]
+        self._excerpts = dict(report.texts.log(_lines(report), graphs)) if report.texts is not None else {}
+        self._room = MOST_TEXT
+        self._logs = list(dict.fromkeys(one.file for one in (*graphs, *_lines(report))))
+
+    def hue(self, code: str | None) -> str:
+        """The class of the colour of a reason."""
+        return self._hues.get(code or "", f"r{HUES - 1}")
+
+    def excerpt(self, evidence: Evidence) -> str | None:
+        """The text of a line of the log, or the graph that begins there."""
+        return self._excerpts.get(evidence)
+
+    def place(self, evidence: Evidence) -> str:
+        """Where a line of the log is."""
+        return f"line {evidence.line:,}" if len(self._logs) == 1 else f"{near(evidence.file)}:{evidence.line}"
+
+    def log_files(self) -> list[str]:
+        """The logs that the page quotes."""
+        return self._logs
+
+    def lines_of(self, file: str) -> list[str] | None:
+        """A source file of the user's, if it is at hand."""
+        if file not in self._files:
+            text = self.report.texts.source(file) if self.report.texts is not None else None
+            self._files[file] = None if text is None else text.split("\n")
+        return self._files[file]
+
+    def code_at(self, user_source: str | None) -> str | None:
+        """The text of ``file:line``."""
+        file, _, number = (user_source or "").rpartition(":")
+        lines = self.lines_of(file) if file else None
+        if lines is None or not number.isdigit() or not 0 < int(number) <= len(lines):
+            return None
+        return lines[int(number) - 1].strip() or None
+
+    def room_for(self, text: str) -> bool:
+        """Whether the page has room for another long text; takes it if so."""
+        if len(text) > self._room:
+            return False
+        self._room -= len(text)
+        return True
+
+    def quotes(self, evidence: Sequence[Evidence], most: int = QUOTED) -> Markup:
+        """Lines of the log with their places."""
+        parts = []
+        for one in islice(evidence, most):
+            text = self.excerpt(one)
+            quote = el("code", text.split("\n", 1)[0]) if text else None
+            parts.append(el("li", el("span", self.place(one), class_="where"), quote))
+        left = len(evidence) - most
+        if left > 0:
+            parts.append(
+                el("li", "and 1 more line" if left == 1 else f"and {left:,} more lines", class_="muted")
+            )
+        return el("ul", *parts, class_="quotes") if parts else join(())
+
+
+def shown(source: str | None) -> str:
+    """A source range for reading: near paths, without the column."""
+    if not source:
+        return ""
+    text = near(source)
+    parts = text.rsplit(":", 2)
+    return ":".join(parts[:2]) if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit() else text
+
+
+def _reasons(report: Report) -> list[ReasonKind]:
+    """What costs most comes first: what the log states, then the bytes that fusing would save."""
+    counts: dict[str, int] = {}
+    moved: dict[str, int] = {}
+    first: dict[str, tuple[int, str, bool]] = {}
+    for row in outside(report):
+        code = row.reason.code
+        counts[code] = counts.get(code, 0) + row.count
+        moved[code] = moved.get(code, 0) + (row.bytes_moved or 0)
+        if code not in first or row.count > first[code][0]:
+            first[code] = (row.count, row.reason.text, row.reason.stated)
+    order = sorted(counts, key=lambda code: (not first[code][2], -moved[code], -counts[code], code))
+    return [
+        ReasonKind(code, first[code][1], first[code][2], counts[code], f"r{min(nth, HUES - 1)}")
+        for nth, code in enumerate(order)
+    ]
+
+
+def _lines(report: Report) -> Iterable[Evidence]:
+    """The lines that the page quotes."""
+    for program in report.programs:
+        for node in program.nodes:
+            yield from islice(node.evidence, 1)
+    for rows in (report.unfused[:MOST_ROWS], report.findings, report.fallbacks):
+        for row in rows:
+            yield from islice(row.evidence, QUOTED)

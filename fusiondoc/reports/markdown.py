@@ -1,0 +1,235 @@
+"""The Markdown report: for a comment on an issue or pull request.
+
+GitHub takes comments of up to 65,536 characters; rows that do not fit are left out, and a note says so.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+from typing import Iterable, Sequence
+
+from fusiondoc.model import Finding, Group, Kernel, Report, Unfused
+from fusiondoc.reports.source_code import near
+from fusiondoc.reports.wording import (
+    count,
+    dims,
+    fuser,
+    machine,
+    outside,
+    peak_share,
+    percent,
+    phase_of,
+    runs_of,
+    seconds,
+    size,
+    speedups,
+    verdict,
+)
+
+LIMIT = 65_536
+"""Characters of a comment on GitHub."""
+
+_SPARE = 400
+"""For the note at the end."""
+
+_SHARES = (("findings", 0.25), ("groups", 0.5), ("unfused", 0.75), ("kernels", 1.0))
+"""How much of the room may be used up when a section ends, so that none crowds out the others."""
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!@])")
+_ICONS = {"error": "🔴", "warning": "🟡", "note": "🔵"}
+
+
+def render(report: Report) -> str:
+    """The report as GitHub-flavoured Markdown, below GitHub's limit for a comment."""
+    room = _Room()
+    for line in _head(report):
+        room.add(line)
+    parts = {
+        "findings": (
+            "Findings",
+            "",
+            [_finding(f) for f in report.findings if not f.code.startswith("FD2")],
+            True,
+        ),
+        "groups": (
+            "Groups",
+            _header("Group", "Phase", "Operators", "Lines", "Reads", "Writes", "Kernels"),
+            [_group(g) for g in report.groups],
+            False,
+        ),
+        "unfused": (
+            "Not fused",
+            _header("Operator", "Line", "Nodes", "Why"),
+            [_unfused(u) for u in _sorted(report)],
+            False,
+        ),
+        "kernels": (
+            "Kernels",
+            _header("Kernel", "Groups", "Launches", "Grid", "Block", "Time", "GB/s", "Of peak"),
+            [_kernel(k, report) for k in report.kernels],
+            False,
+        ),
+    }
+    left: list[str] = []
+    for name, share in _SHARES:
+        title, header, rows, is_open = parts[name]
+        if rows:
+            missing = _section(room, title, header, rows, is_open, int((LIMIT - _SPARE) * share))
+            if missing:
+                left.append(f"{missing:,} of {count(len(rows), 'row')} under {title}")
+    if left:
+        room.force(f"_Cut to fit into a comment: left out {'; '.join(left)}. `--format html` has all._")
+    return room.text()
+
+
+class _Room:
+    """Lines, and how many characters they take."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self.used = 0
+
+    def add(self, line: str, limit: int = LIMIT - _SPARE) -> bool:
+        """False if it does not fit below ``limit``."""
+        if self.used + len(line) + 1 > limit:
+            return False
+        self.force(line)
+        return True
+
+    def force(self, line: str) -> None:
+        self._lines.append(line)
+        self.used += len(line) + 1
+
+    def text(self) -> str:
+        return "\n".join(self._lines).rstrip("\n") + "\n"
+
+
+def _section(room: _Room, title: str, header: str, rows: Sequence[str], is_open: bool, limit: int) -> int:
+    """Write a folded section; how many rows did not fit."""
+    room.force(f"<details{' open' if is_open else ''}><summary><b>{title}</b> ({len(rows):,})</summary>\n")
+    if header:
+        room.force(header)
+    fitted = 0
+    for row in rows:
+        if not room.add(row, limit - 20):
+            break
+        fitted += 1
+    room.force("\n</details>\n")
+    return len(rows) - fitted
+
+
+def _head(report: Report) -> Iterable[str]:
+    name = str(report.target.get("name") or "")
+    yield f"### fusiondoc{': ' + _code(name[:300]) if name else ''}\n"
+    yield f"**{_text(verdict(report))}**" + (
+        f" ({percent(report.coverage.fraction)} of what a fuser can fuse)\n"
+        if report.coverage.fraction is not None
+        else "\n"
+    )
+    yield _text(", ".join([*machine(report), fuser(report)])[:500])
+    for one in speedups(report)[:8]:
+        yield f"\n{one.times:.2f}× the speed of eager ({_text(one.text)})"
+    rates = sorted(k.gb_per_s.median for k in report.kernels if k.gb_per_s is not None)
+    if rates:
+        shares = [share for share in (peak_share(k, report) for k in report.kernels) if share is not None]
+        best = f", up to {percent(max(shares))} of the peak" if shares else ""
+        yield f"\nKernels: {rates[0]:,.0f} to {rates[-1]:,.0f} GB/s{best}"
+    yield ""
+
+
+def _header(*names: str) -> str:
+    return f"| {' | '.join(names)} |\n|{'---|' * len(names)}"
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _finding(finding: Finding) -> str:
+    lines = [
+        f"- {_ICONS[finding.severity]} **{finding.severity} {finding.code}** {_text(finding.message[:1000])}"
+    ]
+    if finding.source:
+        lines[0] += f" ({_code(_place(finding.source))})"
+    if finding.advice:
+        lines.append(f"  → {_text(finding.advice[:1000])}")
+    return "\n".join(lines)
+
+
+def _group(group: Group) -> str:
+    ops = runs_of(group.ops)
+    shown = ", ".join(ops[:8]) + (f", … {len(ops) - 8} more" if len(ops) > 8 else "")
+    places = list(dict.fromkeys(_place(n.user_source) for n in group.nodes if n.user_source))
+    lines = ", ".join(_code(place) for place in places[:3]) + (" …" if len(places) > 3 else "")
+    name = group.id + (" **fell back**" if group.fallback else "")
+    kernels = ", ".join(group.kernels[:4]) + (" …" if len(group.kernels) > 4 else "")
+    return _row(
+        name,
+        phase_of(group),
+        _code(shown),
+        lines or "–",
+        size(group.bytes_in),
+        size(group.bytes_out),
+        kernels or "–",
+    )
+
+
+def _sorted(report: Report) -> list[Unfused]:
+    return sorted(outside(report), key=lambda row: (not row.reason.stated, row.reason.code))
+
+
+def _unfused(row: Unfused) -> str:
+    where = row.user_source or row.source
+    why = f"**{row.reason.code}** {_text(row.reason.text[:300])}" + (
+        "" if row.reason.stated else " (worked out)"
+    )
+    times = f"{row.count:,}" + (" (backward)" if row.phase == "backward" else "")
+    return _row(_code(row.op), _code(_place(where)) if where else "–", times, why)
+
+
+def _kernel(kernel: Kernel, report: Report) -> str:
+    groups = ", ".join(islice(kernel.groups, 4)) + (" …" if len(kernel.groups) > 4 else "")
+    return _row(
+        f"{kernel.id} {_code(kernel.name)}",
+        groups or "–",
+        "–" if kernel.launches is None else f"{kernel.launches:,}",
+        dims(kernel.grid),
+        dims(kernel.block),
+        seconds(kernel.ms.median / 1e3) if kernel.ms else "–",
+        f"{kernel.gb_per_s.median:,.0f}" if kernel.gb_per_s else "–",
+        percent(peak_share(kernel, report)),
+    )
+
+
+def _place(source: str) -> str:
+    """``file:line``, near the current folder."""
+    parts = near(source).rsplit(":", 2)
+    place = (
+        ":".join(parts[:2]) if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit() else near(source)
+    )
+    return place if len(place) <= 200 else "…" + place[-199:]
+
+
+def _text(text: str) -> str:
+    """Text in which nothing is markup, a mention of a person or the end of a table's cell."""
+    return (
+        _SPECIAL.sub(r"\\\1", _line(text))
+        .replace("\\<", "&lt;")
+        .replace("\\>", "&gt;")
+        .replace("\\@", "@\u200b")
+    )
+
+
+def _code(text: str) -> str:
+    """A code span. A pipe would end the cell even there, and a backtick the span."""
+    text = _line(text).replace("|", "\\|")
+    ticks = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    pad = " " if "`" in text else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}" if text else "–"
+
+
+def _line(text: str) -> str:
+    """On one line, without control characters; lone surrogates cannot be written to a file."""
+    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return flat.encode("utf-8", "backslashreplace").decode("utf-8")

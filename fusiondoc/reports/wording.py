@@ -1,0 +1,167 @@
+"""Numbers, sizes and the verdict in words, for the reports that are pages."""
+
+from __future__ import annotations
+
+from typing import Iterable, NamedTuple
+
+from fusiondoc.model import Group, Kernel, Report, Unfused
+
+FUSERS = {
+    "nvfuser": "nvFuser",
+    "nnc": "NNC",
+    "onednn": "oneDNN Graph",
+    "legacy": "the legacy fuser",
+    "none": "no fuser",
+}
+
+NO_OPERATORS = ("prim::GetAttr",)
+"""Nodes with a tensor that read a module's attribute: in the JSON report, noise on a page."""
+
+
+def count(number: int, what: str) -> str:
+    """``3 groups``, ``1 group``."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def size(number: int | None) -> str:
+    """Bytes with a unit of powers of 1000; a dash where it is not known."""
+    if number is None:
+        return "–"
+    value = float(number)
+    for unit in ("B", "KB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} GB"
+
+
+def seconds(value: float | None) -> str:
+    """A time with a unit that suits it; a dash where it is not known."""
+    if value is None:
+        return "–"
+    for limit, factor, unit in ((1e-3, 1e6, "µs"), (1.0, 1e3, "ms")):
+        if value < limit:
+            return f"{value * factor:.3g} {unit}"
+    return f"{value:.3g} s"
+
+
+def percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}".replace("%", " %")
+
+
+def dims(value: tuple[int, int, int] | None) -> str:
+    """``128×4``: launch dimensions without the ones at the end."""
+    if value is None:
+        return "–"
+    used = list(value)
+    while len(used) > 1 and used[-1] == 1:
+        used.pop()
+    return "×".join(map(str, used))
+
+
+def outside(report: Report) -> list[Unfused]:
+    """The unfused operators that are worth showing."""
+    return [row for row in report.unfused if row.op not in NO_OPERATORS]
+
+
+def fused_operators(report: Report) -> int:
+    """Operators in groups, each program once."""
+    return sum(len(group.nodes) for group in report.groups if group.specialisation == 1)
+
+
+def verdict(report: Report) -> str:
+    """One sentence: did it fuse?"""
+    unfused = sum(row.count for row in outside(report))
+    if not report.groups and not report.unfused:
+        return "The log shows no plan of an executor"
+    if not report.groups:
+        return f"Nothing fused: {count(unfused, 'tensor operator')} outside every group"
+    text = f"{count(fused_operators(report), 'operator')} fused into {count(len(report.groups), 'group')}"
+    text += f", {unfused:,} not fused" if unfused else ", none left outside"
+    fallbacks = sum(one.count for one in report.fallbacks)
+    return text + (f", {count(fallbacks, 'fallback')}" if fallbacks else "")
+
+
+def fuser(report: Report) -> str:
+    """Which fuser worked, and which one was asked for."""
+    state = report.fuser
+    if state.effective is None and state.requested is None:
+        return "unknown: the log shows no group"
+    name = FUSERS.get(state.effective or "", state.effective or "unknown")
+    if state.requested is not None and state.requested != state.effective:
+        name += f" (asked: {state.requested})"
+    return name
+
+
+def machine(report: Report) -> list[str]:
+    """Torch and device, as far as they are known."""
+    env = report.environment
+    parts = [f"torch {env['torch']}" if env.get("torch") else "", env.get("gpu") or env.get("device") or ""]
+    return [part for part in parts if part]
+
+
+def runs_of(ops: Iterable[str]) -> list[str]:
+    """``add``, ``mul ×2``: operators without their namespace, equal neighbours together."""
+    runs: list[tuple[str, int]] = []
+    for op in ops:
+        name = op[len("aten::") :] if op.startswith("aten::") else op
+        if runs and runs[-1][0] == name:
+            runs[-1] = (name, runs[-1][1] + 1)
+        else:
+            runs.append((name, 1))
+    return [name if times == 1 else f"{name} ×{times}" for name, times in runs]
+
+
+def phase_of(group: Group) -> str:
+    return group.phase or "phase unknown"
+
+
+def peak_share(kernel: Kernel, report: Report) -> float | None:
+    """The share of the peak bandwidth that a kernel's median reaches."""
+    if kernel.peak_fraction is not None:
+        return kernel.peak_fraction
+    if kernel.gb_per_s is None or report.peak is None or report.peak.gb_per_s <= 0:
+        return None
+    return kernel.gb_per_s.median / report.peak.gb_per_s
+
+
+class Speedup(NamedTuple):
+    """How many times as fast as eager, and the two times in words."""
+
+    times: float
+    text: str
+
+
+def speedups(report: Report) -> list[Speedup]:
+    """Fused against eager, for each phase and set of inputs that both were timed with."""
+    eager = {(one.phase, one.inputs): one.ms.median for one in report.speed if one.way == "eager"}
+    several = len({one.inputs for one in report.speed}) > 1
+    found = []
+    for one in report.speed:
+        base = eager.get((one.phase, one.inputs))
+        if one.way != "fused" or base is None or one.ms.median <= 0:
+            continue
+        name = one.phase + (f", inputs {one.inputs}" if several else "")
+        text = f"{name}: {seconds(one.ms.median / 1e3)}, eager {seconds(base / 1e3)}"
+        found.append(Speedup(base / one.ms.median, text))
+    return found
+
+
+def short_type(text: str) -> str:
+    """``Float(2, 3, strides=[3, 1], requires_grad=0, device=cuda:0)`` -> ``Float(2, 3) cuda:0``.
+
+    Dense strides and requires_grad=0 say nothing new.
+    """
+    from fusiondoc.parsers.ir.types import TensorType, parse_type
+
+    tensor = parse_type(text)
+    if not isinstance(tensor, TensorType) or tensor.sizes is None or None in tensor.sizes:
+        return text
+    dense, step = [], 1
+    for extent in reversed(tensor.sizes):
+        dense.append(step)
+        step *= max(1, extent or 1)
+    short = f"{tensor.dtype}({', '.join(map(str, tensor.sizes))}"
+    if tensor.strides is not None and list(tensor.strides) != dense[::-1]:
+        short += f", strides={list(tensor.strides)}"
+    return short + ")" + (f" {tensor.device}" if tensor.device else "")

@@ -1,0 +1,106 @@
+"""The part of the report model that only a run of ``diagnose`` fills: passes, times, checks and tries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Minimum, median and maximum of what was measured."""
+
+    min: float
+    median: float
+    max: float
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One pass of ``diagnose``. ``stage`` is "profiling", "compiling" (a plan was made in it) or "steady"."""
+
+    index: int
+    phase: str
+    inputs: int
+    stage: str | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A result of one pass of ``diagnose --verify``, fused against eager."""
+
+    iteration: int
+    inputs: int
+    """Which of several input shapes, from 0."""
+    phase: str
+    what: str
+    """"output 0", "grad x", "grad layer.weight"."""
+    same: bool
+    max_abs: float | None
+    """Largest difference; of the statistics where ``by`` is "statistics"."""
+    max_rel: float | None
+    """Largest difference over the size that counts (probe/compare.py); None for statistics."""
+    tolerance: float | None
+    """What ``max_rel`` may be."""
+    dtype_same: bool
+    strides_same: bool
+    by: str
+    """"value", or "statistics" where random numbers make the values differ by design."""
+    detail: str | None = None
+    random: tuple[str, ...] = ()
+    """The random operators that drew numbers in this pass."""
+
+
+@dataclass(frozen=True)
+class Try:
+    """A run of ``diagnose --try`` with one change; the first is the run as it was asked for."""
+
+    change: str
+    codes: tuple[str, ...]
+    """The findings that suggest the change."""
+    groups: int
+    ops_fused: int
+    unfused: int
+    fallbacks: int
+    gb_per_s: float | None
+    """Median over the kernels."""
+    steady_seconds: float | None
+    """Median time of a steady pass, backward included; None where it says nothing about speed."""
+    exit: int | None
+    """The exit status that a run of its own would have ended with; None if a signal ended it."""
+    problem: str | None = None
+    """Why it failed."""
+    wrong: int | None = None
+    """Results that differ from eager, over all passes; None without ``--verify``."""
+    capture: str | None = None
+    """Its folder inside the capture of the run."""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The memory bandwidth of the device that kernels are held against."""
+
+    gb_per_s: float
+    source: str
+    """"driver" (clock and bus width), "table" (by the GPU's name), "measured" (a large copy) or "given"."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Time of one way to run the model, in a child without dumps and logs."""
+
+    way: str
+    """"eager" or "fused"."""
+    phase: str
+    """"forward" or "backward"."""
+    inputs: int
+    """Which of several input shapes, from 0."""
+    ms: Spread
+    passes: int
+    """How many passes were timed, warm-up left out."""
+    first_ms: float | None = None
+    """The first pass: with compilation."""
+    memory_bytes: int | None = None
+    """Peak of the allocated device memory in a pass."""
+    warmup_ms: tuple[float, ...] = ()
+    """The passes before those that count, in order: profiling, compiling, the first steady ones."""

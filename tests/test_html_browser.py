@@ -1,0 +1,214 @@
+"""The HTML report in a real browser: clicks, filter and keyboard do what they should, nothing of a log runs,
+and a page of 200 groups and 2000 nodes stays usable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from browser import CHROMIUM, DRIVER, Browser
+from conftest import FIXTURES
+from made_log import HOSTILE_OP, HOSTILE_SOURCE, hostile_log, large_log
+from one_page import Page
+
+from fusiondoc.cli.reading import report_from
+from fusiondoc.model import Report
+from fusiondoc.reports.html import render
+
+ENCODER = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-encoder-layer.log.xz"
+VISIBLE = ".program:not([hidden]) "
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("needs chromium and chromedriver")
+    one = Browser(tmp_path_factory.mktemp("profile"))
+    yield one
+    one.close()
+
+
+def opened(browser: Browser, folder: Path, log: Path, fragment: str = "") -> Report:
+    report = report_from([str(log)])
+    page = folder / "report.html"
+    page.write_text(render(report), encoding="utf-8")
+    browser.open(Path("/dev/null"))  # the same page with another fragment would not be loaded again
+    browser.messages()
+    browser.open(page, fragment)
+    return report
+
+
+def details(browser: Browser) -> tuple[str, str]:
+    heading = browser.run("return document.getElementById('details-title').textContent")
+    return heading, browser.run("return document.getElementById('details').textContent")
+
+
+def test_a_click_on_a_group_shows_it(browser: Browser, tmp_path: Path) -> None:
+    report = opened(browser, tmp_path, ENCODER)
+    browser.click(VISIBLE + '.node[data-group="G3"]')
+    group = next(group for group in report.groups if group.id == "G3")
+    heading, text = details(browser)
+    assert heading == "G3"
+    assert group.nodes[0].user_source in text
+    assert all(node.op in text for node in group.nodes)
+    assert "with prim::CudaFusionGroup" in text and "return (" in text  # its IR
+    assert "Float(4, 64, 1024)" in text
+    assert str(group.evidence[0].line) in text.replace(",", "")
+    pressed = "return [...document.querySelectorAll('.node[aria-pressed=true]')].map(n => n.dataset.group)"
+    assert browser.run(pressed) == ["G3"]
+    assert browser.messages() == []
+
+
+def test_a_click_on_an_operator_shows_why_it_is_outside(browser: Browser, tmp_path: Path) -> None:
+    report = opened(browser, tmp_path, ENCODER)
+    browser.run(
+        "const s = document.getElementById('choose'); s.value = 'P1'; s.dispatchEvent(new Event('change'))"
+    )
+    browser.click(VISIBLE + '.node[data-reason="FD201"]')
+    heading, text = details(browser)
+    row = next(row for row in report.unfused if row.op == "aten::matmul")
+    assert heading == "aten::matmul"
+    assert row.user_source is not None and row.user_source in text
+    assert row.reason.code in text and row.reason.text in text and "the log states it" in text
+    assert "= aten::matmul(" in text  # its line of IR
+    assert "rejecting node from fusion" in text
+    assert str(row.evidence[0].line) in text.replace(",", "")
+
+
+def test_the_filter_leaves_the_right_boxes(browser: Browser, tmp_path: Path) -> None:
+    report = opened(browser, tmp_path, ENCODER)
+    browser.run(
+        "const s = document.getElementById('choose'); s.value = 'P4'; s.dispatchEvent(new Event('change'))"
+    )
+    program = next(program for program in report.programs if program.id == "P4")
+    shown = (
+        f"return [...document.querySelectorAll('{VISIBLE}.node:not(.dim)')]"
+        ".map(n => Number(n.dataset.i)).sort((a, b) => a - b)"
+    )
+    rows = (
+        "return [...document.querySelectorAll('#unfused tbody tr')]"
+        ".filter(r => !r.hidden).map(r => r.dataset.reason)"
+    )
+    for code in ("FD226", "FD201"):
+        browser.click(f'#filter input[value="{code}"]')
+        assert browser.run(shown) == [i for i, node in enumerate(program.nodes) if node.reason == code]
+        assert set(browser.run(rows)) == {code}
+    browser.click('#filter input[value="fused"]')
+    assert browser.run(shown) == [i for i, node in enumerate(program.nodes) if node.group]
+    browser.click('#filter input[value=""]')
+    assert len(browser.run(shown)) == len(program.nodes)
+
+
+def test_the_keyboard_does_all_of_it(browser: Browser, tmp_path: Path) -> None:
+    report = opened(browser, tmp_path, ENCODER)
+    browser.run("document.getElementById('zoom-fit').focus()")
+    browser.press("Tab")  # into the filter
+    assert browser.run("return document.activeElement.name") == "reason"
+    browser.press("Right")  # "Groups"
+    assert browser.run("return document.activeElement.value") == "fused"
+    browser.press("Tab")
+    first = browser.run("return document.activeElement.dataset.group")
+    browser.press("Enter")
+    assert details(browser)[0] == first
+    browser.press("Down", "Enter")
+    second = browser.run("return document.activeElement.dataset.group")
+    assert details(browser)[0] == second != first
+    browser.press("End")
+    last = browser.run("return document.activeElement.dataset.group")
+    groups = next(p for p in report.programs if any(n.group == first for n in p.nodes))
+    assert last in {node.group for node in groups.nodes} - {first, second}
+    outline = "return getComputedStyle(document.activeElement.querySelector('rect')).strokeWidth"
+    assert float(browser.run(outline).rstrip("px")) > 3  # the focus can be seen
+
+
+def test_a_link_to_a_group_opens_it(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, tmp_path, ENCODER, "#G5")
+    assert browser.run("return document.getElementById('G5').open") is True
+    browser.click("#source a[href='#G2']")
+    assert browser.run("return document.getElementById('G2').open") is True
+
+
+@pytest.mark.parametrize("width", [380, 800, 1400])
+def test_the_page_is_never_wider_than_the_window(browser: Browser, tmp_path: Path, width: int) -> None:
+    for log in (ENCODER, FIXTURES / "captures" / "nvfuser-2.1.2-composite"):
+        opened(browser, tmp_path, log)
+        browser.resize(width, 900)
+        browser.run("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+        assert browser.run("return document.documentElement.scrollWidth") <= width
+
+
+def test_nothing_of_the_log_runs(browser: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "hostile.log"
+    log.write_text(hostile_log(), encoding="utf-8")
+    report = opened(browser, tmp_path, log)
+    # The texts did come through the parser: else this proves nothing.
+    assert HOSTILE_OP in {row.op for row in report.unfused}
+    assert any((row.source or "").startswith(HOSTILE_SOURCE) for row in report.unfused)
+    assert any(node.source and HOSTILE_SOURCE in node.source for node in report.groups[0].nodes)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert Page(page).problems == []
+    assert Page(page).tags.isdisjoint({"img", "iframe", "b"})
+    boxes = browser.run(f"return document.querySelectorAll('{VISIBLE}.node').length")
+    assert boxes == len(report.programs[0].nodes)
+    for box in range(boxes):
+        browser.run(
+            f"document.querySelectorAll('{VISIBLE}.node')[arguments[0]]"
+            ".dispatchEvent(new MouseEvent('click', { bubbles: true }))",
+            box,
+        )
+        assert browser.run("return document.querySelectorAll('#details script, #details img').length") == 0
+    browser.run("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+    assert HOSTILE_SOURCE in browser.run("return document.body.textContent")
+    assert browser.alert() is None
+    assert browser.run("return window.ran === undefined && document.scripts.length === 2")
+    assert browser.messages() == []
+
+
+def test_the_policy_forbids_what_is_not_of_the_page(browser: Browser, tmp_path: Path) -> None:
+    """The second wall: even markup that came through would not run."""
+    log = tmp_path / "hostile.log"
+    log.write_text(hostile_log(), encoding="utf-8")
+    opened(browser, tmp_path, log)
+    browser.run(
+        "const s = document.createElement('script'); s.textContent = 'window.ran = true';"
+        "document.body.append(s);"
+        "const i = document.createElement('div'); i.innerHTML = '<img src=x onerror=\"window.ran = true\">';"
+        "document.body.append(i);"
+    )
+    assert browser.run("return window.ran === undefined")
+    assert any("Content Security Policy" in message for message in browser.messages())
+
+
+def test_a_page_of_200_groups_and_2000_nodes(
+    browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "large.log"
+    log.write_text(large_log(groups=200, loose=1800))
+    report = opened(browser, tmp_path, log)
+    assert len(report.groups) == 200 and len(report.kernels) == 200
+    assert sum(len(program.nodes) for program in report.programs) == 2000
+    size = (tmp_path / "report.html").stat().st_size
+    assert size < 5_000_000
+    paint = browser.run("return performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    done = browser.run("return performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+    with capsys.disabled():
+        took = f"first paint {paint:.0f} ms, ready {done:.0f} ms"
+        print(f"\n  200 groups, 2000 nodes: {size / 1e6:.2f} MB, {took}")
+    assert 0 < paint < 20_000
+    assert browser.run(f"return document.querySelectorAll('{VISIBLE}.node').length") == 2000
+    browser.click(VISIBLE + '.node[data-group="G150"]')
+    assert details(browser)[0] == "G150"
+    assert Page((tmp_path / "report.html").read_text(encoding="utf-8")).problems == []
+
+
+def test_a_region_leads_to_the_plan_of_its_executor(browser: Browser, tmp_path: Path) -> None:
+    report = opened(browser, tmp_path, FIXTURES / "logs" / "nvfuser-2.1.2-no-autodiff-optimized.log.xz")
+    outer = next(p for p in report.programs if any(node.kind == "region" for node in p.nodes))
+    select = "const s = document.getElementById('choose');"
+    browser.run(select + "s.value = arguments[0]; s.dispatchEvent(new Event('change'))", outer.id)
+    browser.click(VISIBLE + ".node.region")
+    browser.click("#details button")
+    inner = next(node.program for node in outer.nodes if node.kind == "region")
+    assert browser.run(select + "return s.value") == inner
+    assert browser.run(f"return document.querySelector('{VISIBLE}').id") == f"picture-{inner}"

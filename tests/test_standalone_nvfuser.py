@@ -1,0 +1,96 @@
+"""Logs of the stand-alone nvFuser: kernel names with a scheduler, NVFUSER_DUMP, the NVFUSER_PROF table.
+
+No recording of it exists. The lines follow the formats of NVIDIA/Fuser (csrc/executor_utils.cpp,
+csrc/fusion_profiler.cpp: names and widths of the columns); the figures in them are ours.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fusiondoc.model import Report
+from fusiondoc.parsers.inputs import find_logs
+from fusiondoc.parsers.read import read_logs
+
+POINTWISE = "nvfuser_pointwise_f0_c1_r0_g0"
+NORM = "nvfuser_inner_outer_persistent_f1_c1_r0_g0"
+REDUCTION = "nvfuser_reduction_f1_c1_r0_g1"
+
+HEADER = (
+    "Fus#  NSegs CuEvtTm(ms) HstTm(ms) CmpTm(ms) KerTm(ms) EffBw(GB/s) %PkBw   S-Seg# S-KerTm(ms)"
+    " S-EffBw(GB/s) S-%PkBw S-In(MB) S-Out(MB) S-Smem[Dyn,Stat] S-Regs S-Grid           S-Block          "
+    "S-KerName           "
+)
+TABLE = f"""
+{HEADER}
+    0     1      41.350    41.311    40.817     0.006    1395.866   41.45      0       0.006      1395.866   41.45    4.194     4.194           [0, 0]     18      [512, 1, 1]      [128, 1, 1] {POINTWISE}
+    1     2     886.349   886.311   822.817     0.069    3395.866   41.45      0       0.058      3465.017   42.30  134.353    67.117        [512, 16]     96      [1, 740, 1]       [2, 64, 1] {NORM}
+    -     -           -         -         -         -           -       -      1       0.011       465.500    5.70    5.120     0.001          [1024, 0]    32      [16, 64, 1]      [16, 16, 1] {REDUCTION}
+loss 0.25
+    1     2       0.349     0.311     0.000     0.065    3495.866   42.45      0       0.055      3565.017   43.30  134.353    67.117        [512, 16]     96      [1, 740, 1]       [2, 64, 1] {NORM}
+    -     -           -         -         -         -           -       -      1       0.010       515.500    6.20    5.120     0.001          [1024, 0]    32      [16, 64, 1]      [16, 16, 1] {REDUCTION}
+"""  # noqa: E501
+
+KERNEL = f"""
+======= Codegen output for kernel: {POINTWISE} =======
+
+__global__ void {POINTWISE}(Tensor<float, 2, 2> T0, Tensor<float, 2, 2> T1) {{
+}}
+
+======================================
+
+PRINTING: __tmp_{POINTWISE}.cu
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function '_ZN3nvf29{POINTWISE}ENS_6TensorIfLi2ELi2EEES1_' for 'sm_90'
+ptxas info    : Function properties for _ZN3nvf29{POINTWISE}ENS_6TensorIfLi2ELi2EEES1_
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 18 registers
+
+num_sms=132, blocks_per_sm=16, warps_per_sm=64, occupancy=100.00%
+Arguments for fusion 0 group 0:
+Inputs:
+  Tensor dtype: float sizes: (1024, 1024, ) strides: (1024, 1, )
+Outputs:
+  Tensor dtype: float sizes: (1024, 1024, ) strides: (1024, 1, )
+Intermediate global buffers:
+Launch Parameters: BlockDim.x = 128, BlockDim.y = -1, BlockDim.z = -1, GridDim.x = 2048, GridDim.y = -1, GridDim.z = -1, Smem Size = 0
+{POINTWISE} run in 0.0061 ms, achieved: 1375.2 GB/s
+"""  # noqa: E501
+
+
+def parse(text: str, tmp_path: Path) -> Report:
+    path = tmp_path / "nvfuser.log"
+    path.write_text(text)
+    return read_logs(find_logs([str(path)]))[0]
+
+
+def test_profile_table(tmp_path: Path) -> None:
+    report = parse(TABLE, tmp_path)
+    assert report.parse.user_output == 1
+    assert report.parse.unrecognised == 0
+    one, norm, reduction = report.kernels
+    assert [k.name for k in report.kernels] == [POINTWISE, NORM, REDUCTION]
+    assert (one.launches, norm.launches, reduction.launches) == (1, 2, 2)
+    assert one.first_ms == 0.006 and one.registers == 18 and one.block == (128, 1, 1)
+    assert (norm.grid, norm.block, norm.smem_bytes, norm.registers) == ((1, 740, 1), (2, 64, 1), 512, 96)
+    assert norm.first_ms == 0.058 and norm.ms is not None and norm.ms.max == 0.055
+    assert reduction.gb_per_s is not None and reduction.gb_per_s.median == 515.5
+
+
+def test_a_table_of_the_program_is_its_own(tmp_path: Path) -> None:
+    report = parse("epoch step loss\n    0     1   0.25\n    1     2   0.125 [ok] model1\n", tmp_path)
+    assert report.parse.user_output == 3
+    assert not report.kernels
+
+
+def test_names_frames_and_dumps(tmp_path: Path) -> None:
+    report = parse(KERNEL, tmp_path)
+    assert report.parse.unrecognised == 0
+    (kernel,) = report.kernels
+    assert kernel.name == POINTWISE
+    assert kernel.code is not None and kernel.code.startswith("__global__")
+    assert kernel.registers == 18
+    assert kernel.occupancy == 1.0
+    assert kernel.compiles == 1
+    assert (kernel.block, kernel.grid, kernel.launches) == ((128, 1, 1), (2048, 1, 1), 1)
+    assert [d.option for d in kernel.dumps] == ["cuda_to_file", "ptxas_verbose", "occupancy", "kernel_args"]
