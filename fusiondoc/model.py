@@ -222,6 +222,36 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Suppressed:
+    """A finding that the user does not want to hear of: it is counted, and fails nothing."""
+
+    code: str
+    severity: str
+    message: str
+    source: str | None
+    by: str
+    """What suppresses it: ``config`` and the entry of ``ignore``, or the comment's ``file:line``."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One expectation of ``check`` and what was found."""
+
+    section: str
+    holds: bool
+    expected: str
+    found: str
+    why: str | None
+    """What parts the two: the nearest group, and where the operators went that it lacks."""
+    file: str
+    """The file of expectations."""
+    line: int | None
+    column: int | None
+    groups: tuple[str, ...] = ()
+    """Ids of the groups that fulfil it."""
+
+
+@dataclass(frozen=True)
 class Coverage:
     """Operators in groups against those plus the unfused ones that some fuser can fuse."""
 
@@ -331,5 +361,9 @@ class Report:
     programs: tuple[Program, ...] = ()
     programs_left_out: int = 0
     """Distinct plans beyond those in ``programs``, which is bounded."""
+    suppressed: tuple[Suppressed, ...] = ()
+    """Findings that the configuration or a comment suppresses; they are not in ``findings``."""
+    expectations: tuple[Expectation, ...] = ()
+    """What ``check`` expected and found."""
     schema: str = SCHEMA
     texts: Texts | None = field(default=None, compare=False, repr=False, metadata={"json": False})

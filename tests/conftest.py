@@ -38,7 +38,9 @@ def fusiondoc(tmp_path: Path) -> Run:
     """Run ``fusiondoc ARGS`` in a process of its own, in an empty folder unless ``cwd`` says otherwise."""
 
     def run(*args: object, cwd: Path | None = None, env: dict[str, str] | None = None, **kwargs: object):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTORCH_", "FUSIONDOC_"))}
+        environment = {
+            k: v for k, v in os.environ.items() if not k.startswith(("PYTORCH_", "FUSIONDOC_", "GITHUB_"))
+        }
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         environment["FUSIONDOC_CACHE"] = str(tmp_path / "cache")
         environment.setdefault("COLUMNS", "80")

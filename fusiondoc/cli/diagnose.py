@@ -63,6 +63,7 @@ def command(
       fusiondoc diagnose model.py --backward --time
     """
     check_fail_on(fail_on)
+    from fusiondoc.cli.config import heard
     from fusiondoc.cli.reading import report_of
     from fusiondoc.cli.rerun import rerun_without_fallback, wants_rerun
     from fusiondoc.cli.texts import user_files
@@ -96,6 +97,7 @@ def command(
     if finished and (try_changes or try_eval) and not capture.result.get("interrupted"):
         finished = run_tries(request, capture, report, try_eval)
         report = report_of(capture)
+    report = heard(report)
     emit(report, format_, output)
     if capture.result.get("interrupted") or not finished:
         click.echo(f"interrupted; what was captured is in {capture.path}", err=True)

@@ -15,6 +15,7 @@ from fusiondoc.version import __version__
 COMMANDS = {
     "diagnose": "Run a model under a fuser and report what fused, what did not and why.",
     "parse": "Make the same report from logs or captures; needs neither torch nor a GPU.",
+    "check": "Exit 1 unless the expected fusion groups are there; --update writes the file.",
     "kernels": "List generated kernels, and print or save what was dumped of them.",
     "repro": "Write one fusion group as a stand-alone Python file, and make it smaller.",
     "knobs": "List what can be toggled on this torch, and what each toggle really does.",
@@ -43,11 +44,26 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in COMMANDS:
             raise click.UsageError(f"No such command '{args[0]}'. {did_you_mean(args[0], COMMANDS)}", ctx)
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        own = rest[: rest.index("--")] if "--" in rest else rest
+        if command is not None and not ctx.resilient_parsing and not {"-h", "--help"} & set(own):
+            _configure(ctx)
+        return name, command, rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _configure(ctx: click.Context) -> None:
+    """Defaults from the configuration, if there is one; only then is anything imported for it."""
+    from fusiondoc.cli.config_file import find
+
+    found = find()
+    if found is not None:
+        from fusiondoc.cli.config import apply
+
+        apply(ctx, *found, COMMANDS)
 
 
 @click.command(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sys
@@ -14,7 +15,17 @@ from fusiondoc.cli import completion
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model import SEVERITIES, Report
 
-FORMATS = ("text", "json", "html", "markdown")
+RENDERERS = {
+    "json": "fusiondoc.reports.json_format",
+    "html": "fusiondoc.reports.html",
+    "markdown": "fusiondoc.reports.markdown",
+    "sarif": "fusiondoc.reports.sarif",
+    "junit": "fusiondoc.reports.junit",
+    "gitlab": "fusiondoc.reports.gitlab",
+    "github": "fusiondoc.reports.github",
+}
+"""Format -> the module whose ``render(report) -> str`` makes it; imported when it is asked for."""
+FORMATS = ("text", *RENDERERS)
 ENDINGS = {
     ".json": "json",
     ".txt": "text",
@@ -22,6 +33,8 @@ ENDINGS = {
     ".html": "html",
     ".htm": "html",
     ".md": "markdown",
+    ".sarif": "sarif",
+    ".xml": "junit",
 }
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -62,30 +75,31 @@ def check_fail_on(values: tuple[str, ...]) -> None:
             )
 
 
-def emit(report: Report, format_: str | None, output: Path | None) -> None:
-    """Write the report where and how it was asked for."""
+def emit(
+    report: Report, format_: str | None, output: Path | None, text_of: Callable[..., str] | None = None
+) -> None:
+    """Write the report where and how it was asked for; ``text_of`` makes another text than the usual.
+
+    In GitHub Actions the findings are annotations too, on stderr, so that stdout holds one format.
+    """
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
-    if format_ == "json":
-        from fusiondoc.reports.json_format import render as render_json
-
-        text = render_json(report)
-    elif format_ == "html":
-        from fusiondoc.reports.html import render as render_html
-
-        text = render_html(report)
-    elif format_ == "markdown":
-        from fusiondoc.reports.markdown import render as render_markdown
-
-        text = render_markdown(report)
+    if format_ in RENDERERS:
+        text = importlib.import_module(RENDERERS[format_]).render(report)
     else:
-        from fusiondoc.reports.text import render as render_text
         from fusiondoc.reports.text_bars import can_show_blocks
 
+        make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text").render
         blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
         width = shutil.get_terminal_size((80, 24)).columns
-        text = render_text(report, width=width, colour=in_colour(output), blocks=blocks)
+        text = make(report, width=width, colour=in_colour(output), blocks=blocks)
     write(text, output)
+    if os.environ.get("GITHUB_ACTIONS") == "true" and (format_ != "github" or output is not None):
+        from fusiondoc.reports.github import render as annotations
+        from fusiondoc.reports.github_summary import append_summary
+
+        click.echo(annotations(report), err=True, nl=False)
+        append_summary(report, os.environ.get("GITHUB_STEP_SUMMARY"))
 
 
 def in_colour(output: Path | None) -> bool:

@@ -35,8 +35,9 @@ def command(
       fusiondoc parse train.log --peak 1555
     """
     check_fail_on(fail_on)
+    from fusiondoc.cli.config import heard
     from fusiondoc.cli.reading import report_from
 
-    report = report_from(logs, peak)
+    report = heard(report_from(logs, peak))
     emit(report, format_, output)
     return exit_status(report, fail_on)

@@ -45,6 +45,9 @@ def summary(report: Report) -> RenderableType:
         table.add_row("Kernels", kernels)
     for number, line in enumerate(_speed(report)):
         table.add_row("" if number else "Speed", line)
+    if report.suppressed:
+        codes = ", ".join(sorted({one.code for one in report.suppressed}))
+        table.add_row("Suppressed", f"{count(len(report.suppressed), 'finding')} ({codes})")
     when = _when(report)
     if when:
         table.add_row("Iterations", when)

@@ -1,0 +1,163 @@
+"""``fusiondoc check``: hold a run or a log against a file of expected fusion groups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fusiondoc.cli import completion
+from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
+from fusiondoc.cli.peak import peak_option
+from fusiondoc.cli.run_options import run_options
+from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from fusiondoc.expectations.model import Expectations, Section
+    from fusiondoc.model import Report
+
+
+@click.command(name="check")
+@click.argument(
+    "targets", nargs=-1, metavar="[TARGET | LOG...] [-- ARGS...]", shell_complete=completion.files
+)
+@click.option(
+    "--expect", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="The YAML file."
+)
+@click.option("--update", is_flag=True, help="Bring the file in line with what is found; show the changes.")
+@click.option(
+    "--section",
+    "only",
+    multiple=True,
+    metavar="NAME",
+    help="Check this section whatever run it is for. Repeat for more.",
+)
+@run_options
+@click.option(
+    "--no-rerun", is_flag=True, help="Do not run again without fallback to see why groups fell back."
+)
+@peak_option
+@report_options
+def command(
+    targets: tuple[str, ...],
+    expect: Path | None,
+    update: bool,
+    only: tuple[str, ...],
+    no_rerun: bool,
+    peak: float | None,
+    format_: str | None,
+    output: Path | None,
+    fail_on: tuple[str, ...],
+    **options: Any,
+) -> int:
+    """Exit with status 1 unless the expected fusion groups are there.
+
+    TARGET (FILE.py, FILE.py:NAME, package.module:NAME, FILE.pt) is run as diagnose does; anything else is a
+    log, a capture or - for stdin; without an argument the newest capture is read. The keys of the file are
+    described in docs/commands/check.md.
+
+    \b
+    Examples:
+      fusiondoc check model.py --expect fusions.yaml --update
+      fusiondoc check model.py --expect fusions.yaml
+      fusiondoc check train.log --expect fusions.yaml --format junit -o check.xml
+    """
+    check_fail_on(fail_on)
+    if expect is None:
+        raise UsageError(
+            "check needs --expect FILE.yaml",
+            "fusiondoc check TARGET --expect fusions.yaml --update writes it; or set it in pyproject.toml.",
+        )
+    expectations = _expectations(expect, update)
+    if expectations is not None:
+        _known_sections(expectations, only)
+    from fusiondoc.cli.check_input import is_target, report_of_logs, report_of_run
+    from fusiondoc.cli.config import heard
+
+    failed = None
+    if targets and is_target(targets[0]):
+        report, failed, interrupted = report_of_run(targets[0], targets[1:], not no_rerun, peak, options)
+        if interrupted:
+            click.echo("interrupted; nothing was checked", err=True)
+            return INTERRUPTED
+    else:
+        report = report_of_logs(targets, _given(options), peak)
+    report = heard(report)
+    if failed is not None:
+        if format_ is not None or output is not None:
+            emit(report, format_, output)
+        raise failed
+    if update:
+        from fusiondoc.cli.check_update import update_file
+
+        update_file(expect, report, only, diff_to_stdout=(format_ or "text") == "text" and output is None)
+        expectations = _expectations(expect, False)
+    assert expectations is not None  # without a file --update has made one
+    report = _checked(report, expectations, only)
+    if not update or format_ is not None or output is not None:
+        from fusiondoc.reports.expectations_text import render
+
+        emit(report, format_, output, render)
+    if any(not one.holds for one in report.expectations):
+        return FINDINGS_FOUND
+    return exit_status(report, fail_on)
+
+
+def _given(options: dict[str, Any]) -> list[str]:
+    """The run options on the command line."""
+    ctx = click.get_current_context()
+    names = {param.name: param.opts[0] for param in ctx.command.params}
+    from_user = [name for name in options if _source(ctx, name) == "COMMANDLINE"]
+    return [names[name] for name in from_user]
+
+
+def _source(ctx: click.Context, name: str) -> str | None:
+    source = ctx.get_parameter_source(name)
+    return source.name if source is not None else None
+
+
+def _expectations(file: Path, update: bool) -> Expectations | None:
+    """The file, read before anything runs; None if --update is to make it."""
+    from fusiondoc.diagnosis.codes import CODES
+    from fusiondoc.expectations.load import load, read_text
+
+    if update and (not file.exists() or not read_text(file).strip()):
+        return None
+    return load(file, CODES)
+
+
+def _known_sections(expectations: Expectations, only: tuple[str, ...]) -> None:
+    names = [section.name for section in expectations.sections]
+    for name in only:
+        if name not in names:
+            hint = did_you_mean(name, filter(None, names)) if any(names) else "Its sections have no names."
+            raise UsageError(f"{expectations.file} has no section '{name}'", hint)
+
+
+def _checked(report: Report, expectations: Expectations, only: tuple[str, ...]) -> Report:
+    """The report with what came of each expectation of the sections that hold for it."""
+    from fusiondoc.expectations.match import check
+
+    outcomes = [
+        outcome.in_report(expectations.file)
+        for section in _sections(report, expectations, only)
+        for outcome in check(section, report)
+    ]
+    return replace(report, expectations=tuple(outcomes))
+
+
+def _sections(report: Report, expectations: Expectations, only: tuple[str, ...]) -> list[Section]:
+    from fusiondoc.expectations.applies import applying, why_not
+
+    if only:
+        return [section for section in expectations.sections if section.name in only]
+    sections = applying(expectations, report)
+    if sections:
+        return sections
+    reasons = [f"{s.name or 'the file'}: {why_not(s.when, report)}" for s in expectations.sections[:5]]
+    raise UsageError(
+        f"no section of {expectations.file} is for this run\n  " + "\n  ".join(reasons),
+        "--update adds one, --section NAME checks one in spite of that.",
+    )

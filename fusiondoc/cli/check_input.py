@@ -1,0 +1,95 @@
+"""Telling a TARGET from a LOG, and the report of either."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Sequence
+
+import click
+
+from fusiondoc.errors import CannotRun, FusiondocError, UsageError
+from fusiondoc.model import Report
+from fusiondoc.runner.target import ARCHIVE_ENDINGS
+
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
+_ENDINGS = "|".join(map(re.escape, ARCHIVE_ENDINGS))
+_FILE = re.compile(rf"(\.py|{_ENDINGS})(:[^/\\]*)?\Z", re.IGNORECASE)
+
+
+def is_target(argument: str) -> bool:
+    """Whether the argument of ``check`` is a model to run, by its form alone but for one case.
+
+    ``FILE.py``, ``FILE.py:NAME``, ``FILE.pt`` and ``package.module:NAME`` are; all else is a log. An existing
+    file or folder of the form ``module:NAME`` is a log, and so is a folder of any name.
+    """
+    path = Path(argument)
+    if path.is_dir():
+        return False
+    if _FILE.search(argument):
+        return True
+    if _MODULE.match(argument) is None:
+        return False
+    if path.exists():
+        click.echo(
+            f"note: '{argument}' is read as a log, because there is such a file; for the module, run from"
+            " another folder",
+            err=True,
+        )
+        return False
+    return True
+
+
+def report_of_logs(arguments: Sequence[str], given: Sequence[str], peak: float | None) -> Report:
+    """The report of logs, captures, or the newest capture; ``given`` are run options, which fit none."""
+    from fusiondoc.cli.reading import report_from
+
+    if given:
+        what = f"'{arguments[0]}' is a log" if arguments else "without a TARGET the newest capture is read"
+        raise UsageError(
+            f"{given[0]} says how to run a model, but {what}",
+            "A TARGET is FILE.py, FILE.py:NAME, package.module:NAME or FILE.pt.",
+        )
+    try:
+        return report_from(arguments, peak)
+    except UsageError as error:
+        if arguments and not any(Path(one).exists() for one in arguments if one != "-"):
+            raise UsageError(
+                f"'{arguments[0]}' is neither a log that exists nor a target (FILE.py, FILE.py:NAME,"
+                " package.module:NAME, FILE.pt)",
+                error.hint,
+            ) from None
+        raise
+
+
+def report_of_run(
+    target: str, script_args: Sequence[str], rerun: bool, peak: float | None, options: dict[str, Any]
+) -> tuple[Report, FusiondocError | None, bool]:
+    """Run the target as ``diagnose`` does: report, failure of the model, whether it was interrupted."""
+    from fusiondoc.cli.peak import keep_peak
+    from fusiondoc.cli.reading import report_of
+    from fusiondoc.cli.rerun import rerun_without_fallback, wants_rerun
+    from fusiondoc.cli.run_options import make_request
+    from fusiondoc.cli.texts import user_files
+    from fusiondoc.runner.outcome import failure
+    from fusiondoc.runner.progress import terminal_progress
+    from fusiondoc.runner.run import run
+    from fusiondoc.runner.sources import keep_sources
+    from fusiondoc.runner.store import CaptureStore
+
+    request = make_request(target, script_args, options)
+    with terminal_progress(request.target.label) as progress:
+        capture = run(request, CaptureStore(), progress)
+    for record in capture.records():
+        if record["record"] == "note":
+            click.echo(f"note: {record.get('text')}", err=True)
+    failed = failure(capture)
+    if isinstance(failed, (UsageError, CannotRun)):
+        raise failed  # nothing ran, so there is nothing to check
+    keep_peak(capture, peak)
+    report = report_of(capture)
+    keep_sources(capture.path, user_files(report), request.cwd)
+    if rerun and wants_rerun(report, capture):
+        rerun_without_fallback(request, capture)
+        report = report_of(capture)
+    return report, failed, bool(capture.result.get("interrupted"))

@@ -1,0 +1,135 @@
+"""The configuration made into defaults of the command line, which wins over it, and into ``ignore``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import Any, Iterable, Mapping
+
+import click
+
+from fusiondoc.cli.config_read import Settings, Value, read
+from fusiondoc.diagnosis.suppression import Ignore, parse_ignore, suppress
+from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.model import Report
+
+META = "fusiondoc.ignore"
+SHARING = ("diagnose", "parse", "check", "kernels", "compare", "bench")
+"""Commands that take the keys at the top; a table of its own sets the options of any command."""
+
+_HINT = "docs/configuration.md lists the keys: those of the long options, and ignore."
+
+
+def apply(ctx: click.Context, path: str, kind: str, commands: Iterable[str]) -> None:
+    """Set the defaults of every command, and remember what is ignored. UsageError for a wrong value."""
+    settings = read(path, kind)
+    if settings is None:
+        return
+    known = {name: _options(name) for name in SHARING if name in commands}
+    ignore = settings.options.pop("ignore", None)
+    knob = settings.tables.pop("knob", None)  # knob = {single_node = "on"}
+    if knob is not None:
+        pairs = [f"{name}={_knob_text(value.value)}" for name, value in knob[1].items()]
+        settings.options["knob"] = Value(pairs, knob[0])
+    defaults: dict[str, dict[str, Any]] = {name: {} for name in known}
+    every = {key for options in known.values() for key in options} | {"ignore"}
+    for key, value in settings.options.items():
+        takers = [name for name, options in known.items() if _dashed(key) in options]
+        if not takers:
+            raise _unknown(key, value.place, settings.where, [*every, *commands])
+        refused = []
+        for name in takers:
+            option = known[name][_dashed(key)]
+            assert option.name is not None
+            try:
+                defaults[name][option.name] = _checked(option, key, value, settings)
+            except UsageError as error:  # a format, say, that only others have
+                refused.append(error)
+        if len(refused) == len(takers):
+            raise refused[0]
+    for name, (place, values) in settings.tables.items():
+        if _dashed(name) in every:
+            raise UsageError(f"{place}: {name} takes a value or a list, not a table", _HINT)
+        if name not in commands:
+            raise _unknown(name, place, settings.where, [*every, *commands])
+        options = _options(name)
+        for key, value in values.items():
+            if _dashed(key) not in options:
+                raise _unknown(key, value.place, f"{settings.where}, {name}", options)
+            option = options[_dashed(key)]
+            assert option.name is not None
+            defaults.setdefault(name, {})[option.name] = _checked(option, key, value, settings)
+    ctx.default_map = defaults
+    ctx.meta[META] = _ignore(ignore)
+
+
+def heard(report: Report) -> Report:
+    """The report without what the configuration or a comment suppresses; notes go to stderr."""
+    ctx = click.get_current_context(silent=True)
+    report, notes = suppress(report, ctx.meta.get(META, ()) if ctx is not None else ())
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    return report
+
+
+def _options(command: str) -> dict[str, click.Option]:
+    """The long options of a command by name, without --help."""
+    found = importlib.import_module(f"fusiondoc.cli.{command}").command
+    return {
+        name[2:]: param
+        for param in found.params
+        if isinstance(param, click.Option)
+        for name in param.opts
+        if name.startswith("--")
+    }
+
+
+def _checked(option: click.Option, key: str, value: Value, settings: Settings) -> Any:
+    """The value as the option takes it from the configuration."""
+    if option.is_flag:
+        if not isinstance(value.value, bool):
+            raise UsageError(f"{value.place}: {key} must be true or false, not '{value.value}'", _HINT)
+        return value.value
+    if isinstance(value.value, list) and not option.multiple:
+        raise UsageError(f"{value.place}: {key} takes one value, not a list", _HINT)
+    values = value.value if isinstance(value.value, list) else [value.value]
+    texts = []
+    for one in values:
+        if isinstance(one, (bool, dict, list)) or one is None:
+            what = str(one).lower() if isinstance(one, bool) else "that"
+            raise UsageError(f"{value.place}: {key} must be text or a number, not {what}", _HINT)
+        text = str(one)
+        if isinstance(option.type, click.Path) and settings.file.parent != Path.cwd():
+            text = os.path.relpath(settings.file.parent / text)
+        try:
+            option.type.convert(text, option, None)
+        except click.BadParameter as error:
+            raise UsageError(f"{value.place}: {key}: {error.message}", _HINT) from None
+        texts.append(text)
+    return texts if option.multiple else texts[0]
+
+
+def _ignore(value: Value | None) -> tuple[Ignore, ...]:
+    if value is None:
+        return ()
+    entries = value.value if isinstance(value.value, list) else [value.value]
+    rules = []
+    for entry in entries:
+        try:
+            rules.append(parse_ignore(str(entry)))
+        except UsageError as error:
+            raise UsageError(f"{value.place}: ignore: {error.message}. {error.hint}", _HINT) from None
+    return tuple(rules)
+
+
+def _unknown(key: str, place: str, where: str, known: Iterable[str] | Mapping[str, Any]) -> UsageError:
+    return UsageError(f"{place}: unknown key '{key}' in {where}. {did_you_mean(_dashed(key), known)}", _HINT)
+
+
+def _knob_text(value: Any) -> str:
+    return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+
+
+def _dashed(key: str) -> str:
+    return key.replace("_", "-")

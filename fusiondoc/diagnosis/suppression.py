@@ -1,0 +1,96 @@
+"""Findings that the user does not want to hear of: by the configuration, or by a comment in the program.
+
+``ignore = ["FD201", "FD226:model.py:31"]``, and ``# fusiondoc: ignore[FD201]`` on the line of a finding.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Sequence
+
+from fusiondoc.diagnosis.codes import CODES
+from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.model import Finding, Report, Suppressed
+
+_COMMENT = re.compile(r"#\s*fusiondoc:\s*ignore\b(?:\s*\[([^\]]*)\])?", re.IGNORECASE)
+_RULE = re.compile(r"(\w+)(?::(.+?)(?::(\d+))?)?\Z")
+
+
+@dataclass(frozen=True)
+class Ignore:
+    """An entry of ``ignore``: a code, and where it is given a file (the end of its path) and a line."""
+
+    text: str
+    code: str
+    file: str | None = None
+    line: int | None = None
+
+    def covers(self, finding: Finding) -> bool:
+        """Whether it is on this finding."""
+        if finding.code != self.code:
+            return False
+        if self.file is None:
+            return True
+        file, line = _place(finding.source)
+        wanted, parts = _parts(self.file), _parts(file)
+        return parts[-len(wanted) :] == wanted and self.line in (None, line)
+
+
+def parse_ignore(text: str) -> Ignore:
+    """``FD226``, ``FD226:model.py`` or ``FD226:model.py:31``; UsageError for an unknown code."""
+    match = _RULE.match(text.strip())
+    code = match.group(1).upper() if match else text
+    if match is None or code not in CODES:
+        raise UsageError(f"'{code}' is no finding code", did_you_mean(code, CODES))
+    line = match.group(3)
+    return Ignore(text, code, match.group(2), int(line) if line else None)
+
+
+def suppress(report: Report, ignore: Sequence[Ignore]) -> tuple[Report, list[str]]:
+    """The report with the suppressed findings moved to ``suppressed``, and what is wrong with comments."""
+    kept, gone, notes = [], [], []
+    for finding in report.findings:
+        by = next((f"config: {one.text}" for one in ignore if one.covers(finding)), None)
+        if by is None:
+            codes, place = _comment(finding.source)
+            notes += [
+                f"{place}: there is no finding {code} to ignore. {did_you_mean(code, CODES)}"
+                for code in codes or ()
+                if code not in CODES
+            ]
+            if codes is not None and (not codes or finding.code in codes):
+                by = f"comment: {place}"
+        if by is None:
+            kept.append(finding)
+        else:
+            gone.append(Suppressed(finding.code, finding.severity, finding.message, finding.source, by))
+    if not gone:
+        return report, list(dict.fromkeys(notes))
+    return replace(report, findings=tuple(kept), suppressed=tuple(gone)), list(dict.fromkeys(notes))
+
+
+def _comment(source: str | None) -> tuple[list[str] | None, str]:
+    """The codes in the comment on the line of a finding: None without one, empty for all codes; the line."""
+    file, line = _place(source)
+    if line is None or not Path(file).is_file():
+        return None, ""
+    match = _COMMENT.search(linecache.getline(file, line))
+    if match is None:
+        return None, ""
+    codes = re.split(r"[\s,]+", (match.group(1) or "").strip().upper())
+    here = str(Path.cwd()) + os.sep
+    return [code for code in codes if code], f"{file[len(here) :] if file.startswith(here) else file}:{line}"
+
+
+def _place(source: str | None) -> tuple[str, int | None]:
+    """File and line of ``file:line``."""
+    file, _, line = (source or "").rpartition(":")
+    return (file, int(line)) if file and line.isdigit() else (source or "", None)
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]

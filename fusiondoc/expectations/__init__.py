@@ -1,0 +1,1 @@
+"""Expectations on a report: read from YAML, matched, explained where they are broken, and written."""

@@ -1,0 +1,119 @@
+"""The keys of a file of expectations: one table for the reader, the JSON schema and the documentation."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Mapping
+
+FUSERS = ("nvfuser", "nnc", "onednn", "legacy", "none")
+PHASES = ("forward", "backward")
+DTYPES = (
+    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
+    "int8", "int16", "int32", "int64", "uint8", "bool",
+)  # fmt: skip
+
+_VERSION = r"(>=|<=|==|!=|>|<)? ?[0-9]{1,6}(\.[0-9]{1,6})*"
+
+PATTERNS = {
+    "operator": r"^[A-Za-z_]\w*(::[A-Za-z_]\w*)?$",
+    "source": r"^[^:\n]+(:[1-9][0-9]{0,8}(-[1-9][0-9]{0,8})?)?$",
+    "versions": rf"^{_VERSION}(, ?{_VERSION})*$",
+    "percent": r"^(100|[0-9]{1,2}(\.[0-9]{1,6})?)%$",
+    "finding": r"^(error|warning|note|FD[0-9]xx|FD[0-9]{3})$",
+    "text": r"\S",
+}
+"""Regular expressions that mean the same in Python and in JSON schema."""
+
+EXAMPLES = {
+    "operator": "aten::add, or add for short",
+    "source": "model.py, model.py:31 or model.py:18-20",
+    "versions": "'2.1' or '>=1.12, <2.2'",
+    "share": "0.9 or 90%",
+    "finding": "FD301, FD3xx, error, warning or note",
+    "count": "a whole number",
+    "positive": "a whole number from 1",
+    "rate": "a number",
+    "text": "text",
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """``kind`` names a pattern or one of count, positive, share, rate, counts, choice, group, section, when,
+    findings. ``many``: "no", "list" (a list of at least one) or "either" (one or a list)."""
+
+    kind: str
+    doc: str
+    many: str = "no"
+    choices: tuple[str, ...] = ()
+
+
+COUNTS: Mapping[str, Field] = {
+    "at_least": Field("count", "Not fewer than this."),
+    "at_most": Field("count", "Not more than this."),
+    "exactly": Field("count", "This many."),
+}
+
+_SPEED = {
+    "min_peak": Field("share", "Lowest share of the device's memory bandwidth that a kernel may reach."),
+    "min_gb_per_s": Field("rate", "Lowest bandwidth of a kernel, in GB/s (10^9 bytes)."),
+    "tolerance": Field("share", "How much min_peak and min_gb_per_s may be missed by: 0.05 is 5%."),
+}
+
+GROUP: Mapping[str, Field] = {
+    "ops": Field("operator", "All operators of the group, in this order.", "list"),
+    "set": Field("operator", "The operators of the group and no others, in any order and number.", "list"),
+    "contains": Field("operator", "These operators in this order; others may be between them.", "list"),
+    "at_least": Field("positive", "There are at least this many such groups (1 without exactly)."),
+    "exactly": Field("count", "There are this many such groups; 0 is none."),
+    "phase": Field("choice", "The pass that the group belongs to.", choices=PHASES),
+    "source": Field("source", "Lines of the program; an operator of the group comes from each.", "either"),
+    "function": Field("text", "A function that an operator of the group comes from: forward, Block.forward."),
+    "module": Field("text", "A class that an operator of the group comes from: BiasGelu."),
+    "dtype": Field("choice", "Types of its floating-point inputs (of all, if none is).", "either", DTYPES),
+    **_SPEED,
+}  # fmt: skip
+
+NEEDS_ONE = ("ops", "set", "contains", "source", "function", "module")
+"""A group names at least one of these."""
+ORDERS = {"ops": "sequence", "set": "set", "contains": "contains"}
+"""At most one of these keys; its value is ``GroupExpectation.order``."""
+
+WHEN: Mapping[str, Field] = {
+    "fuser": Field("choice", "The fuser that worked.", "either", FUSERS),
+    "torch": Field("versions", "Versions of torch, in quotes; '2.1' is every 2.1.x."),
+    "gpu": Field("text", "A part of the GPU's name: H100.", "either"),
+    "target": Field("text", "The model: the end of its path, bias_gelu.py or model.py:block.", "either"),
+}
+
+FINDINGS: Mapping[str, Field] = {
+    "expect": Field("finding", "Findings that must occur.", "list"),
+    "forbid": Field("finding", "Findings that may not occur.", "list"),
+    "allow": Field("finding", "Only these findings may occur.", "list"),
+}
+
+SECTION: Mapping[str, Field] = {
+    "name": Field("text", "How messages name the section."),
+    "when": Field("when", "For which fuser, torch, GPU and model the section holds."),
+    "groups": Field("group", "Fusion groups that must be there.", "list"),
+    "number_of_groups": Field("counts", "How many groups there are, each specialised one counted once."),
+    "max_fallbacks": Field("count", "Highest number of fallbacks."),
+    "min_coverage": Field("share", "Lowest share of what a fuser can fuse that is in groups."),
+    **_SPEED,
+    "findings": Field("findings", "Findings that must, may or may not occur."),
+}
+
+EXPECTING = tuple(key for key in SECTION if key not in ("name", "when", "tolerance"))
+"""A section has at least one of these; without one it would hold whatever was found."""
+
+FILE: Mapping[str, Field] = {
+    **SECTION,
+    "sections": Field("section", "Several sets of expectations, each for its own runs.", "list"),
+}
+"""The keys of the file: those of one section, or ``sections`` alone."""
+
+
+def fits(pattern: str, text: str) -> bool:
+    """Whether the text has the form; ``$`` is the very end, as in JSON schema."""
+    return re.search(PATTERNS[pattern].replace("$", r"\Z"), text) is not None

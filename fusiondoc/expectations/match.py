@@ -1,0 +1,167 @@
+"""A section of expectations against a report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Callable, Iterable, Sequence
+
+from fusiondoc.expectations.group_match import mismatches, percent, show_speed, speed_of, too_slow
+from fusiondoc.expectations.model import GroupExpectation, Section
+from fusiondoc.expectations.near_miss import describe, near_miss
+from fusiondoc.expectations.outcome import Outcome
+from fusiondoc.model import SEVERITIES, Finding, Group, Report
+
+
+def check(section: Section, report: Report) -> list[Outcome]:
+    """One outcome for each expectation, in the order of the table of keys."""
+    return [*check_groups(section.groups, report, section.name), *_whole(section, report)]
+
+
+def check_groups(wanted: Iterable[GroupExpectation], report: Report, section: str = "") -> list[Outcome]:
+    """One outcome for each group expectation.
+
+    A group may fulfil several of them; specialisations of one group count once, as the group that they
+    specialise.
+    """
+    kernels = {kernel.id: kernel for kernel in report.kernels}
+    wanted = list(wanted)
+    found = [[g for g in report.groups if not mismatches(g, one, kernels)] for one in wanted]
+    taken = {group.id for groups in found for group in groups}
+    return [_group(one, groups, report, section, taken) for one, groups in zip(wanted, found)]
+
+
+def _group(
+    wanted: GroupExpectation, found: Sequence[Group], report: Report, section: str, taken: set[str]
+) -> Outcome:
+    ids = tuple(dict.fromkeys(group.respecialises or group.id for group in found))
+    text = describe(wanted)
+    exactly = wanted.count.at_most
+    if exactly is not None or (wanted.count.at_least or 1) > 1:
+        text = f"{wanted.count} of {text}" if exactly != 0 else f"no group {text}"
+    holds = wanted.count.holds(len(ids))
+    near = None
+    shown = f"{len(ids)} ({', '.join(ids)})" if len(ids) > 1 or exactly is not None else ", ".join(ids)
+    why = None
+    if not ids:
+        shown = "none"
+    if not holds and len(ids) < (wanted.count.at_least or 0):
+        others = [group for group in report.groups if (group.respecialises or group.id) not in ids]
+        near = near_miss(report, wanted, sorted(taken), others)
+        if not ids:
+            shown, why = near.found, near.why or _nothing_fused(report)
+        elif near.group is not None:
+            why = f"the next nearest is {near.found}: {near.why}"
+    return Outcome(section, wanted.path, holds, text, shown, why, wanted.at, ids, near, len(ids))
+
+
+def _nothing_fused(report: Report) -> str | None:
+    """Why there is no group at all, where a finding tells it."""
+    if report.groups:
+        return None
+    cause = next((f for f in report.findings if f.code[:3] in ("FD0", "FD1", "FD9")), None)
+    return f"{cause.message} ({cause.code})" if cause else None
+
+
+def _whole(section: Section, report: Report) -> Iterable[Outcome]:
+    def outcome(key: str, holds: bool, expected: str, found: str, why: str | None, value: object) -> Outcome:
+        return Outcome(
+            section.name,
+            (*section.path, key),
+            holds,
+            expected,
+            found,
+            why,
+            section.places.get(key),
+            value=value,
+        )
+
+    if section.number_of_groups is not None:
+        number = sum(group.respecialises is None for group in report.groups)
+        ids = ", ".join(group.id for group in report.groups if group.respecialises is None)
+        yield outcome(
+            "number_of_groups", section.number_of_groups.holds(number), f"{section.number_of_groups} groups",
+            f"{number} ({ids})" if 0 < number <= 12 else str(number),
+            None if number else _nothing_fused(report), number,
+        )  # fmt: skip
+    if section.max_fallbacks is not None:
+        count = sum(fallback.count for fallback in report.fallbacks)
+        error = next((f.error for f in report.fallbacks if f.error), None)
+        groups = ", ".join(sorted({f.group for f in report.fallbacks if f.group}))
+        yield outcome(
+            "max_fallbacks", count <= section.max_fallbacks, f"at most {section.max_fallbacks} fallbacks",
+            str(count) + (f" (of {groups})" if groups else ""), error if count else None, count,
+        )  # fmt: skip
+    if section.min_coverage is not None:
+        part = report.coverage.fraction
+        holds = part is not None and part >= section.min_coverage - 1e-9
+        found = percent(part) if part is not None else "nothing that a fuser can fuse"
+        yield outcome(
+            "min_coverage", holds, f"a coverage of {percent(section.min_coverage)}", found,
+            None if holds else _left_out(report), part,
+        )  # fmt: skip
+    yield from _speed(section, report, outcome)
+    yield from _findings(section, report, outcome)
+
+
+def _left_out(report: Report) -> str | None:
+    rows = [row for row in report.unfused if row.reason.stated] or list(report.unfused)
+    if not rows:
+        return None
+    names = list(dict.fromkeys(f"{row.op} ({row.reason.code})" for row in rows))
+    return "not fused are " + ", ".join(names[:4]) + (" and others" if len(names) > 4 else "")
+
+
+Make = Callable[..., Outcome]
+
+
+def _speed(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
+    speed = section.speed
+    # The share of a kernel that moves too little to be bound by the memory says nothing.
+    kernels = [kernel for kernel in report.kernels if kernel.bound != "launch"] or list(report.kernels)
+    for key, limit, alone in (
+        ("min_peak", speed.peak, replace(speed, gb_per_s=None)),
+        ("min_gb_per_s", speed.gb_per_s, replace(speed, peak=None)),
+    ):
+        if limit is None:
+            continue
+        values = [v for v in (speed_of(kernel, key) for kernel in kernels) if v is not None]
+        slow = too_slow(kernels, alone)
+        shown = f"{show_speed(min(values), key)} in the slowest" if values else "no measurement"
+        expected = f"{show_speed(limit, key)} in every kernel"
+        yield outcome(key, not slow, expected, shown, "; ".join(slow) or None, min(values, default=None))
+
+
+def is_named(finding: Finding, name: str) -> bool:
+    """Whether a finding is the one, or of the severity or the family, that a file names."""
+    if name in SEVERITIES:
+        return finding.severity == name
+    return finding.code == name or (name.endswith("xx") and finding.code.startswith(name[:3]))
+
+
+def _findings(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
+    def one(key: str, index: int, holds: bool, expected: str, hits: Sequence[Finding]) -> Outcome:
+        made = outcome("findings", holds, expected, _codes(hits), _say(hits) if not holds else None, hits)
+        return replace(made, path=(*made.path, key, index))
+
+    wanted = section.findings
+    for i, name in enumerate(wanted.expect):
+        hits = [f for f in report.findings if is_named(f, name)]
+        yield one("expect", i, bool(hits), f"finding {name}", hits)
+    for i, name in enumerate(wanted.forbid):
+        hits = [f for f in report.findings if is_named(f, name)]
+        yield one("forbid", i, not hits, f"no finding {name}", hits)
+    if wanted.allow is not None:
+        hits = [f for f in report.findings if not any(is_named(f, name) for name in wanted.allow)]
+        yield one("allow", 0, not hits, f"no findings but {', '.join(wanted.allow)}", hits)
+
+
+def _codes(findings: Sequence[Finding]) -> str:
+    return ", ".join(dict.fromkeys(f.code for f in findings)) or "none"
+
+
+def _say(findings: Sequence[Finding]) -> str | None:
+    if not findings:
+        return None
+    first = findings[0]
+    more = f"; and {len(findings) - 1} more" if len(findings) > 1 else ""
+    return first.message + (f", {first.source}" if first.source else "") + more

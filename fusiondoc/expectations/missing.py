@@ -1,0 +1,162 @@
+"""Where the operators are that a group lacks: outside every group and why, in another group, or nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Sequence, Tuple
+
+from fusiondoc.expectations.model import GroupExpectation
+from fusiondoc.expectations.places import Line, line_of, shown
+from fusiondoc.model import Group, OpNode, Report, Unfused
+
+_FAR = 1_000_000
+"""A distance in lines beyond every file: another file, or a line that the log does not tell."""
+
+Key = Tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """An expected operator that the nearest group lacks. ``where`` is "unfused", "group" or "absent"."""
+
+    op: str
+    where: str
+    row: Unfused | None = None
+    """Its row among the unfused ones, with the reason."""
+    group: Group | None = None
+    """The other group that has it."""
+    node: OpNode | None = None
+    between: Unfused | None = None
+    """The unfused operator between the two groups that splits them."""
+    explained: bool = False
+    """Whether another sentence says already why that one is not fused."""
+
+    @property
+    def text(self) -> str:
+        """``mul is not fused: nvFuser has no parsing rule for it (FD201), model.py:31``."""
+        return f"{without_namespace(self.op)} is {self.whereabouts}"
+
+    @property
+    def whereabouts(self) -> str:
+        """What follows "is" or "are" in the sentence."""
+        if self.row is not None:
+            return f"not fused: {_reason(self.row)}"
+        if self.group is not None and self.node is not None:
+            place = shown(self.node)
+            text = f"in {self.group.id}" + (f" ({place})" if place else "")
+            if self.between is not None:
+                by = without_namespace(self.between.op)
+                text += f", split off by {by}"
+                if not self.explained:
+                    text += f", which is not fused: {_reason(self.between)}"
+            return text
+        return "nowhere in the graphs of the log"
+
+
+def without_namespace(op: str) -> str:
+    """``add`` for ``aten::add``; other namespaces stay."""
+    return op[len("aten::") :] if op.startswith("aten::") else op
+
+
+def _reason(row: Unfused) -> str:
+    place = shown(row)
+    return f"{row.reason.text} ({row.reason.code})" + (f", {place}" if place else "")
+
+
+def where_is(
+    report: Report,
+    wanted: GroupExpectation,
+    group: Group | None,
+    lacking: Sequence[tuple[str, int | None]],
+) -> tuple[Missing, ...]:
+    """Each lacking operator with its whereabouts.
+
+    ``lacking`` gives with an operator the index of the node of ``group`` that stands before it in the
+    expectation: of several such operators the one next to that node in the program is meant.
+    """
+    used: set[int] = set()
+    found = []
+    for op, before in lacking:
+        anchor = _anchor(group, before)
+        best = _best(report, op, wanted.phase or (group.phase if group else None), anchor, group, used)
+        if best is None:
+            found.append(Missing(op, "absent"))
+        elif isinstance(best, Unfused):
+            found.append(Missing(op, "unfused", row=best))
+        else:
+            other, node = best
+            between = _between(report, anchor, node)
+            found.append(Missing(op, "group", group=other, node=node, between=between))
+    rows = [one.row for one in found]
+    return tuple(replace(one, explained=one.between in rows) if one.between else one for one in found)
+
+
+def tell(missing: Sequence[Missing]) -> list[str]:
+    """The sentences on missing operators; those in the same place share one."""
+    together: dict[str, list[str]] = {}
+    for one in missing:
+        together.setdefault(one.whereabouts, []).append(without_namespace(one.op))
+    return [
+        f"{', '.join(dict.fromkeys(names))} {'is' if len(set(names)) == 1 else 'are'} {where}"
+        for where, names in together.items()
+    ]
+
+
+def _anchor(group: Group | None, before: int | None) -> Line | None:
+    """The user's line to measure from: of the node before, else the first that is known."""
+    if group is None:
+        return None
+    near = group.nodes[before::-1] if before is not None else group.nodes
+    return next((line for line in map(line_of, (*near, *group.nodes)) if line is not None), None)
+
+
+def _best(
+    report: Report,
+    op: str,
+    phase: str | None,
+    anchor: Line | None,
+    group: Group | None,
+    used: set[int],
+) -> Unfused | tuple[Group, OpNode] | None:
+    """The operator of that name nearest in the program: same phase, fewest lines away, unfused first."""
+    found: list[tuple[Key, int, Unfused | tuple[Group, OpNode]]] = []
+    for row in report.unfused:
+        if row.op == op:
+            found.append(((_other(row.phase, phase), _distance(line_of(row), anchor), 0), id(row), row))
+    for other in report.groups:
+        if group is not None and other.id == group.id:
+            continue
+        for node in other.nodes:
+            if node.op == op:
+                key = (_other(other.phase, phase), _distance(line_of(node), anchor), 1)
+                found.append((key, id(node), (other, node)))
+    left = [one for one in found if one[1] not in used] or found
+    if not left:
+        return None
+    best = min(left, key=lambda one: one[0])
+    used.add(best[1])
+    return best[2]
+
+
+def _other(phase: str | None, wanted: str | None) -> int:
+    return int(phase is not None and wanted is not None and phase != wanted)
+
+
+def _distance(line: Line | None, anchor: Line | None) -> int:
+    if line is None or anchor is None or line.file != anchor.file:
+        return _FAR
+    return abs(line.number - anchor.number)
+
+
+def _between(report: Report, anchor: Line | None, node: OpNode) -> Unfused | None:
+    """An unfused operator on the lines between two groups; one with a stated reason first."""
+    end = line_of(node)
+    if anchor is None or end is None or anchor.file != end.file:
+        return None
+    first, last = sorted((anchor.number, end.number))
+    rows = []
+    for row in report.unfused:
+        line = line_of(row)
+        if line is not None and line.file == anchor.file and first <= line.number <= last:
+            rows.append(row)
+    return min(rows, key=lambda row: not row.reason.stated, default=None)

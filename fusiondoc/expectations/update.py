@@ -1,0 +1,189 @@
+"""``--update``: a file of expectations brought in line with a report, everything else left as it was."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Mapping, Sequence
+
+from fusiondoc.errors import UsageError
+from fusiondoc.expectations import splices, write
+from fusiondoc.expectations.applies import applying
+from fusiondoc.expectations.load import loads
+from fusiondoc.expectations.match import check
+from fusiondoc.expectations.missing import without_namespace
+from fusiondoc.expectations.model import Expectations, Section
+from fusiondoc.expectations.outcome import Outcome
+from fusiondoc.expectations.splices import CannotEdit
+from fusiondoc.model import Group, Report
+
+_ROUNDS = 4
+
+
+def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> str:
+    """The text with which the report holds, and in which no group of the report is left out.
+
+    ``only`` names sections to update whatever run they are for.
+
+    Raises:
+        UsageError: the text is no file of expectations, or is written in a way that cannot be edited.
+    """
+    if not text.strip():
+        return write.new_file(report)
+    expectations = loads(text, name)
+    sections = _chosen(expectations, report, only)
+    try:
+        if splices.has_aliases(text):
+            raise CannotEdit("anchors and aliases")
+        if not sections:
+            return _proved(_with_section(text, expectations, report), name, report, only)
+        for section in sections:
+            text = _section(text, name, section, report)
+        return _proved(text, name, report, only)
+    except CannotEdit as reason:
+        raise UsageError(
+            f"--update cannot edit {name}: {reason}",
+            "Write lists and mappings on lines of their own, without anchors; or give --expect a new file.",
+        ) from None
+
+
+def _with_section(text: str, expectations: Expectations, report: Report) -> str:
+    if not expectations.sections or not expectations.sections[0].path:
+        raise CannotEdit("its one section is for another run; put it under 'sections:' to add one")
+    return splices.append(text, ("sections",), write.section_lines(report))
+
+
+def _section(text: str, name: str, section: Section, report: Report) -> str:
+    """One section, in rounds: a change of one expectation can show another."""
+    for _ in range(_ROUNDS):
+        before = text
+        outcomes = check(section, report)
+        text = _whole(text, outcomes)
+        text = _groups(text, section, outcomes, report)
+        if text == before:
+            break
+        section = next(s for s in loads(text, name).sections if s.path == section.path)
+    return text
+
+
+def _chosen(expectations: Expectations, report: Report, only: Sequence[str]) -> list[Section]:
+    if only:
+        return [section for section in expectations.sections if section.name in only]
+    return applying(expectations, report)
+
+
+def _proved(text: str, name: str, report: Report, only: Sequence[str]) -> str:
+    """The text, if it is what it should be. PyYAML reads it again, so a wrong edit cannot get out."""
+    try:
+        sections = _chosen(loads(text, name), report, only)
+    except UsageError as error:
+        raise CannotEdit(f"the change would not be read again ({error.message.splitlines()[0]})") from None
+    broken = [outcome.text for section in sections for outcome in check(section, report) if not outcome.holds]
+    if broken or not sections:
+        raise CannotEdit(f"it would still be broken: {broken[0] if broken else 'no section applies'}")
+    return text
+
+
+def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Report) -> str:
+    of_groups = [o for o in outcomes if o.path[: len(section.path) + 1] == (*section.path, "groups")]
+    claimed = {id_ for outcome in of_groups for id_ in outcome.groups}
+    gone = []
+    for outcome in of_groups:
+        if outcome.holds:
+            continue
+        near = outcome.near
+        if outcome.groups:
+            text = _count(text, outcome)
+        elif near is not None and near.group is not None and len(near.shared) * 2 > len(near.wanted.ops):
+            group = near.group
+            if (group.respecialises or group.id) in claimed:
+                gone.append(outcome)
+                continue
+            claimed.add(group.respecialises or group.id)
+            text = _as_found(text, outcome, group)
+        else:
+            gone.append(outcome)
+    path = (*section.path, "groups")
+    left = [g for g in report.groups if g.respecialises is None and g.id not in claimed]
+    new = write.group_items(left)
+    if of_groups:
+        for item in new:
+            text = splices.append(text, path, item)
+    for outcome in reversed(gone):
+        text = _take_out(text, section, outcome, report)
+    return text
+
+
+def _take_out(text: str, section: Section, outcome: Outcome, report: Report) -> str:
+    """Remove an expectation; a section that would hold nothing gets the number of groups."""
+    try:
+        trial = splices.remove(text, outcome.path)
+        loads(trial, "")
+        return trial
+    except (CannotEdit, UsageError):
+        number = sum(group.respecialises is None for group in report.groups)
+        text = splices.add_key(text, section.path, [f"number_of_groups: {number}"])
+        return splices.remove(text, outcome.path)
+
+
+def _count(text: str, outcome: Outcome) -> str:
+    number = str(len(outcome.groups))
+    for key in ("exactly", "at_least"):
+        try:
+            return splices.set_value(text, (*outcome.path, key), number)
+        except CannotEdit:
+            continue
+    raise CannotEdit("a group without a count")
+
+
+def _as_found(text: str, outcome: Outcome, group: Group) -> str:
+    """The expectation as the nearest group is: only the operators, if nothing else is different."""
+    near = outcome.near
+    assert near is not None
+    key = {"sequence": "ops", "set": "set", "contains": "contains"}[near.wanted.order]
+    ops: Sequence[str] = group.ops
+    if key == "set":
+        ops = tuple(dict.fromkeys(ops))
+    elif key == "contains":
+        ops = near.shared
+    if near.conditions:
+        return splices.replace_item(text, outcome.path, write.group_items([group])[0])
+    path = (*outcome.path, key)
+    if splices.value(text, path) is None:
+        path = outcome.path  # a plain list
+    if not any("::" in name for name in splices.value(text, path) or ()):
+        ops = [without_namespace(op) for op in ops]  # as they were written
+    return splices.set_value(text, path, ops)
+
+
+def _whole(text: str, outcomes: Sequence[Outcome]) -> str:
+    """Limits and findings; removals last, so that paths stay true."""
+    gone = []
+    for outcome in outcomes:
+        key = next((part for part in outcome.path if part in _LIMITS or part == "findings"), None)
+        if outcome.holds or key is None or "groups" in outcome.path:
+            continue
+        if key == "findings":
+            if "allow" in outcome.path:
+                for code in dict.fromkeys(f.code for f in outcome.value):
+                    text = splices.append(text, outcome.path[:-1], [code])
+            else:
+                gone.append(outcome)
+        elif outcome.value is None:
+            gone.append(outcome)
+        elif key == "number_of_groups":
+            text = splices.set_value(text, outcome.path, str(outcome.value))
+        else:
+            text = splices.set_value(text, outcome.path, _LIMITS[str(key)](outcome.value))
+    for outcome in sorted(gone, key=lambda o: [str(part).zfill(6) for part in o.path], reverse=True):
+        text = splices.remove(text, outcome.path)
+    return text
+
+
+_LIMITS: Mapping[str, Callable[[Any], str]] = {
+    "number_of_groups": str,
+    "max_fallbacks": str,
+    "min_coverage": write.share,
+    "min_peak": lambda value: f"{math.floor(value * 100) / 100:g}",
+    "min_gb_per_s": lambda value: str(math.floor(value)),
+}
+"""How a limit is written that what was found just reaches."""

@@ -1,0 +1,243 @@
+"""``fusiondoc check`` as a user meets it: real runs and real logs, exit statuses, wrong input."""
+
+# ruff: noqa: E501 - a case is a line
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES, ROOT, Run
+
+REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"
+COMPOSITE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
+
+MODEL = """\
+import torch
+
+def model(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    a = torch.relu(x + y)
+    b = torch.cumsum(a, 0)
+    return torch.tanh(b) * a
+
+inputs = (torch.rand(4, 8), torch.rand(4, 8))
+"""
+
+
+def expect(folder: Path, text: str, name: str = "fusions.yaml") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.torch
+def test_a_run_that_holds_and_one_that_is_broken(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    expect(tmp_path, "groups:\n- ops: [add, relu]\n  source: model.py:4\n  function: model\n- [tanh, mul]\n")
+    done = fusiondoc("check", "model.py", "--expect", "fusions.yaml", "--fuser", "nnc")
+    assert (done.returncode, done.stdout.count(" holds ")) == (0, 2), done.stdout + done.stderr
+    expect(tmp_path, "# one group\ngroups:\n- [add, relu, cumsum, tanh, mul]\n")
+    broken = fusiondoc(
+        "check", "model.py", "--expect", "fusions.yaml", "--fuser", "nnc", env={"COLUMNS": "1000"}
+    )
+    assert broken.returncode == 1
+    assert (
+        "fusions.yaml:3: expected add, relu, cumsum, tanh, mul; found add, relu (G1): cumsum is not fused: NNC has"
+        " no lowering for it (FD211), model.py:5; tanh, mul are in G2 (model.py:6), split off by cumsum\n"
+    ) in broken.stdout
+    # The capture of the run is the newest, so it can be checked again without running.
+    again = fusiondoc("check", "--expect", "fusions.yaml", env={"COLUMNS": "1000"})
+    assert (again.returncode, again.stdout) == (1, broken.stdout)
+
+
+@pytest.mark.torch
+def test_specialisations_count_once(fusiondoc: Run, tmp_path: Path) -> None:
+    text = MODEL.replace("inputs = ", "inputs = [").replace(
+        "8))\n", "8)), (torch.rand(3, 5), torch.rand(3, 5))]\n"
+    )
+    (tmp_path / "model.py").write_text(text)
+    run = ["model.py", "--fuser", "nnc", "--knob", "fusion_strategy=STATIC:4"]
+    report = json.loads(fusiondoc("diagnose", *run, "-f", "json").stdout)
+    assert [g["respecialises"] for g in report["groups"]].count(None) == 2 < len(report["groups"])
+    expect(tmp_path, "groups: [{ops: [add, relu], exactly: 1}]\nnumber_of_groups: 2\n")
+    done = fusiondoc("check", "--expect", "fusions.yaml")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("example", "options"),
+    [("bias_gelu", []), ("rms_norm", ["--backward"]), ("composite_layer_norm", ["--backward"])],
+)
+def test_the_examples_fuse_as_their_file_says(
+    example: str, options: list, fusiondoc: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    run = [f"examples/{example}.py", "--expect", "examples/fusions.yaml", "--fuser", "nnc", *options]
+    done = fusiondoc("check", *run)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.torch
+def test_the_example_broken_on_purpose(fusiondoc: Run, tmp_path: Path) -> None:
+    source = (ROOT / "examples" / "bias_gelu.py").read_text()
+    (tmp_path / "bias_gelu.py").write_text(
+        source.replace("y = x + self.bias", "y = torch.cumsum(x + self.bias, 0)")
+    )
+    run = ["bias_gelu.py", "--expect", ROOT / "examples" / "fusions.yaml", "--fuser", "nnc"]
+    done = fusiondoc("check", *run, env={"COLUMNS": "1000"})
+    assert done.returncode == 1
+    assert "BROKEN" in done.stdout and "a coverage of 100%; found " in done.stdout
+    assert "aten::cumsum (FD211)" in done.stdout
+
+
+def test_the_section_on_nvfuser_holds_for_what_was_recorded(fusiondoc: Run) -> None:
+    done = fusiondoc("check", COMPOSITE, "--expect", ROOT / "examples" / "fusions.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("composite layer norm, nvFuser\n")
+
+
+def test_a_log(fusiondoc: Run, tmp_path: Path) -> None:
+    expect(tmp_path, "groups: [[mul, relu], [mul, relu, cumsum]]\n")
+    done = fusiondoc("check", REJECTS, "--expect", "fusions.yaml")
+    assert done.returncode == 1
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "cumsum is not fused: nvFuser has no" in done.stdout
+    assert "1 of 2 expectations hold, 1 broken" in done.stdout
+
+
+def test_json_has_the_expectations(fusiondoc: Run, tmp_path: Path) -> None:
+    import jsonschema
+
+    expect(tmp_path, "groups: [[mul, relu], [mul, relu, cumsum]]\n")
+    done = fusiondoc("check", REJECTS, "--expect", "fusions.yaml", "-f", "json")
+    report = json.loads(done.stdout)
+    jsonschema.validate(report, json.loads((ROOT / "docs" / "report.schema.json").read_text()))
+    assert [one["holds"] for one in report["expectations"]] == [True, False]
+    assert report["expectations"][0]["groups"] == ["G1"]
+    assert (report["expectations"][1]["line"], report["expectations"][1]["column"]) == (1, 23)
+
+
+def test_sections_hold_for_their_runs(fusiondoc: Run, tmp_path: Path) -> None:
+    expect(
+        tmp_path,
+        "sections:\n"
+        "- name: old\n  when: {fuser: nvfuser, torch: '<2.0'}\n  number_of_groups: 99\n"
+        "- name: new\n  when: {fuser: [nvfuser, nnc], torch: '>=2.1, <2.2', gpu: h200}\n  number_of_groups: 2\n",
+    )
+    done = fusiondoc("check", COMPOSITE, "--expect", "fusions.yaml")
+    assert done.returncode == 0 and done.stdout.startswith("new\n")
+    # A plain log does not tell its torch: no section is for it, and that is no silent success.
+    none = fusiondoc("check", REJECTS, "--expect", "fusions.yaml")
+    assert none.returncode == 2
+    assert (
+        "new: it is for torch >=2.1, <2.2, and torch was not told" in none.stderr
+        and "--section" in none.stderr
+    )
+    chosen = fusiondoc("check", REJECTS, "--expect", "fusions.yaml", "--section", "old")
+    assert chosen.returncode == 1 and "expected 99 groups; found 5" in chosen.stdout
+    wrong = fusiondoc("check", REJECTS, "--expect", "fusions.yaml", "--section", "olt")
+    assert wrong.returncode == 2 and "Did you mean 'old'" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("torch", "wanted", "fits"),
+    [
+        ("2.1.2+cu121", "2.1", True), ("2.10.0", "2.1", False), ("2.1.2", "==2.1.2", True), ("2.1.2", "!=2.1", False),
+        ("2.1.2", "<=2.1", False), ("2.1.0a0+git12", ">=1.12, <2.2", True), ("2.2.0", ">=1.12,<2.2", False),
+        ("2.13.0+cpu", ">2.2", True), ("1.13", ">=1.13.0", True), ("nonsense", "2", False),
+    ],
+)  # fmt: skip
+def test_versions(torch: str, wanted: str, fits: bool) -> None:
+    from fusiondoc.expectations.applies import version_fits
+
+    assert version_fits(torch, wanted) is fits
+
+
+@pytest.mark.parametrize(
+    ("argument", "target"),
+    [
+        ("model.py", True), ("no/such/model.py", True), ("model.py:block", True), ("model.pt", True),
+        ("package.module:name", True), ("train.log", False), ("-", False), ("package.module", False),
+        (".fusiondoc/20260101-000000-model", False), ("C:/logs/train.log", False), ("folder.py", False),
+        ("log:x", False), ("model.py.log", False), ("logs/a:b", False), ("", False),
+    ],
+)  # fmt: skip
+def test_what_is_a_target_and_what_a_log(argument: str, target: bool, tmp_path: Path, monkeypatch) -> None:
+    from fusiondoc.cli.check_input import is_target
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "log:x").write_text("")
+    assert is_target(argument) is target
+
+
+def test_a_log_with_the_name_of_a_module_is_told(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "log:x").write_text("")
+    expect(tmp_path, "max_fallbacks: 0\n")
+    done = fusiondoc("check", "log:x", "--expect", "fusions.yaml")
+    assert done.returncode == 0 and "note: 'log:x' is read as a log" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["train.log"], "check needs --expect FILE.yaml"),
+        (["train.log", "--expect", "none.yaml"], "Cannot read none.yaml"),
+        (["trian.log", "--expect", "good.yaml"], "neither a log that exists nor a target"),
+        (["trian.log", "--expect", "good.yaml"], "Did you mean train.log"),
+        (["none.py", "--expect", "good.yaml"], "there is no file 'none.py'"),
+        (["train.log", "--expect", "bad.yaml"], "bad.yaml:2:1: unknown key 'gruops' in the file. Did you mean 'groups'?"),
+        (["train.log", "--expect", "good.yaml", "--backward"], "--backward says how to run a model, but 'train.log' is a log"),
+        (["--expect", "good.yaml", "--runs", "3"], "--runs says how to run a model, but without a TARGET"),
+        (["--expect", "good.yaml"], "there is no capture"),
+        (["train.log", "--expect", "latin.yaml"], "latin.yaml is not UTF-8"),
+        (["train.log", "--expect", "empty.yaml"], "empty.yaml is empty"),
+        (["train.log", "--expect", "good.yaml", "--fail-on", "eror"], "Did you mean 'error'"),
+    ],
+)  # fmt: skip
+def test_wrong_usage(args: list, said: str, fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("")
+    expect(tmp_path, "max_fallbacks: 0\n", "good.yaml")
+    expect(tmp_path, "# top\ngruops: []\n", "bad.yaml")
+    expect(tmp_path, "# nothing\n", "empty.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"name: \xe9\n")
+    done = fusiondoc("check", *args)
+    assert done.returncode == 2 and done.stdout == ""
+    assert said in done.stderr and "next: " in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.torch
+def test_a_model_that_fails_is_no_broken_expectation(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        "import torch\nmodel = torch.nn.Linear(2, 2)\ninputs = (torch.rand(3, 3),)\n"
+    )
+    expect(tmp_path, "max_fallbacks: 0\n")
+    done = fusiondoc("check", "model.py", "--expect", "fusions.yaml", "--fuser", "nnc")
+    assert done.returncode == 3 and "mat1 and mat2" in done.stderr
+    expect(tmp_path, "when: {fuser: nvfuser}\nmax_fallbacks: 0\n", "other.yaml")
+    other = fusiondoc("check", "model.py", "--expect", "other.yaml", "--fuser", "nnc", "-f", "json")
+    assert other.returncode == 3 and json.loads(other.stdout)["expectations"] == []
+    update = fusiondoc("check", "model.py", "--expect", "new.yaml", "--update", "--fuser", "nnc")
+    assert update.returncode == 3 and not (tmp_path / "new.yaml").exists()
+
+
+def test_fail_on_beside_expectations(fusiondoc: Run, tmp_path: Path) -> None:
+    expect(tmp_path, "max_fallbacks: 0\n")
+    assert fusiondoc("check", REJECTS, "--expect", "fusions.yaml", "--fail-on", "note").returncode == 1
+    assert fusiondoc("check", REJECTS, "--expect", "fusions.yaml", "--fail-on", "error").returncode == 0
+
+
+def test_several_logs_and_stdin(fusiondoc: Run, tmp_path: Path) -> None:
+    import raw_log
+
+    log = raw_log.read(REJECTS).decode()
+    expect(tmp_path, "number_of_groups: 5\n")
+    assert fusiondoc("check", "-", "--expect", "fusions.yaml", input=log).returncode == 0
+    lines = log.splitlines(keepends=True)
+    (tmp_path / "a.log").write_text("".join(lines[:100]))
+    (tmp_path / "b.log").write_text("".join(lines[100:]))
+    both = fusiondoc("check", "a.log", "b.log", "--expect", "fusions.yaml")
+    count = len(json.loads(fusiondoc("parse", "a.log", "b.log", "-f", "json").stdout)["groups"])
+    assert f"expected 5 groups; found {count}" in both.stdout or (count == 5 and both.returncode == 0)

@@ -1,0 +1,100 @@
+"""The pieces for CI as far as they run without the service: YAML that holds, commands that are the program's."""
+
+# ruff: noqa: E501 - a case is a line
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import FIXTURES, ROOT
+
+PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+SHOWN = dict(re.findall(r"<!-- file: (\S+) -->\n```yaml\n(.*?)```", PAGE, flags=re.S))
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
+HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"
+
+
+def commands() -> list:
+    github = [
+        step["run"] for step in yaml.safe_load(SHOWN["github"])["jobs"]["check"]["steps"] if "run" in step
+    ]
+    job = yaml.safe_load(SHOWN["gitlab"])["fusion"]
+    hook = yaml.safe_load(SHOWN["pre-commit"])["repos"][0]["hooks"][0]["entry"]
+    return [c for c in (*github, *job["script"], *job["after_script"], hook) if c.startswith("fusiondoc")]
+
+
+def test_there_are_commands() -> None:
+    assert len(commands()) == 4
+
+
+@pytest.mark.torch
+def test_the_commands_run_as_they_are(tmp_path: Path) -> None:
+    """In order, as a shell runs them, with the files they name."""
+    (tmp_path / "model.py").write_text((ROOT / "examples" / "bias_gelu.py").read_text())
+    (tmp_path / "fusions.yaml").write_text("groups:\n- set: [add, mul, tanh]\n")
+    (tmp_path / "fusiondoc").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m fusiondoc "$@"\n')
+    (tmp_path / "fusiondoc").chmod(0o755)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    env.pop("GITHUB_ACTIONS", None)
+    for command in commands():
+        done = subprocess.run(
+            ["bash", "-ec", command], cwd=str(tmp_path), env=env, text=True, capture_output=True, check=False
+        )
+        assert done.returncode == 0, (command, done.stderr)
+    made = ("fusiondoc.sarif", "fusiondoc.xml", "gl-code-quality-report.json")
+    assert all((tmp_path / name).stat().st_size for name in made)
+
+
+def test_the_artifacts_are_what_the_commands_write() -> None:
+    job = yaml.safe_load(SHOWN["gitlab"])["fusion"]
+    for file in job["artifacts"]["reports"].values():
+        assert any(file in command for command in commands())
+    steps = yaml.safe_load(SHOWN["github"])["jobs"]["check"]["steps"]
+    sarif = next(
+        step["with"]["sarif_file"] for step in steps if "with" in step and "sarif_file" in step["with"]
+    )
+    assert any(f"--output {sarif}" in command for command in commands())
+
+
+@pytest.mark.parametrize(("wanted", "status"), [(5, 0), (6, 1)])
+def test_the_composite_action_runs(wanted: int, status: int, tmp_path: Path) -> None:
+    """Its own shell lines, with its inputs in the environment as the runner puts them there."""
+    (tmp_path / "fusions.yaml").write_text(f"number_of_groups: {wanted}\n")
+    inputs = {name: str(one.get("default", "")) for name, one in ACTION["inputs"].items()}
+    inputs.update(target=str(REJECTS), args="--fail-on error")
+    step = ACTION["runs"]["steps"][-1]
+    values = {
+        key: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda m: inputs[m.group(1)], text)
+        for key, text in step["env"].items()
+    }
+    assert "${{" not in step["run"]  # an input in the script itself could run commands of a stranger
+    python = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = {**os.environ, **values, "PYTHONPATH": str(ROOT), "PATH": python, "GITHUB_ACTIONS": "true"}
+    env.pop("GITHUB_STEP_SUMMARY", None)
+    done = subprocess.run(
+        [step["shell"], "-ec", step["run"]], cwd=str(tmp_path), env=env, text=True, capture_output=True, check=False
+    )  # fmt: skip
+    assert done.returncode == status, done.stderr
+    assert (tmp_path / "fusiondoc.sarif").is_file()
+    assert "::" in done.stderr and done.stdout == ""
+
+
+def test_the_action_has_what_github_requires() -> None:
+    assert ACTION["name"] and ACTION["description"] and ACTION["runs"]["using"] == "composite"
+    assert all("shell" in step for step in ACTION["runs"]["steps"])
+    used = set(re.findall(r"inputs\.(\w+)", (ROOT / "action.yml").read_text()))
+    assert used == set(ACTION["inputs"])
+
+
+def test_the_hooks_have_what_pre_commit_requires() -> None:
+    for hook in HOOKS:
+        assert {"id", "name", "entry", "language"} <= set(hook)
+        assert hook["entry"] == "fusiondoc check" and hook["pass_filenames"] is False

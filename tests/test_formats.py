@@ -1,0 +1,213 @@
+"""Machine formats against what publishes them: SARIF's schema, the XSD of JUnit, the escapes of GitHub's runner."""
+
+# ruff: noqa: E501 - a case is a line
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import jsonschema
+import pytest
+from conftest import FIXTURES, Run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fusiondoc.cli.reading import report_from
+from fusiondoc.model import Expectation, Finding, Suppressed
+from fusiondoc.reports import github, github_summary, gitlab, junit, sarif
+
+SCHEMAS = FIXTURES / "schemas"
+SARIF = jsonschema.Draft4Validator(
+    json.loads(lzma.decompress((SCHEMAS / "sarif-2.1.0.json.xz").read_bytes()))
+)
+LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
+REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"
+
+
+def check_xml(text: str) -> ElementTree.Element:
+    """Against the XSD of Jenkins' xunit plugin where a validator is at hand, else its outline."""
+    root = ElementTree.fromstring(text)
+    assert root.tag == "testsuites"
+    for suite in root:
+        assert suite.tag == "testsuite" and suite.get("name")
+        cases = list(suite)
+        assert cases and all(c.tag == "testcase" and c.get("name") and c.get("classname") for c in cases)
+        assert int(suite.get("tests")) == len(cases)
+        for name in ("failure", "skipped"):
+            count = sum(c.find(name) is not None for c in cases)
+            assert int(suite.get({"failure": "failures"}.get(name, name))) == count
+    return root
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda p: p.name)
+def test_every_log_in_every_format(log: Path) -> None:
+    report = report_from([str(log)])
+    data = json.loads(sarif.render(report))
+    SARIF.validate(data)
+    results = data["runs"][0]["results"]
+    assert [r["ruleId"] for r in results] == [f.code for f in report.findings]
+    rules = data["runs"][0]["tool"]["driver"]["rules"]
+    assert all(rules[r["ruleIndex"]]["id"] == r["ruleId"] for r in results)
+    for finding, result in zip(report.findings, results):
+        if finding.source:
+            place = result["locations"][0]["physicalLocation"]
+            shown = f"{place['artifactLocation']['uri']}:{place['region']['startLine']}"
+            assert finding.source.endswith(shown) and not shown.startswith("/")
+    issues = json.loads(gitlab.render(report))
+    assert len({one["fingerprint"] for one in issues}) == len(issues) == len(report.findings)
+    assert {one["severity"] for one in issues} <= {"info", "minor", "major", "critical", "blocker"}
+    root = check_xml(junit.render(report))
+    assert len(root.findall(".//testcase")) == max(1, len(report.findings))
+    errors = sum(f.severity == "error" for f in report.findings)
+    assert len(root.findall(".//failure")) == errors
+    lines = github.render(report).splitlines()
+    assert all(re.match(r"::(error|warning|notice) [^:]*title=[^:]*::.", line) for line in lines)
+    assert len(lines) <= 30
+
+
+def test_the_xsd_and_the_reader_that_others_use(tmp_path: Path) -> None:
+    xmlschema = pytest.importorskip("xmlschema")
+    junitparser = pytest.importorskip("junitparser")
+    report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz")])
+    report = replace(report, expectations=(Expectation("s", False, "a", "b", "c", "f.yaml", 1, 1),))
+    schema = xmlschema.XMLSchema(str(SCHEMAS / "junit-10.xsd"))
+    text = junit.render(report)
+    schema.validate(text)
+    for log in LOGS:
+        schema.validate(junit.render(report_from([str(log)])))
+    (tmp_path / "a.xml").write_text(text, encoding="utf-8")
+    suites = list(junitparser.JUnitXml.fromfile(str(tmp_path / "a.xml")))
+    assert [suite.name for suite in suites] == ["expectations", "findings"]
+    assert suites[0].failures == 1 and suites[1].tests == len(report.findings)
+
+
+def test_the_schema_refuses_what_is_no_sarif() -> None:
+    data = json.loads(sarif.render(report_from([str(REJECTS)])))
+    data["runs"][0]["results"][0]["level"] = "bad"
+    with pytest.raises(jsonschema.ValidationError):
+        SARIF.validate(data)
+
+
+def unescaped(line: str) -> tuple[str, dict, str]:
+    """A workflow command as the runner reads it (actions/runner, ActionCommand.TryParseV2)."""
+    head, _, data = line[2:].partition("::")
+    command, _, rest = head.partition(" ")
+
+    def back(text: str, more: bool) -> str:
+        for escape, real in [
+            ("%0D", "\r"),
+            ("%0A", "\n"),
+            *([("%3A", ":"), ("%2C", ",")] if more else []),
+            ("%25", "%"),
+        ]:
+            text = text.replace(escape, real)
+        return text
+
+    properties = dict(one.split("=", 1) for one in rest.split(",") if one)
+    return command, {k: back(v, True) for k, v in properties.items()}, back(data, False)
+
+
+REPORT = report_from([str(REJECTS)])
+NASTY = st.text(st.sampled_from("a%:,\r\n=]\x00\x1b&<|`*\u2028é\ud83d 0"), max_size=12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(message=NASTY.filter(bool), advice=NASTY, file=NASTY)
+def test_no_text_breaks_a_format(message: str, advice: str, file: str) -> None:
+    report = replace(
+        REPORT,
+        findings=(Finding("FD201", "error", message, f"m{file}.py:3", (), advice),),
+        suppressed=(Suppressed("FD202", "note", message, f"m{file}.py:4", f"config: {file}"),),
+        expectations=(Expectation(file, False, message, advice, file, "f.yaml", 2, 1),),
+    )
+    lines = github.render(report).split("\n")
+    assert len(lines) == 3 and lines[-1] == ""
+    command, properties, text = unescaped(lines[1])
+    assert (command, properties["line"], properties["title"]) == ("error", "3", "fusiondoc FD201")
+    assert text == message + (f"\n{advice}" if advice else "")
+    SARIF.validate(json.loads(sarif.render(report)))
+    json.loads(gitlab.render(report))
+    check_xml(junit.render(report).encode("utf-8", "backslashreplace").decode())
+    rows = [line for line in github_summary.summary(report).splitlines() if line.startswith("| error")]
+    assert len(rows) == 2 and all(len(re.findall(r"(?<!\\)\|", row)) == 5 for row in rows)
+
+
+def test_suppressed_findings_and_expectations_in_sarif() -> None:
+    report = report_from([str(REJECTS)])
+    report = replace(
+        report,
+        suppressed=(Suppressed("FD202", "note", "x", "a b.py:4", "comment: a b.py:4"),),
+        expectations=(Expectation("s", False, "a", "b", "c", "f.yaml", 7, 3), Expectation("s", True, "a", "b", None, "f.yaml", 8, 3)),
+    )  # fmt: skip
+    results = json.loads(sarif.render(report))["runs"][0]["results"]
+    assert (results[0]["ruleId"], results[0]["level"]) == ("expectation", "error")
+    assert results[0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 7
+    assert results[-1]["suppressions"] == [{"kind": "inSource", "justification": "comment: a b.py:4"}]
+    assert results[-1]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "a%20b.py"
+    assert len(results) == len(report.findings) + 2
+
+
+def test_fingerprints_outlive_moved_lines() -> None:
+    report = report_from([str(REJECTS)])
+    moved = replace(
+        report, findings=tuple(replace(f, source=re.sub(r"\d+$", "99", f.source or "") or None) for f in report.findings)
+    )  # fmt: skip
+    before, after = (
+        [r["partialFingerprints"] for r in json.loads(sarif.render(one))["runs"][0]["results"]] for one in (report, moved)
+    )  # fmt: skip
+    assert before == after and len({json.dumps(one) for one in before}) == len(before)
+
+
+@pytest.mark.parametrize(
+    ("ending", "start"), [("sarif", '{\n  "$schema"'), ("xml", "<?xml"), ("json", '{\n  "schema"')]
+)
+def test_the_ending_gives_the_format(ending: str, start: str, fusiondoc: Run, tmp_path: Path) -> None:
+    done = fusiondoc("parse", REJECTS, "-o", f"out.{ending}")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert (tmp_path / f"out.{ending}").read_text().startswith(start)
+
+
+def test_github_actions_switches_annotations_on(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "summary.md").write_text("before\n")
+    env = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+    done = fusiondoc("parse", REJECTS, "--format", "json", env=env)
+    assert len(json.loads(done.stdout)["findings"]) >= 5  # stdout holds JSON and nothing else
+    assert (
+        "::notice file=models/c10_rejects.py,line=4,title=fusiondoc FD201::aten::cumsum is not fused"
+        in done.stderr
+    )
+    summary = (tmp_path / "summary.md").read_text()
+    assert summary.startswith("before\n### fusiondoc: ") and "| note | FD201 |" in summary
+    quiet = fusiondoc("parse", REJECTS, "--format", "json")
+    assert quiet.stderr == ""
+    once = fusiondoc("parse", REJECTS, "--format", "github", env=env)
+    assert once.stdout.count("FD227") == 1 and once.stderr == ""
+
+
+def test_paths_are_from_the_top_of_the_repository(fusiondoc: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    env = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(tmp_path)}
+    done = fusiondoc("parse", REJECTS, "--format", "json", env=env, cwd=folder)
+    assert "file=sub/models/c10_rejects.py,line=4" in done.stderr
+
+
+@pytest.mark.torch
+def test_a_real_run_names_the_users_line(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        "import torch\ndef model(x: torch.Tensor):\n    y = torch.relu(x + 1.0)\n    return torch.cumsum(y, 0)\n"
+        "inputs = (torch.rand(4, 8),)\n"
+    )
+    done = fusiondoc("diagnose", "model.py", "--fuser", "nnc", "-f", "sarif")
+    SARIF.validate(json.loads(done.stdout))
+    places = [
+        (r["ruleId"], r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"],
+         r["locations"][0]["physicalLocation"]["region"]["startLine"])
+        for r in json.loads(done.stdout)["runs"][0]["results"]
+    ]  # fmt: skip
+    assert ("FD211", "model.py", 4) in places

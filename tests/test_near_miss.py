@@ -1,0 +1,178 @@
+"""Expected groups against real logs: what is found, and what the text says of what is not."""
+
+# ruff: noqa: E501 - a case is a line
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import raw_log
+from conftest import FIXTURES
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fusiondoc.cli.reading import report_from
+from fusiondoc.expectations.lcs import common, longest_common
+from fusiondoc.expectations.load import loads
+from fusiondoc.expectations.match import check
+from fusiondoc.expectations.model import GroupExpectation
+from fusiondoc.expectations.near_miss import near_miss
+
+REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"
+COMPOSITE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
+
+
+def outcomes(log: Path, text: str) -> list:
+    return check(loads(text, "f.yaml").sections[0], report_from([str(log)]))
+
+
+def test_the_sentence_of_the_issue() -> None:
+    one = outcomes(REJECTS, "groups: [[mul, relu, cumsum]]")[0]
+    assert not one.holds
+    assert one.text == (
+        "expected mul, relu, cumsum; found mul, relu (G1): cumsum is not fused: nvFuser has no parsing rule for"
+        " it (FD201), models/c10_rejects.py:4"
+    )
+    # The raw log says so of that line, and of no multiplication.
+    raw = raw_log.read(REJECTS).decode()
+    assert re.search(r"aten::cumsum\(.*c10_rejects.py:4:", raw)
+    assert (one.near.group.id, one.near.shared, one.near.extra) == ("G1", ("aten::mul", "aten::relu"), ())
+
+
+def test_what_splits_two_groups_is_named() -> None:
+    one = outcomes(REJECTS, "groups: [[relu, sigmoid, add]]")[0]
+    assert "found sigmoid, add (G2)" in one.text
+    assert "relu is in G1 (models/c10_rejects.py:3), split off by cumsum, which is not fused" in one.text
+
+
+@pytest.mark.parametrize(
+    ("expectation", "said"),
+    [
+        ("[relu, mul]", "found mul, relu (G1): the same operators are in another order"),
+        ("[mul]", "found mul, relu (G1): it holds relu besides"),
+        ("[softmax]", "found no group with any of them: softmax is nowhere in the graphs of the log"),
+        ("{ops: [sum, add], phase: backward}", "found sum, add (G5): its phase is forward, not backward"),
+        ("{ops: [sum, add], dtype: float16}", "its inputs are float32, not float16"),
+        (
+            "{ops: [sum, add], source: 'c10_rejects.py:3-9'}",
+            "it comes from models/c10_rejects.py:10, not from",
+        ),
+        ("{ops: [sum, add], function: f}", "its function cannot be told: the source file is not at hand"),
+        ("{set: [mul, relu, tanh]}", "expected mul, relu, tanh in any order; found "),
+        ("{ops: [mul, relu], exactly: 2}", "expected 2 of mul, relu; found 1 (G1): the next nearest is"),
+        ("{ops: [add, mul], exactly: 0}", "expected no group add, mul; found 1 (G4)"),
+        ("{contains: [add, erfinv]}", "expected a group with add, erfinv; found"),
+    ],
+)
+def test_what_is_said_of_a_broken_expectation(expectation: str, said: str) -> None:
+    one = outcomes(REJECTS, f"groups:\n- {expectation}\n")[0]
+    assert not one.holds
+    assert said in one.text
+
+
+@pytest.mark.parametrize(
+    "expectation",
+    [
+        "[mul, relu]", "[aten::mul, aten::relu]", "{set: [relu, mul]}", "{contains: [relu]}",
+        "{ops: [add, mul], dtype: int64}", "{ops: [sum, add], source: c10_rejects.py}",
+        "{ops: [sum, add], source: ['models/c10_rejects.py:9-10']}", "{contains: [mul], at_least: 3}",
+        "{contains: [mul], exactly: 3, phase: forward}", "{set: [softmax], exactly: 0}",
+        "{source: 'c10_rejects.py:7'}",
+    ],
+)  # fmt: skip
+def test_what_holds(expectation: str) -> None:
+    assert outcomes(REJECTS, f"groups:\n- {expectation}\n")[0].holds
+
+
+def test_limits_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUSIONDOC_CACHE", str(tmp_path))  # no peak that was measured on this machine
+    found = outcomes(
+        COMPOSITE,
+        "groups: [{contains: [native_layer_norm], min_peak: 40%, tolerance: 10%}, {contains: [add], min_peak: 40%}]\n"
+        "number_of_groups: 2\nmax_fallbacks: 0\nmin_coverage: 1\nmin_gb_per_s: 1700\n",
+    )  # fmt: skip
+    assert [one.holds for one in found] == [True, False, True, True, True, False]
+    assert re.search(r"K1 kernel1 reaches 3\d\.\d+% of peak, not 40% of peak", found[1].text)
+    # The slowest kernel by what the log prints of each launch.
+    assert re.search(r"K4 kernel4 reaches 1,6\d\d GB/s, not 1,700 GB/s", found[-1].text)
+
+
+def test_kernels_bound_by_their_launch_do_not_count_for_the_whole() -> None:
+    log = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"
+    report = report_from([str(log)], 100_000)
+    shares = {kernel.bound: [] for kernel in report.kernels}
+    for kernel in report.kernels:
+        shares[kernel.bound].append(kernel.peak_fraction)
+    others = [share for bound, some in shares.items() if bound != "launch" for share in some]
+    assert min(shares["launch"]) < min(others)
+    limit = f"min_peak: {min(others) * 0.999}\n"
+    assert check(loads(limit, "f.yaml").sections[0], report)[0].holds
+    slow = f"groups: [{{contains: [native_layer_norm_backward], {limit.strip()}}}]"
+    assert not check(loads(slow, "f.yaml").sections[0], report)[0].holds  # of a group every kernel counts
+
+
+def test_fallbacks_and_findings() -> None:
+    log = FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz"
+    found = outcomes(
+        log,
+        "max_fallbacks: 0\nfindings: {expect: [FD302, FD301], forbid: [FD3xx, warning], allow: [error, note]}",
+    )
+    assert [one.holds for one in found[:4]] == [False, True, False, False]
+    others = {f.severity for f in report_from([str(log)]).findings} - {"error", "note"}
+    assert [one.holds for one in found[4:]] == [not others, not others]
+    assert found[0].found != "0" and int(found[0].found.split()[0]) >= 1
+
+
+def test_nothing_measured_and_nothing_fused() -> None:
+    assert "no kernel has a measured share of peak" in outcomes(REJECTS, "min_peak: 0.1")[0].text
+    log = FIXTURES / "logs" / "nvfuser-2.1.2-unknown-dump-option.log.xz"
+    assert not outcomes(log, "max_fallbacks: 0")[0].holds
+
+
+def test_the_function_and_class_of_the_program(tmp_path: Path) -> None:
+    from fusiondoc.expectations.places import Line, names_at
+
+    file = tmp_path / "model.py"
+    file.write_text(
+        "class A:\n    def forward(self):\n        x = 1\n        return x\n\n\ndef f():\n    pass\ny = 1\n"
+    )
+    assert names_at(Line(str(file), 3)) == ("A.forward", "A")
+    assert names_at(Line(str(file), 8)) == ("f", "")
+    assert names_at(Line(str(file), 9)) == ("", "")
+    assert names_at(Line(str(tmp_path / "none.py"), 1)) is None
+
+
+def test_the_plugin_can_ask_for_a_group_without_a_file() -> None:
+    report = report_from([str(REJECTS)])
+    near = near_miss(report, GroupExpectation(("aten::tanh", "aten::mul", "aten::sort")))
+    assert near.found == "tanh, mul (G3)"
+    assert [(m.op, m.where, m.row.reason.code) for m in near.missing] == [("aten::sort", "unfused", "FD201")]
+
+
+OPS = st.lists(st.sampled_from("abc"), max_size=12)
+
+
+@given(OPS, OPS)
+def test_the_longest_common_subsequence(a: list, b: list) -> None:
+    pairs = longest_common(a, b)
+    assert all(a[i] == b[j] for i, j in pairs)
+    assert pairs == sorted(pairs) and len({i for i, _ in pairs}) == len({j for _, j in pairs}) == len(pairs)
+    table = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+    for i, x in enumerate(a):
+        for j, y in enumerate(b):
+            table[i + 1][j + 1] = table[i][j] + 1 if x == y else max(table[i][j + 1], table[i + 1][j])
+    assert len(pairs) == table[-1][-1] <= common(a, b)
+
+
+def test_every_group_of_every_recording_is_found_by_its_own_operators(recordings: Path) -> None:
+    checked = 0
+    for log in sorted(recordings.glob("torch-*/**/*.log"))[::12]:
+        report = report_from([str(log)])
+        for group in report.groups[:20]:
+            wanted = GroupExpectation(group.ops, phase=group.phase)
+            near = near_miss(report, wanted)
+            assert near.group is not None and near.group.ops == group.ops and near.why == ""
+            checked += 1
+    assert checked > 20
