@@ -72,3 +72,15 @@ def test_binary_files_are_not_shown(capture: Path, fusiondoc: Run, tmp_path: Pat
     collect(Capture(capture))
     done = fusiondoc("kernels", capture, "--dump", "ptx", "--kernel", "K1")
     assert done.returncode == 0 and "ELF" not in done.stdout
+
+
+def test_drawings_of_the_run_are_moved_though_no_line_names_them(capture: Path, tmp_path: Path) -> None:
+    request = json.loads((capture / "request.json").read_text())
+    request["options"]["dumps"] = ["draw_segmented_fusion"]
+    (capture / "request.json").write_text(json.dumps(request))
+    for name in ("segmented_fusion0.dot", "segmented_fusion1.dot"):
+        (tmp_path / name).write_text("digraph {}")
+    os.utime(tmp_path / "segmented_fusion0.dot", (1, 1))
+    assert [path.name for path in collect(Capture(capture))] == ["segmented_fusion1.dot"]
+    assert (tmp_path / "segmented_fusion0.dot").exists()
+    assert not (tmp_path / "segmented_fusion1.dot").exists()

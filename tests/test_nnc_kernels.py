@@ -124,6 +124,24 @@ def test_cuda_code_as_cuda_codegen_prints_it(tmp_path: Path) -> None:
     assert report_of(path).kernels[0].grid is None
 
 
+def test_the_cuda_code_of_a_gpu() -> None:
+    """Forward and backward of RMS norm on an H200; the text of each kernel is what the log prints of it."""
+    path = FIXTURES / "kernels" / "nnc-2.1-cuda.log.xz"
+    log = raw_log.read(path).decode()
+    names = re.findall(r"\n\[DEBUG cuda_codegen\.cpp:\d+\] void (\w+)\(", log)
+    assert len(names) == log.count("Fused TE CUDA kernel:") == 5
+    report = report_of(path)
+    assert [kernel.name for kernel in report.kernels] == names
+    printed = {line[line.find("]") + 2 :] for line in log.split("\n") if "cuda_codegen.cpp:" in line[:30]}
+    for kernel in report.kernels:
+        code = kernel.code
+        assert code is not None and f"void {kernel.name}(" in code and 'extern "C" __global__' in code
+        assert set(code.split("\n")) <= printed | {""} and code.rstrip().endswith("}")
+        assert len(kernel.groups) == 1 and kernel.block == (512, 1, 1) and kernel.grid is not None
+    phases = {group.id: group.phase for group in report.groups}
+    assert [phases[kernel.groups[0]] for kernel in report.kernels] == ["forward"] * 2 + ["backward"] * 3
+
+
 def test_a_cut_off_loop_nest_is_no_code(tmp_path: Path) -> None:
     log = raw_log.read(LOG)
     start = log.index(b"Final Stmt:")

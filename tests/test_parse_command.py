@@ -81,7 +81,8 @@ def test_stdin(fusiondoc: Run) -> None:
         ("nvfuser-1.13.1-primitive-layer-norm", "warning", 1),
         ("nvfuser-2.1.2-ordered-layer-norm", "warning", 0),
         ("nvfuser-2.1.2-ordered-layer-norm", "FD403", 1),
-        ("nvfuser-2.1.2-perf-debug-verbose", "note", 0),
+        ("nvfuser-2.1.2-perf-debug-verbose", "warning", 0),
+        ("nvfuser-2.1.2-perf-debug-verbose", "FD906", 1),
     ],
 )
 def test_fail_on(log: str, fail_on: str, status: int, fusiondoc: Run) -> None:

@@ -1,7 +1,8 @@
-"""Files that nvFuser writes into the folder where the model runs: ``__tmp_kernel1.cu``, ``.ptx``, ``.cubin``.
+"""Files that nvFuser writes into the folder where the model runs: ``__tmp_kernel1.cu``, ``.ptx``, ``.cubin``,
+``segmented_fusion1.dot``.
 
-It prints ``PRINTING: __tmp_kernel1.cu`` for each (seen with ``debug_info`` on torch 2.1.2; the others by the
-strings in the binaries of 1.11 to 2.1). Those of a run that was asked for them are moved into its capture.
+It prints ``PRINTING: __tmp_kernel1.cu`` for each but the last kind (seen on torch 2.1.2; for others by the
+strings in the binaries of 1.11 to 2.0). Those of a run that was asked for them are moved into its capture.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ FOLDER = "files"
 OPTIONS = {"cuda_to_file": ".cu", "debug_info": ".cu", "ptx": ".ptx", "cubin": ".cubin"}
 """Dumps that write files, with the ending of theirs."""
 
+_DRAWING, _DRAWINGS = "draw_segmented_fusion", "segmented_fusion*.dot"
+"""Of these no line tells the names."""
+
 _PRINTING = re.compile(rb"PRINTING: (__tmp_\w+)(\.\w+)")
 _SLACK = 2.0
 """Seconds by which the clock of a file system may be behind."""
@@ -24,13 +28,19 @@ _SLACK = 2.0
 
 def collect(capture: Capture) -> list[Path]:
     """Move the files that the run was asked for, said that it wrote, and did write since it began."""
-    endings = {OPTIONS[name] for name in capture.request["options"].get("dumps", ()) if name in OPTIONS}
-    if not endings:
+    asked = capture.request["options"].get("dumps", ())
+    endings = {OPTIONS[name] for name in asked if name in OPTIONS}
+    if not endings and _DRAWING not in asked:
         return []
+    here = Path(capture.request["cwd"])
+    names = _named(capture.log_path) if endings else set()
+    if _DRAWING in asked:
+        endings.add(".dot")
+        names |= {path.name for path in here.glob(_DRAWINGS)}
     began = (capture.path / "request.json").stat().st_mtime - _SLACK
     moved = []
-    for name in sorted(_named(capture.log_path)):
-        path = Path(capture.request["cwd"]) / name
+    for name in sorted(names):
+        path = here / name
         with contextlib.suppress(OSError):
             if path.suffix in endings and not path.is_symlink() and path.stat().st_mtime >= began:
                 folder = capture.path / FOLDER
