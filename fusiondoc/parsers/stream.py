@@ -35,9 +35,6 @@ GLUED = re.compile(
 )
 """Marks that can stand behind output of the program that had no line end."""
 
-_GLUED_MARKS = (b"[D", b"[UPDATE ", b"Codegen output", b"Launch Parameters: ", b" run in ", b"[fusiondoc] ")
-"""One of these is in each of them: quicker to look for in long lines."""
-
 _NEXT_FRAME = b"======= Codegen output for kernel: "
 
 _FRAME_LIMIT = 400_000
@@ -48,6 +45,18 @@ _BARE_LIMIT = 150_000
 
 _BARE_FOREIGN = 40
 """Foreign lines in a row after which an unprefixed graph counts as cut off."""
+
+
+def _may_hold_a_mark(line: bytes) -> bool:
+    """One of these is in each of the marks that can be glued to output: quicker to look for."""
+    return (
+        b"[D" in line
+        or b" run in " in line
+        or b"[UPDATE " in line
+        or b"[fusiondoc] " in line
+        or b"Codegen output" in line
+        or b"Launch Parameters: " in line
+    )
 
 
 class Stream:
@@ -215,7 +224,7 @@ class Stream:
         if self._blank:
             self._end_blanks(taken)
         if not taken:
-            glued = GLUED.search(line) if any(mark in line for mark in _GLUED_MARKS) else None
+            glued = GLUED.search(line) if _may_hold_a_mark(line) else None
             if glued is not None and glued.start():
                 self.feed([line[glued.start() :]], pos)
                 return
@@ -284,8 +293,8 @@ class Stream:
 
     def _warned(self, line: bytes, pos: int) -> bool:
         """A warning of torch about fusion, and the lines that belong to it."""
-        python = PYTHON_WARNING.search(line)
-        cpp = CPP_WARNING.match(line) if python is None else None
+        python = PYTHON_WARNING.search(line) if b"Warning: " in line else None
+        cpp = CPP_WARNING.match(line) if python is None and line.startswith(b"[W") else None
         fallback = FALLBACK.search(line) if b"FALLBACK" in line else None
         if fallback is not None:
             self._messages.settle()
