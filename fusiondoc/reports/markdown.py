@@ -129,7 +129,7 @@ def _head(report: Report) -> Iterable[str]:
     )
     yield _text(", ".join([*machine(report), fuser(report)])[:500])
     for one in speedups(report)[:8]:
-        yield f"\n{one.times:.2f}× the speed of eager ({_text(one.text)})"
+        yield f"\n{one.verdict} ({_text(one.text)})"
     rates = sorted(k.gb_per_s.median for k in report.kernels if k.gb_per_s is not None)
     if rates:
         shares = [share for share in (peak_share(k, report) for k in report.kernels) if share is not None]

@@ -10,9 +10,7 @@ from rich.text import Text
 from fusiondoc.model import Report, Speed
 from fusiondoc.reports.text_bars import sparkline
 from fusiondoc.reports.text_layout import MOST_ROWS, more, size
-
-NOISE = 1.05
-"""Medians that differ by less are the same."""
+from fusiondoc.reports.wording import NOISE
 
 
 def pairs(report: Report) -> list[tuple[Speed | None, Speed | None]]:

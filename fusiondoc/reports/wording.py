@@ -6,6 +6,9 @@ from typing import Iterable, NamedTuple
 
 from fusiondoc.model import Group, Kernel, Report, Unfused
 
+NOISE = 1.05
+"""Medians of times that differ by less are the same."""
+
 FUSERS = {
     "nvfuser": "nvFuser",
     "nnc": "NNC",
@@ -129,6 +132,14 @@ class Speedup(NamedTuple):
     """How many times as fast as eager, and the two times in words."""
 
     times: float
+
+    @property
+    def verdict(self) -> str:
+        """``1.50× the speed of eager``; within ``NOISE`` they are as fast."""
+        if 1 / NOISE < self.times < NOISE:
+            return "As fast as eager"
+        return f"{self.times:.2f}× the speed of eager"
+
     text: str
 
 

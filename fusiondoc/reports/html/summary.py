@@ -140,10 +140,7 @@ def _fast(report: Report) -> Markup:
 
 def _speedup(report: Report) -> list[Child]:
     """Fused against eager, where both were timed."""
-    return [
-        el("p", el("strong", f"{one.times:.2f}× the speed of eager"), f" {one.text}")
-        for one in speedups(report)[:_MOST]
-    ]
+    return [el("p", el("strong", one.verdict), f" {one.text}") for one in speedups(report)[:_MOST]]
 
 
 def _speed_of_light(report: Report, timed: list[Kernel]) -> Markup:
