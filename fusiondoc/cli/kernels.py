@@ -161,7 +161,7 @@ def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) ->
             text = "fusiondoc reads no kernels of the legacy fuser; those of --fuser nnc or nvfuser it does"
         else:
             named = USUAL.get(report.fuser.effective or "", ("cuda_kernel",))[0]
-            text = f"{len(report.groups)} groups and no kernel: --dump {named} makes the fuser print them"
+            text = f"the log names no kernel: --dump {named} makes the fuser print them"
         click.echo(f"note: {text}", err=True)
         return
     lacking = [one for one in dumps if one not in present(kernels)] if kernels else []

@@ -78,8 +78,9 @@ def _whole(section: Section, report: Report) -> Iterable[Outcome]:
     if section.number_of_groups is not None:
         number = sum(group.respecialises is None for group in report.groups)
         ids = ", ".join(group.id for group in report.groups if group.respecialises is None)
+        wanted = f"{section.number_of_groups} group" + "s" * (str(section.number_of_groups) != "1")
         yield outcome(
-            "number_of_groups", section.number_of_groups.holds(number), f"{section.number_of_groups} groups",
+            "number_of_groups", section.number_of_groups.holds(number), wanted,
             f"{number} ({ids})" if 0 < number <= 12 else str(number),
             None if number else _nothing_fused(report), number,
         )  # fmt: skip
