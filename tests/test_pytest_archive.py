@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import runpy
 from pathlib import Path
-from typing import Any
+from typing import Any, List
 
 import pytest
 
@@ -55,7 +55,7 @@ def test_mode_and_parameters_survive(tmp_path: Path, training: bool, trace: bool
 def test_inputs_survive(tmp_path: Path) -> None:
     import torch
 
-    def f(x, y, z, scale: float, more: "list[torch.Tensor]"):
+    def f(x, y, z, scale: float, more: List[torch.Tensor]):
         return x + y * scale + z.to(x.dtype) + more[0]
 
     leaf = torch.randn(4, 4, requires_grad=True)
@@ -90,12 +90,12 @@ def test_compiling_runs_no_graph_and_touches_no_switch(tmp_path: Path) -> None:
         return x
 
     def all_switches() -> tuple:
-        names = [name for name in dir(torch._C) if name.startswith(("_jit_can_fuse", "_jit_get_"))]
-        asked = [getattr(torch._C, name) for name in names]
-        return fusers.read_back(torch), [one() for one in asked if "num_profiled_runs" not in one.__name__]
+        beginnings = ("_jit_can_fuse", "_jit_get_te_", "_jit_get_num_profiled_runs", "_jit_get_inline")
+        named = {n: getattr(torch._C, n)() for n in dir(torch._C) if n.startswith(beginnings)}
+        return fusers.read_back(torch), torch._C._get_graph_executor_optimize(), named
 
     before = all_switches()
-    assert len(before[1]) >= 3
+    assert len(before[2]) >= 6
     model, _ = given(tmp_path, fails, torch.ones(2))
     assert all_switches() == before
     with pytest.raises(torch.jit.Error, match="this was run"):
