@@ -55,7 +55,7 @@ def test_mode_and_parameters_survive(tmp_path: Path, training: bool, trace: bool
 def test_inputs_survive(tmp_path: Path) -> None:
     import torch
 
-    def f(x, y, z, scale: float, more: List[torch.Tensor]):
+    def f(x, y, z, scale: float, more: List[torch.Tensor]):  # noqa: UP006 - old torch reads no list[...]
         return x + y * scale + z.to(x.dtype) + more[0]
 
     leaf = torch.randn(4, 4, requires_grad=True)
@@ -110,7 +110,8 @@ def test_lambdas_partials_and_callables_are_traced(tmp_path: Path) -> None:
             return x * 3
 
     x, scale = torch.ones(4), torch.full((4,), 2.0)
-    for fn in (lambda x: x * 3, functools.partial(torch.mul, torch.full((4,), 3.0)), Times()):
+    mul = functools.partial(torch.mul, torch.full((4,), 3.0))
+    for fn in (lambda x: x * 3, mul, Times(), Times().__call__, torch.full((4,), 3.0).mul):
         model, (again,) = given(tmp_path, fn, x)
         assert torch.equal(model(again), torch.full((4,), 3.0))
 

@@ -1,4 +1,8 @@
-"""The fixture ``fusion`` in tests of its own: real test files, real child processes, NNC on the CPU."""
+"""The fixture ``fusion`` in tests of its own: real test files, real child processes, NNC on the CPU.
+
+Nothing here may import torch in this process: after each test pytester takes the modules that came with it
+out of ``sys.modules``, and torch cannot be imported twice.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,14 @@ import configparser
 import json
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ROOT, Run
+
+from fusiondoc.runner.interpreter import inspect
 
 pytest_plugins = ["pytester"]
 
@@ -130,38 +137,29 @@ def test_groups_are_found_and_switches_stay(pytester: Any, run: Any) -> None:
 
 @pytest.mark.torch
 def test_a_broken_expectation_says_what_check_says(pytester: Any, run: Any, fusiondoc: Run) -> None:
-    file = pytester.makepyfile(
-        """
-        import torch
-
-        def test_it(fusion):
-            def local(x, y):
-                a = torch.relu(x + y)
-                a = torch.cumsum(a, 0)
-                return a * 2
-
-            fusion.assert_fused(local, torch.ones(8), torch.ones(8), groups=[["add", "relu", "mul"]])
-        """
-    )
+    page = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
+    example = re.search(r"<!-- file: (test_gelu.py) -->\n```python\n(.*?)```", page, re.DOTALL)
+    assert example is not None
+    file = pytester.path / example.group(1)
+    file.write_text(example.group(2), encoding="utf-8")
     done = run("--fusion-fuser", "nnc", "--fusion-keep", "kept")
-    done.assert_outcomes(failed=1)
+    done.assert_outcomes(passed=1, failed=1)
     text = done.stdout.str()
     said = re.search(r"^E +AssertionError: (.*)$", text, re.MULTILINE)
     assert said is not None
     assert said.group(1) == (
         "expected add, relu, mul; found add, relu (G1): mul is not fused: aten::cumsum "
-        f"({file}:6:12) stands between it and what it could fuse with (FD227), {file.name}:7"
+        f"({file}:16:12) stands between it and what it could fuse with (FD227), {file.name}:17"
     )
-    done.stdout.fnmatch_lines(["> *fusion.assert_fused(local, *", "E *under nnc, torch *"])
+    assert said.group(1).replace(str(file), file.name) in page
+    done.stdout.fnmatch_lines(["> *fusion.assert_fused(scaled, *", "E *under nnc, torch *"])
     assert "def assert_fused" not in text and "Traceback" not in text
 
     capture = re.search(r"fusiondoc parse (kept/\S+)", text)
     assert capture is not None and "captures are under kept" in text
     expect = pytester.path / "fusions.yaml"
     expect.write_text("groups:\n- [add, relu, mul]\n", encoding="utf-8")
-    checked = fusiondoc(
-        "check", capture.group(1), "--expect", expect, "--format", "json", cwd=pytester.path
-    )
+    checked = fusiondoc("check", capture.group(1), "--expect", expect, "--format", "json", cwd=pytester.path)
     assert checked.returncode == 1, checked.stderr
     (row,) = json.loads(checked.stdout)["expectations"]
     assert said.group(1) == f"expected {row['expected']}; found {row['found']}: {row['why']}"
@@ -213,9 +211,7 @@ def test_failures_show_the_models_own_text(pytester: Any, run: Any) -> None:
 
 @pytest.mark.torch
 def test_it_skips_where_the_fuser_or_torch_is_not_there(pytester: Any, run: Any) -> None:
-    import torch
-
-    if torch.version.cuda is not None:
+    if inspect(sys.executable).torch_cuda is not None:
         pytest.skip("this torch may have nvFuser")
     pytester.makepyfile(
         test_fuser="""

@@ -12,6 +12,7 @@ imported torch already to make the inputs.
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
 import warnings
@@ -107,11 +108,11 @@ def _source_map(torch: Any, scripted: Any) -> dict[str, str]:
 
 
 def _has_source(torch: Any, fn: Any) -> bool:
-    """Whether TorchScript can read it: it parses the ``def`` of a function, or a module; not a lambda, a
-    ``functools.partial`` or another object with ``__call__``."""
+    """Whether TorchScript can read it: it parses a module, or the ``def`` of a function; not a lambda, a bound
+    method, a builtin, a ``functools.partial`` or another object with ``__call__``."""
     if isinstance(fn, (torch.nn.Module, torch.jit.ScriptFunction)):
         return True
-    return getattr(fn, "__name__", "<lambda>") != "<lambda>"
+    return inspect.isfunction(fn) and fn.__name__ != "<lambda>"
 
 
 def _torchscript(torch: Any, fn: Any, inputs: tuple[Any, ...], label: str, trace: bool) -> Any:

@@ -14,9 +14,7 @@ from fusiondoc.model import Report
 
 _NAME = "assert_fused"
 _PLACE = re.compile(rf"^{_NAME}:(\d+):\d+: ", re.MULTILINE)
-_HINT = (
-    "A group is a list of operators, such as ['aten::add', 'relu'], or has the keys of docs/commands/check.md."
-)
+_HINT = "A group is a list of operators, such as ['aten::add', 'relu'], or has the keys of fusiondoc check."
 
 
 def expected(

@@ -17,8 +17,8 @@ class Fusion:
 
     ``fn`` may be a function, an ``nn.Module`` or what ``torch.jit.script`` and ``torch.jit.trace`` give,
     defined anywhere, also in the test. It is scripted in the test process, where it is compiled and not run;
-    a lambda, a ``functools.partial`` or another object with ``__call__``, which TorchScript cannot script, is
-    traced with the inputs. ``trace=True`` traces anything.
+    a lambda, a bound method, a builtin, a ``functools.partial`` or another object with ``__call__``, which
+    TorchScript cannot script, is traced with the inputs. ``trace=True`` traces anything.
 
     ``fuser`` None is ``--fusion-fuser``, else ``fusion_fuser`` of the ini file, else "auto". ``options`` are
     those of ``fusiondoc diagnose``: ``trace``, ``knobs`` (a dict), ``dumps`` (a list), ``seed``, ``timeout``
