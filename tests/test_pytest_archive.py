@@ -140,7 +140,10 @@ def test_a_failing_trace_shows_the_users_frames_only(tmp_path: Path) -> None:
     [
         (lambda torch: (torch.nn.ReLU, torch.ones(2)), "the class ReLU"),
         (lambda torch: (3, torch.ones(2)), "of type int"),
-        (lambda torch: (torch.relu, (n for n in "ab")), "cannot be handed to a process of its own"),
+        (
+            lambda torch: (torch.relu, (n for n in "ab")),
+            "inputs of .* cannot be handed to a process of its own",
+        ),
         (lambda torch: (torch.relu, torch.ones(2).numpy()), "input 0 is a numpy ndarray"),
     ],
 )
@@ -155,3 +158,18 @@ def test_what_cannot_work_is_refused(tmp_path: Path, make: Any, said: str) -> No
 
     with pytest.raises(UsageError, match=said):
         given(tmp_path, identity if fn is torch.relu else fn, value)
+
+
+def test_a_function_around_a_module_is_told_what_to_do(tmp_path: Path) -> None:
+    import torch
+
+    linear = torch.nn.Linear(4, 4)
+
+    def around(x):
+        return linear(x)
+
+    with pytest.raises(ModelFailed, match="cannot be saved as an archive") as caught:
+        given(tmp_path, around, torch.ones(4))
+    assert "return linear(x)" in caught.value.message and "pass the module itself" in (
+        caught.value.hint or ""
+    )

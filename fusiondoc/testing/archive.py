@@ -39,6 +39,10 @@ SCRIPT_HINT = (
     "Change that line, or pass trace=True: it records the operators that these inputs run (control flow is "
     "then frozen, and values that a function closes over are constants)."
 )
+SAVE_HINT = (
+    "The model runs in a process of its own, so what stays Python cannot be part of it: a module that a "
+    "function only closes over (pass the module itself), or a function with @torch.jit.ignore."
+)
 TRACE_HINT = (
     "Tracing takes tensors, and lists, tuples and dicts of them, as inputs; a module with parameters is to "
     "be passed itself, not a function around it."
@@ -83,12 +87,15 @@ def write_target(
     try:
         with _quiet():
             torch.jit.save(scripted, str(folder / "model.pt"))
-        torch.save(tuple(inputs), str(folder / "inputs.pt"))
     except Exception as error:
-        # Pickle raises nearly anything; RuntimeError is TorchScript's, for attributes that it cannot save.
+        text = f"{type(error).__name__}: {str(error).strip()}"
+        raise ModelFailed(f"{label} cannot be saved as an archive\n{text}", SAVE_HINT) from None
+    try:
+        torch.save(tuple(inputs), str(folder / "inputs.pt"))
+    except Exception as error:  # pickle raises nearly anything
         raise UsageError(
-            f"{label} cannot be handed to a process of its own: {error}",
-            "The inputs and the attributes of the model must be such as torch.save takes.",
+            f"the inputs of {label} cannot be handed to a process of its own: {error}",
+            "Inputs are tensors, numbers, strings, and lists, tuples and dicts of them.",
         ) from None
     target = folder / TARGET
     # From 1.13 on there is weights_only; from 2.6 on its default refuses what is no tensor or plain value.
@@ -108,8 +115,8 @@ def _source_map(torch: Any, scripted: Any) -> dict[str, str]:
 
 
 def _has_source(torch: Any, fn: Any) -> bool:
-    """Whether TorchScript can read it: it parses a module, or the ``def`` of a function; not a lambda, a bound
-    method, a builtin, a ``functools.partial`` or another object with ``__call__``."""
+    """Whether TorchScript can read it: it parses a module, or the ``def`` of a function; not a lambda, a
+    bound method, a builtin, a ``functools.partial`` or another object with ``__call__``."""
     if isinstance(fn, (torch.nn.Module, torch.jit.ScriptFunction)):
         return True
     return inspect.isfunction(fn) and fn.__name__ != "<lambda>"
@@ -134,8 +141,8 @@ def _torchscript(torch: Any, fn: Any, inputs: tuple[Any, ...], label: str, trace
 
 
 def _traceable(torch: Any, fn: Any) -> Any:
-    """``fn`` with a name, which ``torch.jit.trace`` asks of functions."""
-    if isinstance(fn, torch.nn.Module) or hasattr(fn, "__name__"):
+    """``fn`` with a name and a module, which ``torch.jit.trace`` asks of functions."""
+    if isinstance(fn, torch.nn.Module) or inspect.isfunction(fn) or inspect.ismethod(fn):
         return fn
 
     def call(*inputs: Any) -> Any:
