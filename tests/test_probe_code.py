@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import pytest
 
 import fusiondoc
 
-FILES = sorted((Path(fusiondoc.__file__).parent / "probe").glob("*.py"))
+PACKAGE = Path(fusiondoc.__file__).parent
+FILES = sorted((PACKAGE / "probe").glob("*.py"))
 
 
 def imported(tree: ast.AST) -> set[str]:
@@ -40,11 +43,29 @@ def test_it_imports_the_standard_library_and_torch_only(path: Path) -> None:
     assert others <= {"torch"}
 
 
+IN_THE_TEST_PROCESS = {"testing/archive.py"}
+"""Runs where the user's test has imported torch already, and asks for it when a test runs something."""
+
+
 def test_the_package_imports_torch_nowhere_else() -> None:
     package = Path(fusiondoc.__file__).parent
+    by_name = set()
     for path in package.rglob("*.py"):
         if "probe" not in path.relative_to(package).parts:
-            assert "torch" not in imported(ast.parse(path.read_text("utf-8"))), path
+            source = path.read_text("utf-8")
+            assert "torch" not in imported(ast.parse(source)), path
+            if re.search(r"(import_module|__import__)\(\s*.torch\b", source):
+                by_name.add(path.relative_to(package).as_posix())
+    assert by_name == IN_THE_TEST_PROCESS
+
+
+def test_only_the_fixture_itself_brings_torch() -> None:
+    code = (
+        "import sys, fusiondoc.pytest_plugin, fusiondoc.testing.fusion, fusiondoc.testing.child;"
+        "import fusiondoc.testing.expected; sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=str(PACKAGE.parent), check=False)
+    assert done.returncode == 0
 
 
 def test_start_up_file_is_readable_to_old_pythons() -> None:

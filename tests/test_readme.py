@@ -68,6 +68,8 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
         "--epochs",
         "--check",
         "--show-config",
+        "--fusion-fuser",
+        "--fusion-keep",
     }
     for name in COMMANDS:
         known |= options_in(fusiondoc(name, "--help").stdout)

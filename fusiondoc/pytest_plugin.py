@@ -1,0 +1,61 @@
+"""The pytest plugin: the fixture ``fusion``. It is loaded in every pytest run beside which fusiondoc is
+installed, so nothing is imported here that a run without the fixture does not need."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from fusiondoc.testing.fusion import Fusion
+
+_NO_TORCH = "fusiondoc: this Python has no torch (pip install torch), so nothing can be run under a fuser"
+
+
+def pytest_addoption(parser: Any) -> None:
+    """``--fusion-fuser`` (also ``fusion_fuser`` in the ini file) and ``--fusion-keep``."""
+    group = parser.getgroup("fusiondoc", "operator fusion (fusiondoc)")
+    group.addoption(
+        "--fusion-fuser",
+        metavar="FUSER",
+        help="Fuser of the tests that name none: auto, nvfuser, nnc, onednn, legacy or none.",
+    )
+    group.addoption(
+        "--fusion-keep",
+        metavar="DIR",
+        help="Keep captures under DIR/TEST/ instead of the temporary folder of the test.",
+    )
+    parser.addini("fusion_fuser", "fuser of the tests that name none (auto)", default="auto")
+
+
+@pytest.fixture
+def fusion(request: Any) -> Fusion:
+    """Runs functions and modules of a test under a fuser in a process of its own: ``fusion.diagnose`` and
+    ``fusion.assert_fused`` (docs/pytest.md). Skips where torch is not installed."""
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip(_NO_TORCH)
+    from fusiondoc.testing.fusion import Fusion
+
+    config = request.config
+    fuser = config.getoption("--fusion-fuser") or config.getini("fusion_fuser")
+    return Fusion(request.node.nodeid, lambda: _folder(request), str(fuser))
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:
+    """Say where the captures are that were to be kept."""
+    keep = config.getoption("--fusion-keep")
+    if keep and Path(config.invocation_params.dir, keep).is_dir():
+        terminalreporter.write_line(f"fusiondoc: captures are under {keep}; fusiondoc parse reads each")
+
+
+def _folder(request: Any) -> Path:
+    """Where the captures of the test go: asked for at its first run."""
+    keep = request.config.getoption("--fusion-keep")
+    if keep is None:
+        return Path(request.getfixturevalue("tmp_path")) / ".fusiondoc"
+    from fusiondoc.testing.place import folder_name
+
+    return Path(request.config.invocation_params.dir, keep, folder_name(request.node.nodeid))

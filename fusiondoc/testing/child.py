@@ -1,0 +1,102 @@
+"""A run of what a test gave, in a child, and its report."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Callable, Mapping, Sequence
+
+from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.model import Report
+from fusiondoc.runner.capture import Capture
+from fusiondoc.runner.request import FUSERS, RunRequest
+from fusiondoc.runner.target import TargetSpec
+from fusiondoc.testing.archive import write_target
+from fusiondoc.testing.place import Numbered
+
+OPTIONS = ("trace", "knobs", "dumps", "seed", "timeout", "verify", "no_freeze")
+"""Fields of ``RunRequest`` that a test may set besides the parameters of ``Fusion.diagnose``."""
+
+
+def run_in_child(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    place: Callable[[], Path],
+    test: str,
+    fuser: str,
+    backward: bool,
+    runs: int,
+    options: Mapping[str, Any],
+) -> Report:
+    """Run ``fn`` and return the report.
+
+    Args:
+        place: the folder for captures of this test, asked for when something is to be written.
+        test: how messages name the test.
+        options: values for ``OPTIONS``.
+
+    Raises:
+        FusiondocError: what ``fusiondoc diagnose`` would end with.
+        KeyboardInterrupt: the user interrupted; the child was stopped.
+    """
+    from fusiondoc.cli.reading import report_of
+    from fusiondoc.cli.rerun import rerun_without_fallback, wants_rerun
+    from fusiondoc.cli.texts import user_files
+    from fusiondoc.fuser_knobs.checks import check_knob
+    from fusiondoc.runner.outcome import failure
+    from fusiondoc.runner.run import run
+    from fusiondoc.runner.sources import keep_sources
+
+    for name in options:
+        if name not in OPTIONS:
+            raise UsageError(f"unknown option '{name}'", did_you_mean(name, OPTIONS))
+    if fuser not in FUSERS:
+        raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, FUSERS))
+    given = dict(options)
+    given["knobs"] = {name: _knob(value) for name, value in (given.get("knobs") or {}).items()}
+    for name, value in given["knobs"].items():
+        check_knob(name, value)
+    given["dumps"] = tuple(given.get("dumps") or ())
+    name = _name(fn)
+    folder = Numbered(place(), "".join(c if c.isalnum() and c.isascii() else "_" for c in name)[:40])
+    label = f"{test} ({name})"
+    target = write_target(fn, inputs, folder.path, label, bool(given.pop("trace", False)))
+    request = RunRequest(
+        target=TargetSpec(label, "file", path=target.file),
+        python=Path(sys.executable),
+        fuser=fuser,
+        backward=backward,
+        runs=runs,
+        cwd=Path.cwd(),
+        **given,
+    )
+    capture = run(request, folder)
+    if capture.result.get("interrupted"):
+        raise KeyboardInterrupt
+    failed = failure(capture)
+    if failed is not None:
+        raise failed
+    _add_source_map(capture, target.source_map)
+    report = report_of(capture)
+    keep_sources(capture.path, user_files(report), request.cwd)
+    if wants_rerun(report, capture):
+        rerun_without_fallback(request, capture)
+        report = report_of(capture)
+    return report
+
+
+def _add_source_map(capture: Capture, source_map: Mapping[str, str]) -> None:
+    """Add to the records what the probe could not tell of an archive."""
+    with (capture.path / "records.jsonl").open("a", encoding="utf-8") as records:
+        records.write(json.dumps({"record": "source_map", "map": dict(source_map)}) + "\n")
+
+
+def _knob(value: Any) -> str:
+    """Values of knobs as ``--knob`` takes them; True is on."""
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def _name(fn: Any) -> str:
+    name = getattr(fn, "__name__", None) or type(fn).__name__
+    return "lambda" if name == "<lambda>" else str(name)
