@@ -15,6 +15,7 @@ from fusiondoc.version import __version__
 COMMANDS = {
     "diagnose": "Run a model under a fuser and report what fused, what did not and why.",
     "parse": "Make the same report from logs or captures; needs neither torch nor a GPU.",
+    "compare": "Say what changed between two logs, captures or saved reports.",
     "repro": "Write one fusion group as a stand-alone Python file, and make it smaller.",
     "knobs": "List what can be toggled on this torch, and what each toggle really does.",
     "env": "Say what this machine can run; export the variables for your own launcher.",

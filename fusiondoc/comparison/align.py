@@ -1,0 +1,138 @@
+"""Which line of a source file in A is which line in B, told by the operators on the lines alone.
+
+A log names lines but does not hold the file, so lines are compared by what is on them: a set of (operator,
+column). Both files are read from top to bottom, as a text diff does it, so lines that moved together find
+each other however far they moved.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from typing import FrozenSet, List, Sequence, Tuple
+
+Mark = Tuple[str, int]
+"""(operator, column)."""
+Marks = FrozenSet[Mark]
+Pairs = List[Tuple[int, int]]
+
+_MOST_CELLS = 250_000
+"""Size of the table up to which lines are compared each with each."""
+
+
+def align(a: Sequence[Marks], b: Sequence[Marks]) -> Pairs:
+    """Pairs of places in ``a`` and ``b``, rising in both: equal lines first, then those that share an
+    operator."""
+    pairs: Pairs = []
+    for a_from, a_to, b_from, b_to in _gaps(_equal(a, b, 0, len(a), 0, len(b)), len(a), len(b), pairs):
+        if (a_to - a_from) * (b_to - b_from) <= _MOST_CELLS:
+            pairs += _best(a, b, range(a_from, a_to), range(b_from, b_to), alike=_likeness)
+    return sorted(pairs)
+
+
+def _gaps(equal: Pairs, a_end: int, b_end: int, kept: Pairs) -> list[tuple[int, int, int, int]]:
+    """What lies between the equal lines, on both sides; ``kept`` takes the equal lines."""
+    gaps = []
+    a_from = b_from = 0
+    for i, j in [*equal, (a_end, b_end)]:
+        if i > a_from and j > b_from:
+            gaps.append((a_from, i, b_from, j))
+        a_from, b_from = i + 1, j + 1
+    kept += equal
+    return gaps
+
+
+def _equal(a: Sequence[Marks], b: Sequence[Marks], a_from: int, a_to: int, b_from: int, b_to: int) -> Pairs:
+    """Equal lines in the same order: common start and end, then lines that are alone of their kind, then a
+    longest common subsequence of what lies between, where it is small enough."""
+    head: Pairs = []
+    while a_from < a_to and b_from < b_to and a[a_from] == b[b_from]:
+        head.append((a_from, b_from))
+        a_from, b_from = a_from + 1, b_from + 1
+    tail: Pairs = []
+    while a_from < a_to and b_from < b_to and a[a_to - 1] == b[b_to - 1]:
+        a_to, b_to = a_to - 1, b_to - 1
+        tail.append((a_to, b_to))
+    middle: Pairs = []
+    if a_from < a_to and b_from < b_to:
+        if (a_to - a_from) * (b_to - b_from) <= _MOST_CELLS:
+            same = lambda x, y: 1.0 if x == y else 0.0  # noqa: E731
+            middle = _best(a, b, range(a_from, a_to), range(b_from, b_to), alike=same)
+        else:
+            middle = _between_anchors(a, b, a_from, a_to, b_from, b_to)
+    return head + middle + tail[::-1]
+
+
+def _between_anchors(
+    a: Sequence[Marks], b: Sequence[Marks], a_from: int, a_to: int, b_from: int, b_to: int
+) -> Pairs:
+    often_a, often_b = Counter(a[a_from:a_to]), Counter(b[b_from:b_to])
+    where = {b[j]: j for j in range(b_from, b_to)}
+    unique = [
+        (i, where[a[i]]) for i in range(a_from, a_to) if often_a[a[i]] == 1 and often_b.get(a[i]) == 1
+    ]
+    anchors = _rising(unique)
+    found: Pairs = []
+    for i, j in [*anchors, (a_to, b_to)]:
+        # Without an anchor the part would stay as large as it is: then its lines are left unaligned.
+        if anchors:
+            found += _equal(a, b, a_from, i, b_from, j)
+        if i < a_to:
+            found.append((i, j))
+        a_from, b_from = i + 1, j + 1
+    return found
+
+
+def _rising(pairs: Pairs) -> Pairs:
+    """The longest part of ``pairs`` (rising in the first place) that rises in the second place too."""
+    ends: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for number, (_, j) in enumerate(pairs):
+        at = bisect_left(ends, j)
+        before.append(last[at - 1] if at else -1)
+        if at == len(ends):
+            ends.append(j)
+            last.append(number)
+        else:
+            ends[at], last[at] = j, number
+    found: Pairs = []
+    at = last[-1] if last else -1
+    while at >= 0:
+        found.append(pairs[at])
+        at = before[at]
+    return found[::-1]
+
+
+def _likeness(x: Marks, y: Marks) -> float:
+    """Share of the operators that both lines have; a little more where the columns agree too."""
+    ops_x, ops_y = {op for op, _ in x}, {op for op, _ in y}
+    common = len(ops_x & ops_y)
+    if not common:
+        return 0.0
+    return common / len(ops_x | ops_y) + 0.1 * len(x & y) / len(x | y)
+
+
+def _best(a: Sequence[Marks], b: Sequence[Marks], rows: range, columns: range, alike: object) -> Pairs:
+    """The pairs of highest total likeness that rise in both, by dynamic programming."""
+    assert callable(alike)
+    table = [[0.0] * (len(columns) + 1)]
+    for i in rows:
+        above = table[-1]
+        line = [0.0]
+        for number, j in enumerate(columns):
+            likeness = alike(a[i], b[j])
+            best = max(above[number + 1], line[number])
+            line.append(max(best, above[number] + likeness) if likeness else best)
+        table.append(line)
+    found: Pairs = []
+    x, y = len(rows), len(columns)
+    while x and y:
+        if table[x][y] == table[x - 1][y]:
+            x -= 1
+        elif table[x][y] == table[x][y - 1]:
+            y -= 1
+        else:
+            x, y = x - 1, y - 1
+            found.append((rows[x], columns[y]))
+    return found[::-1]
