@@ -43,7 +43,7 @@ def _gaps(equal: Pairs, a_end: int, b_end: int, kept: Pairs) -> list[tuple[int, 
 
 
 def _equal(a: Sequence[Marks], b: Sequence[Marks], a_from: int, a_to: int, b_from: int, b_to: int) -> Pairs:
-    """Equal lines in the same order: common start and end, then lines that are alone of their kind, then a
+    """Equal lines in the same order: common start and end, then lines that are alone of their kind (or runs of such lines), then a
     longest common subsequence of what lies between, where it is small enough."""
     head: Pairs = []
     while a_from < a_to and b_from < b_to and a[a_from] == b[b_from]:
@@ -66,12 +66,11 @@ def _equal(a: Sequence[Marks], b: Sequence[Marks], a_from: int, a_to: int, b_fro
 def _between_anchors(
     a: Sequence[Marks], b: Sequence[Marks], a_from: int, a_to: int, b_from: int, b_to: int
 ) -> Pairs:
-    often_a, often_b = Counter(a[a_from:a_to]), Counter(b[b_from:b_to])
-    where = {b[j]: j for j in range(b_from, b_to)}
-    unique = [
-        (i, where[a[i]]) for i in range(a_from, a_to) if often_a[a[i]] == 1 and often_b.get(a[i]) == 1
-    ]
-    anchors = _rising(unique)
+    anchors: Pairs = []
+    for length in _RUNS:
+        anchors = _rising(_unique(a, b, (a_from, a_to), (b_from, b_to), length))
+        if anchors:
+            break
     found: Pairs = []
     for i, j in [*anchors, (a_to, b_to)]:
         # Without an anchor the part would stay as large as it is: then its lines are left unaligned.
@@ -81,6 +80,23 @@ def _between_anchors(
             found.append((i, j))
         a_from, b_from = i + 1, j + 1
     return found
+
+
+_RUNS = (1, 4, 8, 16)
+"""Lines in a row that make an anchor: many programs repeat their lines, fewer repeat many in a row."""
+
+
+def _unique(
+    a: Sequence[Marks], b: Sequence[Marks], of_a: tuple[int, int], of_b: tuple[int, int], length: int
+) -> Pairs:
+    """Where a run of lines begins that either side has once."""
+    runs = [
+        {i: tuple(side[i : i + length]) for i in range(start, end - length + 1)}
+        for side, (start, end) in ((a, of_a), (b, of_b))
+    ]
+    often = [Counter(side.values()) for side in runs]
+    where = {run: j for j, run in runs[1].items()}
+    return [(i, where[run]) for i, run in runs[0].items() if often[0][run] == 1 and often[1].get(run) == 1]
 
 
 def _rising(pairs: Pairs) -> Pairs:

@@ -11,6 +11,7 @@ from typing import Any, Callable, Hashable
 
 from fusiondoc.comparison.assign import candidates, greedy, pair_equal
 from fusiondoc.comparison.items import Item, Node, Overlap
+from fusiondoc.comparison.places import split_source
 
 LEAST_LIKENESS = 0.6
 """Likeness of groups that are told by their operators' names alone, below which they are different ones."""
@@ -79,12 +80,40 @@ def _weak_keys(item: Item) -> list[Hashable]:
 
 def _alike(left_a: list[Item], left_b: list[Item]) -> list[tuple[Item, Item]]:
     """The most alike pairs of what no key paired; they are taken out of both lists."""
+    wanted = candidates(left_a, left_b, _strong_keys, _MOST_CANDIDATES)
+    wanted += candidates(left_a, left_b, _weak_keys, _MOST_CANDIDATES)
+    pairs = _best(left_a, left_b, wanted)
+    # Lines that changed tell no place: then the order in the source does.
+    return pairs + _best(left_a, left_b, _near_in_source(left_a, left_b))
+
+
+def _near_in_source(left_a: list[Item], left_b: list[Item]) -> list[tuple[int, int]]:
+    """Groups at about the same place in the order of files and lines."""
+    ranks = [sorted(range(len(side)), key=lambda n: _position(side[n])) for side in (left_a, left_b)]
+    found = []
+    for number, i in enumerate(ranks[0]):
+        at = number * len(ranks[1]) // len(ranks[0])
+        found += [(i, j) for j in ranks[1][max(0, at - _NEAR) : at + _NEAR]]
+    return found
+
+
+_NEAR = 8
+
+
+def _position(item: Item) -> tuple[str, str, int, int]:
+    places = [
+        split_source(node.node.source) for node in item.nodes if node.strong and node.node.source is not None
+    ]
+    file, line, _ = min(places, default=("", 0, 0))
+    return (item.group.phase or "", file.rpartition("/")[2], line, item.index)
+
+
+def _best(
+    left_a: list[Item], left_b: list[Item], wanted: list[tuple[int, int]]
+) -> list[tuple[Item, Item]]:
+    """The pairs of highest likeness among those wanted; they are taken out of both lists."""
     scored = []
-    wanted = dict.fromkeys(
-        candidates(left_a, left_b, _strong_keys, _MOST_CANDIDATES)
-        + candidates(left_a, left_b, _weak_keys, _MOST_CANDIDATES)
-    )
-    for i, j in wanted:
+    for i, j in dict.fromkeys(wanted):
         one, other = left_a[i], left_b[j]
         if not compatible(one, other):
             continue
