@@ -6,7 +6,10 @@ from __future__ import annotations
 import random
 import re
 
-FRAME = re.compile(rb"======= Codegen output for kernel: kernel\d+ =======\n.*?\n======================================\n", re.S)
+FRAME = re.compile(
+    rb"======= Codegen output for kernel: kernel\d+ =======\n.*?\n======================================\n",
+    re.S,
+)
 SOURCE = re.compile(rb"(?<=# )(\S+?):(\d+):(\d+)(?=$|[)])", re.M)
 
 
@@ -25,7 +28,9 @@ def renumber_groups(log: bytes, rng: random.Random) -> bytes:
     out: list[bytes] = []
     at = 0
     while at < len(lines):
-        start = re.match(rb"(\[\w+ \w+\.cpp:\d+\] )(?:Before Compilation|After TExprFuser|Optimized Graph): $", lines[at])
+        start = re.match(
+            rb"(\[\w+ \w+\.cpp:\d+\] )(?:Before Compilation|After TExprFuser|Optimized Graph): $", lines[at]
+        )
         if start is None:
             out.append(lines[at])
             at += 1
@@ -59,7 +64,8 @@ def _renumbered(block: list[bytes], prefix: bytes, rng: random.Random) -> list[b
     order = sorted(range(len(sections)), key=lambda n: new[n])
     text = [line for part in [body, *(sections[n] for n in order), tail] for line in part]
     return [
-        _REFERENCE.sub(lambda m: b"prim::%s_%d" % (m[1], table.get(int(m[2]), int(m[2]))), line) for line in text
+        _REFERENCE.sub(lambda m: b"prim::%s_%d" % (m[1], table.get(int(m[2]), int(m[2]))), line)
+        for line in text
     ]
 
 

@@ -1,5 +1,5 @@
-"""Each recorded case between torch 1.13.1, 2.0.1 and 2.1.2: what compare says, held against plain searches of the
-raw logs."""
+"""Each recorded case between torch 1.13.1, 2.0.1 and 2.1.2: what compare says, held against plain searches of
+the raw logs."""
 
 from __future__ import annotations
 
@@ -77,9 +77,7 @@ def test_times_of_every_case(recordings: Path, a: str, b: str) -> None:
             if change.a is None or change.b is None or not {"slower", "faster"} & set(change.kinds):
                 continue
             told += 1
-            times = [
-                [ms for ms, _ in side[ref.name]] for side, ref in zip(raw, (change.a, change.b))
-            ]
+            times = [[ms for ms, _ in side[ref.name]] for side, ref in zip(raw, (change.a, change.b))]
             x, y = (one[len(one) - (ref.launches or 0) :] for one, ref in zip(times, (change.a, change.b)))
             low, high = (x, y) if "slower" in change.kinds else (y, x)
             assert median(high) > 1.1 * median(low) and min(high) > median(low), (case, change)
@@ -99,7 +97,10 @@ def test_no_group_of_a_case_that_was_not_fused(recordings: Path) -> None:
 def test_the_layout_of_a_convolution(recordings: Path) -> None:
     """Case 9: channels last before, contiguous in torch 2.1.2 (which had no cuDNN)."""
     raw = [read(logs(recordings, v, "c09_convnet")[0]) for v in ("2.0.1", "2.1.2")]
-    last, dense = b"Float(4, 16, 32, 32, strides=[16384, 1, 512, 16]", b"Float(4, 16, 32, 32, strides=[16384, 1024, 32, 1]"
+    last, dense = (
+        b"Float(4, 16, 32, 32, strides=[16384, 1, 512, 16]",
+        b"Float(4, 16, 32, 32, strides=[16384, 1024, 32, 1]",
+    )
     assert last in raw[0] and dense not in raw[0]
     assert last not in raw[1] and dense in raw[1]
     comparison = compared(recordings, "2.0.1", "2.1.2", "c09_convnet")
@@ -131,7 +132,9 @@ def test_sources_that_a_version_loses_are_no_change(recordings: Path) -> None:
 def test_the_same_code_under_other_names(recordings: Path) -> None:
     """Case 1: the code of its only kernel is the same in all three; what nvFuser counts is not."""
     raw = [read(logs(recordings, v, "c01_add_relu")[1]) for v in ("1.13.1", "2.0.1")]
-    codes = [re.findall(rb"(?s)Codegen output for kernel: kernel1 =+\n(.*?)\n={20,}\n", log)[0] for log in raw]
+    codes = [
+        re.findall(rb"(?s)Codegen output for kernel: kernel1 =+\n(.*?)\n={20,}\n", log)[0] for log in raw
+    ]
     assert codes[0] == codes[1]
     counted = [{round(ms * gb / 1000, 1) for ms, gb in bandwidths(log)["kernel1"]} for log in raw]
     assert [len(one) for one in counted] == [1, 1] and counted[0] != counted[1]
@@ -167,9 +170,7 @@ def test_an_inserted_program_shifts_no_kernel(recordings: Path, tmp_path: Path) 
     moved = re.sub(rb"\bkernel(\d+)\b", lambda m: b"kernel%d" % (int(m[1]) + number), before)
     (tmp_path / "a.log").write_bytes(before)
     (tmp_path / "b.log").write_bytes(first + moved)
-    comparison = compare(
-        report_from([str(tmp_path / "a.log")]), report_from([str(tmp_path / "b.log")])
-    )
+    comparison = compare(report_from([str(tmp_path / "a.log")]), report_from([str(tmp_path / "b.log")]))
     assert {change.kinds for change in comparison.groups} == {("added",)}
     assert len(comparison.groups) == 8 and comparison.groups_same == 2
     assert not comparison.kernels and comparison.kernels_same == comparison.a.kernels == 4

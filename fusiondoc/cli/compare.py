@@ -59,9 +59,9 @@ def command(
 ) -> int:
     """What changed from A to B: groups, reasons, kernels, speed.
 
-    A and B are logs, folders of logs, captures (a folder, or a name as fusiondoc captures lists it), saved JSON
-    reports, or - for a log on stdin. Groups are matched by their operators and source lines, never by name or
-    order.
+    A and B are logs, folders of logs, captures (a folder, or a name as fusiondoc captures lists it), saved
+    JSON reports, or - for a log on stdin. Groups are matched by their operators and source lines, never by
+    name or order.
 
     \b
     Words for --fail-on:

@@ -43,8 +43,8 @@ def _gaps(equal: Pairs, a_end: int, b_end: int, kept: Pairs) -> list[tuple[int, 
 
 
 def _equal(a: Sequence[Marks], b: Sequence[Marks], a_from: int, a_to: int, b_from: int, b_to: int) -> Pairs:
-    """Equal lines in the same order: common start and end, then lines that are alone of their kind (or runs of such lines), then a
-    longest common subsequence of what lies between, where it is small enough."""
+    """Equal lines in the same order: common start and end, then a longest common subsequence of what lies
+    between; where that is too large, between lines (or runs of lines) that are alone of their kind."""
     head: Pairs = []
     while a_from < a_to and b_from < b_to and a[a_from] == b[b_from]:
         head.append((a_from, b_from))

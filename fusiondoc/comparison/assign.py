@@ -63,7 +63,10 @@ def candidates(
     a: Sequence[T], b: Sequence[T], keys: Callable[[T], Iterable[Hashable]], most: int
 ) -> list[tuple[int, int]]:
     """Places of members that share a key, those that share a rare one first; ``most`` bounds how many."""
-    posts: tuple[dict[Hashable, list[int]], dict[Hashable, list[int]]] = (defaultdict(list), defaultdict(list))
+    posts: tuple[dict[Hashable, list[int]], dict[Hashable, list[int]]] = (
+        defaultdict(list),
+        defaultdict(list),
+    )
     for side, members in enumerate((a, b)):
         for index, member in enumerate(members):
             for key in set(keys(member)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Mapping
 
-from fusiondoc.comparison.model import Comparison
+from fusiondoc.comparison.model import Comparison, KernelRef
 from fusiondoc.model import SEVERITIES
 
 
@@ -23,6 +23,10 @@ def _slower(c: Comparison) -> bool:
         or any(change.bandwidth == "lower" for change in c.kernels)
         or any(change.speed.change == "slower" for change in c.speed)
     )
+
+
+def _registers(kernel: KernelRef | None) -> int:
+    return kernel.registers or 0 if kernel is not None else 0
 
 
 def _coverage(c: Comparison) -> bool:
@@ -59,10 +63,7 @@ WORDS: Mapping[str, tuple[str, Callable[[Comparison], bool]]] = {
     "code": ("a kernel with other code", _kernel("code")),
     "registers": (
         "a kernel with more registers",
-        lambda c: any(
-            "registers" in k.kinds and (k.b and k.b.registers or 0) > (k.a and k.a.registers or 0)
-            for k in c.kernels
-        ),
+        lambda c: any("registers" in k.kinds and _registers(k.b) > _registers(k.a) for k in c.kernels),
     ),
     "kernel": ("any change of a kernel but faster", lambda c: any(k.kinds != ("faster",) for k in c.kernels)),
     "coverage": ("a smaller share of operators in groups", _coverage),

@@ -61,9 +61,7 @@ def _words(finding: Finding) -> str:
     return _IDS.sub("ids", _TIMES.sub("", text))
 
 
-def fallback_changes(
-    a: Report, b: Report, same_groups: Mapping[str, str]
-) -> tuple[FallbackChange, ...]:
+def fallback_changes(a: Report, b: Report, same_groups: Mapping[str, str]) -> tuple[FallbackChange, ...]:
     """Fallbacks by stage and group.
 
     Args:

@@ -124,5 +124,3 @@ def _spans(items: Sequence[Item]) -> dict[str, tuple[int, int]]:
         low, high = spans.get(file, (line, line))
         spans[file] = (min(low, line), max(high, line))
     return spans
-
-

@@ -1,8 +1,8 @@
 """Code of generated kernels without what changes from run to run.
 
-nvFuser numbers every value anew (``T12``, ``i284``, ``d22``; torch/csrc/jit/codegen/cuda/codegen.cpp, genVariableName:
-a type's letter and the value's number) and every kernel by compile order, so one more value before it renames
-all of them. Numbers of values are replaced by their order of first use; all other numbers are code and stay.
+nvFuser names a value by a letter for its type and a running number (``T12``, ``i284``, ``d22``, as every
+recorded kernel shows), and a kernel by compile order, so one more value or kernel renames all that follow.
+Numbers of values are replaced by their order of first use; all other numbers are code and stay.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _VALUE = re.compile(
     r"|(?<![\w.])[A-Za-z]{1,2}\d+\b"
     r"|(?<![\w.])[A-Za-z_]\w*_\d+\b"
 )
-_PARAMETERS = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?\w+\s*\((.*?)\)\s*\{", re.DOTALL)
+_PARAMETERS = re.compile(
+    r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?\w+\s*\((.*?)\)\s*\{", re.DOTALL
+)
 
 _MOST_LINES = 1500
 """Lines up to which the difference is that of a text diff; beyond it lines are counted without order."""

@@ -54,9 +54,7 @@ def match_kernels(
     pairs += pair_equal(left_a, left_b, lambda k: (tied(k), content(k)) if tied(k) else None)
     pairs += _within_groups(left_a, left_b, tied)
     # A log that is out of order ties no kernel to a group: its code alone tells it.
-    pairs += pair_equal(
-        left_a, left_b, lambda k: normalised(k.code) if k.code else None, content
-    )
+    pairs += pair_equal(left_a, left_b, lambda k: normalised(k.code) if k.code else None, content)
     loose_a = [kernel for kernel in left_a if not tied(kernel) or not _all_tied(left_b, tied)]
     loose_b = [kernel for kernel in left_b if not tied(kernel) or not _all_tied(left_a, tied)]
     pairs += _remove(_alike(loose_a, loose_b, LEAST_LIKENESS), left_a, left_b)
@@ -96,7 +94,10 @@ def _alike(a: Sequence[Kernel], b: Sequence[Kernel], least: float) -> list[tuple
 
 
 def _rough_keys(kernel: Kernel) -> list[Hashable]:
-    return [("parameters", signature(kernel.code) if kernel.code else None), ("launch", kernel.block, kernel.grid)]
+    return [
+        ("parameters", signature(kernel.code) if kernel.code else None),
+        ("launch", kernel.block, kernel.grid),
+    ]
 
 
 def _score(one: Kernel, other: Kernel) -> float:

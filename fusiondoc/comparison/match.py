@@ -108,9 +108,7 @@ def _position(item: Item) -> tuple[str, str, int, int]:
     return (item.group.phase or "", file.rpartition("/")[2], line, item.index)
 
 
-def _best(
-    left_a: list[Item], left_b: list[Item], wanted: list[tuple[int, int]]
-) -> list[tuple[Item, Item]]:
+def _best(left_a: list[Item], left_b: list[Item], wanted: list[tuple[int, int]]) -> list[tuple[Item, Item]]:
     """The pairs of highest likeness among those wanted; they are taken out of both lists."""
     scored = []
     for i, j in dict.fromkeys(wanted):
@@ -144,7 +142,9 @@ def _bonus(one: Item, other: Item) -> float:
 def _join_parts(clusters: list[Cluster], left_a: list[Item], left_b: list[Item]) -> None:
     """Put a leftover group to the cluster whose other side holds its operators and has them to spare."""
     for left, whole, parts in ((left_b, "a", "b"), (left_a, "b", "a")):
-        changed = [cluster for cluster in clusters if _spare(getattr(cluster, whole), getattr(cluster, parts))]
+        changed = [
+            cluster for cluster in clusters if _spare(getattr(cluster, whole), getattr(cluster, parts))
+        ]
         keys: dict[Hashable, list[int]] = {}
         for index, cluster in enumerate(changed):
             for item in getattr(cluster, whole):

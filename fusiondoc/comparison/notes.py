@@ -27,9 +27,7 @@ def _notes(a: Report, b: Report) -> Iterator[str]:
     with_code = [name for name, report in sides if any(k.code for k in report.kernels)]
     if len(with_code) == 1 and a.kernels and b.kernels:
         yield f"only {with_code[0]} has code of kernels (dump cuda_kernel)"
-    untied = [
-        name for name, report in sides if report.kernels and not any(k.groups for k in report.kernels)
-    ]
+    untied = [name for name, report in sides if report.kernels and not any(k.groups for k in report.kernels)]
     if untied:
         yield f"kernels of {' and '.join(untied)} are tied to no group: they were matched by their code"
     stated = [name for name, report in sides if any(u.reason.stated for u in report.unfused)]

@@ -121,9 +121,7 @@ def _files(report: Report) -> dict[str, _Lines]:
     return files
 
 
-def _paired_files(
-    a: dict[str, _Lines], b: dict[str, _Lines]
-) -> Iterator[tuple[str | None, str | None]]:
+def _paired_files(a: dict[str, _Lines], b: dict[str, _Lines]) -> Iterator[tuple[str | None, str | None]]:
     """Files of the same path, then of the longest common end of it, then (renamed) of like contents; then
     those of one side."""
     left_a, left_b = sorted(a), sorted(b)
@@ -133,12 +131,10 @@ def _paired_files(
         yield name, name
     for least in (1, 0):
         scored = sorted(
-            (
-                (-_common_end(x, y), -_likeness(a[x], b[y]), x, y)
-                for x in left_a
-                for y in left_b
-                if _common_end(x, y) >= least and (least or _likeness(a[x], b[y]) > _MOST_UNLIKE)
-            )
+            (-_common_end(x, y), -_likeness(a[x], b[y]), x, y)
+            for x in left_a
+            for y in left_b
+            if _common_end(x, y) >= least and (least or _likeness(a[x], b[y]) > _MOST_UNLIKE)
         )
         for *_, x, y in scored:
             if x in left_a and y in left_b:

@@ -40,7 +40,7 @@ def _slower(a: Spread, b: Spread, threshold: float) -> bool:
 
 
 def rate_change(a: Spread | None, b: Spread | None, threshold: float) -> str | None:
-    """"higher" or "lower" of two bandwidths, by the same rule: the maximum takes the part of the minimum."""
+    """ "higher" or "lower" of two bandwidths, by the same rule: the maximum takes the part of the minimum."""
     if a is None or b is None:
         return None
     if a.median > b.median * (1 + threshold) and b.max < a.median:

@@ -42,9 +42,7 @@ _KEYS: tuple[Callable[[_Row], Hashable | None], ...] = (
     lambda r: (r.row.op, r.place.token, r.row.reason.code),
 )
 
-_MOVED: tuple[Callable[[_Row], Hashable | None], ...] = (
-    lambda r: r.kind if r.movable else None,
-)
+_MOVED: tuple[Callable[[_Row], Hashable | None], ...] = (lambda r: r.kind if r.movable else None,)
 """For code that moved."""
 
 _OTHER_REASON: tuple[Callable[[_Row], Hashable | None], ...] = (
@@ -57,7 +55,10 @@ _OTHER_REASON: tuple[Callable[[_Row], Hashable | None], ...] = (
 def unfused_changes(a: Report, b: Report, places: Places) -> tuple[UnfusedChange, ...]:
     """What changed, in the order of B, then what is gone. Counts are those of nodes in one plan."""
     rows = [
-        [_Row(row, places.of(side, row.source), places.of(side, row.user_source), row.count) for row in r.unfused]
+        [
+            _Row(row, places.of(side, row.source), places.of(side, row.user_source), row.count)
+            for row in r.unfused
+        ]
         for side, r in enumerate((a, b))
     ]
     for key in _KEYS:

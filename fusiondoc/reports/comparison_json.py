@@ -21,7 +21,9 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
         "same": comparison.same,
         "coverage_changed": comparison.coverage_changed,
     }
-    data.update((f.name, _plain(getattr(comparison, f.name))) for f in fields(comparison) if f.name != "schema")
+    data.update(
+        (f.name, _plain(getattr(comparison, f.name))) for f in fields(comparison) if f.name != "schema"
+    )
     return data
 
 

@@ -37,7 +37,10 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     for title, rows in (
         ("Groups", [row for change in comparison.groups for row in _group(change)]),
         ("Not fused", [f"{_WORDS[row.change]}: {escape(words.unfused(row))}" for row in comparison.unfused]),
-        ("Fallbacks", [f"{_WORDS[row.change]}: {escape(words.fallback(row))}" for row in comparison.fallbacks]),
+        (
+            "Fallbacks",
+            [f"{_WORDS[row.change]}: {escape(words.fallback(row))}" for row in comparison.fallbacks],
+        ),
         ("Kernels", list(_kernels(comparison))),
         (
             "Model",
@@ -48,10 +51,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         ),
         (
             "Findings",
-            [
-                f"{_WORDS[row.change]}: {row.finding.severity} {row.finding.code} {escape(row.finding.message)}"
-                for row in comparison.findings
-            ],
+            list(_findings(comparison)),
         ),
         ("What cannot be told", [escape(note) for note in comparison.notes]),
     ):
@@ -81,6 +81,15 @@ def _group(change: GroupChange) -> Iterator[str]:
         yield f"  - not fused now: {escape(text)}"
     if change.speed is not None and change.speed.change is not None:
         yield f"  - {escape(words.speed(change.speed))}"
+
+
+def _findings(comparison: Comparison) -> Iterator[str]:
+    shown, rest = words.findings(comparison)
+    for row in shown:
+        finding = row.finding
+        yield f"{_WORDS[row.change]}: {finding.severity} {finding.code} {escape(finding.message)}"
+    if rest:
+        yield escape(rest)
 
 
 def _kernels(comparison: Comparison) -> Iterator[str]:

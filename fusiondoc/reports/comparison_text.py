@@ -88,9 +88,7 @@ def _settings(comparison: Comparison) -> RenderableType | None:
         return None
     table = _rows()
     for one in comparison.differences:
-        table.add_row(
-            one.kind, f"{one.name}: {one.a or 'not set'} {words.ARROW} {one.b or 'not set'}"
-        )
+        table.add_row(one.kind, f"{one.name}: {one.a or 'not set'} {words.ARROW} {one.b or 'not set'}")
     return table
 
 
@@ -170,9 +168,7 @@ def _model(comparison: Comparison) -> RenderableType | None:
     table = _rows()
     for one in comparison.speed:
         inputs = f" (inputs {one.inputs + 1})" if one.inputs else ""
-        table.add_row(
-            f"{one.way} {one.phase}{inputs}", f"{one.speed.change}: {words.speed(one.speed)}"
-        )
+        table.add_row(f"{one.way} {one.phase}{inputs}", f"{one.speed.change}: {words.speed(one.speed)}")
     return table
 
 
@@ -180,7 +176,8 @@ def _findings(comparison: Comparison) -> RenderableType | None:
     if not comparison.findings:
         return None
     parts: list[RenderableType] = []
-    for row in comparison.findings[:MOST_ROWS]:
+    shown, rest = words.findings(comparison)
+    for row in shown[:MOST_ROWS]:
         finding = row.finding
         came = row.change == "came"
         line = Text(_SIGNS[row.change] + " ", style=_BAD if came else _GOOD)
@@ -189,7 +186,10 @@ def _findings(comparison: Comparison) -> RenderableType | None:
         if finding.source and near(finding.source) not in finding.message:
             line.append(f"  {near(finding.source)}", style="dim")
         parts.append(line)
-    return Lines(*parts, *more(len(comparison.findings)))
+    parts += more(len(shown))
+    if rest:
+        parts.append(Text(rest))
+    return Lines(*parts)
 
 
 def _notes(comparison: Comparison) -> RenderableType | None:

@@ -8,6 +8,7 @@ from typing import Iterable, Sequence
 from fusiondoc.comparison.model import (
     Comparison,
     FallbackChange,
+    FindingChange,
     GroupChange,
     GroupRef,
     KernelChange,
@@ -134,12 +135,16 @@ def types(change: GroupChange) -> list[str]:
 
 
 def speed(change: SpeedChange) -> str:
-    """``0.0300 ms → 0.0610 ms (2.03 times; A from 0.029 to 0.035, B from 0.060 to 0.071)``."""
-    ratio = f"{change.ratio:.2f} times" if change.ratio is not None else "ratio unknown"
+    """``30.0 → 61.0 us, 2.03 times (A 29.0 to 35.0, B 60.0 to 71.0)``."""
+    small = max(change.a.median, change.b.median) < 1
+    scale, unit = (1e3, "us") if small else (1.0, "ms")
+    ratio = f", {change.ratio:.2f} times" if change.ratio is not None else ""
     spreads = ", ".join(
-        f"{name} from {one.min:.4g} to {one.max:.4g}" for name, one in (("A", change.a), ("B", change.b))
+        f"{name} {one.min * scale:,.1f} to {one.max * scale:,.1f}"
+        for name, one in (("A", change.a), ("B", change.b))
     )
-    return f"{change.a.median:.4g} ms {ARROW} {change.b.median:.4g} ms ({ratio}; {spreads})"
+    medians = f"{change.a.median * scale:,.1f} {ARROW} {change.b.median * scale:,.1f} {unit}"
+    return f"{medians}{ratio} ({spreads})"
 
 
 def unfused(change: UnfusedChange) -> str:
@@ -162,6 +167,22 @@ def fallback(change: FallbackChange) -> str:
     numbers = f" {ARROW} ".join(str(n) for n in (change.count_a, change.count_b) if n is not None)
     doing = {"compile": "compiling", "run": "running"}.get(change.stage, change.stage)
     return f"{group} while {doing}, times: {numbers}" + (f": {change.error}" if change.error else "")
+
+
+def findings(comparison: Comparison) -> tuple[list[FindingChange], str | None]:
+    """The findings to show, and a sentence on those about single operators, which have a part of their own
+    ("Not fused")."""
+    single = [row for row in comparison.findings if row.finding.code.startswith("FD2")]
+    if not comparison.unfused or not single:
+        return list(comparison.findings), None
+    rest = [row for row in comparison.findings if not row.finding.code.startswith("FD2")]
+    parts = []
+    for change in ("came", "gone"):
+        codes = sorted({row.finding.code for row in single if row.change == change})
+        number = sum(1 for row in single if row.change == change)
+        if number:
+            parts.append(f"{count(number, 'finding')} on operators above {change} ({', '.join(codes)})")
+    return rest, "; ".join(parts)
 
 
 def kernel_head(change: KernelChange) -> str:
@@ -188,7 +209,9 @@ def kernel_facts(change: KernelChange) -> list[str]:
         elif kind == "shared memory":
             facts.append(f"shared memory {a.smem_bytes} {ARROW} {b.smem_bytes} bytes")
         elif kind == "launch":
-            facts.append(f"grid {dims(a.grid)} {ARROW} {dims(b.grid)}, block {dims(a.block)} {ARROW} {dims(b.block)}")
+            facts.append(
+                f"grid {dims(a.grid)} {ARROW} {dims(b.grid)}, block {dims(a.block)} {ARROW} {dims(b.block)}"
+            )
         elif kind == "launches":
             facts.append(f"launches {a.launches} {ARROW} {b.launches}")
         elif kind in ("slower", "faster") and change.speed is not None:
@@ -218,5 +241,5 @@ def only_bytes(comparison: Comparison) -> tuple[list[KernelChange], str | None]:
     counted = sum(1 for change in comparison.kernels if "bytes" in change.kinds)
     if not counted:
         return shown, None
-    text = f"nvFuser counted other bytes for {count(counted, 'kernel')}: their GB/s cannot be compared, times can"
-    return shown, text
+    kernels = count(counted, "kernel")
+    return shown, f"nvFuser counted other bytes for {kernels}: their GB/s cannot be compared, times can"

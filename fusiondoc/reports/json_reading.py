@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, Callable, Mapping
+from typing import Any, Callable
 
 from fusiondoc import model
 from fusiondoc.errors import UsageError
