@@ -176,3 +176,20 @@ def test_an_inserted_program_shifts_no_kernel(recordings: Path, tmp_path: Path) 
     assert not comparison.kernels and comparison.kernels_same == comparison.a.kernels == 4
     assert not comparison.fallbacks
     assert {row.change for row in comparison.unfused} == {"came"}
+
+
+def test_kernels_without_code_are_told_by_what_they_move(recordings: Path, tmp_path: Path) -> None:
+    """Bandwidth lines alone: another kernel in front shifts the numbers, and each is found all the same."""
+    log = read(logs(recordings, "2.1.2", "c03_primitive_ln")[1])
+    lines = re.findall(rb"(?m)^(?:Launch Parameters: .*|kernel\d+ run in .*)\n", log)
+    alone = b"".join(lines)
+    shifted = re.sub(rb"\bkernel(\d+)\b", lambda m: b"kernel%d" % (int(m[1]) + 1), alone)
+    new = (
+        b"Launch Parameters: BlockDim.x = 64, BlockDim.y = -1, BlockDim.z = -1, GridDim.x = 9, GridDim.y = -1, "
+        b"GridDim.z = -1, Smem Size = 0\nkernel1 run in 0.5 ms, achieved: 100 GB/s\n"
+    )
+    (tmp_path / "a.log").write_bytes(alone)
+    (tmp_path / "b.log").write_bytes(new + shifted)
+    comparison = compare(report_from([str(tmp_path / "a.log")]), report_from([str(tmp_path / "b.log")]))
+    assert [(c.kinds, c.b and c.b.name) for c in comparison.kernels] == [(("added",), "kernel1")]
+    assert comparison.kernels_same == comparison.a.kernels == 9

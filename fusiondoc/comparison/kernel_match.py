@@ -7,6 +7,7 @@ from typing import Any, Hashable, Mapping, Sequence
 
 from fusiondoc.comparison.assign import candidates, greedy, pair_equal
 from fusiondoc.comparison.kernel_code import likeness, normalised, signature
+from fusiondoc.comparison.speed import counted_bytes
 from fusiondoc.model import Kernel
 
 LEAST_LIKENESS = 0.5
@@ -51,7 +52,8 @@ def match_kernels(
         return (tied(kernel), normalised(kernel.code)) if kernel.code else None
 
     pairs = pair_equal(left_a, left_b, same_code, content)
-    pairs += pair_equal(left_a, left_b, lambda k: (tied(k), content(k)) if tied(k) else None)
+    pairs += pair_equal(left_a, left_b, lambda k: (tied(k), content(k)))
+    pairs += pair_equal(left_a, left_b, lambda k: (tied(k), _work(k)) if _work(k) and not k.code else None)
     pairs += _within_groups(left_a, left_b, tied)
     # A log that is out of order ties no kernel to a group: its code alone tells it.
     pairs += pair_equal(left_a, left_b, lambda k: normalised(k.code) if k.code else None, content)
@@ -59,6 +61,15 @@ def match_kernels(
     loose_b = [kernel for kernel in left_b if not tied(kernel) or not _all_tied(left_a, tied)]
     pairs += _remove(_alike(loose_a, loose_b, LEAST_LIKENESS), left_a, left_b)
     return pairs, left_a, left_b
+
+
+def _work(kernel: Kernel) -> Hashable | None:
+    """What tells a kernel without code: how it is launched, and the bytes that nvFuser counts for it (it
+    prints six digits)."""
+    counted = counted_bytes(kernel)
+    if kernel.block is None and counted is None:
+        return None
+    return (kernel.block, kernel.grid, None if counted is None else f"{counted:.2e}")
 
 
 def _all_tied(kernels: Sequence[Kernel], tied: Any) -> bool:

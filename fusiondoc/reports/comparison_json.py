@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, Sequence
 
 from fusiondoc.comparison.model import Comparison
 
@@ -30,6 +30,6 @@ def as_dict(comparison: Comparison) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(item) for item in value]
     return value
