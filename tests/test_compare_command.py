@@ -188,7 +188,7 @@ def test_fallbacks_that_came(fusiondoc: Run, tmp_path: Path) -> None:
 def test_code_and_registers(fusiondoc: Run, tmp_path: Path) -> None:
     log = read(LAYER_NORM)
     ptxas = (
-        b"ptxas info    : Compiling entry function '_ZN11CudaCodeGen7kernel1ENS_6TensorIfLi1EEE' for 'sm_90'\n"
+        b"ptxas info    : Compiling entry function '_ZN11CudaCodeGen7kernel1E' for 'sm_90'\n"
         b"ptxas info    : Used %d registers, 16 bytes smem\n"
     )
     launch = b"Launch Parameters: BlockDim.x = 256, BlockDim.y = 2"

@@ -185,7 +185,7 @@ def test_kernels_without_code_are_told_by_what_they_move(recordings: Path, tmp_p
     alone = b"".join(lines)
     shifted = re.sub(rb"\bkernel(\d+)\b", lambda m: b"kernel%d" % (int(m[1]) + 1), alone)
     new = (
-        b"Launch Parameters: BlockDim.x = 64, BlockDim.y = -1, BlockDim.z = -1, GridDim.x = 9, GridDim.y = -1, "
+        b"Launch Parameters: BlockDim.x = 64, BlockDim.y = 1, BlockDim.z = 1, GridDim.x = 9, GridDim.y = 1, "
         b"GridDim.z = -1, Smem Size = 0\nkernel1 run in 0.5 ms, achieved: 100 GB/s\n"
     )
     (tmp_path / "a.log").write_bytes(alone)

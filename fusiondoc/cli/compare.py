@@ -74,7 +74,7 @@ def command(
     \b
     Examples:
       fusiondoc compare before.log after.log
-      fusiondoc compare baseline.json new.log --fail-on group-gone --fail-on slower
+      fusiondoc compare baseline.json new.log --fail-on split --fail-on slower
       fusiondoc compare 20260102-030405-model 20260102-040506-model
     """
     _check_words(fail_on)

@@ -94,20 +94,21 @@ def group_ref(group: Group) -> GroupRef:
     )
 
 
-def _because(cluster: Cluster, gone: Sequence[Node], unfused: Sequence[UnfusedChange]) -> tuple[str, ...]:
+def _because(
+    cluster: Cluster, gone: Sequence[Node], unfused: Sequence[UnfusedChange]
+) -> tuple[UnfusedChange, ...]:
     """What came outside the groups: the operators that left this one, or others between its lines."""
     left = {node.op for node in gone}
     phases = {item.group.phase for item in cluster.a + cluster.b}
     spans = _spans(cluster.b)
-    found: dict[str, None] = {}
+    found = []
     for row in unfused:
         if row.change != "came" or row.reason_b is None or (row.phase not in phases and None not in phases):
             continue
         file, line, _ = split_source(row.source or row.user_source or "")
         low, high = spans.get(file, (0, -1))
         if row.op in left or low <= line <= high:
-            at = f" ({row.source or row.user_source})" if row.source or row.user_source else ""
-            found[f"{row.op}{at}: {row.reason_b.code} {row.reason_b.text}"] = None
+            found.append(row)
     return tuple(found)[:_MOST_CAUSES]
 
 

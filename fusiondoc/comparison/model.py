@@ -78,8 +78,8 @@ class GroupChange:
     ops_gone: tuple[OpNode, ...]
     """Operators of A's groups that are in none of B's."""
     ops_added: tuple[OpNode, ...]
-    because: tuple[str, ...]
-    """What is newly outside the groups at these lines, with the reason."""
+    because: tuple[UnfusedChange, ...]
+    """Operators that left, or others between these lines, that are newly outside every group."""
     speed: SpeedChange | None
 
 

@@ -77,8 +77,8 @@ def _group(change: GroupChange) -> Iterator[str]:
         yield f"  - new in it: {escape(text)}"
     for text in words.types(change) if "types" in change.kinds else ():
         yield f"  - {code(text)}"
-    for text in change.because:
-        yield f"  - not fused now: {escape(text)}"
+    for row in change.because:
+        yield f"  - not fused now: {escape(words.unfused(row))}"
     if change.speed is not None and change.speed.change is not None:
         yield f"  - {escape(words.speed(change.speed))}"
 

@@ -118,7 +118,7 @@ def _group_lines(change: GroupChange) -> list[str]:
     lines += [f"+ {text}" for text in words.nodes(change.ops_added)]
     if "types" in change.kinds:
         lines += words.types(change)
-    lines += [f"not fused now: {text}" for text in change.because]
+    lines += [f"not fused now: {words.unfused(row)}" for row in change.because]
     if change.speed is not None and change.speed.change is not None:
         lines.append(words.speed(change.speed))
     return lines
@@ -186,6 +186,8 @@ def _findings(comparison: Comparison) -> RenderableType | None:
         if finding.source and near(finding.source) not in finding.message:
             line.append(f"  {near(finding.source)}", style="dim")
         parts.append(line)
+        if came and finding.advice and finding.severity != "note":
+            parts.append(Padding(Text(f"{words.ARROW} {finding.advice}", style="dim"), (0, 0, 0, 4)))
     parts += more(len(shown))
     if rest:
         parts.append(Text(rest))

@@ -23,6 +23,20 @@ from fusiondoc.reports.text_layout import count
 
 FUSERS = {"nvfuser": "nvFuser", "nnc": "NNC", "onednn": "oneDNN Graph", "legacy": "the legacy fuser"}
 
+KINDS = {
+    "operators": "with other operators",
+    "types": "with other types",
+    "code": "with other code",
+    "registers": "with other registers",
+    "spills": "with other spills",
+    "shared memory": "with other shared memory",
+    "launch": "launched otherwise",
+    "launches": "launched more or less often",
+    "bandwidth": "with another bandwidth",
+    "bytes": "counted otherwise",
+}
+"""What a kind of change is called in a sentence, where its name alone is none."""
+
 ARROW = "→"
 
 
@@ -51,9 +65,9 @@ def coverage(one: Side) -> str:
 def changed(comparison: Comparison) -> str:
     """The changes in one sentence."""
     parts = []
-    kinds = Counter("+".join(change.kinds) for change in comparison.groups)
+    kinds = Counter(" and ".join(KINDS.get(k, k) for k in change.kinds) for change in comparison.groups)
     if kinds:
-        named = ", ".join(f"{n} {kind.replace('+', ' and ')}" for kind, n in kinds.items())
+        named = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
         parts.append(f"{count(len(comparison.groups), 'group')} ({named})")
     for change, words in (("came", "newly not fused"), ("gone", "no longer unfused")):
         number = sum(row.count for row in comparison.unfused if row.change == change)
@@ -66,7 +80,7 @@ def changed(comparison: Comparison) -> str:
         parts.append(count(len(comparison.fallbacks), "fallback"))
     if comparison.kernels:
         kinds = Counter(kind for change in comparison.kernels for kind in change.kinds)
-        named = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
+        named = ", ".join(f"{n} {KINDS.get(kind, kind)}" for kind, n in kinds.items())
         parts.append(f"{count(len(comparison.kernels), 'kernel')} ({named})")
     if comparison.speed:
         parts.append("speed of the model")
@@ -182,7 +196,7 @@ def findings(comparison: Comparison) -> tuple[list[FindingChange], str | None]:
         number = sum(1 for row in single if row.change == change)
         if number:
             parts.append(f"{count(number, 'finding')} on operators above {change} ({', '.join(codes)})")
-    return rest, "; ".join(parts)
+    return rest, f"{'; '.join(parts)}: fusiondoc explain {single[0].finding.code}"
 
 
 def kernel_head(change: KernelChange) -> str:
