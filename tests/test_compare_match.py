@@ -8,7 +8,18 @@ from fusiondoc.comparison.align import align
 from fusiondoc.comparison.compare import compare
 from fusiondoc.comparison.kernel_code import changed_lines, normalised
 from fusiondoc.comparison.speed import speed_change
-from fusiondoc.model import Coverage, FuserState, Group, Kernel, OpNode, ParseStats, Reason, Report, Spread, Unfused
+from fusiondoc.model import (
+    Coverage,
+    FuserState,
+    Group,
+    Kernel,
+    OpNode,
+    ParseStats,
+    Reason,
+    Report,
+    Spread,
+    Unfused,
+)
 
 FLOAT, HALF = "Float(8, 64, requires_grad=0, device=cuda:0)", "Half(8, 64, requires_grad=0, device=cuda:0)"
 
@@ -37,7 +48,13 @@ def report(*groups: Group, kernels: tuple = (), unfused: tuple = ()) -> Report:
 
 def told(a: Report, b: Report) -> list:
     return [
-        (c.kinds, [r.id for r in c.a], [r.id for r in c.b], [n.op for n in c.ops_gone], [n.op for n in c.ops_added])
+        (
+            c.kinds,
+            [r.id for r in c.a],
+            [r.id for r in c.b],
+            [n.op for n in c.ops_gone],
+            [n.op for n in c.ops_added],
+        )
         for c in compare(a, b).groups
     ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 from fusiondoc.cli.reading import is_capture, report_from, report_of
@@ -15,7 +17,7 @@ _MOST_REPORT_BYTES = 1 << 30
 
 
 def side(argument: str) -> Report:
-    """The report that an argument names.
+    """The report that an argument names; its name is the argument, with what it was made of.
 
     A file is a saved JSON report or a log (both may be compressed), a folder a capture or a folder of logs,
     ``-`` a log from stdin; anything else is the name of a capture, or a part of it that only one has.
@@ -23,6 +25,15 @@ def side(argument: str) -> Report:
     Raises:
         UsageError: there is no such thing, or it cannot be read.
     """
+    report = _read(argument)
+    name = "stdin" if argument == "-" else argument
+    inner = str(report.target.get("name") or "")
+    if _named_json(Path(argument)) or "capture" in report.target:
+        name += f" ({inner})" if inner not in ("", argument) else ""
+    return replace(report, target={**report.target, "name": name})
+
+
+def _read(argument: str) -> Report:
     path = Path(argument)
     if argument != "-" and not path.exists():
         return _named(argument)
@@ -41,12 +52,7 @@ def _saved(argument: str, path: Path) -> Report | None:
     """The report in a file, if it is one and no log."""
     chunks = read_chunks(LogInput(argument, path))
     start = next(chunks, b"")
-    if not looks_like_report(start):
-        if ".json" in path.suffixes:
-            raise UsageError(
-                f"{argument} is no JSON report of fusiondoc",
-                "Write one: fusiondoc parse LOG --format json --output FILE.json",
-            )
+    if not _named_json(path) and not looks_like_report(start):
         return None
     data = [start]
     size = len(start)
@@ -56,6 +62,10 @@ def _saved(argument: str, path: Path) -> Report | None:
         if size > _MOST_REPORT_BYTES:
             raise UsageError(f"{argument} is larger than any report", "Compare the logs themselves.")
     return read_report(b"".join(data), argument)
+
+
+def _named_json(path: Path) -> bool:
+    return re.search(r"\.json(\.(gz|xz|bz2|zst))?\Z", path.name.lower()) is not None
 
 
 def _named(argument: str) -> Report:

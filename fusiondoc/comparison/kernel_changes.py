@@ -15,6 +15,7 @@ _FIGURES = (
     ("registers", ("registers",)),
     ("spills", ("spill_bytes",)),
     ("shared memory", ("smem_bytes",)),
+    ("scheduler", ("scheduler",)),
     ("launch", ("block", "grid")),
     ("launches", ("launches",)),
 )
@@ -104,6 +105,7 @@ def kernel_ref(kernel: Kernel) -> KernelRef:
         kernel.registers,
         kernel.spill_bytes,
         kernel.smem_bytes,
+        kernel.scheduler,
         kernel.block,
         kernel.grid,
         kernel.ms,

@@ -125,6 +125,7 @@ class KernelRef:
     registers: int | None
     spill_bytes: int | None
     smem_bytes: int | None
+    scheduler: str | None
     block: tuple[int, int, int] | None
     grid: tuple[int, int, int] | None
     ms: Spread | None
@@ -134,7 +135,7 @@ class KernelRef:
 @dataclass(frozen=True)
 class KernelChange:
     """A kernel. ``kinds``, one or more of: "added", "gone", "code", "registers", "spills", "shared memory",
-    "launch" (block or grid), "launches" (how often), "slower", "faster", "bandwidth"
+    "scheduler", "launch" (block or grid), "launches" (how often), "slower", "faster", "bandwidth"
     (another one, although no time tells it), "bytes" (nvFuser counted others, so bandwidths say nothing)."""
 
     kinds: tuple[str, ...]

@@ -30,6 +30,7 @@ KINDS = {
     "registers": "with other registers",
     "spills": "with other spills",
     "shared memory": "with other shared memory",
+    "scheduler": "with another scheduler",
     "launch": "launched otherwise",
     "launches": "launched more or less often",
     "bandwidth": "with another bandwidth",
@@ -222,6 +223,8 @@ def kernel_facts(change: KernelChange) -> list[str]:
             facts.append(f"spills {a.spill_bytes} {ARROW} {b.spill_bytes} bytes")
         elif kind == "shared memory":
             facts.append(f"shared memory {a.smem_bytes} {ARROW} {b.smem_bytes} bytes")
+        elif kind == "scheduler":
+            facts.append(f"scheduler {a.scheduler} {ARROW} {b.scheduler}")
         elif kind == "launch":
             facts.append(
                 f"grid {dims(a.grid)} {ARROW} {dims(b.grid)}, block {dims(a.block)} {ARROW} {dims(b.block)}"
