@@ -163,6 +163,23 @@ def test_equal_groups_are_paired_by_their_kernels() -> None:
     assert comparison.same and comparison.kernels_same == 2
 
 
+def test_other_work_is_neither_slower_nor_faster() -> None:
+    def side(ms: float, dtype: str, ops: str = "add mul") -> Report:
+        types = (f"{dtype}(8, 64, strides=[64, 1], requires_grad=0, device=cuda:0)",)
+        one = group(1, ops, kernels=("K1",), inputs=types, outputs=types)
+        return report(one, kernels=(
+            Kernel("K1", "kernel1", ("G1",), 5, None, None, None, Spread(ms, ms, ms), None, None, None, None, None),
+        ))  # fmt: skip
+
+    def kinds(a: Report, b: Report) -> tuple:
+        comparison = compare(a, b)
+        return [c.kinds for c in comparison.groups], [c.kinds for c in comparison.kernels]
+
+    assert kinds(side(1, "Float"), side(2, "Float")) == ([("slower",)], [("slower",)])
+    assert kinds(side(1, "Float"), side(2, "Double")) == ([("types",)], [])
+    assert kinds(side(1, "Float"), side(2, "Float", "add mul relu")) == ([("operators",)], [])
+
+
 def test_values_are_renamed_and_vector_widths_are_not() -> None:
     one = "float T12[4];\nfor(int i7 = 0; i7 < 4; ++i7) { T12[i7] = T3[i7] + d9; }\nuint4 r; 0x7f00deadbeef"
     other = one.replace("T12", "T90").replace("i7", "i1").replace("d9", "d11").replace("deadbeef", "00000000")

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Sequence
 
 from fusiondoc.comparison.finding_changes import fallback_changes, finding_changes
-from fusiondoc.comparison.group_changes import group_changes
+from fusiondoc.comparison.group_changes import group_changes, other_work
 from fusiondoc.comparison.items import Item, items_of
 from fusiondoc.comparison.kernel_changes import kernel_changes
 from fusiondoc.comparison.kernel_match import content
@@ -34,8 +34,9 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
     clusters = _clusters(a, b, places)
     numbers = _numbers(clusters, 0), _numbers(clusters, 1)
     one_sided = {number for number, c in enumerate(clusters) if not c.a or not c.b}
+    other = {number for number, c in enumerate(clusters) if c.a and c.b and other_work(c)}
     changed_kernels, kernels_same = kernel_changes(
-        a.kernels, b.kernels, numbers, one_sided, slower_than, count_launches=not passes_differ(a, b)
+        a.kernels, b.kernels, numbers, one_sided, other, slower_than, count_launches=not passes_differ(a, b)
     )
     unfused = unfused_changes(a, b, places)
     groups = group_changes(clusters, kernels, unfused, slower_than)

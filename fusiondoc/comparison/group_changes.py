@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Sequence
 
 from fusiondoc.comparison.items import Item, Node, Overlap
@@ -58,6 +60,8 @@ def _change(
             for items, known in zip((cluster.a, cluster.b), kernels)
         ]
         speed = speed_change(times[0], times[1], threshold)
+        if speed is not None and other_work(cluster):
+            speed = replace(speed, change=None)
         if speed is not None and speed.change is not None:
             kinds.append(speed.change)
     if not kinds:
@@ -72,6 +76,23 @@ def _change(
         because,
         speed,
     )
+
+
+def other_work(cluster: Cluster) -> bool:
+    """Whether both sides do not compute the same, so that their times say nothing: other operators, or
+    tensors of other sizes or dtypes. The layout of a tensor is no other work."""
+    if sorted(op for item in cluster.a for op in item.ops) != sorted(op for i in cluster.b for op in i.ops):
+        return True
+    if len(cluster.a) > 1 or len(cluster.b) > 1:
+        return False
+    return _tensors(cluster.a[0]) != _tensors(cluster.b[0])
+
+
+def _tensors(item: Item) -> set[str]:
+    return {_STRIDES.sub("", text) for text in (*item.inputs, *item.outputs) if "(" in text}
+
+
+_STRIDES = re.compile(r"(, )?strides=\[[^\]]*\]")
 
 
 def _original(node: Node) -> OpNode:

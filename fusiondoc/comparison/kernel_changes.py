@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isclose
 from typing import Mapping, Sequence
 
@@ -26,6 +27,7 @@ def kernel_changes(
     b: Sequence[Kernel],
     clusters: tuple[Mapping[str, int], Mapping[str, int]],
     one_sided: set[int],
+    other_work: set[int],
     threshold: float,
     count_launches: bool = True,
 ) -> tuple[tuple[KernelChange, ...], int]:
@@ -33,6 +35,7 @@ def kernel_changes(
 
     Args:
         clusters: of each side, id of a group -> number of its cluster.
+        other_work: clusters whose sides compute different things, so that times say nothing.
         count_launches: False where one side ran more passes than the other.
         one_sided: clusters of groups that only one side has; their kernels go with them and are not named
             again.
@@ -41,7 +44,8 @@ def kernel_changes(
     order = {id(kernel): index for index, kernel in enumerate(b)}
     found: list[tuple[int, KernelChange]] = []
     for one, other in pairs:
-        change = _change(one, other, threshold, count_launches)
+        same_work = not any(clusters[0].get(name) in other_work for name in one.groups)
+        change = _change(one, other, threshold, count_launches, same_work)
         if change is not None:
             found.append((order[id(other)], change))
     for side, kernels in ((1, added), (0, gone)):
@@ -64,7 +68,9 @@ def kernel_changes(
     return tuple(change for _, change in found), same
 
 
-def _change(one: Kernel, other: Kernel, threshold: float, count_launches: bool) -> KernelChange | None:
+def _change(
+    one: Kernel, other: Kernel, threshold: float, count_launches: bool, same_work: bool
+) -> KernelChange | None:
     kinds = []
     lines = (0, 0)
     if one.code is not None and other.code is not None:
@@ -79,14 +85,16 @@ def _change(one: Kernel, other: Kernel, threshold: float, count_launches: bool) 
         if any(x is not None and y is not None and x != y for x, y in values):
             kinds.append(kind)
     speed = speed_change(measured(one), measured(other), threshold)
+    if speed is not None and not same_work:
+        speed = replace(speed, change=None)
     if speed is not None and speed.change is not None:
         kinds.append(speed.change)
     counted = counted_bytes(one), counted_bytes(other)
     bandwidth = None
     if counted[0] is not None and counted[1] is not None:
-        if not isclose(counted[0], counted[1], rel_tol=SAME_BYTES):
+        if same_work and not isclose(counted[0], counted[1], rel_tol=SAME_BYTES):
             kinds.append("bytes")
-    elif speed is None:
+    elif speed is None and same_work:
         bandwidth = rate_change(rate(one), rate(other), threshold)
         if bandwidth is not None:
             kinds.append("bandwidth")
