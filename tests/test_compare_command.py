@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 from dataclasses import fields
+from html.parser import HTMLParser
 from pathlib import Path
 
 import jsonschema
@@ -304,6 +305,46 @@ def test_markdown_escapes_what_a_log_holds(fusiondoc: Run, tmp_path: Path) -> No
     assert "script" in text and "<script" not in text and "@me" not in text
     tables = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in tables} == {4}
+
+
+class Page(HTMLParser):
+    """Tags, and the text in cells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list = []
+        self.tags: set = set()
+        self.links: list = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        self.tags.add(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href", "style", "onclick")]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_html_is_whole_and_escapes_what_a_log_holds(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "b.log").write_text(SPLIT.read_text().replace("m.py:5:8", "<script>alert(1)</script>.py:5:8"))
+    done = fusiondoc("compare", ONE, "b.log", "--output", "c.html")
+    assert done.returncode == 0, done.stderr
+    page = Page()
+    page.feed((tmp_path / "c.html").read_text())
+    assert page.open == [] and page.links == [] and "script" not in page.tags
+    for words in ("G1 → G1, G2", "aten::cumsum", "<script>alert(1)</script>.py:5", "FD201", "split"):
+        assert words in page.text
+    same = fusiondoc("compare", ONE, ONE, "--format", "html").stdout
+    assert "nothing changed" in same and "<h2>Groups" not in same
+    for log in (LAYER_NORM, FIXTURES / "captures" / "nvfuser-2.1.2-composite"):
+        page = Page()
+        page.feed(fusiondoc("compare", ONE, log, "--format", "html").stdout)
+        assert page.open == []
 
 
 def test_every_word_is_in_the_help_and_on_the_page(fusiondoc: Run) -> None:

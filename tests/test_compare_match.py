@@ -167,9 +167,11 @@ def test_other_work_is_neither_slower_nor_faster() -> None:
     def side(ms: float, dtype: str, ops: str = "add mul") -> Report:
         types = (f"{dtype}(8, 64, strides=[64, 1], requires_grad=0, device=cuda:0)",)
         one = group(1, ops, kernels=("K1",), inputs=types, outputs=types)
-        return report(one, kernels=(
-            Kernel("K1", "kernel1", ("G1",), 5, None, None, None, Spread(ms, ms, ms), None, None, None, None, None),
-        ))  # fmt: skip
+        time = Spread(ms, ms, ms)
+        kernel = Kernel(
+            "K1", "kernel1", ("G1",), 5, None, None, None, time, None, None, None, None, None
+        )  # fmt: skip
+        return report(one, kernels=(kernel,))
 
     def kinds(a: Report, b: Report) -> tuple:
         comparison = compare(a, b)

@@ -15,8 +15,8 @@ from fusiondoc.cli import completion
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model import SEVERITIES
 
-FORMATS = ("text", "json", "markdown")
-ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown"}
+FORMATS = ("text", "json", "markdown", "html")
+ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html": "html"}
 
 
 def _sides(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
@@ -129,6 +129,10 @@ def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
         from fusiondoc.reports.comparison_markdown import render as render_markdown
 
         text = render_markdown(comparison)
+    elif format_ == "html":
+        from fusiondoc.reports.comparison_html import render as render_html
+
+        text = render_html(comparison)
     else:
         from fusiondoc.reports.comparison_text import render as render_text
         from fusiondoc.reports.text_bars import can_show_blocks
