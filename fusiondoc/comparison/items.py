@@ -114,7 +114,10 @@ class Overlap:
                 left_b.append(node)
             elif key is None:
                 left_b.append(node)
+        self.formulas = 0
+        """Operators of the same line of an autodiff formula: the same formula, perhaps of another call."""
         self.weak = 0
+        """Operators told by their name alone."""
         self.left_b = left_b
         self.left_a: list[Node] = []
         # Formulas at the same place first, then any operator of that name whose place does not forbid it.
@@ -126,19 +129,24 @@ class Overlap:
                     rest.append(node)
                 else:
                     del self.left_b[at]
-                    self.weak += 1
+                    if same_place:
+                        self.formulas += 1
+                    else:
+                        self.weak += 1
             left_a = rest
         self.left_a = left_a
         total = len(a) + len(b)
-        self.likeness = 2 * (self.strong + _WEAK * self.weak) / total if total else 1.0
+        common = self.strong + _FORMULA * self.formulas + _WEAK * self.weak
+        self.likeness = 2 * common / total if total else 1.0
         """From 0 to 1."""
         smaller = min(len(a), len(b))
-        self.share = (self.strong + _WEAK * self.weak) / smaller if smaller else 1.0
+        self.share = common / smaller if smaller else 1.0
         """Share of the smaller one that is in the other."""
 
 
+_FORMULA = 0.9
 _WEAK = 0.75
-"""What an operator counts that is told by its name, and not by its line."""
+"""What operators count that are told by their formula's line, and by their name."""
 
 
 def _partner(node: Node, others: Sequence[Node], same_place: bool) -> int | None:

@@ -116,7 +116,7 @@ def _best(left_a: list[Item], left_b: list[Item], wanted: list[tuple[int, int]])
         if not compatible(one, other):
             continue
         overlap = Overlap(one.nodes, other.nodes)
-        if overlap.strong:
+        if overlap.strong or overlap.formulas > 1:
             if overlap.share < LEAST_SHARE:
                 continue
         elif overlap.likeness < LEAST_LIKENESS:
@@ -176,7 +176,8 @@ def _best_whole(
         if not compatible(getattr(cluster, whole)[0], item):
             continue
         overlap = Overlap(item.nodes, _spare(getattr(cluster, whole), getattr(cluster, parts)))
-        share = (overlap.strong + overlap.weak * (0.75 if overlap.strong else 0.6)) / max(1, len(item.nodes))
+        known = overlap.strong + 0.9 * overlap.formulas
+        share = (known + overlap.weak * (0.75 if known else 0.6)) / max(1, len(item.nodes))
         if share >= LEAST_SHARE and (best is None or share > best[0]):
             best = (share, cluster)
     return best[1] if best else None
