@@ -94,6 +94,16 @@ def test_the_same_operators_elsewhere_are_another_group() -> None:
     ]  # fmt: skip
 
 
+def test_a_group_that_is_gone_says_why() -> None:
+    reason = Reason("FD225", "nothing next to it", False)
+    row = Unfused("aten::relu", "m.py:11:8", None, "forward", 1, reason, ())
+    other = Unfused("aten::relu", "m.py:90:8", None, "forward", 1, reason, ())
+    comparison = compare(report(group(1, "add relu")), report(unfused=(row, other)))
+    assert [c.kinds for c in comparison.groups] == [("gone",)]
+    assert [u.source for u in comparison.groups[0].because] == ["m.py:11:8"]
+    assert len(comparison.unfused) == 2
+
+
 def test_one_more_of_many_equal_groups() -> None:
     nine = [group(n, "sin add", 5) for n in range(9)]
     assert told(report(*nine), report(*nine, group(9, "sin add", 5))) == [(("added",), [], ["G10"], [], [])]

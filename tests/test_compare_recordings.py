@@ -193,3 +193,22 @@ def test_kernels_without_code_are_told_by_what_they_move(recordings: Path, tmp_p
     comparison = compare(report_from([str(tmp_path / "a.log")]), report_from([str(tmp_path / "b.log")]))
     assert [(c.kinds, c.b and c.b.name) for c in comparison.kernels] == [(("added",), "kernel1")]
     assert comparison.kernels_same == comparison.a.kernels == 9
+
+
+def test_a_backward_group_that_another_fuser_cuts_in_two(recordings: Path) -> None:
+    """Case 3 under nvFuser and under NNC, which takes no _grad_sum_to_size: autodiff formulas alone tell that
+    two of NNC's groups are one of nvFuser's."""
+    paths = (
+        recordings / "torch-2.1.2" / "c03_primitive_ln.seed.log",
+        recordings / "torch-2.11-nnc" / "c03_primitive_ln.nnc.log",
+    )
+    raw = [[[op for op, _ in nodes] for nodes, _, _ in plan_groups(read(path))] for path in paths]
+    comparison = compare(*(report_from([str(path)]) for path in paths))
+    change = next(c for c in comparison.groups if "split" in c.kinds)
+    whole = [n.op for n in change.a[0].nodes]
+    parts = [[n.op for n in ref.nodes] for ref in change.b]
+    assert whole in raw[0] and all(part in raw[1] for part in parts) and len(parts) == 2
+    rest = Counter(whole) - Counter(op for part in parts for op in part)
+    assert rest == {"aten::_grad_sum_to_size": 1}
+    assert [n.op for n in change.ops_gone] == ["aten::_grad_sum_to_size"]
+    assert [(u.op, u.source) for u in change.because] == [(n.op, n.source) for n in change.ops_gone]

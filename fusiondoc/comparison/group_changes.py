@@ -9,7 +9,7 @@ from typing import Sequence
 from fusiondoc.comparison.items import Item, Node, Overlap
 from fusiondoc.comparison.match import Cluster, nodes_of
 from fusiondoc.comparison.model import GroupChange, GroupRef, UnfusedChange
-from fusiondoc.comparison.places import split_source
+from fusiondoc.comparison.places import Places, split_source
 from fusiondoc.comparison.speed import speed_change, total
 from fusiondoc.model import Group, Kernel, OpNode
 
@@ -18,12 +18,13 @@ def group_changes(
     clusters: Sequence[Cluster],
     kernels: tuple[dict[str, Kernel], dict[str, Kernel]],
     unfused: Sequence[UnfusedChange],
+    places: Places,
     threshold: float,
 ) -> tuple[GroupChange, ...]:
     """The clusters in which something changed, in the order of B (what is gone: of A, at the end)."""
     found = []
     for cluster in clusters:
-        change = _change(cluster, kernels, unfused, threshold)
+        change = _change(cluster, kernels, unfused, places, threshold)
         if change is not None:
             order = min((item.index for item in cluster.b), default=-1)
             found.append((order < 0, order, min((item.index for item in cluster.a), default=-1), change))
@@ -34,6 +35,7 @@ def _change(
     cluster: Cluster,
     kernels: tuple[dict[str, Kernel], dict[str, Kernel]],
     unfused: Sequence[UnfusedChange],
+    places: Places,
     threshold: float,
 ) -> GroupChange | None:
     kinds = []
@@ -66,7 +68,8 @@ def _change(
             kinds.append(speed.change)
     if not kinds:
         return None
-    because = _because(cluster, gone, unfused) if set(kinds) & {"split", "operators", "gone"} else ()
+    lost = gone if cluster.b else nodes_of(cluster.a)
+    because = _because(cluster, lost, unfused, places) if set(kinds) & {"split", "operators", "gone"} else ()
     return GroupChange(
         tuple(kinds),
         tuple(group_ref(item.group) for item in cluster.a),
@@ -116,10 +119,11 @@ def group_ref(group: Group) -> GroupRef:
 
 
 def _because(
-    cluster: Cluster, gone: Sequence[Node], unfused: Sequence[UnfusedChange]
+    cluster: Cluster, gone: Sequence[Node], unfused: Sequence[UnfusedChange], places: Places
 ) -> tuple[UnfusedChange, ...]:
     """What came outside the groups: the operators that left this one, or others between its lines."""
-    left = {node.op for node in gone}
+    left = {(node.op, token) for node in gone for token in (node.place.token, node.user.token)}
+    names = {node.op for node in gone if not node.place.aligned}
     phases = {item.group.phase for item in cluster.a + cluster.b}
     spans = _spans(cluster.b)
     found = []
@@ -128,7 +132,9 @@ def _because(
             continue
         file, line, _ = split_source(row.source or row.user_source or "")
         low, high = spans.get(file, (0, -1))
-        if row.op in left or low <= line <= high:
+        # A line that only one side has, or none at all, leaves the name of the operator.
+        by_name = row.op in names or (row.source is None and row.op in {op for op, _ in left})
+        if by_name or (row.op, places.of(1, row.source).token) in left or low <= line <= high:
             found.append(row)
     return tuple(found)[:_MOST_CAUSES]
 
