@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from typing import FrozenSet, List, Sequence, Tuple
+from typing import Callable, FrozenSet, List, Sequence, Tuple
 
 Mark = Tuple[str, int]
 """(operator, column)."""
@@ -19,14 +19,38 @@ Pairs = List[Tuple[int, int]]
 _MOST_CELLS = 250_000
 """Size of the table up to which lines are compared each with each."""
 
+_FEW_CELLS = 40_000
+"""Size up to which line numbers decide between equal lines."""
 
-def align(a: Sequence[Marks], b: Sequence[Marks]) -> Pairs:
+_EQUAL = 3.0
+"""What an equal line counts; one that is only alike counts 1.1 at most."""
+
+_SAME_NUMBER = 0.001
+
+
+def align(
+    a: Sequence[Marks], b: Sequence[Marks], numbers: tuple[Sequence[int], Sequence[int]] | None = None
+) -> Pairs:
     """Pairs of places in ``a`` and ``b``, rising in both: equal lines first, then those that share an
-    operator."""
+    operator.
+
+    Args:
+        numbers: the line numbers of both sides; of several equal lines those with the same number are paired.
+    """
+    if list(a) == list(b):
+        return [(n, n) for n in range(len(a))]
+    if numbers is not None and len(a) * len(b) <= _FEW_CELLS:
+        at_a, at_b = numbers
+
+        def alike(i: int, j: int) -> float:
+            likeness = _EQUAL if a[i] == b[j] else _likeness(a[i], b[j])
+            return likeness + _SAME_NUMBER if likeness and at_a[i] == at_b[j] else likeness
+
+        return _best(range(len(a)), range(len(b)), alike)
     pairs: Pairs = []
     for a_from, a_to, b_from, b_to in _gaps(_equal(a, b, 0, len(a), 0, len(b)), len(a), len(b), pairs):
         if (a_to - a_from) * (b_to - b_from) <= _MOST_CELLS:
-            pairs += _best(a, b, range(a_from, a_to), range(b_from, b_to), alike=_likeness)
+            pairs += _best(range(a_from, a_to), range(b_from, b_to), lambda i, j: _likeness(a[i], b[j]))
     return sorted(pairs)
 
 
@@ -56,8 +80,7 @@ def _equal(a: Sequence[Marks], b: Sequence[Marks], a_from: int, a_to: int, b_fro
     middle: Pairs = []
     if a_from < a_to and b_from < b_to:
         if (a_to - a_from) * (b_to - b_from) <= _MOST_CELLS:
-            same = lambda x, y: 1.0 if x == y else 0.0  # noqa: E731
-            middle = _best(a, b, range(a_from, a_to), range(b_from, b_to), alike=same)
+            middle = _best(range(a_from, a_to), range(b_from, b_to), lambda i, j: float(a[i] == b[j]))
         else:
             middle = _between_anchors(a, b, a_from, a_to, b_from, b_to)
     return head + middle + tail[::-1]
@@ -129,15 +152,14 @@ def _likeness(x: Marks, y: Marks) -> float:
     return common / len(ops_x | ops_y) + 0.1 * len(x & y) / len(x | y)
 
 
-def _best(a: Sequence[Marks], b: Sequence[Marks], rows: range, columns: range, alike: object) -> Pairs:
+def _best(rows: range, columns: range, alike: Callable[[int, int], float]) -> Pairs:
     """The pairs of highest total likeness that rise in both, by dynamic programming."""
-    assert callable(alike)
     table = [[0.0] * (len(columns) + 1)]
     for i in rows:
         above = table[-1]
         line = [0.0]
         for number, j in enumerate(columns):
-            likeness = alike(a[i], b[j])
+            likeness = alike(i, j)
             best = max(above[number + 1], line[number])
             line.append(max(best, above[number] + likeness) if likeness else best)
         table.append(line)

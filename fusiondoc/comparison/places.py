@@ -51,7 +51,9 @@ class Places:
                 for side, name in enumerate((name_a, name_b))
             ]
             weak = WEAK_FILE in (name_a, name_b)
-            pairs = align([marks for _, marks in lines[0]], [marks for _, marks in lines[1]])
+            marks_a, marks_b = ([marks for _, marks in side] for side in lines)
+            numbers = [line for line, _ in lines[0]], [line for line, _ in lines[1]]
+            pairs = align(marks_a, marks_b, numbers)
             for side, name in enumerate((name_a, name_b)):
                 if name is None:
                     continue
