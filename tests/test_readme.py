@@ -27,7 +27,8 @@ def shown_outputs() -> list:
 @pytest.mark.parametrize(("command", "shown"), shown_outputs(), ids=lambda v: v[:40])
 def test_the_output_shown_is_the_programs(command: str, shown: str, fusiondoc: Run, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    for folder in ("examples", "fixtures"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
     done = fusiondoc(*shlex.split(command)[1:], env={"COLUMNS": "80"})
     assert done.returncode == 0, done.stderr
     assert loosely(done.stdout) == loosely(shown)

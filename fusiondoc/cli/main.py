@@ -17,6 +17,7 @@ COMMANDS = {
     "parse": "Make the same report from logs or captures; needs neither torch nor a GPU.",
     "check": "Exit 1 unless the expected fusion groups are there; --update writes the file.",
     "kernels": "List generated kernels, and print or save what was dumped of them.",
+    "compare": "Say what changed between two logs, captures or saved reports.",
     "repro": "Write one fusion group as a stand-alone Python file, and make it smaller.",
     "knobs": "List what can be toggled on this torch, and what each toggle really does.",
     "env": "Say what this machine can run; export the variables for your own launcher.",

@@ -54,12 +54,12 @@ def _group_body(group: Group) -> RenderableType:
         table.add_row(node.op, "" if source == last else source)
         last = source
     for name, types, moved in (("in", group.inputs, group.bytes_in), ("out", group.outputs, group.bytes_out)):
-        shown = "; ".join(_short_type(t) for t in types)
+        shown = "; ".join(short_type(t) for t in types)
         table.add_row(Text(name, style="dim"), shown + (f"  = {size(moved)}" if moved is not None else ""))
     return table
 
 
-def _short_type(text: str) -> str:
+def short_type(text: str) -> str:
     """``Float(2, 3, strides=[3, 1], requires_grad=0, device=cuda:0)`` -> ``Float(2, 3) cuda:0``.
 
     Dense strides and requires_grad=0 say nothing new.

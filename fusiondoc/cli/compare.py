@@ -1,0 +1,156 @@
+"""``fusiondoc compare``: what changed between two captures, logs or saved reports."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from fusiondoc.cli import completion
+from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
+from fusiondoc.model import SEVERITIES
+
+FORMATS = ("text", "json", "markdown", "html")
+ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html": "html"}
+
+
+def _sides(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
+    return [*completion.captures(ctx, param, typed), *completion.files(ctx, param, typed)]
+
+
+def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
+    from fusiondoc.comparison.fail_on import WORDS
+
+    known = [CompletionItem(word, help=what) for word, (what, _) in WORDS.items() if word.startswith(typed)]
+    return [*known, *completion.severities_and_codes(ctx, param, typed)]
+
+
+@click.command(name="compare")
+@click.argument("a", shell_complete=_sides)
+@click.argument("b", shell_complete=_sides)
+@click.option(
+    "--slower-than",
+    default="10%",
+    metavar="PERCENT",
+    show_default=True,
+    help="Call a median time slower or faster from this difference on.",
+)
+@click.option("--format", "-f", "format_", type=click.Choice(FORMATS), help="Default: text.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to this file; its ending gives the format.",
+)
+@click.option(
+    "--fail-on",
+    multiple=True,
+    metavar="WORD",
+    shell_complete=_words,
+    help="Exit with status 1 on this change; several times for several.",
+)
+def command(
+    a: str, b: str, slower_than: str, format_: str | None, output: Path | None, fail_on: tuple[str, ...]
+) -> int:
+    """What changed from A to B: groups, reasons, kernels, speed.
+
+    A and B are logs, folders of logs, captures (a folder, or a name as fusiondoc captures lists it), saved
+    JSON reports, or - for a log on stdin. Groups are matched by their operators and source lines, never by
+    name or order.
+
+    \b
+    Words for --fail-on:
+      group-gone, group-added, split, merged, operators, types
+      unfused, reason, fallback, coverage
+      slower, code, registers, kernel
+      environment, any
+      error, warning, note or a code such as FD201: a finding that came
+
+    \b
+    Examples:
+      fusiondoc compare before.log after.log
+      fusiondoc compare baseline.json new.log --fail-on split --fail-on slower
+      fusiondoc compare 20260102-030405-model 20260102-040506-model
+    """
+    _check_words(fail_on)
+    threshold = _share(slower_than)
+    if a == b == "-":
+        raise UsageError("A and B cannot both be stdin", "Save one of the logs to a file.")
+    from fusiondoc.cli.sides import side
+    from fusiondoc.comparison.compare import compare
+    from fusiondoc.comparison.fail_on import reached
+
+    comparison = compare(side(a), side(b), threshold)
+    _emit(comparison, format_, output)
+    hits = [word for word in fail_on if reached(comparison, word)]
+    if hits:
+        click.echo(f"failed on: {', '.join(dict.fromkeys(hits))}", err=True)
+    return FINDINGS_FOUND if hits else 0
+
+
+def _check_words(values: tuple[str, ...]) -> None:
+    """Refuse an unknown word before anything is read."""
+    from fusiondoc.comparison.fail_on import WORDS
+    from fusiondoc.diagnosis.codes import CODES
+
+    for value in values:
+        if value not in WORDS and value not in SEVERITIES and value.upper() not in CODES:
+            hint = did_you_mean(value, (*WORDS, *SEVERITIES, *CODES))
+            if not hint.startswith("Did you mean"):
+                hint = f"Known: {', '.join((*WORDS, *SEVERITIES))}, and codes such as FD201."
+            raise UsageError(f"Unknown word '{value}' for --fail-on", hint)
+
+
+def _share(text: str) -> float:
+    """``10%`` or ``10`` as 0.1."""
+    try:
+        percent = float(text.strip().rstrip("%"))
+    except ValueError:
+        percent = -1.0
+    if not 0 <= percent < float("inf"):
+        raise UsageError(f"--slower-than takes a percentage, not '{text}'", "For example: --slower-than 10%")
+    return percent / 100
+
+
+def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
+    """Write the comparison where and how it was asked for."""
+    if format_ is None:
+        format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
+    if format_ == "json":
+        from fusiondoc.reports.comparison_json import render as render_json
+
+        text = render_json(comparison)
+    elif format_ == "markdown":
+        from fusiondoc.reports.comparison_markdown import render as render_markdown
+
+        text = render_markdown(comparison)
+    elif format_ == "html":
+        from fusiondoc.reports.comparison_html import render as render_html
+
+        text = render_html(comparison)
+    else:
+        from fusiondoc.reports.comparison_text import render as render_text
+        from fusiondoc.reports.text_bars import can_show_blocks
+
+        terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
+        text = render_text(
+            comparison,
+            width=shutil.get_terminal_size((80, 24)).columns,
+            colour=terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb",
+            blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
+        )
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UsageError(
+            f"Cannot write {output}: {error.strerror}", "Choose another place with --output."
+        ) from None
+    click.echo(f"wrote {output}", err=True)

@@ -1,0 +1,1 @@
+"""What changed between two reports. Imports the report model alone."""

@@ -1,0 +1,191 @@
+"""Which groups of A are which groups of B, by their operators and places; never by name, id or order.
+
+Exact keys first (operators at the same places, then with other types), then the rest by likeness; what is
+left over may be a part that a group was split into, or that went into another one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Hashable
+
+from fusiondoc.comparison.assign import candidates, greedy, pair_equal
+from fusiondoc.comparison.items import Item, Node, Overlap
+from fusiondoc.comparison.places import split_source
+
+LEAST_LIKENESS = 0.6
+"""Likeness of groups that are told by their operators' names alone, below which they are different ones."""
+
+LEAST_SHARE = 0.5
+"""Share of a group's operators that must be in another for it to be a part of that one."""
+
+_MOST_CANDIDATES = 200_000
+
+
+@dataclass
+class Cluster:
+    """Groups of A and what they became in B: usually one and one."""
+
+    a: list[Item] = field(default_factory=list)
+    b: list[Item] = field(default_factory=list)
+
+
+def match(a: list[Item], b: list[Item], content: Callable[[Item], Any]) -> list[Cluster]:
+    """Every group of both sides in exactly one cluster.
+
+    Args:
+        content: what else there is to a group (runs, kernels), the same on both sides where nothing changed;
+            it decides between groups of equal structure.
+    """
+    left_a, left_b = list(a), list(b)
+    pairs: list[tuple[Item, Item]] = []
+    for key in _KEYS:
+        pairs += pair_equal(left_a, left_b, key, content)
+    pairs += _alike(left_a, left_b)
+    clusters = [Cluster([one], [other]) for one, other in pairs]
+    _join_parts(clusters, left_a, left_b)
+    clusters += [Cluster(a=[one]) for one in left_a]
+    clusters += [Cluster(b=[one]) for one in left_b]
+    return clusters
+
+
+def _full(item: Item) -> Hashable:
+    return (item.group.rank, item.group.phase, item.keys, item.inputs, item.outputs)
+
+
+_KEYS: tuple[Callable[[Item], Hashable], ...] = (
+    _full,
+    lambda item: (item.group.rank, item.group.phase, item.keys, item.inputs),
+    lambda item: (item.group.phase, item.keys, item.inputs, item.outputs),
+    lambda item: (item.group.rank, item.group.phase, item.keys, item.group.specialisation),
+    lambda item: (item.group.phase, item.keys),
+)
+"""From everything to operators and places alone."""
+
+
+def compatible(one: Item, other: Item) -> bool:
+    """A log that cannot tell forward from backward says None."""
+    return one.group.phase == other.group.phase or None in (one.group.phase, other.group.phase)
+
+
+def _strong_keys(item: Item) -> list[Hashable]:
+    return [node.strong for node in item.nodes if node.strong is not None]
+
+
+def _weak_keys(item: Item) -> list[Hashable]:
+    """Told by names: the whole set of operators, and each operator whose line says nothing."""
+    single: list[Hashable] = [node.key for node in item.nodes if node.strong is None]
+    return [*single, ("", item.ops)]
+
+
+def _alike(left_a: list[Item], left_b: list[Item]) -> list[tuple[Item, Item]]:
+    """The most alike pairs of what no key paired; they are taken out of both lists."""
+    wanted = candidates(left_a, left_b, _strong_keys, _MOST_CANDIDATES)
+    wanted += candidates(left_a, left_b, _weak_keys, _MOST_CANDIDATES)
+    pairs = _best(left_a, left_b, wanted)
+    # Lines that changed tell no place: then the order in the source does.
+    return pairs + _best(left_a, left_b, _near_in_source(left_a, left_b))
+
+
+def _near_in_source(left_a: list[Item], left_b: list[Item]) -> list[tuple[int, int]]:
+    """Groups at about the same place in the order of files and lines."""
+    ranks = [sorted(range(len(side)), key=lambda n: _position(side[n])) for side in (left_a, left_b)]
+    found = []
+    for number, i in enumerate(ranks[0]):
+        at = number * len(ranks[1]) // len(ranks[0])
+        found += [(i, j) for j in ranks[1][max(0, at - _NEAR) : at + _NEAR]]
+    return found
+
+
+_NEAR = 8
+
+
+def _position(item: Item) -> tuple[str, str, int, int]:
+    places = [
+        split_source(node.node.source) for node in item.nodes if node.strong and node.node.source is not None
+    ]
+    file, line, _ = min(places, default=("", 0, 0))
+    return (item.group.phase or "", file.rpartition("/")[2], line, item.index)
+
+
+def _best(left_a: list[Item], left_b: list[Item], wanted: list[tuple[int, int]]) -> list[tuple[Item, Item]]:
+    """The pairs of highest likeness among those wanted; they are taken out of both lists."""
+    scored = []
+    for i, j in dict.fromkeys(wanted):
+        one, other = left_a[i], left_b[j]
+        if not compatible(one, other):
+            continue
+        overlap = Overlap(one.nodes, other.nodes)
+        if overlap.strong or overlap.formulas > 1:
+            if overlap.share < LEAST_SHARE:
+                continue
+        elif overlap.likeness < LEAST_LIKENESS:
+            continue
+        scored.append((overlap.likeness + _bonus(one, other), i, j))
+    pairs = [(left_a[i], left_b[j]) for i, j in greedy(scored)]
+    for members, side in ((left_a, 0), (left_b, 1)):
+        gone = {id(pair[side]) for pair in pairs}
+        members[:] = [one for one in members if id(one) not in gone]
+    return pairs
+
+
+def _bonus(one: Item, other: Item) -> float:
+    """Decides between pairs whose operators are equally alike."""
+    return (
+        0.02 * (one.inputs == other.inputs)
+        + 0.01 * (one.outputs == other.outputs)
+        + 0.01 * (one.group.phase == other.group.phase)
+        + 0.005 * (one.group.rank == other.group.rank)
+    )
+
+
+def _join_parts(clusters: list[Cluster], left_a: list[Item], left_b: list[Item]) -> None:
+    """Put a leftover group to the cluster whose other side holds its operators and has them to spare."""
+    for left, whole, parts in ((left_b, "a", "b"), (left_a, "b", "a")):
+        changed = [
+            cluster for cluster in clusters if _spare(getattr(cluster, whole), getattr(cluster, parts))
+        ]
+        keys: dict[Hashable, list[int]] = {}
+        for index, cluster in enumerate(changed):
+            for item in getattr(cluster, whole):
+                for node in item.nodes:
+                    row = keys.setdefault(node.strong or node.op, [])
+                    if not row or row[-1] != index:
+                        row.append(index)
+        for item in list(left):
+            best = _best_whole(item, changed, keys, whole, parts)
+            if best is not None:
+                getattr(best, parts).append(item)
+                left.remove(item)
+
+
+def _spare(whole: list[Item], parts: list[Item]) -> list[Node]:
+    """Operators of ``whole`` that ``parts`` do not hold."""
+    return Overlap(nodes_of(whole), nodes_of(parts)).left_a
+
+
+def _best_whole(
+    item: Item, changed: list[Cluster], keys: dict[Hashable, list[int]], whole: str, parts: str
+) -> Cluster | None:
+    best: tuple[float, Cluster] | None = None
+    places = dict.fromkeys(
+        index for node in item.nodes for index in keys.get(node.strong or node.op, ())[:_MOST_WHOLES]
+    )
+    for index in places:
+        cluster = changed[index]
+        if not compatible(getattr(cluster, whole)[0], item):
+            continue
+        overlap = Overlap(item.nodes, _spare(getattr(cluster, whole), getattr(cluster, parts)))
+        known = overlap.strong + 0.9 * overlap.formulas
+        share = (known + overlap.weak * (0.75 if known else 0.6)) / max(1, len(item.nodes))
+        if share >= LEAST_SHARE and (best is None or share > best[0]):
+            best = (share, cluster)
+    return best[1] if best else None
+
+
+_MOST_WHOLES = 64
+
+
+def nodes_of(items: list[Item]) -> list[Node]:
+    """The operators of several groups."""
+    return [node for item in items for node in item.nodes]

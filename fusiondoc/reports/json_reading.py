@@ -1,0 +1,174 @@
+"""A saved JSON report back into the report model: the opposite of json_format.py.
+
+The shape of each part is that of the dataclasses of ``fusiondoc.model``: their annotations are read as they
+are written, so a new field needs nothing here. Keys that this version does not know are left out; a newer
+schema is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import MISSING, fields, is_dataclass
+from functools import lru_cache
+from typing import Any, Callable
+
+from fusiondoc import model
+from fusiondoc.errors import UsageError
+from fusiondoc.model import SCHEMA, SEVERITIES, Report
+
+_SCHEMA = re.compile(r"fusiondoc\.report/(\d+)\Z")
+
+Reader = Callable[[Any, str], Any]
+"""From a JSON value and the way to it (``groups[3].nodes``) to a value of the model."""
+
+
+class _Damaged(Exception):
+    """The value at a place is not what it must be."""
+
+
+def looks_like_report(start: bytes) -> bool:
+    """Whether a file that starts so is a JSON report (of any version) and no log."""
+    return re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.', start) is not None
+
+
+def read_report(data: bytes, name: str) -> Report:
+    """The report in ``data``.
+
+    Args:
+        name: of the file, for messages.
+
+    Raises:
+        UsageError: no JSON, no report, damaged, or of a newer fusiondoc.
+    """
+    again = "Write it again: fusiondoc parse LOG --format json --output FILE.json"
+    try:
+        content = json.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name} is not a whole JSON file: {error}", again) from None
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema != SCHEMA:
+        raise _other_schema(schema, name, again)
+    try:
+        report = _dataclass(Report)(content, "")
+    except _Damaged as damaged:
+        raise UsageError(f"{name} is damaged: {damaged}", again) from None
+    assert isinstance(report, Report)
+    return report
+
+
+def _other_schema(schema: object, name: str, again: str) -> UsageError:
+    number = _SCHEMA.match(schema) if isinstance(schema, str) else None
+    if number is not None and int(number[1]) > int(SCHEMA.rpartition("/")[2]):
+        return UsageError(
+            f"{name} was written by a newer fusiondoc ({schema}; this one reads {SCHEMA})",
+            "Upgrade fusiondoc here, or write the report with this version.",
+        )
+    if isinstance(schema, str) and schema.startswith("fusiondoc."):
+        return UsageError(f"{name} is no report: it holds {schema}", again)
+    return UsageError(f"{name} is JSON, but no report of fusiondoc (no schema '{SCHEMA}')", again)
+
+
+@lru_cache(maxsize=None)
+def _dataclass(kind: type) -> Reader:
+    readers = [(f.name, _reader(str(f.type)), _needed(f)) for f in fields(kind)]
+
+    def read(value: Any, way: str) -> Any:
+        if not isinstance(value, dict):
+            raise _Damaged(f"{way or 'it'} is no object")
+        found = {}
+        for name, reader, needed in readers:
+            here = f"{way}.{name}" if way else name
+            if name in value:
+                found[name] = reader(value[name], here)
+            elif needed:
+                raise _Damaged(f"{here} is missing")
+        if found.get("severity", SEVERITIES[0]) not in SEVERITIES:
+            raise _Damaged(f"{way}.severity is none of {', '.join(SEVERITIES)}")
+        return kind(**found)
+
+    return read
+
+
+def _needed(field: Any) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+@lru_cache(maxsize=None)
+def _reader(annotation: str) -> Reader:
+    """The reader for a type as ``model.py`` writes it."""
+    kinds = _split(annotation, " | ")
+    if len(kinds) == 2 and "None" in kinds:
+        inner = _reader(next(kind for kind in kinds if kind != "None"))
+        return lambda value, way: None if value is None else inner(value, way)
+    if annotation in _PLAIN:
+        return _plain(*_PLAIN[annotation])
+    name, _, arguments = annotation.partition("[")
+    parts = _split(arguments[:-1], ", ")
+    if name in ("tuple", "Sequence"):
+        if name == "Sequence" or parts[-1] == "...":
+            return _sequence(_reader(parts[0]))
+        return _fixed([_reader(part) for part in parts])
+    if name == "Mapping":
+        return _mapping(_reader(parts[1]))
+    kind = getattr(model, annotation)
+    assert is_dataclass(kind)
+    return _dataclass(kind)  # type: ignore[arg-type]
+
+
+def _split(text: str, by: str) -> list[str]:
+    """The parts of a type outside its brackets."""
+    parts, depth, start, at = [], 0, 0, 0
+    while at < len(text):
+        depth += (text[at] == "[") - (text[at] == "]")
+        if not depth and text.startswith(by, at):
+            parts.append(text[start:at])
+            at = start = at + len(by)
+        else:
+            at += 1
+    return [*parts, text[start:]]
+
+
+_PLAIN: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "a string"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "true or false"),
+    "Any": ((object,), "anything"),
+}
+
+
+def _plain(kinds: tuple[type, ...], words: str) -> Reader:
+    def read(value: Any, way: str) -> Any:
+        if not isinstance(value, kinds) or (isinstance(value, bool) and int in kinds):
+            raise _Damaged(f"{way} is not {words}")
+        return value
+
+    return read
+
+
+def _sequence(inner: Reader) -> Reader:
+    def read(value: Any, way: str) -> Any:
+        if not isinstance(value, list):
+            raise _Damaged(f"{way} is no list")
+        return tuple(inner(item, f"{way}[{index}]") for index, item in enumerate(value))
+
+    return read
+
+
+def _fixed(inner: list[Reader]) -> Reader:
+    def read(value: Any, way: str) -> Any:
+        if not isinstance(value, list) or len(value) != len(inner):
+            raise _Damaged(f"{way} is no list of {len(inner)}")
+        return tuple(one(item, f"{way}[{index}]") for index, (one, item) in enumerate(zip(inner, value)))
+
+    return read
+
+
+def _mapping(inner: Reader) -> Reader:
+    def read(value: Any, way: str) -> Any:
+        if not isinstance(value, dict):
+            raise _Damaged(f"{way} is no object")
+        return {key: inner(item, f"{way}.{key}") for key, item in value.items()}
+
+    return read
