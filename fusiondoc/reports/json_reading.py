@@ -71,7 +71,8 @@ def _other_schema(schema: object, name: str, again: str) -> UsageError:
 
 @lru_cache(maxsize=None)
 def _dataclass(kind: type) -> Reader:
-    readers = [(f.name, _reader(str(f.type)), _needed(f)) for f in fields(kind)]
+    kept = [f for f in fields(kind) if f.metadata.get("json", True)]
+    readers = [(f.name, _reader(str(f.type)), _needed(f)) for f in kept]
 
     def read(value: Any, way: str) -> Any:
         if not isinstance(value, dict):
