@@ -77,6 +77,15 @@ class Browser:
         """The value that a script returns."""
         return self._send("POST", self._session + "/execute/sync", {"script": script, "args": list(args)})
 
+    def until(self, script: str, seconds: float = 5.0) -> bool:
+        """Whether what ``script`` returns becomes true: a page may act a moment after it is loaded."""
+        end = time.monotonic() + seconds
+        while not self.run(script):
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.02)
+        return True
+
     def click(self, selector: str) -> None:
         """A real click in the middle of an element, away from the bar at the top of the page."""
         self.run("document.querySelector(arguments[0]).scrollIntoView({ block: 'center' })", selector)

@@ -17,6 +17,7 @@ from fusiondoc.model import (
     ParseStats,
     Reason,
     Report,
+    Speed,
     Spread,
     Unfused,
 )
@@ -226,4 +227,40 @@ def test_lines_are_aligned_as_a_text_diff_does_it() -> None:
     long = [frozenset({(f"op{n % 7}", n % 3)}) for n in range(3000)]
     assert align(long, long[:1000] + marks("new") + long[1000:]) == [
         (n, n + (n >= 1000)) for n in range(3000)
+    ]
+
+
+def timed(milliseconds: tuple) -> Report:
+    """A report of ``--time`` with the least, median and largest times of four rows."""
+    keys = [(way, phase) for way in ("eager", "fused") for phase in ("forward", "backward")]
+    rows = [Speed(way, phase, 0, Spread(*ms), 100) for (way, phase), ms in zip(keys, milliseconds)]
+    return replace(report(group(1, "add relu")), speed=tuple(rows))
+
+
+ONE = (
+    (0.12448, 0.137296, 0.2723),
+    (0.155072, 0.194288, 0.5257),
+    (0.124544, 0.14112, 0.1924),
+    (0.185728, 0.290832, 0.5713),
+)
+OTHER = (
+    (0.123744, 0.127248, 0.2115),
+    (0.164288, 0.195744, 0.3117),
+    (0.107296, 0.11168, 0.1819),
+    (0.18272, 0.202032, 0.3135),
+)
+"""Two runs of examples/composite_layer_norm.py --backward --time on an H200, one after the other."""
+
+
+def test_two_runs_of_one_program_are_as_fast() -> None:
+    assert compare(timed(ONE), timed(OTHER)).speed == ()
+    assert compare(timed(OTHER), timed(ONE)).speed == ()
+
+
+def test_passes_that_take_half_as_long_again_are_slower() -> None:
+    long = tuple(tuple(10 * ms for ms in row) for row in OTHER)
+    longer = tuple(tuple(1.5 * ms for ms in row) for row in long)
+    changes = compare(timed(long), timed(longer)).speed
+    assert [(c.way, c.phase, c.speed.change) for c in changes] == [
+        (way, phase, "slower") for way in ("eager", "fused") for phase in ("forward", "backward")
     ]

@@ -124,9 +124,9 @@ def test_the_keyboard_does_all_of_it(browser: Browser, tmp_path: Path) -> None:
 
 def test_a_link_to_a_group_opens_it(browser: Browser, tmp_path: Path) -> None:
     opened(browser, tmp_path, ENCODER, "#G5")
-    assert browser.run("return document.getElementById('G5').open") is True
+    assert browser.until("return document.getElementById('G5').open")
     browser.click("#source a[href='#G2']")
-    assert browser.run("return document.getElementById('G2').open") is True
+    assert browser.until("return document.getElementById('G2').open")
 
 
 @pytest.mark.parametrize("width", [380, 800, 1400])
