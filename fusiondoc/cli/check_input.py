@@ -8,7 +8,7 @@ from typing import Any, Sequence
 
 import click
 
-from fusiondoc.errors import CannotRun, FusiondocError, UsageError
+from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.model import Report
 from fusiondoc.runner.target import ARCHIVE_ENDINGS
 
@@ -66,30 +66,11 @@ def report_of_run(
     target: str, script_args: Sequence[str], rerun: bool, peak: float | None, options: dict[str, Any]
 ) -> tuple[Report, FusiondocError | None, bool]:
     """Run the target as ``diagnose`` does: report, failure of the model, whether it was interrupted."""
-    from fusiondoc.cli.peak import keep_peak
-    from fusiondoc.cli.reading import report_of
-    from fusiondoc.cli.rerun import rerun_without_fallback, wants_rerun
     from fusiondoc.cli.run_options import make_request
-    from fusiondoc.cli.texts import user_files
-    from fusiondoc.runner.outcome import failure
-    from fusiondoc.runner.progress import terminal_progress
-    from fusiondoc.runner.run import run
-    from fusiondoc.runner.sources import keep_sources
+    from fusiondoc.cli.running import first_report, run_target
     from fusiondoc.runner.store import CaptureStore
 
     request = make_request(target, script_args, options)
-    with terminal_progress(request.target.label) as progress:
-        capture = run(request, CaptureStore(), progress)
-    for record in capture.records():
-        if record["record"] == "note":
-            click.echo(f"note: {record.get('text')}", err=True)
-    failed = failure(capture)
-    if isinstance(failed, (UsageError, CannotRun)):
-        raise failed  # nothing ran, so there is nothing to check
-    keep_peak(capture, peak)
-    report = report_of(capture)
-    keep_sources(capture.path, user_files(report), request.cwd)
-    if rerun and wants_rerun(report, capture):
-        rerun_without_fallback(request, capture)
-        report = report_of(capture)
+    capture, failed = run_target(request, CaptureStore())
+    report = first_report(request, capture, peak, rerun)
     return report, failed, bool(capture.result.get("interrupted"))

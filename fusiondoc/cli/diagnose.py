@@ -9,9 +9,9 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
-from fusiondoc.cli.peak import keep_peak, peak_option
+from fusiondoc.cli.peak import peak_option
 from fusiondoc.cli.run_options import make_request, run_options
-from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
+from fusiondoc.errors import INTERRUPTED
 
 
 @click.command(name="diagnose")
@@ -65,31 +65,14 @@ def command(
     check_fail_on(fail_on)
     from fusiondoc.cli.config import heard
     from fusiondoc.cli.reading import report_of
-    from fusiondoc.cli.rerun import rerun_without_fallback, wants_rerun
-    from fusiondoc.cli.texts import user_files
+    from fusiondoc.cli.running import first_report, run_target
     from fusiondoc.cli.timing import run_timing
     from fusiondoc.cli.trying import run_tries
-    from fusiondoc.runner.outcome import failure
-    from fusiondoc.runner.progress import terminal_progress
-    from fusiondoc.runner.run import run
-    from fusiondoc.runner.sources import keep_sources
     from fusiondoc.runner.store import CaptureStore
 
     request = make_request(target, script_args, options)
-    with terminal_progress(request.target.label) as progress:
-        capture = run(request, CaptureStore(), progress)
-    for record in capture.records():
-        if record["record"] == "note":
-            click.echo(f"note: {record.get('text')}", err=True)
-    failed = failure(capture)
-    if isinstance(failed, (UsageError, CannotRun)):
-        raise failed  # nothing ran, so there is nothing to report
-    keep_peak(capture, peak)
-    report = report_of(capture)
-    keep_sources(capture.path, user_files(report), request.cwd)
-    if not no_rerun and wants_rerun(report, capture):
-        rerun_without_fallback(request, capture)
-        report = report_of(capture)
+    capture, failed = run_target(request, CaptureStore())
+    report = first_report(request, capture, peak, not no_rerun)
     finished = True
     if timed and failed is None and not capture.result.get("interrupted"):
         finished = run_timing(request, capture, report)

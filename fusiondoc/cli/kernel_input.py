@@ -134,19 +134,9 @@ def _check(request: Any) -> bool:
 
 
 def _run(request: Any, place: Any) -> Looked:
-    from fusiondoc.errors import CannotRun
-    from fusiondoc.runner.outcome import failure
-    from fusiondoc.runner.progress import terminal_progress
-    from fusiondoc.runner.run import run
+    from fusiondoc.cli.running import run_target
 
-    with terminal_progress(request.target.label) as progress:
-        capture = run(request, place, progress)
-    for record in capture.records():
-        if record["record"] == "note":
-            click.echo(f"note: {record.get('text')}", err=True)
-    failed = failure(capture)
-    if isinstance(failed, (UsageError, CannotRun)):
-        raise failed  # nothing ran, so there is nothing to show
+    capture, failed = run_target(request, place)
     return Looked(_report(capture), failed, bool(capture.result.get("interrupted")), True)
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from typing import Iterable, Sequence
 
-from rich.console import Console, RenderableType
 from rich.console import Group as Lines
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.comparison.model import Comparison, GroupChange
 from fusiondoc.reports import comparison_words as words
+from fusiondoc.reports.console import drawn
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.text_bars import plain
 from fusiondoc.reports.text_layout import MOST_ROWS, STYLES, count, fields, more
@@ -33,18 +33,6 @@ def render(comparison: Comparison, *, width: int = 80, colour: bool = False, blo
     Args:
         blocks: the place it goes to can show arrows; else they are plain ASCII.
     """
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width,
-        force_terminal=colour,
-        no_color=not colour,
-        color_system="standard" if colour else None,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        legacy_windows=False,
-    )
     parts: list[RenderableType] = [_summary(comparison)]
     for title, part in (
         ("Settings", _settings(comparison)),
@@ -58,8 +46,7 @@ def render(comparison: Comparison, *, width: int = 80, colour: bool = False, blo
     ):
         if part is not None:
             parts += ["", Text(title, style="bold"), Padding(part, (0, 0, 0, 1))]
-    console.print(Lines(*parts))
-    text = "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
+    text = drawn(Lines(*parts), width, colour)
     return text if blocks else plain(text)
 
 

@@ -18,8 +18,8 @@ from fusiondoc.comparison.model import (
 )
 from fusiondoc.model import OpNode
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.text_groups import short_type
 from fusiondoc.reports.text_layout import count
+from fusiondoc.reports.wording import short_type
 
 FUSERS = {"nvfuser": "nvFuser", "nnc": "NNC", "onednn": "oneDNN Graph", "legacy": "the legacy fuser"}
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import io
-
-from rich.console import Console, RenderableType
 from rich.console import Group as Lines
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
 from fusiondoc.model import Report
+from fusiondoc.reports.console import drawn
 from fusiondoc.reports.text_bars import plain
 from fusiondoc.reports.text_findings import fallbacks, findings, log
 from fusiondoc.reports.text_groups import groups
@@ -28,18 +27,6 @@ def render(report: Report, *, width: int = 80, colour: bool = False, blocks: boo
     Args:
         blocks: the place it goes to can show block characters; else its own drawings are plain ASCII.
     """
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width,
-        force_terminal=colour,
-        no_color=not colour,
-        color_system="standard" if colour else None,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        legacy_windows=False,
-    )
     parts: list[RenderableType] = [summary(report)]
     for title, part in (
         ("Speed", speed(report, width - 1)),
@@ -55,6 +42,5 @@ def render(report: Report, *, width: int = 80, colour: bool = False, blocks: boo
     ):
         if part is not None:
             parts += ["", Text(title, style="bold"), Padding(part, (0, 0, 0, 1))]
-    console.print(Lines(*parts))
-    text = "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
+    text = drawn(Lines(*parts), width, colour)
     return text if blocks else plain(text)

@@ -11,6 +11,7 @@ from rich.text import Text
 from fusiondoc.model import Group, Report
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.text_layout import MOST_ROWS, STYLES, count, more, size
+from fusiondoc.reports.wording import short_type
 
 
 def groups(report: Report) -> RenderableType | None:
@@ -57,23 +58,3 @@ def _group_body(group: Group) -> RenderableType:
         shown = "; ".join(short_type(t) for t in types)
         table.add_row(Text(name, style="dim"), shown + (f"  = {size(moved)}" if moved is not None else ""))
     return table
-
-
-def short_type(text: str) -> str:
-    """``Float(2, 3, strides=[3, 1], requires_grad=0, device=cuda:0)`` -> ``Float(2, 3) cuda:0``.
-
-    Dense strides and requires_grad=0 say nothing new.
-    """
-    from fusiondoc.parsers.ir.types import TensorType, parse_type
-
-    tensor = parse_type(text)
-    if not isinstance(tensor, TensorType) or tensor.sizes is None or None in tensor.sizes:
-        return text
-    dense, step = [], 1
-    for length in reversed(tensor.sizes):
-        dense.append(step)
-        step *= max(1, length or 1)
-    short = f"{tensor.dtype}({', '.join(map(str, tensor.sizes))}"
-    if tensor.strides is not None and list(tensor.strides) != dense[::-1]:
-        short += f", strides={list(tensor.strides)}"
-    return short + ")" + (f" {tensor.device}" if tensor.device else "")

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from typing import Callable, Iterator, Mapping, Sequence
 
-from rich.console import Console, RenderableType
 from rich.console import Group as Lines
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model import Dump, Group, Kernel, Report
+from fusiondoc.reports.console import drawn
 from fusiondoc.reports.kernel_texts import chosen, lexer
 from fusiondoc.reports.source_code import near
 
@@ -30,21 +30,8 @@ def render(
     colour: bool = False,
 ) -> str:
     """The kernels as text. The table has at most ``width`` columns; dumps are printed as they are."""
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=width,
-        force_terminal=colour,
-        no_color=not colour,
-        color_system="standard" if colour else None,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        legacy_windows=False,
-    )
-    console.print(Lines(*_table(report, kernels, width)))
-    lines = [line.rstrip() for line in out.getvalue().split("\n")]
-    return "\n".join([*lines, *_dumps(kernels, options, width, colour)])
+    table = drawn(Lines(*_table(report, kernels, width)), width, colour)
+    return "\n".join([table, *_dumps(kernels, options, width, colour)])
 
 
 def _table(report: Report, kernels: Sequence[Kernel], width: int) -> Iterator[RenderableType]:
