@@ -9,7 +9,7 @@ import re
 from itertools import islice
 from typing import Iterable, Sequence
 
-from fusiondoc.model import Finding, Group, Kernel, Report, Unfused
+from fusiondoc.model import Expectation, Finding, Group, Kernel, Report, Unfused
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import (
     count,
@@ -33,7 +33,7 @@ LIMIT = 65_536
 _SPARE = 400
 """For the note at the end."""
 
-_SHARES = (("findings", 0.25), ("groups", 0.5), ("unfused", 0.75), ("kernels", 1.0))
+_SHARES = (("expectations", 0.2), ("findings", 0.35), ("groups", 0.5), ("unfused", 0.75), ("kernels", 1.0))
 """How much of the room may be used up when a section ends, so that none crowds out the others."""
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!@])")
@@ -46,6 +46,12 @@ def render(report: Report) -> str:
     for line in _head(report):
         room.add(line)
     parts = {
+        "expectations": (
+            "Expectations",
+            "",
+            [_expectation(one) for one in sorted(report.expectations, key=lambda one: one.holds)],
+            True,
+        ),
         "findings": (
             "Findings",
             "",
@@ -144,6 +150,13 @@ def _header(*names: str) -> str:
 
 def _row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def _expectation(one: Expectation) -> str:
+    place = one.file + (f":{one.line}" if one.line is not None else "")
+    line = f"- {'✅ **holds**' if one.holds else '❌ **broken**'} {_text(one.expected[:500])}"
+    line += f"; found {_text(one.found[:500])} ({_code(place)})"
+    return line + (f"\n  → {_text(one.why[:1000])}" if one.why else "")
 
 
 def _finding(finding: Finding) -> str:

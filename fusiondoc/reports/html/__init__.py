@@ -13,6 +13,7 @@ from pathlib import Path
 from fusiondoc.model import Report
 from fusiondoc.reports.html.closing import findings_view, log_view, reproduce_view
 from fusiondoc.reports.html.context import Context
+from fusiondoc.reports.html.expectations_view import expectations_view
 from fusiondoc.reports.html.group_list import group_list, unfused_list
 from fusiondoc.reports.html.kernel_list import kernel_list
 from fusiondoc.reports.html.markup import Markup, el, join
@@ -25,6 +26,7 @@ from fusiondoc.version import __version__
 _HERE = Path(__file__).resolve().parent
 
 _SECTIONS = (
+    ("expectations", "Expectations", expectations_view),
     ("findings", "Findings", findings_view),
     ("program", "Program", program_view),
     ("source", "Source", source_view),
