@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from fusiondoc.cli import completion
+from fusiondoc.cli.output import in_colour, write
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model import SEVERITIES
 
@@ -137,20 +137,10 @@ def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
         from fusiondoc.reports.comparison_text import render as render_text
         from fusiondoc.reports.text_bars import can_show_blocks
 
-        terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
         text = render_text(
             comparison,
             width=shutil.get_terminal_size((80, 24)).columns,
-            colour=terminal and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb",
+            colour=in_colour(output),
             blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
         )
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        output.write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise UsageError(
-            f"Cannot write {output}: {error.strerror}", "Choose another place with --output."
-        ) from None
-    click.echo(f"wrote {output}", err=True)
+    write(text, output)

@@ -113,11 +113,11 @@ class UnfusedTable:
         counts: dict[tuple[str, str | None, str | None, str], int] = {}
         moved: dict[tuple[str, str | None, str | None, str], int] = {}
         nodes = list(nodes)
+        statements = [self._said(use, phase, node) for node in nodes]
         if flow is not None:
-            for node in nodes:
-                said = self._said(use, phase, node)
+            for node, said in zip(nodes, statements):
                 flow.nodes[node.place].refused = bool(said) and said[0].code not in ABOUT_A_MERGE
-        for node in nodes:
+        for node, said in zip(nodes, statements):
             self._placed.add((node.op, node.source))
             settled = self._settled.get((node.op, node.source, phase))
             if settled is not None and use.level > 0:
@@ -126,7 +126,6 @@ class UnfusedTable:
                 if not settled.reason.stated:
                     settled.lines.extend(use.places(node.line))
                 continue
-            said = self._said(use, phase, node)
             if said:
                 reason = self._refined(flow, node, Reason(said[0].code, said[0].text, True))
             else:

@@ -15,7 +15,8 @@ from fusiondoc.reports import comparison_words as words
 from fusiondoc.reports.console import drawn
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.text_bars import plain
-from fusiondoc.reports.text_layout import MOST_ROWS, STYLES, count, fields, more
+from fusiondoc.reports.text_layout import MOST_ROWS, STYLES, fields, more
+from fusiondoc.reports.wording import count
 
 _BAD, _GOOD, _OTHER = "red", "green", "yellow"
 

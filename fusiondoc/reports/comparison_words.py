@@ -18,10 +18,8 @@ from fusiondoc.comparison.model import (
 )
 from fusiondoc.model import OpNode
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.text_layout import count
-from fusiondoc.reports.wording import short_type
-
-FUSERS = {"nvfuser": "nvFuser", "nnc": "NNC", "onednn": "oneDNN Graph", "legacy": "the legacy fuser"}
+from fusiondoc.reports.text_layout import FUSERS
+from fusiondoc.reports.wording import count, short_type
 
 KINDS = {
     "operators": "with other operators",

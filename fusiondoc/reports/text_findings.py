@@ -9,7 +9,8 @@ from rich.text import Text
 
 from fusiondoc.model import Finding, Report
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.text_layout import MOST_ROWS, STYLES, count, fields
+from fusiondoc.reports.text_layout import MOST_ROWS, STYLES, fields
+from fusiondoc.reports.wording import count
 
 DOING = {"compile": "compiling", "run": "running"}
 

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from fusiondoc.model import Group, Report
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.text_layout import MOST_ROWS, STYLES, count, more, size
-from fusiondoc.reports.wording import short_type
+from fusiondoc.reports.text_layout import MOST_ROWS, STYLES, more, size
+from fusiondoc.reports.wording import count, short_type
 
 
 def groups(report: Report) -> RenderableType | None:

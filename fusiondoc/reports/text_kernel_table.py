@@ -12,6 +12,7 @@ from rich.text import Text
 from fusiondoc.model import Kernel, Report
 from fusiondoc.reports.text_bars import bar
 from fusiondoc.reports.text_layout import MOST_ROWS, more
+from fusiondoc.reports.wording import dims
 
 BOUND_STYLES = {"bandwidth": "", "cache": "green", "launch": "dim"}
 
@@ -78,8 +79,8 @@ def _columns(report: Report) -> list[_Column]:
         _Column("group", _groups, right=False),
         _Column("part", lambda k: parts.get(k.id, ""), wanted=9),
         _Column("runs", lambda k: _number(k.launches), wanted=8),
-        _Column("grid", lambda k: _dims(k.grid), wanted=6),
-        _Column("block", lambda k: _dims(k.block), wanted=5),
+        _Column("grid", lambda k: dims(k.grid, "x", "-"), wanted=6),
+        _Column("block", lambda k: dims(k.block, "x", "-"), wanted=5),
         _Column("regs", lambda k: _number(k.registers), wanted=2),
         _Column("spills", lambda k: _number(k.spill_bytes or None), wanted=7),
         _Column("warps", lambda k: _percent(k.occupancy), wanted=1),
@@ -117,12 +118,3 @@ def _number(value: int | None) -> str:
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
-
-
-def _dims(value: tuple[int, int, int] | None) -> str:
-    if value is None:
-        return "-"
-    used = list(value)
-    while len(used) > 1 and used[-1] == 1:
-        used.pop()
-    return "x".join(map(str, used))

@@ -14,6 +14,7 @@ from fusiondoc.model import Dump, Group, Kernel, Report
 from fusiondoc.reports.console import drawn
 from fusiondoc.reports.kernel_texts import chosen, lexer
 from fusiondoc.reports.source_code import near
+from fusiondoc.reports.wording import dims
 
 _NARROW = 100
 """Below so many columns, what a kernel needs of the device stands under it instead of in the table."""
@@ -93,8 +94,8 @@ def _columns(kernels: Sequence[Kernel], narrow: bool) -> dict[str, Cell]:
         "kernel": lambda k: printable(f"{k.id} {k.name}"),
         "group": lambda k: ",".join(k.groups[:3]) + ("…" if len(k.groups) > 3 else ""),
         "runs": lambda k: _number(k.launches),
-        "grid": lambda k: _dimensions(k.grid),
-        "block": lambda k: _dimensions(k.block),
+        "grid": lambda k: dims(k.grid, "x", ""),
+        "block": lambda k: dims(k.block, "x", ""),
     }
     if not narrow:
         columns["smem"] = lambda k: _number(k.smem_bytes)
@@ -232,12 +233,3 @@ def _number(value: int | None) -> str:
 
 def _share(value: float | None) -> str:
     return "" if value is None else f"{value:.0%}"
-
-
-def _dimensions(value: tuple[int, int, int] | None) -> str:
-    if value is None:
-        return ""
-    used = list(value)
-    while len(used) > 1 and used[-1] == 1:
-        used.pop()
-    return "x".join(map(str, used))

@@ -1,4 +1,4 @@
-"""What the sections of the terminal report share: styles, small tables, counts and sizes in words."""
+"""What the sections of the terminal report share: styles, small tables and sizes in words."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fusiondoc.reports import wording
+
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
-NO_OPERATORS = ("prim::GetAttr",)
-"""Nodes with a tensor that read a module's attribute: in the JSON report, noise on a terminal."""
+FUSERS = {**wording.FUSERS, "none": "none"}
 
 MOST_ROWS = 40
 """Rows of a table on a terminal; the JSON report has all."""
@@ -28,11 +29,6 @@ def more(total: int) -> list[RenderableType]:
     if total <= MOST_ROWS:
         return []
     return [Text(f"... {total - MOST_ROWS} more: --format json has all", style="dim")]
-
-
-def count(number: int, what: str) -> str:
-    """``1 group``, ``2 groups``."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def size(number: int) -> str:

@@ -7,17 +7,10 @@ from rich.text import Text
 
 from fusiondoc.model import Report
 from fusiondoc.reports.text_bars import sparkline
-from fusiondoc.reports.text_layout import NO_OPERATORS, STYLES, count, fields
+from fusiondoc.reports.text_layout import FUSERS, STYLES, fields
 from fusiondoc.reports.text_speed import pairs, verdict
 from fusiondoc.reports.text_unfused import by_reason
-
-FUSERS = {
-    "nvfuser": "nvFuser",
-    "nnc": "NNC",
-    "onednn": "oneDNN Graph",
-    "legacy": "the legacy fuser",
-    "none": "none",
-}
+from fusiondoc.reports.wording import NO_OPERATORS, count, fuser
 
 
 def summary(report: Report) -> RenderableType:
@@ -56,12 +49,8 @@ def summary(report: Report) -> RenderableType:
 
 def _fuser(report: Report) -> str:
     state = report.fuser
-    if state.effective is None and state.requested is None:
-        return "unknown: the log shows no group"
-    name = FUSERS.get(state.effective or "", state.effective or "unknown")
-    if state.requested is not None and state.requested != state.effective:
-        name += f" (asked: {state.requested})"
-    if not state.why:
+    name = fuser(report, FUSERS)
+    if not state.why or (state.effective is None and state.requested is None):
         return name
     why = state.why[len("auto: ") :] if state.why.startswith("auto: ") else state.why
     return f"{name}: {why}"

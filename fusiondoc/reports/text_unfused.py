@@ -10,7 +10,8 @@ from rich.text import Text
 
 from fusiondoc.model import Reason, Report, Unfused
 from fusiondoc.reports.source_code import code_at, near
-from fusiondoc.reports.text_layout import MOST_ROWS, NO_OPERATORS, STYLES, more
+from fusiondoc.reports.text_layout import MOST_ROWS, STYLES, more
+from fusiondoc.reports.wording import NO_OPERATORS
 
 
 def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:

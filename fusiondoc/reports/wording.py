@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple
+from typing import Iterable, Mapping, NamedTuple
 
 from fusiondoc.model import Group, Kernel, Report, Unfused
 
@@ -18,7 +18,7 @@ FUSERS = {
 }
 
 NO_OPERATORS = ("prim::GetAttr",)
-"""Nodes with a tensor that read a module's attribute: in the JSON report, noise on a page."""
+"""Nodes with a tensor that read a module's attribute: in the JSON report, noise for a reader."""
 
 
 def count(number: int, what: str) -> str:
@@ -52,14 +52,14 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}".replace("%", " %")
 
 
-def dims(value: tuple[int, int, int] | None) -> str:
+def dims(value: tuple[int, int, int] | None, by: str = "×", unknown: str = "–") -> str:
     """``128×4``: launch dimensions without the ones at the end."""
     if value is None:
-        return "–"
+        return unknown
     used = list(value)
     while len(used) > 1 and used[-1] == 1:
         used.pop()
-    return "×".join(map(str, used))
+    return by.join(map(str, used))
 
 
 def outside(report: Report) -> list[Unfused]:
@@ -85,12 +85,12 @@ def verdict(report: Report) -> str:
     return text + (f", {count(fallbacks, 'fallback')}" if fallbacks else "")
 
 
-def fuser(report: Report) -> str:
+def fuser(report: Report, names: Mapping[str, str] = FUSERS) -> str:
     """Which fuser worked, and which one was asked for."""
     state = report.fuser
     if state.effective is None and state.requested is None:
         return "unknown: the log shows no group"
-    name = FUSERS.get(state.effective or "", state.effective or "unknown")
+    name = names.get(state.effective or "", state.effective or "unknown")
     if state.requested is not None and state.requested != state.effective:
         name += f" (asked: {state.requested})"
     return name
