@@ -50,7 +50,7 @@ def read(reader: str, path: Path) -> None:
             for _ in log:
                 lines += 1
     elif reader == "fusiondoc":
-        from fusiondoc.parsers.inputs import find_logs
+        from fusiondoc.parsers.lines.log_files import find_logs
         from fusiondoc.parsers.read import read_logs
 
         report, _ = read_logs(find_logs([str(path)]))

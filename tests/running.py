@@ -7,13 +7,13 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.ending import failure
+from fusiondoc.captures.request import RunRequest
+from fusiondoc.captures.store import CaptureStore
+from fusiondoc.captures.target import parse_target
 from fusiondoc.errors import FusiondocError
-from fusiondoc.runner.capture import Capture
-from fusiondoc.runner.outcome import failure
-from fusiondoc.runner.request import RunRequest
-from fusiondoc.runner.run import run
-from fusiondoc.runner.store import CaptureStore
-from fusiondoc.runner.target import parse_target
+from fusiondoc.runner.launch import run
 
 
 def write(folder: Path, name: str, source: str) -> Path:

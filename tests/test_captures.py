@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from fusiondoc.captures.capture import SCHEMA, Capture
+from fusiondoc.captures.store import KEPT, CaptureStore
 from fusiondoc.errors import UsageError
-from fusiondoc.runner.capture import SCHEMA, Capture
-from fusiondoc.runner.store import KEPT, CaptureStore
 
 
 def make(store: CaptureStore, slug: str = "model", **request: object) -> Path:

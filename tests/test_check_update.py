@@ -13,13 +13,13 @@ from conftest import FIXTURES, Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusiondoc.cli.reading import report_from
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations.applies import applying
-from fusiondoc.expectations.load import loads
 from fusiondoc.expectations.match import check
+from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
 from fusiondoc.expectations.write import quoted
+from fusiondoc.workflows.load import report_from
 
 REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"
 COMPOSITE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"

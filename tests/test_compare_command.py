@@ -51,11 +51,12 @@ def test_every_log_against_the_next(log: Path, fusiondoc: Run) -> None:
 
 
 def test_the_schema_has_every_field_and_no_other() -> None:
-    from fusiondoc import model as report_model
-    from fusiondoc.comparison import model
+    from fusiondoc.comparison import differences as model
+    from fusiondoc.model import report as report_model
+    from fusiondoc.model import runs as runs_model
 
     for name, definition in SCHEMA["$defs"].items():
-        kind = getattr(model, name, None) or getattr(report_model, name)
+        kind = getattr(model, name, None) or getattr(report_model, name, None) or getattr(runs_model, name)
         assert list(definition["properties"]) == [f.name for f in fields(kind)], name
     top = {f.name for f in fields(model.Comparison)} | {"same", "coverage_changed"}
     assert set(SCHEMA["properties"]) == set(SCHEMA["required"]) == top
@@ -359,4 +360,4 @@ def test_every_word_is_in_the_help_and_on_the_page(fusiondoc: Run) -> None:
 def test_comparing_imports_the_model_alone() -> None:
     for path in (ROOT / "fusiondoc" / "comparison").glob("*.py"):
         found = re.findall(r"^\s*(?:from|import) (fusiondoc[\w.]*)", path.read_text(), flags=re.M)
-        assert all(n == "fusiondoc.model" or n.startswith("fusiondoc.comparison") for n in found), path
+        assert all(n == "fusiondoc.model.report" or n.startswith("fusiondoc.comparison") for n in found), path

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from running import run_target, write
 
-from fusiondoc.cli.reading import report_of
-from fusiondoc.comparison.compare import compare
-from fusiondoc.comparison.model import Comparison
-from fusiondoc.model import Report
+from fusiondoc.comparison.compare_reports import compare
+from fusiondoc.comparison.differences import Comparison
+from fusiondoc.model.report import Report
+from fusiondoc.workflows.load import report_of
 
 pytestmark = pytest.mark.torch
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fusiondoc.comparison.align import align
-from fusiondoc.comparison.compare import compare
+from fusiondoc.alignment import align
+from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.kernel_code import changed_lines, normalised
 from fusiondoc.comparison.speed import speed_change
-from fusiondoc.model import (
+from fusiondoc.model.report import (
     Coverage,
     FuserState,
     Group,
@@ -17,10 +17,9 @@ from fusiondoc.model import (
     ParseStats,
     Reason,
     Report,
-    Speed,
-    Spread,
     Unfused,
 )
+from fusiondoc.model.runs import Speed, Spread
 
 FLOAT, HALF = "Float(8, 64, requires_grad=0, device=cuda:0)", "Half(8, 64, requires_grad=0, device=cuda:0)"
 

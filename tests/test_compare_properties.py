@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from log_transforms import MEANINGLESS, slow_down
 from raw_log import read
 
-from fusiondoc.cli.reading import report_from
-from fusiondoc.comparison.compare import compare
-from fusiondoc.comparison.model import Comparison
-from fusiondoc.model import Report
+from fusiondoc.comparison.compare_reports import compare
+from fusiondoc.comparison.differences import Comparison
+from fusiondoc.model.report import Report
+from fusiondoc.workflows.load import report_from
 
 LOGS = (
     "nvfuser-2.1.2-ordered-layer-norm",

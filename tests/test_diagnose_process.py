@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from running import write
 
-from fusiondoc.runner.capture import Capture
-from fusiondoc.runner.store import CaptureStore
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.store import CaptureStore
 
 pytestmark = pytest.mark.torch
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fusiondoc.model import Report
-from fusiondoc.parsers.inputs import find_logs
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
 
 FRAME = """

@@ -10,8 +10,8 @@ import raw_dumps
 import raw_log
 from conftest import FIXTURES
 
-from fusiondoc.model import Kernel, Report
-from fusiondoc.parsers.inputs import find_logs
+from fusiondoc.model.report import Kernel, Report
+from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
 
 DUMPS = FIXTURES / "dumps"

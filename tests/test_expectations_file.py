@@ -13,12 +13,12 @@ from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusiondoc.diagnosis.codes import CODES
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import fields
-from fusiondoc.expectations.load import loads
-from fusiondoc.expectations.model import Count, Source
+from fusiondoc.expectations.expectation import Count, Source
+from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.schema import schema
+from fusiondoc.model.codes import CODES
 
 PUBLISHED = json.loads((ROOT / "docs" / "expectations.schema.json").read_text())
 VALIDATOR = jsonschema.Draft7Validator(PUBLISHED)

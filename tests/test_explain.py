@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Run
 
-from fusiondoc.cli.prose import reflow
-from fusiondoc.diagnosis.codes import CODES
-from fusiondoc.model import SEVERITIES
+from fusiondoc.cli.explain import reflow
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.report import SEVERITIES
 
 PAGES = ROOT / "fusiondoc" / "diagnosis" / "pages"
 

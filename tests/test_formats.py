@@ -17,9 +17,9 @@ from conftest import FIXTURES, Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusiondoc.cli.reading import report_from
-from fusiondoc.model import Expectation, Finding, Suppressed
-from fusiondoc.reports import github, github_summary, gitlab, junit, sarif
+from fusiondoc.model.report import Expectation, Finding, Suppressed
+from fusiondoc.reports import github, gitlab, junit, sarif
+from fusiondoc.workflows.load import report_from
 
 SCHEMAS = FIXTURES / "schemas"
 SARIF = jsonschema.Draft4Validator(
@@ -133,7 +133,7 @@ def test_no_text_breaks_a_format(message: str, advice: str, file: str) -> None:
     SARIF.validate(json.loads(sarif.render(report)))
     json.loads(gitlab.render(report))
     check_xml(junit.render(report).encode("utf-8", "backslashreplace").decode())
-    rows = [line for line in github_summary.summary(report).splitlines() if line.startswith("| error")]
+    rows = [line for line in github.summary(report).splitlines() if line.startswith("| error")]
     assert len(rows) == 2 and all(len(re.findall(r"(?<!\\)\|", row)) == 5 for row in rows)
 
 

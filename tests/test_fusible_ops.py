@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fusiondoc.diagnosis.fusible_ops import BY_FUSER, FUSER_OF_KIND, NVFUSER_SINCE, fusible_by, is_fusible
+from fusiondoc.diagnosis.operators import BY_FUSER, FUSER_OF_KIND, NVFUSER_SINCE, fusible_by, is_fusible
 from fusiondoc.fuser_knobs.versions import parse_version
 
 _SECTION = re.compile(r"with prim::(\w+Group)_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fusiondoc.diagnosis.gradient_ops import WITH_FORMULA
+from fusiondoc.diagnosis.operators import WITH_FORMULA
 
 _SECTION = re.compile(r"with prim::DifferentiableGraph_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL)
 _TENSOR_OP = re.compile(r"^ +%\S+ : (?:Tensor|Float|Half|Bool)[^=]* = (aten::\w+)[\[(]", re.MULTILINE)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fusiondoc.diagnosis.specialisations import Change, changes, in_words
-from fusiondoc.parsers.inputs import find_logs
+from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
 
 torch = pytest.importorskip("torch")

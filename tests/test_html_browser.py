@@ -12,9 +12,9 @@ from conftest import FIXTURES
 from made_log import HOSTILE_OP, HOSTILE_SOURCE, hostile_log, large_log
 from one_page import Page
 
-from fusiondoc.cli.reading import report_from
-from fusiondoc.model import Report
+from fusiondoc.model.report import Report
 from fusiondoc.reports.html import render
+from fusiondoc.workflows.load import report_from
 
 ENCODER = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-encoder-layer.log.xz"
 VISIBLE = ".program:not([hidden]) "

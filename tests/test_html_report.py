@@ -13,11 +13,12 @@ import pytest
 from conftest import FIXTURES, ROOT, Run
 from one_page import Page
 
-from fusiondoc.cli.reading import report_from
-from fusiondoc.model import Dump, Peak, Segment, Speed, Spread, Try, Verification
+from fusiondoc.model.report import Dump, Segment
+from fusiondoc.model.runs import Peak, Speed, Spread, Try, Verification
 from fusiondoc.reports.html import render
 from fusiondoc.reports.html.layout import draw
 from fusiondoc.reports.markdown import render as render_markdown
+from fusiondoc.workflows.load import report_from
 
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
 CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
@@ -141,7 +142,7 @@ def test_the_capture_keeps_the_sources_of_the_program(tmp_path: Path, fusiondoc:
 
 
 def test_a_damaged_index_of_sources_is_no_trouble(tmp_path: Path) -> None:
-    from fusiondoc.runner.sources import keep_sources, kept_source
+    from fusiondoc.captures.sources import keep_sources, kept_source
 
     (tmp_path / "a.py").write_text("x = 1\n")
     (tmp_path / "secret.txt").write_text("no source\n")

@@ -11,8 +11,8 @@ import raw_log
 from conftest import FIXTURES, Run
 from running import write
 
-from fusiondoc.cli.reading import report_from
-from fusiondoc.model import Finding, Report
+from fusiondoc.model.report import Finding, Report
+from fusiondoc.workflows.load import report_from
 
 LOGS = FIXTURES / "logs"
 LAYER_NORM = LOGS / "nvfuser-2.1.2-ordered-layer-norm.log.xz"

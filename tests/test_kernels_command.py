@@ -16,8 +16,8 @@ import pytest
 import raw_log
 from conftest import FIXTURES, ROOT, Run
 
-from fusiondoc.model import Dump, Report, Segment
-from fusiondoc.parsers.inputs import LogInput
+from fusiondoc.model.report import Dump, Report, Segment
+from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 
 LOG = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-encoder-layer.log.xz"
@@ -221,7 +221,7 @@ def test_colours_are_for_terminals_alone(fusiondoc: Run) -> None:
 
 
 def test_control_characters_of_a_log_do_not_reach_the_terminal() -> None:
-    from fusiondoc.reports.text_kernels import render
+    from fusiondoc.reports.text.kernel_listing import render
 
     report = report_of(LOG)
     dirty = replace(report.kernels[0], dumps=(Dump("kernel_ir", "a\x1b[2Jb\x07\n\tc\x9b0m", ()),))
@@ -235,7 +235,7 @@ def test_control_characters_of_a_log_do_not_reach_the_terminal() -> None:
 
 def test_what_other_parsers_fill_in_is_shown() -> None:
     """Scheduler, occupancy, first launch, several dumps: put into a kernel of a real log."""
-    from fusiondoc.reports.text_kernels import render
+    from fusiondoc.reports.text.kernel_listing import render
 
     report = report_of(LOG)
     dumps = (Dump("kernel_ir", "%kernel {\n}", ()), Dump("scheduler_params", "=== Stats", ()))

@@ -12,8 +12,8 @@ import pytest
 import raw_log
 from conftest import FIXTURES, Run
 
-from fusiondoc.runner.capture import Capture
-from fusiondoc.runner.dump_files import collect
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.dump_files import collect
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import raw_log
 from conftest import FIXTURES, Run
 
 from fusiondoc.errors import UsageError
-from fusiondoc.model import Dump
-from fusiondoc.parsers.inputs import LogInput
+from fusiondoc.model.report import Dump
+from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.kernel_files import save
 

@@ -9,8 +9,8 @@ import pytest
 from conftest import FIXTURES, Run
 from made_log import hostile_log, large_log
 
-from fusiondoc.cli.reading import report_from
 from fusiondoc.reports.markdown import LIMIT, render
+from fusiondoc.workflows.load import report_from
 
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
 

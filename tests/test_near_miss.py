@@ -13,12 +13,12 @@ from conftest import FIXTURES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusiondoc.cli.reading import report_from
+from fusiondoc.expectations.expectation import GroupExpectation
 from fusiondoc.expectations.lcs import common, longest_common
-from fusiondoc.expectations.load import loads
 from fusiondoc.expectations.match import check
-from fusiondoc.expectations.model import GroupExpectation
 from fusiondoc.expectations.near_miss import near_miss
+from fusiondoc.expectations.read_file import loads
+from fusiondoc.workflows.load import report_from
 
 REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"
 COMPOSITE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"

@@ -13,9 +13,9 @@ import pytest
 import raw_log
 from conftest import FIXTURES, Run
 
-from fusiondoc.model import Report
+from fusiondoc.model.report import Report
 from fusiondoc.parsers.facts import Facts, LineCounts
-from fusiondoc.parsers.inputs import LogInput
+from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.parsers.stream import Stream
 

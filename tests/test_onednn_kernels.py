@@ -11,8 +11,8 @@ import pytest
 import raw_log
 from conftest import FIXTURES, Run
 
-from fusiondoc.model import Report
-from fusiondoc.parsers.inputs import LogInput
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 
 LOG = FIXTURES / "kernels" / "onednn-2.13-verbose.log.xz"

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from fusiondoc.cli.reading import report_from
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.reports.json_format import render as render_json
-from fusiondoc.reports.text import render as render_text
+from fusiondoc.reports.text.screen import render as render_text
+from fusiondoc.workflows.load import report_from
 
 SCHEMA = Draft202012Validator(json.loads((ROOT / "docs" / "report.schema.json").read_text()))
 LOGS = [raw_log.read(path)[:120_000] for path in sorted((FIXTURES / "logs").glob("*.xz"))]

@@ -13,8 +13,8 @@ import pytest
 import raw_log
 from conftest import FIXTURES
 
-from fusiondoc.model import Report
-from fusiondoc.parsers.inputs import find_logs
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
 
 CLEAN = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"

@@ -9,8 +9,8 @@ import pytest
 import raw_log
 from conftest import FIXTURES
 
-from fusiondoc.model import Report
-from fusiondoc.parsers.inputs import find_logs
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import Observed, read_logs
 
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from conftest import FIXTURES, Run
 
-from fusiondoc.cli.peak import keep_peak, peak_of
+from fusiondoc.captures.capture import Capture
 from fusiondoc.fuser_knobs.gpu_bandwidth import SLOWEST, TABLE, bandwidth_of
-from fusiondoc.model import Peak
-from fusiondoc.runner.bandwidth import Measured
-from fusiondoc.runner.cache import Cache
-from fusiondoc.runner.capture import Capture
+from fusiondoc.model.runs import Peak
+from fusiondoc.runner.memory_bandwidth import Measured
+from fusiondoc.runner.remembered import Cache
+from fusiondoc.workflows.peak import keep_peak, peak_of
 
 CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
 LAYER_NORM = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"

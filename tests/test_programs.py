@@ -10,9 +10,9 @@ import pytest
 from conftest import FIXTURES
 from made_log import large_log
 
-from fusiondoc.cli.reading import report_from
-from fusiondoc.model import Evidence, Program, Report
-from fusiondoc.parsers import programs
+from fusiondoc.model.report import Evidence, Program, Report
+from fusiondoc.parsers.rows import programs
+from fusiondoc.workflows.load import report_from
 
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
 

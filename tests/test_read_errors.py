@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fusiondoc.parsers.errors import TOOLCHAIN, FuserError, fuser_error, read_error
+from fusiondoc.parsers.lines.error_texts import TOOLCHAIN, FuserError, fuser_error, read_error
 
 INTERPRETER = """The following operation failed in the TorchScript interpreter.
 Traceback of TorchScript (most recent call last):

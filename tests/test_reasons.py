@@ -8,8 +8,8 @@ import pytest
 from conftest import FIXTURES
 
 from fusiondoc.diagnosis.reasons import CATCH_ALL, Reasons
-from fusiondoc.model import Report
-from fusiondoc.parsers.inputs import find_logs
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
 
 SHARE = 0.95
@@ -95,7 +95,7 @@ def test_reasons_that_were_read_off_the_graphs(log: str, op: str, line: str, cod
 
 
 def test_findings_that_save_most_come_first() -> None:
-    from fusiondoc.cli.reading import report_from
+    from fusiondoc.workflows.load import report_from
 
     report = report_from([str(FIXTURES / "logs" / "nnc-2.11-primitive-layer-norm.log.xz")])
     for severity in ("warning", "note"):

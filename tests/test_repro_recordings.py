@@ -10,8 +10,8 @@ from typing import Iterator
 import pytest
 from conftest import FIXTURES
 
-from fusiondoc.model import Group
-from fusiondoc.parsers.inputs import LogInput
+from fusiondoc.model.report import Group
+from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.repro.ir_text import ir_text
 from fusiondoc.repro.locate import find_group

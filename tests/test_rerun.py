@@ -11,7 +11,7 @@ from conftest import FIXTURES, Run
 from running import write
 
 from fusiondoc.fuser_knobs.fallback import fallback_off, is_off
-from fusiondoc.parsers.errors import CODEGEN
+from fusiondoc.parsers.lines.error_texts import CODEGEN
 
 pytestmark = pytest.mark.torch
 

@@ -8,9 +8,9 @@ import pytest
 from conftest import Run
 from running import log_of, run_target, write
 
-from fusiondoc.cli.reading import report_of
+from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed, UsageError
-from fusiondoc.runner.store import CaptureStore
+from fusiondoc.workflows.load import report_of
 
 pytestmark = pytest.mark.torch
 

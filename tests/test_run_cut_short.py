@@ -14,9 +14,9 @@ import pytest
 from running import log_of, run_target, write
 from test_run_child import wait_until_gone
 
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import ModelFailed
-from fusiondoc.runner.capture import Capture
-from fusiondoc.runner.store import CaptureStore
 
 pytestmark = pytest.mark.torch
 

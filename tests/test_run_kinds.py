@@ -9,9 +9,9 @@ import pytest
 from conftest import Run
 from running import log_of, run_target, write
 
-from fusiondoc.cli.reading import report_of
+from fusiondoc.captures.capture import Capture
 from fusiondoc.errors import ModelFailed, UsageError
-from fusiondoc.runner.capture import Capture
+from fusiondoc.workflows.load import report_of
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

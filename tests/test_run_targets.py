@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fusiondoc.captures.target import parse_target
 from fusiondoc.errors import UsageError
-from fusiondoc.runner.target import parse_target
 
 
 @pytest.fixture

@@ -12,10 +12,9 @@ import pytest
 import raw_log
 from conftest import FIXTURES
 
-from fusiondoc.cli.reading import report_from
-from fusiondoc.diagnosis.occupancy import LIMITS, occupancy
-from fusiondoc.diagnosis.speed_of_light import FLOOR_MS
-from fusiondoc.model import Report
+from fusiondoc.diagnosis.speed_of_light import FLOOR_MS, LIMITS, occupancy
+from fusiondoc.model.report import Report
+from fusiondoc.workflows.load import report_from
 
 LAYER_NORM = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"
 ENCODER = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-encoder-layer.log.xz"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fusiondoc.model import Report
-from fusiondoc.parsers.inputs import find_logs
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
 
 POINTWISE = "nvfuser_pointwise_f0_c1_r0_g0"

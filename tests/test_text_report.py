@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from conftest import FIXTURES, ROOT, Run
 
-from fusiondoc.cli.reading import report_from
-from fusiondoc.reports.text import render
-from fusiondoc.reports.text_bars import bar, can_show_blocks, plain, sparkline
+from fusiondoc.reports.text.bars import bar, can_show_blocks, plain, sparkline
+from fusiondoc.reports.text.screen import render
+from fusiondoc.workflows.load import report_from
 
 CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))

@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, Run
 from running import write
 
-from fusiondoc.runner.environment import quiet_environment
+from fusiondoc.runner.variables import quiet_environment
 
 pytestmark = pytest.mark.torch
 

@@ -11,10 +11,10 @@ from conftest import Run
 from running import write
 
 from fusiondoc.diagnosis import changes
-from fusiondoc.diagnosis.codes import CODES
-from fusiondoc.diagnosis.tried import effect
+from fusiondoc.diagnosis.changes import effect
 from fusiondoc.fuser_knobs.checks import check_knob
-from fusiondoc.model import Try
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.runs import Try
 
 NET = """
     import torch

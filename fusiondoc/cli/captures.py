@@ -8,10 +8,10 @@ from typing import Any, Iterator, Mapping
 
 import click
 
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.store import CaptureStore
 from fusiondoc.cli import completion
 from fusiondoc.errors import UsageError
-from fusiondoc.runner.capture import Capture
-from fusiondoc.runner.store import CaptureStore
 
 SCHEMA = "fusiondoc.captures/1"
 

@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fusiondoc.cli import completion
+from fusiondoc.cli.options import run_options
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
-from fusiondoc.cli.peak import peak_option
-from fusiondoc.cli.run_options import run_options
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError, did_you_mean
+from fusiondoc.workflows.peak import peak_option
 
 if TYPE_CHECKING:
-    from fusiondoc.expectations.model import Expectations, Section
-    from fusiondoc.model import Report
+    from fusiondoc.expectations.expectation import Expectations, Section
+    from fusiondoc.model.report import Report
+import difflib
+import sys
+from typing import Sequence
+
+from fusiondoc.expectations.read_file import read_text
+from fusiondoc.expectations.update import updated
+from fusiondoc.model.report import Report
 
 
 @click.command(name="check")
@@ -73,8 +80,8 @@ def command(
     expectations = _expectations(expect, update)
     if expectations is not None:
         _known_sections(expectations, only)
-    from fusiondoc.cli.check_input import is_target, report_of_logs, report_of_run
     from fusiondoc.cli.config import heard
+    from fusiondoc.workflows.check_input import is_target, report_of_logs, report_of_run
 
     failed = None
     if targets and is_target(targets[0]):
@@ -90,14 +97,14 @@ def command(
             emit(report, format_, output)
         raise failed
     if update:
-        from fusiondoc.cli.check_update import update_file
+        from fusiondoc.cli.check import update_file
 
         update_file(expect, report, only, diff_to_stdout=(format_ or "text") == "text" and output is None)
         expectations = _expectations(expect, False)
     assert expectations is not None  # without a file --update has made one
     report = _checked(report, expectations, only)
     if not update or format_ is not None or output is not None:
-        from fusiondoc.reports.expectations_text import render
+        from fusiondoc.reports.text.expectation_lines import render
 
         emit(report, format_, output, render)
     if any(not one.holds for one in report.expectations):
@@ -120,8 +127,8 @@ def _source(ctx: click.Context, name: str) -> str | None:
 
 def _expectations(file: Path, update: bool) -> Expectations | None:
     """The file, read before anything runs; None if --update is to make it."""
-    from fusiondoc.diagnosis.codes import CODES
-    from fusiondoc.expectations.load import load, read_text
+    from fusiondoc.expectations.read_file import load, read_text
+    from fusiondoc.model.codes import CODES
 
     if update and (not file.exists() or not read_text(file).strip()):
         return None
@@ -161,3 +168,28 @@ def _sections(report: Report, expectations: Expectations, only: tuple[str, ...])
         f"no section of {expectations.file} is for this run\n  " + "\n  ".join(reasons),
         "--update adds one, --section NAME checks one in spite of that.",
     )
+
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout: bool) -> None:
+    """Bring the file in line with the report; the difference goes to stdout, or to stderr beside a report."""
+    before = read_text(file) if file.exists() else ""
+    after = updated(before, str(file), report, only)
+    if after == before:
+        click.echo(f"{file} is up to date", err=True)
+        return
+    mark = _BOM if file.exists() and file.read_bytes().startswith(_BOM) else b""
+    try:
+        file.write_bytes(mark + after.encode("utf-8"))
+    except OSError as error:
+        raise UsageError(
+            f"Cannot write {file}: {error.strerror}", "Choose another place with --expect."
+        ) from None
+    difference = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), f"{file} (before)", f"{file} (now)", lineterm=""
+    )
+    for line in difference:
+        click.echo(line, file=sys.stdout if diff_to_stdout else sys.stderr)
+    click.echo(f"wrote {file}", err=True)

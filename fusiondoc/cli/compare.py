@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from fusiondoc.cli import completion
 from fusiondoc.cli.output import in_colour, write
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
-from fusiondoc.model import SEVERITIES
+from fusiondoc.model.report import SEVERITIES
 
 FORMATS = ("text", "json", "markdown", "html")
 ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html": "html"}
@@ -81,9 +81,9 @@ def command(
     threshold = _share(slower_than)
     if a == b == "-":
         raise UsageError("A and B cannot both be stdin", "Save one of the logs to a file.")
-    from fusiondoc.cli.sides import side
-    from fusiondoc.comparison.compare import compare
+    from fusiondoc.comparison.compare_reports import compare
     from fusiondoc.comparison.fail_on import reached
+    from fusiondoc.workflows.inputs import side
 
     comparison = compare(side(a), side(b), threshold)
     _emit(comparison, format_, output)
@@ -96,7 +96,7 @@ def command(
 def _check_words(values: tuple[str, ...]) -> None:
     """Refuse an unknown word before anything is read."""
     from fusiondoc.comparison.fail_on import WORDS
-    from fusiondoc.diagnosis.codes import CODES
+    from fusiondoc.model.codes import CODES
 
     for value in values:
         if value not in WORDS and value not in SEVERITIES and value.upper() not in CODES:
@@ -122,20 +122,20 @@ def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
     if format_ == "json":
-        from fusiondoc.reports.comparison_json import render as render_json
+        from fusiondoc.reports.comparison.as_json import render as render_json
 
         text = render_json(comparison)
     elif format_ == "markdown":
-        from fusiondoc.reports.comparison_markdown import render as render_markdown
+        from fusiondoc.reports.comparison.comment import render as render_markdown
 
         text = render_markdown(comparison)
     elif format_ == "html":
-        from fusiondoc.reports.comparison_html import render as render_html
+        from fusiondoc.reports.comparison.page import render as render_html
 
         text = render_html(comparison)
     else:
-        from fusiondoc.reports.comparison_text import render as render_text
-        from fusiondoc.reports.text_bars import can_show_blocks
+        from fusiondoc.reports.comparison.terminal import render as render_text
+        from fusiondoc.reports.text.bars import can_show_blocks
 
         text = render_text(
             comparison,

@@ -15,7 +15,7 @@ def files(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[Comp
 
 def codes(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
     """Finding codes, with their titles where the shell shows help."""
-    from fusiondoc.diagnosis.codes import CODES
+    from fusiondoc.model.codes import CODES
 
     known = CODES.values()
     return [CompletionItem(one.code, help=one.title) for one in known if one.code.startswith(typed.upper())]
@@ -23,7 +23,7 @@ def codes(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[Comp
 
 def severities_and_codes(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
     """What --fail-on takes."""
-    from fusiondoc.model import SEVERITIES
+    from fusiondoc.model.report import SEVERITIES
 
     return [*_that_fit(SEVERITIES, typed), *codes(ctx, param, typed)]
 
@@ -53,7 +53,7 @@ def dump_options(_ctx: click.Context, _param: click.Parameter, typed: str) -> li
 
 def captures(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
     """The captures of the current folder, newest first."""
-    from fusiondoc.runner.store import CaptureStore
+    from fusiondoc.captures.store import CaptureStore
 
     return _that_fit([path.name for path in CaptureStore().paths()], typed)
 

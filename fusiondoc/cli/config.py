@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
+import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
 import click
 
-from fusiondoc.cli.config_read import Settings, Value, read
 from fusiondoc.diagnosis.suppression import Ignore, parse_ignore, suppress
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.model import Report
+from fusiondoc.model.report import Report
 
 META = "fusiondoc.ignore"
 SHARING = ("diagnose", "parse", "check", "kernels", "compare", "bench")
@@ -133,3 +135,127 @@ def _knob_text(value: Any) -> str:
 
 def _dashed(key: str) -> str:
     return key.replace("_", "-")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of the configuration, and where its key stands: ``pyproject.toml:14:1``."""
+
+    value: Any
+    place: str
+
+
+@dataclass
+class Settings:
+    """What a configuration says: options for all commands, and tables of single ones."""
+
+    file: Path
+    shown: str
+    """The file, as messages name it."""
+    where: str
+    """The table, as messages name it: ``[tool.fusiondoc]``; the file itself for YAML."""
+    options: dict[str, Value] = field(default_factory=dict)
+    tables: dict[str, tuple[str, dict[str, Value]]] = field(default_factory=dict)
+    """Name -> (place of its key, its values)."""
+
+
+def read(path: str, kind: str) -> Settings | None:
+    """The settings; None where a ``pyproject.toml`` has no table of ours. UsageError if it cannot be read."""
+    file = Path(path)
+    shown = str(file.relative_to(Path.cwd())) if file.parent == Path.cwd() else path
+    try:
+        text = file.read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"Cannot read {shown}: {error}", "It must be a text file in UTF-8.") from None
+    return _toml(file, shown, text) if kind == "toml" else _yaml(file, shown, text)
+
+
+def _toml(file: Path, shown: str, text: str) -> Settings | None:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        data: Any = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{shown}: {error}", "Correct it: fusiondoc reads [tool.fusiondoc] in it.") from None
+    tool = data.get("tool")
+    table = tool.get("fusiondoc") if isinstance(tool, dict) else None
+    if table is None:
+        return None
+    settings = Settings(file, shown, "[tool.fusiondoc]")
+    if not isinstance(table, dict):
+        raise UsageError(f"{shown}: tool.fusiondoc must be a table", "Write [tool.fusiondoc] and keys below.")
+    places = _toml_places(text, shown)
+    for key, value in table.items():
+        place = places.get(("", key)) or places.get((key, "")) or shown
+        if isinstance(value, dict):
+            inner = {k: Value(v, places.get((key, k)) or place) for k, v in value.items()}
+            settings.tables[key] = (place, inner)
+        else:
+            settings.options[key] = Value(value, place)
+    return settings
+
+
+def _toml_places(text: str, shown: str) -> dict[tuple[str, str], str]:
+    """(table below ours, key) -> place, found by reading the lines: the parser of TOML gives no positions."""
+    places: dict[tuple[str, str], str] = {}
+    table: str | None = None
+    for number, line in enumerate(text.splitlines(), 1):
+        head = re.match(r"\s*\[\s*([^\[\]]+?)\s*\]", line)
+        if head:
+            names = [name.strip(" \"'") for name in head.group(1).split(".")]
+            table = ".".join(names[2:]) if names[:2] == ["tool", "fusiondoc"] else None
+            if table is not None:
+                places.setdefault((table, ""), f"{shown}:{number}:{line.index('[') + 1}")
+            continue
+        key = re.match(r"\s*([\"']?)([\w-]+)\1\s*[=.]", line)
+        if key and table is not None:
+            places.setdefault((table, key.group(2)), f"{shown}:{number}:{key.start(2) + 1}")
+    return places
+
+
+def _yaml(file: Path, shown: str, text: str) -> Settings:
+    import yaml
+
+    from fusiondoc.expectations import document
+
+    settings = Settings(file, shown, shown)
+    root = document.compose(text, shown)
+    if root is None:
+        return settings
+    if not isinstance(root, yaml.MappingNode):
+        raise UsageError(f"{shown}:1:1: it must be a mapping of keys", "Such as: fuser: nnc")
+
+    def place(node: yaml.Node) -> str:
+        at = document.position(node)
+        return f"{shown}:{at.line}:{at.column}"
+
+    for key, node in document.items(root):
+        name = str(key.value)
+        if isinstance(node, yaml.MappingNode):
+            inner = {str(k.value): Value(_plain(v, place(v)), place(k)) for k, v in document.items(node)}
+            settings.tables[name] = (place(key), inner)
+        else:
+            settings.options[name] = Value(_plain(node, place(node)), place(key))
+    return settings
+
+
+def _plain(node: Any, place: str, depth: int = 0) -> Any:
+    import yaml
+
+    from fusiondoc.expectations import document
+
+    if depth > _DEEPEST:  # an anchor can hold itself
+        raise UsageError(f"{place}: nested too deeply", "Values are texts, numbers, true, false and lists.")
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, place, depth + 1) for item in node.value]
+    if isinstance(node, yaml.MappingNode):
+        return {str(k.value): _plain(v, place, depth + 1) for k, v in document.items(node)}
+    kind = document.kind(node)
+    if kind == "bool":
+        return node.value.lower() in ("true", "yes", "on")
+    return None if kind == "nothing" else str(node.value)
+
+
+_DEEPEST = 4

@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from fusiondoc.cli import completion
+from fusiondoc.cli.options import make_request, run_options
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
-from fusiondoc.cli.peak import peak_option
-from fusiondoc.cli.run_options import make_request, run_options
 from fusiondoc.errors import INTERRUPTED
+from fusiondoc.workflows.peak import peak_option
 
 
 @click.command(name="diagnose")
@@ -63,12 +63,12 @@ def command(
       fusiondoc diagnose model.py --backward --time
     """
     check_fail_on(fail_on)
+    from fusiondoc.captures.store import CaptureStore
     from fusiondoc.cli.config import heard
-    from fusiondoc.cli.reading import report_of
-    from fusiondoc.cli.running import first_report, run_target
-    from fusiondoc.cli.timing import run_timing
-    from fusiondoc.cli.trying import run_tries
-    from fusiondoc.runner.store import CaptureStore
+    from fusiondoc.workflows.load import report_of
+    from fusiondoc.workflows.run import first_report, run_target
+    from fusiondoc.workflows.timing import run_timing
+    from fusiondoc.workflows.tries import run_tries
 
     request = make_request(target, script_args, options)
     capture, failed = run_target(request, CaptureStore())

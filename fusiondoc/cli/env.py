@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fusiondoc.cli.run_options import make_request, run_options
+from fusiondoc.cli.options import make_request, run_options
 from fusiondoc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def command(
         raise UsageError(
             f"Unexpected argument '{script_args[0]}'", "For a target: fusiondoc env --export TARGET"
         )
-    from fusiondoc.runner.bandwidth import measure_bandwidth, remembered_bandwidth
     from fusiondoc.runner.interpreter import inspect, try_everything
+    from fusiondoc.runner.memory_bandwidth import measure_bandwidth, remembered_bandwidth
 
     interpreter = inspect(options["python"] or Path(sys.executable))
     measured = measure_bandwidth(interpreter.path) if measure else None
@@ -119,9 +119,9 @@ def _print(python: str, tried: Tried, measured: float | None) -> None:
 
 def _export(target: str, script_args: tuple[str, ...], options: dict[str, Any], form: str) -> None:
     from fusiondoc.fuser_knobs.checks import check_knob
-    from fusiondoc.runner.environment import run_environment
     from fusiondoc.runner.export import choose_fuser, export
     from fusiondoc.runner.interpreter import inspect, try_everything
+    from fusiondoc.runner.variables import run_environment
 
     request = make_request(target, script_args, options)
     interpreter = inspect(request.python)

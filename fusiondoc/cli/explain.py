@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 
@@ -30,9 +31,9 @@ def command(codes: tuple[str, ...]) -> None:
       fusiondoc explain
       fusiondoc explain FD201
     """
-    from fusiondoc.cli.prose import reflow
-    from fusiondoc.diagnosis.codes import CODES
-    from fusiondoc.diagnosis.page import page
+    from fusiondoc.cli.explain import reflow
+    from fusiondoc.diagnosis.pages import page
+    from fusiondoc.model.codes import CODES
 
     width = min(shutil.get_terminal_size((80, 24)).columns, 120)
     if codes:
@@ -47,3 +48,49 @@ def command(codes: tuple[str, ...]) -> None:
             shown = code.code[:3]
         start = f"  {code.code}  {code.severity:<8} "
         click.echo(textwrap.fill(start + code.title, width, subsequent_indent=" " * len(start)))
+
+
+_MARK = re.compile(r" {0,3}(?:[*-]|\d+\.) ")
+_CODE_SPAN = re.compile(r"`[^`]+`")
+_HELD = "\0"
+"""Stands for a blank that is no place to break a line: those of short code."""
+_SHORT = 40
+
+
+def reflow(markdown: str, width: int) -> str:
+    """The page with paragraphs and list items of at most ``width`` columns; all other lines stay."""
+    lines: list[str] = []
+    paragraph: list[str] = []
+    for line in [*markdown.split("\n"), ""]:
+        own = not paragraph and line.startswith("    ")
+        if not line.strip() or own or line.startswith(("#", "|")) or _MARK.match(line):
+            lines += _wrapped(paragraph, width)
+            paragraph = []
+        if not line.strip() or own or line.startswith(("#", "|")):
+            lines.append(line)
+        else:
+            paragraph.append(line)
+    return "\n".join(lines[:-1])
+
+
+def _hold(span: re.Match[str]) -> str:
+    return span.group().replace(" ", _HELD) if len(span.group()) <= _SHORT else span.group()
+
+
+def _wrapped(paragraph: list[str], width: int) -> list[str]:
+    if not paragraph:
+        return []
+    first = paragraph[0]
+    mark = _MARK.match(first)
+    start = mark.group() if mark else first[: len(first) - len(first.lstrip())]
+    text = " ".join([first[len(start) :], *(line.strip() for line in paragraph[1:])])
+    text = _CODE_SPAN.sub(_hold, text)
+    wrapped = textwrap.wrap(
+        text,
+        width,
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(_HELD, " ") for line in wrapped]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Sequence
 import click
 
 from fusiondoc.cli import completion
+from fusiondoc.cli.options import run_options
 from fusiondoc.cli.output import in_colour, write
-from fusiondoc.cli.peak import peak_option
-from fusiondoc.cli.run_options import run_options
 from fusiondoc.errors import INTERRUPTED, UsageError
+from fusiondoc.workflows.peak import peak_option
 
 if TYPE_CHECKING:
-    from fusiondoc.model import Kernel, Report
+    from fusiondoc.model.report import Kernel, Report
 
 _SORT = (
     "id",
@@ -88,8 +88,8 @@ def command(
       fusiondoc kernels --dump kernel_ir --sort peak --top 3
       fusiondoc kernels train.log --group G2 --save code/
     """
-    from fusiondoc.cli.kernel_input import look
     from fusiondoc.reports.kernel_choice import available, choose, narrowed
+    from fusiondoc.workflows.kernels import look
 
     context = click.get_current_context()
     dumps = tuple(dict.fromkeys(one for text in options.pop("dumps") for one in text.split(",") if one))
@@ -107,7 +107,7 @@ def command(
 
         write(render_json(narrowed(report, kernels, printed)), output)
     else:
-        from fusiondoc.reports.text_kernels import render as render_text
+        from fusiondoc.reports.text.kernel_listing import render as render_text
 
         width = shutil.get_terminal_size((80, 24)).columns
         write(render_text(report, kernels, printed, width=width, colour=in_colour(output)), output)
@@ -127,7 +127,7 @@ def _against(report: Report, peak: float) -> Report:
     from dataclasses import replace
 
     from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
-    from fusiondoc.model import Peak
+    from fusiondoc.model.runs import Peak
 
     return with_speed_of_light(replace(report, peak=Peak(peak, "given")))
 

@@ -13,7 +13,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
-from fusiondoc.model import SEVERITIES, Report
+from fusiondoc.model.report import SEVERITIES, Report
 
 RENDERERS = {
     "json": "fusiondoc.reports.json_format",
@@ -65,7 +65,7 @@ def report_options(command: F) -> F:
 
 def check_fail_on(values: tuple[str, ...]) -> None:
     """Refuse an unknown severity or code before anything runs."""
-    from fusiondoc.diagnosis.codes import CODES
+    from fusiondoc.model.codes import CODES
 
     for value in values:
         if value not in SEVERITIES and value.upper() not in CODES:
@@ -87,16 +87,16 @@ def emit(
     if format_ in RENDERERS:
         text = importlib.import_module(RENDERERS[format_]).render(report)
     else:
-        from fusiondoc.reports.text_bars import can_show_blocks
+        from fusiondoc.reports.text.bars import can_show_blocks
 
-        make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text").render
+        make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text.screen").render
         blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
         width = shutil.get_terminal_size((80, 24)).columns
         text = make(report, width=width, colour=in_colour(output), blocks=blocks)
     write(text, output)
     if os.environ.get("GITHUB_ACTIONS") == "true" and (format_ != "github" or output is not None):
+        from fusiondoc.reports.github import append_summary
         from fusiondoc.reports.github import render as annotations
-        from fusiondoc.reports.github_summary import append_summary
 
         click.echo(annotations(report), err=True, nl=False)
         append_summary(report, os.environ.get("GITHUB_STEP_SUMMARY"))

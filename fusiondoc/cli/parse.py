@@ -8,7 +8,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
-from fusiondoc.cli.peak import peak_option
+from fusiondoc.workflows.peak import peak_option
 
 
 @click.command(name="parse")
@@ -36,7 +36,7 @@ def command(
     """
     check_fail_on(fail_on)
     from fusiondoc.cli.config import heard
-    from fusiondoc.cli.reading import report_from
+    from fusiondoc.workflows.load import report_from
 
     report = heard(report_from(logs, peak))
     emit(report, format_, output)

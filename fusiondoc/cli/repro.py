@@ -110,10 +110,10 @@ def command(
 @contextmanager
 def _known_groups(arguments: tuple[str, ...]) -> Iterator[Groups]:
     """The groups of the logs. Stdin is kept for as long as it is needed: the log is read twice."""
-    from fusiondoc.cli.reading import report_from
-    from fusiondoc.parsers.inputs import LogInput, find_logs, read_chunks
+    from fusiondoc.captures.store import CaptureStore
+    from fusiondoc.parsers.lines.log_files import LogInput, find_logs, read_chunks
     from fusiondoc.repro.write import groups_of
-    from fusiondoc.runner.store import CaptureStore
+    from fusiondoc.workflows.load import report_from
 
     with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
         given = list(arguments) or [str(CaptureStore().newest().path)]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Callable, Mapping
 
-from fusiondoc.comparison.model import Comparison, KernelRef
-from fusiondoc.model import SEVERITIES
+from fusiondoc.comparison.differences import Comparison, KernelRef
+from fusiondoc.model.report import SEVERITIES
 
 
 def _group(kind: str) -> Callable[[Comparison], bool]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Mapping
 
 from fusiondoc.comparison.assign import pair_equal
-from fusiondoc.comparison.model import FallbackChange, FindingChange
+from fusiondoc.comparison.differences import FallbackChange, FindingChange
 from fusiondoc.comparison.places import Place, Places
-from fusiondoc.model import SEVERITIES, Fallback, Finding, Report
+from fusiondoc.model.report import SEVERITIES, Fallback, Finding, Report
 
 _CHANGING = re.compile(r"\d+(?:[.,]\d+)*")
 _TIMES = re.compile(r" \(# times\)")

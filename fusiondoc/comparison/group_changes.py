@@ -6,12 +6,12 @@ import re
 from dataclasses import replace
 from typing import Sequence
 
+from fusiondoc.comparison.differences import GroupChange, GroupRef, UnfusedChange
+from fusiondoc.comparison.group_match import Cluster, nodes_of
 from fusiondoc.comparison.items import Item, Node, Overlap
-from fusiondoc.comparison.match import Cluster, nodes_of
-from fusiondoc.comparison.model import GroupChange, GroupRef, UnfusedChange
 from fusiondoc.comparison.places import Places, split_source
 from fusiondoc.comparison.speed import speed_change, total
-from fusiondoc.model import Group, Kernel, OpNode
+from fusiondoc.model.report import Group, Kernel, OpNode
 
 
 def group_changes(

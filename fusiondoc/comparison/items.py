@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Sequence, Tuple
 
 from fusiondoc.comparison.places import NOWHERE, Place, Places, Token
-from fusiondoc.model import Group, OpNode, Report
+from fusiondoc.model.report import Group, OpNode, Report
 
 _GRAD = re.compile(r", requires_grad=[01]|requires_grad=[01](?:, )?")
 

@@ -8,7 +8,7 @@ from typing import Any, Hashable, Mapping, Sequence
 from fusiondoc.comparison.assign import candidates, greedy, pair_equal
 from fusiondoc.comparison.kernel_code import likeness, normalised, signature
 from fusiondoc.comparison.speed import counted_bytes
-from fusiondoc.model import Kernel
+from fusiondoc.model.report import Kernel
 
 LEAST_LIKENESS = 0.5
 """Share of equal lines below which two kernels without a group in common are different ones."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from fusiondoc.model import Report
+from fusiondoc.model.report import Report
 
 
 def notes(a: Report, b: Report) -> tuple[str, ...]:

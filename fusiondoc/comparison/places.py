@@ -11,8 +11,8 @@ import re
 from collections import Counter, defaultdict
 from typing import Dict, Iterator, NamedTuple, Tuple
 
-from fusiondoc.comparison.align import Marks, align
-from fusiondoc.model import Report
+from fusiondoc.alignment import Marks, align
+from fusiondoc.model.report import Report
 
 WEAK_FILE = "<string>"
 

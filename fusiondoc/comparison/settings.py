@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping
 
-from fusiondoc.comparison.model import Difference
-from fusiondoc.model import KnobState, Report
+from fusiondoc.comparison.differences import Difference
+from fusiondoc.model.report import KnobState, Report
 
 _NOT_COMPARED = ("executable",)
 """Where an interpreter lies changes nothing."""

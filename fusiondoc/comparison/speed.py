@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import isclose, isfinite
 from typing import Sequence
 
-from fusiondoc.comparison.model import SpeedChange
-from fusiondoc.model import Kernel, Spread
+from fusiondoc.comparison.differences import SpeedChange
+from fusiondoc.model.report import Kernel
+from fusiondoc.model.runs import Spread
 
 LEAST_LAUNCHES = 2
 """A single launch has no spread, so it proves nothing."""

@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Callable, Hashable, Sequence
 
-from fusiondoc.comparison.model import UnfusedChange
+from fusiondoc.comparison.differences import UnfusedChange
 from fusiondoc.comparison.places import Place, Places
-from fusiondoc.model import Report, Unfused
+from fusiondoc.model.report import Report, Unfused
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fusiondoc.diagnosis.fusible_ops import is_fusible
-from fusiondoc.model import Coverage, Report
+from fusiondoc.diagnosis.operators import is_fusible
+from fusiondoc.model.report import Coverage, Report
 
 
 def coverage(report: Report) -> Coverage:

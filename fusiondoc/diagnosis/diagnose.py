@@ -4,34 +4,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fusiondoc.diagnosis import (
-    rules_environment,
-    rules_failures,
-    rules_kernels,
-    rules_launches,
-    rules_log,
-    rules_nodes,
-    rules_numbers,
-    rules_runs,
-    rules_toolchain,
-)
-from fusiondoc.diagnosis.context import Context, Rule
+from fusiondoc.diagnosis.changes import with_tries
 from fusiondoc.diagnosis.coverage import coverage
-from fusiondoc.diagnosis.rerun import with_errors
+from fusiondoc.diagnosis.fallback_errors import with_errors
+from fusiondoc.diagnosis.rules import (
+    fd0_environment,
+    fd1_runs,
+    fd2_nodes,
+    fd3_failures,
+    fd4_kernels,
+    fd4_launches,
+    fd5_numbers,
+    fd9_log,
+)
+from fusiondoc.diagnosis.rules.context import Context, Rule
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
-from fusiondoc.diagnosis.tried import with_tries
-from fusiondoc.model import SEVERITIES, Finding, Report
+from fusiondoc.model.report import SEVERITIES, Finding, Report
 
 RULES: tuple[Rule, ...] = (
-    *rules_toolchain.RULES,
-    *rules_failures.RULES,
-    *rules_environment.RULES,
-    *rules_numbers.RULES,
-    *rules_runs.RULES,
-    *rules_kernels.RULES,
-    *rules_launches.RULES,
-    *rules_nodes.RULES,
-    *rules_log.RULES,
+    *fd3_failures.RULES,
+    *fd0_environment.RULES,
+    *fd5_numbers.RULES,
+    *fd1_runs.RULES,
+    *fd4_kernels.RULES,
+    *fd4_launches.RULES,
+    *fd2_nodes.RULES,
+    *fd9_log.RULES,
 )
 
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterator
 
-from fusiondoc.diagnosis.fusible_ops import BY_FUSER, VIEWS, is_fusible
-from fusiondoc.diagnosis.gradient_ops import WITH_FORMULA
-from fusiondoc.model import Reason
-from fusiondoc.parsers.flow import CONTROL, GROUP, OPERATOR, REGION, Flow, FlowNode
+from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS, WITH_FORMULA, is_fusible
+from fusiondoc.model.report import Reason
 from fusiondoc.parsers.ir.types import TensorType, parse_type
-from fusiondoc.parsers.plan import LooseNode
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow, FlowNode
+from fusiondoc.parsers.jit.plan import LooseNode
 
 NAMES = {"nvfuser": "nvFuser", "nnc": "NNC", "onednn": "oneDNN Graph", "legacy": "the legacy fuser"}
 

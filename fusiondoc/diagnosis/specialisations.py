@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Iterable, Sequence
 
-from fusiondoc.model import Group, Iteration
+from fusiondoc.model.report import Group
+from fusiondoc.model.runs import Iteration
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Sequence
 
-from fusiondoc.diagnosis.codes import CODES
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.model import Finding, Report, Suppressed
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.report import Finding, Report, Suppressed
 
 _COMMENT = re.compile(r"#\s*fusiondoc:\s*ignore\b(?:\s*\[([^\]]*)\])?", re.IGNORECASE)
 _RULE = re.compile(r"(\w+)(?::(.+?)(?::(\d+))?)?\Z")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from fusiondoc.expectations.model import Expectations, Section, When
+from fusiondoc.expectations.expectation import Expectations, Section, When
 from fusiondoc.expectations.places import ends_with
-from fusiondoc.model import Report
+from fusiondoc.model.report import Report
 
 _PART = re.compile(r"(>=|<=|==|!=|>|<)?\s*(\d+(?:\.\d+)*)\Z")
 

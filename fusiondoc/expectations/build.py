@@ -7,7 +7,7 @@ from typing import Any, Mapping, Sequence
 import yaml
 
 from fusiondoc.expectations import document, fields
-from fusiondoc.expectations.model import (
+from fusiondoc.expectations.expectation import (
     Count,
     Findings,
     GroupExpectation,

@@ -7,7 +7,7 @@ from typing import Any, Iterator
 import yaml
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations.model import Path, Position
+from fusiondoc.expectations.expectation import Path, Position
 
 _MOST_SHOWN = 10
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterable, Sequence
 
-from fusiondoc.expectations.group_match import mismatches, percent, show_speed, speed_of, too_slow
-from fusiondoc.expectations.model import GroupExpectation, Section
+from fusiondoc.expectations.expectation import GroupExpectation, Section
 from fusiondoc.expectations.near_miss import describe, near_miss
+from fusiondoc.expectations.nearest_group import mismatches, percent, show_speed, speed_of, too_slow
 from fusiondoc.expectations.outcome import Outcome
-from fusiondoc.model import SEVERITIES, Finding, Group, Report
+from fusiondoc.model.report import SEVERITIES, Finding, Group, Report
 
 
 def check(section: Section, report: Report) -> list[Outcome]:

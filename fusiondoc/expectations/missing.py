@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Sequence, Tuple
 
-from fusiondoc.expectations.model import GroupExpectation
+from fusiondoc.expectations.expectation import GroupExpectation
 from fusiondoc.expectations.places import Line, line_of, shown
-from fusiondoc.model import Group, OpNode, Report, Unfused
+from fusiondoc.model.report import Group, OpNode, Report, Unfused
 
 _FAR = 1_000_000
 """A distance in lines beyond every file: another file, or a line that the log does not tell."""

@@ -6,11 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Mapping, Sequence
 
-from fusiondoc.expectations.group_match import Mismatch, mismatches, percent, same_operators
+from fusiondoc.expectations.expectation import GroupExpectation
 from fusiondoc.expectations.lcs import common, longest_common
 from fusiondoc.expectations.missing import Missing, tell, where_is, without_namespace
-from fusiondoc.expectations.model import GroupExpectation
-from fusiondoc.model import Group, Kernel, Report
+from fusiondoc.expectations.nearest_group import Mismatch, mismatches, percent, same_operators
+from fusiondoc.model.report import Group, Kernel, Report
 
 _MOST_OPERATORS = 12
 _MOST_REASONS = 4

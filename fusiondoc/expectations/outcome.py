@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fusiondoc.expectations.model import Path, Position
+from fusiondoc.expectations.expectation import Path, Position
 from fusiondoc.expectations.near_miss import NearMiss
-from fusiondoc.model import Expectation
+from fusiondoc.model.report import Expectation
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from fusiondoc.expectations.model import Source
-from fusiondoc.model import OpNode, Unfused
+from fusiondoc.expectations.expectation import Source
+from fusiondoc.model.report import OpNode, Unfused
 
 
 class Line(NamedTuple):

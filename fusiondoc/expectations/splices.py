@@ -10,7 +10,7 @@ from typing import Sequence
 import yaml
 
 from fusiondoc.expectations import document
-from fusiondoc.expectations.model import Path
+from fusiondoc.expectations.expectation import Path
 
 
 class CannotEdit(Exception):

@@ -8,13 +8,13 @@ from typing import Any, Callable, Mapping, Sequence
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import splices, write
 from fusiondoc.expectations.applies import applying
-from fusiondoc.expectations.load import loads
+from fusiondoc.expectations.expectation import Expectations, Section
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.missing import without_namespace
-from fusiondoc.expectations.model import Expectations, Section
 from fusiondoc.expectations.outcome import Outcome
+from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.splices import CannotEdit
-from fusiondoc.model import Group, Report
+from fusiondoc.model.report import Group, Report
 
 _ROUNDS = 4
 

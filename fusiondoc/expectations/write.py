@@ -10,7 +10,7 @@ from typing import Sequence
 
 import yaml
 
-from fusiondoc.model import Group, Report
+from fusiondoc.model.report import Group, Report
 
 _WIDTH = 100
 _HEAD = (

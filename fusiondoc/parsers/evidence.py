@@ -7,7 +7,7 @@ from itertools import islice
 from operator import lt
 from typing import Iterator, Sequence, overload
 
-from fusiondoc.model import Evidence
+from fusiondoc.model.report import Evidence
 from fusiondoc.parsers.facts import unpack
 
 

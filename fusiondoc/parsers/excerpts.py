@@ -6,11 +6,11 @@ from __future__ import annotations
 from typing import Iterable, Sequence
 
 from fusiondoc.errors import FusiondocError
-from fusiondoc.model import Evidence
-from fusiondoc.parsers.inputs import LogInput
-from fusiondoc.parsers.jit_messages import PREFIX
-from fusiondoc.parsers.ranks import Tag
-from fusiondoc.parsers.tagged_lines import tagged_lines
+from fusiondoc.model.report import Evidence
+from fusiondoc.parsers.jit.messages import PREFIX
+from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.lines.ranks import Tag
+from fusiondoc.parsers.lines.tagged_lines import tagged_lines
 
 MOST_LINE = 600
 """Characters of a line that are kept."""

@@ -11,8 +11,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Dict, Iterator, Sequence
 
-from fusiondoc.parsers.dumps.keep import Text
-from fusiondoc.parsers.plan import Op, Plan, PlanGroup
+from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
+from fusiondoc.parsers.kernels.kept_texts import Text
 
 _LINE_BITS = 40
 

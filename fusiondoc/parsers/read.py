@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Callable, Iterator, Sequence
 
-from fusiondoc.model import (
+from fusiondoc.model.report import (
     Coverage,
     Evidence,
     Fallback,
     FuserState,
     Group,
-    Iteration,
     Kernel,
     ParseStats,
     Program,
@@ -22,19 +21,19 @@ from fusiondoc.model import (
     Unfused,
     UnrecognisedLine,
 )
-from fusiondoc.parsers.cleaning import OuterPrefix, clean
+from fusiondoc.model.runs import Iteration
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanUse, position, unpack
-from fusiondoc.parsers.groups import GroupTable, finished
-from fusiondoc.parsers.inputs import LogInput, read_chunks
-from fusiondoc.parsers.kernels import fallbacks_of, kernels_of
-from fusiondoc.parsers.printed_kernels import printed_kernels_of
-from fusiondoc.parsers.programs import ProgramTable
-from fusiondoc.parsers.ranks import RankTags, Tag, ranks
+from fusiondoc.parsers.lines.cleaning import OuterPrefix, clean
+from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
+from fusiondoc.parsers.lines.ranks import RankTags, Tag, ranks
+from fusiondoc.parsers.lines.tagged_lines import SAMPLE
+from fusiondoc.parsers.rows.group_rows import GroupTable, finished
+from fusiondoc.parsers.rows.kernel_rows import fallbacks_of, kernels_of, printed_kernels_of
+from fusiondoc.parsers.rows.programs import ProgramTable
+from fusiondoc.parsers.rows.unfused_rows import UnfusedTable, WorkOut
 from fusiondoc.parsers.sources import SourceMap
 from fusiondoc.parsers.stream import Stream
-from fusiondoc.parsers.tagged_lines import SAMPLE
-from fusiondoc.parsers.unfused import UnfusedTable, WorkOut
 
 _FUSER_OF_KIND = {
     "CudaFusionGroup": "nvfuser",

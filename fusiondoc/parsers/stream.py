@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 
-from fusiondoc.parsers.dumps.reader import DumpReader
 from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, positions
-from fusiondoc.parsers.jit_messages import PREFIX, JitMessages, Print
-from fusiondoc.parsers.kernel_dumps import KernelDumps
-from fusiondoc.parsers.kernel_lines import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, PERF, KernelTracker
-from fusiondoc.parsers.onednn_lines import MARKERS as ONEDNN
-from fusiondoc.parsers.onednn_lines import OneDnnPartitions
-from fusiondoc.parsers.warning_lines import (
+from fusiondoc.parsers.jit.messages import PREFIX, JitMessages, Print
+from fusiondoc.parsers.kernels.dump_reader import DumpReader
+from fusiondoc.parsers.kernels.kernel_dumps import KernelDumps
+from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, PERF, KernelTracker
+from fusiondoc.parsers.kernels.onednn_lines import MARKERS as ONEDNN
+from fusiondoc.parsers.kernels.onednn_lines import OneDnnPartitions
+from fusiondoc.parsers.lines.warning_lines import (
     CONTINUES,
     CPP_WARNING,
     ERROR,

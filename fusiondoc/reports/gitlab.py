@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 
-from fusiondoc.model import Report
-from fusiondoc.reports.fingerprints import fingerprints
-from fusiondoc.reports.locations import problems
+from fusiondoc.model.report import Report
+from fusiondoc.reports.locations import fingerprints, problems
 
 SEVERITY = {"error": "critical", "warning": "major", "note": "info"}
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import fields, is_dataclass
 from typing import Any, Mapping, Sequence
 
-from fusiondoc.model import Group, Report
+from fusiondoc.model.report import Group, Report
 
 
 def render(report: Report) -> str:

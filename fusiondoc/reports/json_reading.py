@@ -13,9 +13,10 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, Callable
 
-from fusiondoc import model
 from fusiondoc.errors import UsageError
-from fusiondoc.model import SCHEMA, SEVERITIES, Report
+from fusiondoc.model import report as report_model
+from fusiondoc.model import runs as runs_model
+from fusiondoc.model.report import SCHEMA, SEVERITIES, Report
 
 _SCHEMA = re.compile(r"fusiondoc\.report/(\d+)\Z")
 
@@ -97,7 +98,7 @@ def _needed(field: Any) -> bool:
 
 @lru_cache(maxsize=None)
 def _reader(annotation: str) -> Reader:
-    """The reader for a type as ``model.py`` writes it."""
+    """The reader for a type as ``fusiondoc.model`` writes it."""
     kinds = _split(annotation, " | ")
     if len(kinds) == 2 and "None" in kinds:
         inner = _reader(next(kind for kind in kinds if kind != "None"))
@@ -112,7 +113,7 @@ def _reader(annotation: str) -> Reader:
         return _fixed([_reader(part) for part in parts])
     if name == "Mapping":
         return _mapping(_reader(parts[1]))
-    kind = getattr(model, annotation)
+    kind = getattr(report_model, annotation, None) or getattr(runs_model, annotation)
     assert is_dataclass(kind)
     return _dataclass(kind)  # type: ignore[arg-type]
 

@@ -11,8 +11,8 @@ import sys
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from fusiondoc.model import Finding, Report
-from fusiondoc.reports.expectations_text import sentence
+from fusiondoc.model.report import Finding, Report
+from fusiondoc.reports.text.expectation_lines import sentence
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Callable, Sequence
 
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.model import Kernel, Report
+from fusiondoc.model.report import Kernel, Report
 from fusiondoc.reports.kernel_texts import chosen, texts
 
 Key = Callable[[Kernel], "float | None"]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from fusiondoc.errors import UsageError
-from fusiondoc.model import Dump, Group, Kernel, Report
+from fusiondoc.model.report import Dump, Group, Kernel, Report
 from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.kernel_choice import narrowed
 from fusiondoc.reports.kernel_texts import chosen, ending
-from fusiondoc.reports.text_kernels import render
+from fusiondoc.reports.text.kernel_listing import render
 
 SCHEMA = "fusiondoc.kernels/1"
 INDEX = "index.json"

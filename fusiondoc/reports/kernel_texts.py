@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping, Sequence
 
-from fusiondoc.model import Dump, Kernel
+from fusiondoc.model.report import Dump, Kernel
 
 ENDINGS = {
     "cuda_kernel": ".cu",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
-from fusiondoc.model import Expectation, Finding, Report, Suppressed
-from fusiondoc.reports.expectations_text import sentence
+from fusiondoc.model.report import Expectation, Finding, Report, Suppressed
+from fusiondoc.reports.text.expectation_lines import sentence
 
 EXPECTATION = "expectation"
 """What machine formats call the rule behind a broken expectation."""
@@ -86,3 +88,16 @@ def _inside(path: str, base: str) -> bool:
         return os.path.commonpath([path, base]) == os.path.normpath(base)
     except ValueError:  # another drive
         return False
+
+
+def fingerprints(problems: Sequence[Problem]) -> list[str]:
+    """One for each, all different. Made of code, file and message without numbers, not of the line: code that
+    moves keeps its findings. Equal ones are numbered in order."""
+    seen: dict[str, int] = {}
+    found = []
+    for problem in problems:
+        file = problem.location.file if problem.location else ""
+        text = "\0".join((problem.code, file, re.sub(r"\d+", "0", problem.message)))
+        seen[text] = seen.get(text, 0) + 1
+        found.append(hashlib.sha256(f"{text}\0{seen[text]}".encode("utf-8", "replace")).hexdigest())
+    return found

@@ -9,7 +9,7 @@ import re
 from itertools import islice
 from typing import Iterable, Sequence
 
-from fusiondoc.model import Expectation, Finding, Group, Kernel, Report, Unfused
+from fusiondoc.model.report import Expectation, Finding, Group, Kernel, Report, Unfused
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import (
     count,

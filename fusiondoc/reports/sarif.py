@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from fusiondoc.diagnosis.codes import CODES
-from fusiondoc.model import Report
-from fusiondoc.reports.fingerprints import fingerprints
-from fusiondoc.reports.locations import Location, Problem, problems
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.report import Report
+from fusiondoc.reports.locations import Location, Problem, fingerprints, problems
 from fusiondoc.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping, NamedTuple
 
-from fusiondoc.model import Group, Kernel, Report, Unfused
+from fusiondoc.model.report import Group, Kernel, Report, Unfused
 
 NOISE = 1.05
 """Medians of times that differ by less are the same."""

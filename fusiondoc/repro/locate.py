@@ -6,11 +6,11 @@ import ast
 from dataclasses import dataclass
 from typing import Iterator, Sequence
 
-from fusiondoc.model import Group, OpNode
-from fusiondoc.parsers.inputs import LogInput
+from fusiondoc.model.report import Group, OpNode
 from fusiondoc.parsers.ir.graph import Dump, Graph, Node, Section
 from fusiondoc.parsers.ir.parse import parse_dump
-from fusiondoc.parsers.plan import PlanGroup, summarise, summarise_group
+from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group
+from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.repro.prints import GraphPrint, graph_prints
 
 CACHE_HEADER = "GraphCache created for graph"

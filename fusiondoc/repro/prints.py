@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Iterator
 
-from fusiondoc.parsers.inputs import LogInput
-from fusiondoc.parsers.jit_messages import PREFIX
-from fusiondoc.parsers.ranks import Tag
-from fusiondoc.parsers.tagged_lines import tagged_lines
+from fusiondoc.parsers.jit.messages import PREFIX
+from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.lines.ranks import Tag
+from fusiondoc.parsers.lines.tagged_lines import tagged_lines
 
 _FOREIGN = 40
 """Lines of something else after which a graph without a prefix is over."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Callable, Mapping, Sequence
 
 from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
-from fusiondoc.model import Group
-from fusiondoc.parsers.inputs import LogInput
+from fusiondoc.model.report import Group
+from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.repro.locate import Found, cached_graphs, find_group
 from fusiondoc.repro.minimise import Search
 from fusiondoc.repro.outcome import Outcome, run_file

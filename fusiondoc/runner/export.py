@@ -11,8 +11,8 @@ from fusiondoc.errors import CannotRun
 from fusiondoc.probe import fusers, knob_values
 from fusiondoc.probe.knob_access import Blind, Readable, Skipped
 from fusiondoc.probe.knobs import KNOBS
-from fusiondoc.runner.environment import RunEnvironment
 from fusiondoc.runner.interpreter import Tried
+from fusiondoc.runner.variables import RunEnvironment
 
 _ORDER = (
     "import ctypes, sys",

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from fusiondoc.errors import CannotRun, UsageError
-from fusiondoc.runner.cache import Cache, stamp
 from fusiondoc.runner.probe_call import PROBE, call_probe
+from fusiondoc.runner.remembered import Cache, stamp
 
 _PATH_VARIABLES = ("PYTHONPATH", "PYTHONHOME")
 

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.request import FUSERS, RunRequest
+from fusiondoc.captures.target import TargetSpec
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.model import Report
-from fusiondoc.runner.capture import Capture
-from fusiondoc.runner.request import FUSERS, RunRequest
-from fusiondoc.runner.target import TargetSpec
+from fusiondoc.model.report import Report
 from fusiondoc.testing.archive import write_target
 from fusiondoc.testing.place import Numbered
 
@@ -40,13 +40,13 @@ def run_in_child(
         FusiondocError: what ``fusiondoc diagnose`` would end with.
         KeyboardInterrupt: the user interrupted; the child was stopped.
     """
-    from fusiondoc.cli.reading import report_of
-    from fusiondoc.cli.rerun import rerun_without_fallback, wants_rerun
-    from fusiondoc.cli.texts import user_files
+    from fusiondoc.captures.ending import failure
+    from fusiondoc.captures.sources import keep_sources
     from fusiondoc.fuser_knobs.checks import check_knob
-    from fusiondoc.runner.outcome import failure
-    from fusiondoc.runner.run import run
-    from fusiondoc.runner.sources import keep_sources
+    from fusiondoc.runner.launch import run
+    from fusiondoc.workflows.load import report_of
+    from fusiondoc.workflows.rerun import rerun_without_fallback, wants_rerun
+    from fusiondoc.workflows.texts import user_files
 
     for name in options:
         if name not in OPTIONS:

@@ -7,10 +7,10 @@ import re
 from typing import Any, Mapping, Sequence
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations.load import loads
+from fusiondoc.expectations.expectation import Section
 from fusiondoc.expectations.match import check
-from fusiondoc.expectations.model import Section
-from fusiondoc.model import Report
+from fusiondoc.expectations.read_file import loads
+from fusiondoc.model.report import Report
 
 _NAME = "assert_fused"
 _PLACE = re.compile(rf"^{_NAME}:(\d+):\d+: ", re.MULTILINE)

@@ -8,7 +8,7 @@ from typing import Any, Callable, Sequence
 import pytest
 
 from fusiondoc.errors import CannotRun, FusiondocError
-from fusiondoc.model import Report
+from fusiondoc.model.report import Report
 
 
 class Fusion:

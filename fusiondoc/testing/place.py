@@ -6,7 +6,7 @@ import re
 import zlib
 from pathlib import Path
 
-from fusiondoc.runner.store import cannot_write
+from fusiondoc.captures.store import cannot_write
 
 
 def folder_name(nodeid: str) -> str:

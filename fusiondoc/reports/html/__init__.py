@@ -10,7 +10,7 @@ from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
 
-from fusiondoc.model import Report
+from fusiondoc.model.report import Report
 from fusiondoc.reports.html.closing import findings_view, log_view, reproduce_view
 from fusiondoc.reports.html.context import Context
 from fusiondoc.reports.html.expectations_view import expectations_view

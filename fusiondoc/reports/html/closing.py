@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Mapping
 
-from fusiondoc.model import Finding, Report
+from fusiondoc.model.report import Finding, Report
 from fusiondoc.reports.html.context import QUOTED, Context, shown
 from fusiondoc.reports.html.markup import Child, Markup, el
 from fusiondoc.reports.html.parts import code_block, facts, section, table

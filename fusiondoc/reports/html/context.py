@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Iterable, Sequence
 
-from fusiondoc.model import Evidence, Report
+from fusiondoc.model.report import Evidence, Report
 from fusiondoc.reports.html.highlight import Highlighter
 from fusiondoc.reports.html.markup import Markup, el, join
 from fusiondoc.reports.source_code import near

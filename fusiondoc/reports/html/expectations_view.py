@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusiondoc.model import Expectation
+from fusiondoc.model.report import Expectation
 from fusiondoc.reports.html.context import Context
 from fusiondoc.reports.html.markup import Child, Markup, el
 from fusiondoc.reports.html.parts import group_links, section, table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusiondoc.model import Group, Segment
+from fusiondoc.model.report import Group, Segment
 from fusiondoc.reports.html.context import MOST_ROWS, Context, shown
 from fusiondoc.reports.html.highlight import ir
 from fusiondoc.reports.html.markup import Child, Markup, el

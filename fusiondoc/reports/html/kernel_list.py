@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fusiondoc.model import Kernel, Report
+from fusiondoc.model.report import Kernel, Report
 from fusiondoc.reports.html.context import MOST_ROWS, Context
 from fusiondoc.reports.html.markup import Child, Markup, el
 from fusiondoc.reports.html.parts import bar, code_block, facts, group_links, section, table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from fusiondoc.model import Program, ProgramNode, Unfused
+from fusiondoc.model.report import Program, ProgramNode, Unfused
 from fusiondoc.reports.html.context import QUOTED, Context, shown
 
 

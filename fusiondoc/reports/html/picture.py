@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from fusiondoc.model import Group, Program, ProgramNode, Report
+from fusiondoc.model.report import Group, Program, ProgramNode, Report
 from fusiondoc.reports.html.context import Context, shown
 from fusiondoc.reports.html.layout import Point, draw
 from fusiondoc.reports.html.markup import Markup, el, join

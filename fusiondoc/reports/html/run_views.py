@@ -6,7 +6,8 @@ from itertools import groupby
 from statistics import median
 from typing import Sequence
 
-from fusiondoc.model import Iteration, Report, Speed, Try, Verification
+from fusiondoc.model.report import Report
+from fusiondoc.model.runs import Iteration, Speed, Try, Verification
 from fusiondoc.reports.html.context import Context
 from fusiondoc.reports.html.markup import Child, Markup, el
 from fusiondoc.reports.html.parts import bar, section, table

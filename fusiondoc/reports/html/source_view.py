@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fusiondoc.model import Unfused
+from fusiondoc.model.report import Unfused
 from fusiondoc.reports.html.context import Context
 from fusiondoc.reports.html.markup import Child, Markup, el
 from fusiondoc.reports.html.parts import group_links, section

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from fusiondoc.model import Kernel, Report
+from fusiondoc.model.report import Kernel, Report
 from fusiondoc.reports.html.context import Context
 from fusiondoc.reports.html.markup import Child, Markup, el, join
 from fusiondoc.reports.html.parts import bar

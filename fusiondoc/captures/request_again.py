@@ -1,0 +1,67 @@
+"""The request of an earlier run, to run it once more."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.request import RunRequest
+from fusiondoc.captures.target import TargetSpec
+from fusiondoc.errors import UsageError
+from fusiondoc.fuser_knobs.checks import DUMP
+from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
+
+_OPTIONS = {one.name for one in fields(RunRequest)} - {"target", "python", "variables", "cwd", "command"}
+
+
+def request_again(capture: Capture, dumps: Sequence[str], command: Sequence[str] = ()) -> RunRequest:
+    """What ``capture`` was asked for, with these dumps and without ``--verify``. Variables of torch that the
+    user had set then and has not set now are set again, but for those that ask for logs and dumps.
+
+    Raises:
+        UsageError: its target, folder or request is gone.
+    """
+    request = capture.request
+    target = _target(request.get("target") or {}, capture)
+    folder = Path(request.get("cwd") or ".")
+    if not folder.is_dir():
+        raise UsageError(
+            f"'{capture.name}' ran in {folder}, which is gone", "Name the target to run it from here."
+        )
+    options: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in (request.get("options") or {}).items()
+        if name in _OPTIONS
+    }
+    options.update(dumps=tuple(dumps), verify=False)
+    return RunRequest(
+        target=target,
+        python=Path(request.get("python") or "python"),
+        cwd=folder,
+        variables=_variables(request.get("environment_user") or {}, request.get("environment_set") or {}),
+        command=tuple(command),
+        **options,
+    )
+
+
+def _target(told: Mapping[str, Any], capture: Capture) -> TargetSpec:
+    kind, path = told.get("kind"), told.get("path")
+    if kind not in ("file", "module", "archive") or (kind != "module") != bool(path):
+        raise UsageError(
+            f"'{capture.name}' does not say what ran", "Name the target: fusiondoc kernels TARGET"
+        )
+    if path and not Path(path).is_file():
+        raise UsageError(
+            f"{path} is gone, so '{capture.name}' cannot run again", "Name its target where it is now."
+        )
+    return TargetSpec(
+        str(told.get("text")), kind, Path(path) if path else None, told.get("module"), told.get("name")
+    )
+
+
+def _variables(user: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
+    apart = {DUMP, JIT_LOG, *made, *os.environ}
+    return {name: value for name, value in user.items() if name not in apart}

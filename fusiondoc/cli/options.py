@@ -1,0 +1,138 @@
+"""The options of commands that run a model, and the request they make."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Sequence, TypeVar
+
+import click
+
+from fusiondoc.cli import completion
+from fusiondoc.errors import UsageError
+
+if TYPE_CHECKING:
+    from fusiondoc.captures.request import RunRequest
+
+FUSERS = ("auto", "nvfuser", "nnc", "onednn", "legacy", "none")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int | None:
+    """torch.manual_seed takes a signed or unsigned number of 64 bits."""
+    if value is not None and not -(2**63) <= value < 2**64:
+        raise click.BadParameter(f"{value} has more than 64 bits.")
+    return value
+
+
+_OPTIONS = (
+    click.option(
+        "--fuser",
+        type=click.Choice(FUSERS),
+        default="auto",
+        show_default=True,
+        help="auto: nvFuser where this torch really has it, else NNC.",
+    ),
+    click.option("--backward", is_flag=True, help="Add a backward pass to every run."),
+    click.option(
+        "--runs", type=click.IntRange(min=1), default=5, show_default=True, help="Passes for each shape."
+    ),
+    click.option(
+        "--input",
+        "inputs",
+        multiple=True,
+        metavar="TEXT",
+        help="An argument instead of the file's own: 'float32[8,128,1024]:grad', 0.5, true. Repeat for more.",
+    ),
+    click.option("--trace", is_flag=True, help="Trace the model instead of scripting it."),
+    click.option("--script", is_flag=True, help="Run FILE.py as it is; its own arguments after --."),
+    click.option(
+        "--no-freeze", is_flag=True, help="Under oneDNN Graph, run a module as it is instead of freezing it."
+    ),
+    click.option("--device", metavar="DEVICE", help="Move model and inputs there first: cpu, cuda, cuda:1."),
+    click.option(
+        "--seed",
+        type=int,
+        callback=_seed,
+        help="Seed of torch, set before the target is loaded.",
+    ),
+    click.option(
+        "--timeout",
+        type=float,
+        default=600.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Stop the model's process after this long.",
+    ),
+    click.option(
+        "--knob",
+        "knobs",
+        multiple=True,
+        metavar="NAME=VALUE",
+        shell_complete=completion.knob_settings,
+        help="Set a knob of torch (fusiondoc knobs lists them). Repeat for more.",
+    ),
+    click.option(
+        "--dump",
+        "dumps",
+        multiple=True,
+        metavar="NAME[,NAME]",
+        shell_complete=completion.dump_options,
+        help="What to print of kernels too: options of PYTORCH_NVFUSER_DUMP, or nnc_ir, nnc_stages, "
+        "nnc_cuda, onednn_verbose under those fusers (fusiondoc knobs lists them).",
+    ),
+    click.option(
+        "--python",
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help="The interpreter whose torch runs the model; by default this one.",
+    ),
+)
+
+
+def run_options(command: F) -> F:
+    """Every option that says how to run a model."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def make_request(target: str, script_args: Sequence[str], options: dict[str, Any]) -> RunRequest:
+    """The request for a run; wrong usage is refused here, before anything starts."""
+    from fusiondoc.captures.request import RunRequest
+    from fusiondoc.captures.target import parse_target
+    from fusiondoc.fuser_knobs.checks import check_knob
+
+    knobs = {}
+    for text in options["knobs"]:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"--knob {text}: a knob needs a value", f"Such as --knob {name}=on.")
+        check_knob(name, value)
+        knobs[name] = value
+    script = options["script"]
+    if script_args and not script:
+        raise UsageError(
+            f"Unexpected argument '{script_args[0]}'",
+            "Arguments after the target are for a script that runs as it is: --script FILE.py -- ARGS",
+        )
+    return RunRequest(
+        target=parse_target(target),
+        python=options["python"] or Path(sys.executable),
+        fuser=options["fuser"],
+        runs=options["runs"],
+        backward=options["backward"],
+        trace=options["trace"],
+        script=script,
+        script_args=tuple(script_args),
+        inputs=options["inputs"],
+        device=options["device"],
+        seed=options["seed"],
+        timeout=options["timeout"],
+        knobs=knobs,
+        no_freeze=options["no_freeze"],
+        verify=options.get("verify", False),
+        dumps=tuple(name for text in options["dumps"] for name in text.split(",") if name),
+        command=tuple(sys.argv),
+    )

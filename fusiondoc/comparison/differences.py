@@ -1,0 +1,201 @@
+"""The comparison model: what changed from report A to report B. Field names are those of the JSON
+(``fusiondoc.comparison/1``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusiondoc.model.report import Coverage, Evidence, Finding, OpNode, Reason
+from fusiondoc.model.runs import Spread
+
+SCHEMA = "fusiondoc.comparison/1"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two reports, in figures."""
+
+    name: str
+    torch: str | None
+    fuser: str | None
+    groups: int
+    kernels: int
+    unfused: int
+    """Rows of operators outside every group."""
+    fallbacks: int
+    coverage: Coverage
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A value that is not the same on both sides. ``kind``: "environment", "fuser", "knob" or "setting"
+    (an option of ``diagnose`` or a variable that it set)."""
+
+    kind: str
+    name: str
+    a: str | None
+    b: str | None
+
+
+@dataclass(frozen=True)
+class SpeedChange:
+    """Times in milliseconds. ``change`` is "slower" or "faster" where the medians differ by more than the
+    threshold and the spread of the measurements does not explain it, else None."""
+
+    a: Spread
+    b: Spread
+    ratio: float | None
+    """Median of B over that of A."""
+    change: str | None
+
+
+@dataclass(frozen=True)
+class GroupRef:
+    """A group of one side."""
+
+    id: str
+    name: str
+    kind: str
+    phase: str | None
+    specialisation: int
+    nodes: tuple[OpNode, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    kernels: tuple[str, ...]
+    evidence: Evidence | None
+
+
+@dataclass(frozen=True)
+class GroupChange:
+    """Groups of A and the groups of B that took their place.
+
+    ``kinds``, one or more of: "added", "gone", "split", "merged", "operators" (some joined or left), "types"
+    (same operators, other types), "slower", "faster".
+    """
+
+    kinds: tuple[str, ...]
+    a: tuple[GroupRef, ...]
+    b: tuple[GroupRef, ...]
+    ops_gone: tuple[OpNode, ...]
+    """Operators of A's groups that are in none of B's."""
+    ops_added: tuple[OpNode, ...]
+    because: tuple[UnfusedChange, ...]
+    """Operators that left, or others between these lines, that are newly outside every group."""
+    speed: SpeedChange | None
+
+
+@dataclass(frozen=True)
+class UnfusedChange:
+    """Operators outside every group. ``change``: "came", "gone" or "reason" (the reason is another)."""
+
+    change: str
+    op: str
+    source: str | None
+    """In B; for what is gone in A."""
+    user_source: str | None
+    phase: str | None
+    count: int
+    """How many such nodes of one plan changed."""
+    reason_a: Reason | None
+    reason_b: Reason | None
+    evidence: Evidence | None
+
+
+@dataclass(frozen=True)
+class FallbackChange:
+    """A fallback. ``change``: "came", "gone" or "count" (both counts exact, and not the same)."""
+
+    change: str
+    stage: str
+    group_a: str | None
+    group_b: str | None
+    count_a: int | None
+    count_b: int | None
+    error: str | None
+    evidence: Evidence | None
+
+
+@dataclass(frozen=True)
+class KernelRef:
+    """A kernel of one side."""
+
+    id: str
+    name: str
+    groups: tuple[str, ...]
+    launches: int | None
+    registers: int | None
+    spill_bytes: int | None
+    smem_bytes: int | None
+    scheduler: str | None
+    block: tuple[int, int, int] | None
+    grid: tuple[int, int, int] | None
+    ms: Spread | None
+    gb_per_s: Spread | None
+
+
+@dataclass(frozen=True)
+class KernelChange:
+    """A kernel. ``kinds``, one or more of: "added", "gone", "code", "registers", "spills", "shared memory",
+    "scheduler", "launch" (block or grid), "launches" (how often), "slower", "faster", "bandwidth"
+    (another one, although no time tells it), "bytes" (nvFuser counted others, so bandwidths say nothing)."""
+
+    kinds: tuple[str, ...]
+    a: KernelRef | None
+    b: KernelRef | None
+    lines_gone: int
+    """Lines of code that only A has, after names, numbers of values and addresses were made equal."""
+    lines_added: int
+    speed: SpeedChange | None
+    bandwidth: str | None
+    """"higher" or "lower", by the rule of ``SpeedChange``."""
+
+
+@dataclass(frozen=True)
+class FindingChange:
+    """A finding that only one side has. ``change``: "came" or "gone"."""
+
+    change: str
+    finding: Finding
+
+
+@dataclass(frozen=True)
+class ModelSpeedChange:
+    """Time of the whole model (``diagnose --time``), measured on both sides."""
+
+    way: str
+    phase: str
+    inputs: int
+    speed: SpeedChange
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that changed; empty tuples where nothing did."""
+
+    a: Side
+    b: Side
+    slower_than: float
+    """Share by which a median must differ to be called slower or faster: 0.1 is 10 %."""
+    differences: tuple[Difference, ...]
+    groups: tuple[GroupChange, ...]
+    unfused: tuple[UnfusedChange, ...]
+    fallbacks: tuple[FallbackChange, ...]
+    kernels: tuple[KernelChange, ...]
+    findings: tuple[FindingChange, ...]
+    speed: tuple[ModelSpeedChange, ...]
+    groups_same: int
+    """Groups of A that B has too, with the same operators, types and (where measured) speed."""
+    kernels_same: int
+    notes: tuple[str, ...]
+    """What one side does not tell, so that it could not be compared."""
+    schema: str = SCHEMA
+
+    @property
+    def coverage_changed(self) -> bool:
+        return self.a.coverage != self.b.coverage
+
+    @property
+    def same(self) -> bool:
+        """Nothing changed in what was fused and how fast; environments and knobs may differ."""
+        parts = (self.groups, self.unfused, self.fallbacks, self.kernels, self.findings, self.speed)
+        return not any(parts) and not self.coverage_changed

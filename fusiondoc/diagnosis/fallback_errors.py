@@ -1,0 +1,74 @@
+"""What the rerun without fallback says about the fallbacks of a report."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Mapping
+
+from fusiondoc.model.report import Fallback, Report
+from fusiondoc.parsers.lines.error_texts import IN_WORDS, read_error
+
+
+def with_errors(report: Report, rerun: Mapping[str, Any] | None) -> Report:
+    """The report with the kinds of errors, and the error of the rerun at the fallback that came first.
+
+    The rerun stops at its first error, so it says nothing on the others; later ones often follow from it.
+    """
+    fallbacks = [_classified(one) for one in report.fallbacks]
+    error = (rerun or {}).get("error")
+    if error and fallbacks:
+        first = min(range(len(fallbacks)), key=lambda i: _line(fallbacks[i]))
+        if fallbacks[first].error is None:
+            fallbacks[first] = replace(fallbacks[first], error=error["text"], error_kind=error["kind"])
+    return replace(report, fallbacks=tuple(fallbacks))
+
+
+def _line(fallback: Fallback) -> int:
+    return min((one.line for one in fallback.evidence), default=0)
+
+
+def _classified(fallback: Fallback) -> Fallback:
+    if fallback.error is None or fallback.error_kind is not None:
+        return fallback
+    error = read_error(fallback.error)
+    return fallback if error is None else replace(fallback, error=str(error), error_kind=error.kind)
+
+
+def error_in_words(fallback: Fallback) -> str:
+    """ ": nvFuser's code generator failed: ..." or nothing."""
+    if fallback.error is None:
+        return ""
+    words = IN_WORDS.get(fallback.error_kind or "")
+    return f": {words}: {fallback.error}" if words else f": {fallback.error}"
+
+
+def advice_on(fallback: Fallback, rerun: Mapping[str, Any] | None) -> str:
+    """What to do, by what is known of the error."""
+    remembered = " torch remembers the failure and runs the operators unfused from then on, without a word."
+    if "legacy executor" in (fallback.error or ""):
+        return "Turn the profiling executor on: --knob profiling_executor=on (FD104)."
+    if fallback.error_kind in ("codegen", "kernel", "driver"):
+        return (
+            "Take the operator that the error names, or the last of the group, out of fusion (--knob"
+            " skip_node_kind=OPERATOR), make odd strides even with .contiguous(), or try a newer torch up to"
+            " 2.1." + remembered
+        )
+    if fallback.error_kind == "program":
+        return "Mend the program first: the unfused operators fail as well (run it with --fuser none)."
+    if fallback.error_kind == "option":
+        return "Take the unknown word out of the variable: it makes every group fall back (FD003)."
+    if fallback.error_kind is not None:
+        return "See FD306: the installation does not fit the GPU; the fusion itself is not at fault."
+    if rerun is None:
+        return (
+            "Run with PYTORCH_NVFUSER_DISABLE=fallback (torch 1.12 to 2.1) to see the real error; diagnose"
+            " does so by itself." + remembered
+        )
+    if rerun.get("error"):
+        return "Mend the group that fell back first, then look again: later failures often follow from it."
+    ended = {
+        "signal": f"The rerun without fallback died of {rerun.get('signal')} instead of raising an error",
+        "timed out": "The rerun without fallback did not end in time",
+        "interrupted": "The rerun without fallback was interrupted",
+    }.get(str(rerun.get("ended")), "A rerun without fallback raised no error: the failure comes and goes")
+    return ended + ";" + remembered

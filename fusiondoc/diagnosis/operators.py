@@ -1,0 +1,126 @@
+"""Which operators each fuser can take into a group, by name as printed (``aten::add``).
+
+"Can" means: for some types, shapes and arguments. A rule may still refuse a node, say for a dimension that is
+not a constant. Sources:
+
+* nvFuser: the parse rules of torch/csrc/jit/codegen/cuda/parser.cpp (third_party/nvfuser/csrc/parser.cpp in
+  2.0 and 2.1), compared with the schemas in the libraries of the release wheels 1.11.0, 1.12.1, 1.13.1, 2.0.1
+  and 2.1.2. aten::linear has a rule for being profiled only and is left out.
+* NNC: the sets in torch/csrc/jit/passes/tensorexpr_fuser.cpp and
+  torch/csrc/jit/runtime/symbolic_shape_registry_util.cpp, compared with what the pass fuses when run on one
+  graph an operator, on 1.12.1 (CPU and CUDA) and 2.13.0 (CPU).
+* oneDNN Graph: torch/csrc/jit/codegen/onednn/graph_helper.cpp, compared with runs on 2.13.0.
+* legacy: torch/csrc/jit/passes/graph_fuser.cpp, compared in the same way as NNC.
+"""
+
+from __future__ import annotations
+
+from fusiondoc.fuser_knobs.versions import Version, parse_version
+
+_ELEMENTWISE = """
+abs acos add addcmul asin atan atan2 ceil clamp cos cosh div eq erf erfc exp expm1 floor fmod frac ge gt le
+lerp lgamma log log10 log1p log2 lt max min mul ne neg pow reciprocal relu remainder round rsqrt sigmoid sin
+sinh sqrt sub tan tanh threshold trunc type_as where
+"""
+"""What nvFuser, NNC and the legacy fuser all take."""
+
+_BITWISE = "__and__ __lshift__ __or__ __rshift__ __xor__"
+
+_NVFUSER_SINCE = {
+    "1.11": _ELEMENTWISE
+    + _BITWISE
+    + """
+    _autocast_to_full_precision _autocast_to_reduced_precision _batch_norm_impl_index
+    _batch_norm_impl_index_backward _grad_sum_to_size _softmax _softmax_backward_data amax atanh batch_norm
+    bitwise_not dropout gelu gelu_backward instance_norm layer_norm mean native_batch_norm native_dropout
+    native_dropout_backward native_layer_norm native_layer_norm_backward rand_like silu softmax softplus sum
+    sum_to_size threshold_backward to prim::add_optional
+    """,
+    "1.12": """
+    _log_softmax_backward_data amin bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor
+    isfinite isinf isnan isneginf isposinf isreal log_softmax native_batch_norm_backward rsub std
+    tanh_backward var prim::flatten_copy prim::reshape_copy prim::squeeze_copy prim::unsqueeze_copy
+    prim::view_copy """,
+    "1.13": "_to_copy leaky_relu prim::expand_as_copy prim::expand_copy",
+    "2.0": "prim::permute_copy prim::t_copy prim::transpose_copy",
+}
+
+_NNC = (
+    _ELEMENTWISE
+    + _BITWISE
+    + """
+    _autocast_to_full_precision _autocast_to_reduced_precision _cast_Float _convolution batch_norm cat
+    conv2d elu gelu hardshrink hardsigmoid hardswish hardtanh isnan leaky_relu log_softmax matmul mish relu6
+    silu softmax softplus sum to unsqueeze prim::ConstantChunk prim::ListConstruct
+    """
+)
+"""The sum and the softmaxes only with the knob nnc_reductions; matmul and convolutions on the CPU only."""
+
+_ONEDNN = """
+_convolution _log_softmax _softmax abs add addmm avg_pool2d batch_norm bmm cat clamp contiguous conv2d
+convolution div elu exp gelu hardswish hardtanh layer_norm leaky_relu linear log matmul max_pool2d
+max_pool2d_with_indices mm mul permute relu relu6 round sigmoid softmax sqrt square tanh prim::ListConstruct
+"""
+
+_LEGACY = _ELEMENTWISE + "_cast_Float logit rand_like cat prim::ConstantChunk prim::FusedConcat"
+
+
+def _named(text: str) -> list[str]:
+    return [word if "::" in word else "aten::" + word for word in text.split()]
+
+
+VIEWS = frozenset(_named("expand expand_as flatten permute reshape squeeze t transpose unsqueeze view"))
+"""Operators that move no data. nvFuser takes them into a group as prim::*_copy and gives them back when no
+group wants them, so one outside a group is no loss."""
+
+
+NVFUSER_SINCE: dict[str, Version] = {
+    op: parse_version(version) for version, ops in _NVFUSER_SINCE.items() for op in _named(ops)
+}
+"""Operator -> the first torch whose nvFuser takes it."""
+
+BY_FUSER: dict[str, frozenset[str]] = {
+    "nvfuser": frozenset(NVFUSER_SINCE),
+    "nnc": frozenset(_named(_NNC)),
+    "onednn": frozenset(_named(_ONEDNN)),
+    "legacy": frozenset(_named(_LEGACY)),
+}
+
+FUSER_OF_KIND = {
+    "CudaFusionGroup": "nvfuser",
+    "TensorExprGroup": "nnc",
+    "oneDNNFusionGroup": "onednn",
+    "FusionGroup": "legacy",
+}
+"""Kind of a fusion group -> its fuser."""
+
+
+def fusible_by(op: str, torch_version: str | None = None) -> frozenset[str]:
+    """The fusers that can take the operator into a group; with a version, nvFuser only if its rules there
+    do."""
+    fusers = {fuser for fuser, ops in BY_FUSER.items() if op in ops}
+    if torch_version is not None and "nvfuser" in fusers:
+        version = parse_version(torch_version)
+        if not NVFUSER_SINCE[op] <= version <= (2, 1):
+            fusers.discard("nvfuser")
+    return frozenset(fusers)
+
+
+def is_fusible(op: str) -> bool:
+    """Whether some fuser can take the operator, and something is lost if none does: false for views."""
+    return op not in VIEWS and any(op in ops for ops in BY_FUSER.values())
+
+
+_FORMULAS = """
+_autocast_to_full_precision _autocast_to_reduced_precision _batch_norm_impl_index _dim_arange
+_grad_sum_to_size _slow_conv2d_forward abs acos adaptive_avg_pool1d adaptive_avg_pool2d
+adaptive_avg_pool3d add addcmul addmm asin atan avg_pool2d batch_norm bmm cat ceil clamp contiguous cos
+cosh div dot dropout embedding eq erf erfc exp expm1 floor fmod frac ge gelu gt hardshrink hardsigmoid
+hardswish hardtanh index layer_norm le leaky_relu lerp linear log log10 log1p log2 log_softmax logsumexp
+lt matmul max max_pool2d mean min mm mul mv native_dropout native_layer_norm ne neg nll_loss nonzero
+permute pow reciprocal relu relu6 remainder round rsqrt rsub sigmoid silu sin sinh softmax softplus sqrt
+squeeze stack std sub t tan tanh threshold to trunc type_as unbind unsqueeze var where
+"""
+
+WITH_FORMULA = frozenset(f"aten::{name}" for name in _FORMULAS.split()) | {"prim::ConstantChunk"}
+"""Kinds of nodes that a differentiable graph can hold, for some of their overloads and arguments."""

@@ -1,0 +1,1 @@
+"""The rules: one function a finding, by family of codes."""

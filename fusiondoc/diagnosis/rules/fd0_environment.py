@@ -1,0 +1,119 @@
+"""FD0xx: the environment and the knobs."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+from fusiondoc.diagnosis.rules.context import Context
+from fusiondoc.diagnosis.rules.make import finding
+from fusiondoc.fuser_knobs.versions import parse_version
+from fusiondoc.model.report import Finding, Report
+
+
+def no_nvfuser(report: Report, context: Context) -> Iterable[Finding]:
+    """FD001: nvFuser is not in this torch, or its switch does nothing."""
+    gone = context.observed.nvfuser_gone
+    requested = report.fuser.requested
+    missing = requested in ("auto", "nvfuser") and report.fuser.effective not in ("nvfuser", None)
+    if gone is None and not missing:
+        return
+    torch = report.environment.get("torch")
+    where = f"torch {torch}" if torch else "this torch"
+    message = f"nvFuser is not in TorchScript of {where}; its switches do nothing"
+    if gone is None and torch is not None and parse_version(torch) < (2, 2):
+        why = (report.fuser.why or "").partition("; NNC")[0]
+        message = "nvFuser cannot work here: " + (why[len("auto: ") :] if why.startswith("auto: ") else why)
+    yield finding(
+        "FD001",
+        message,
+        evidence=[gone] if gone is not None else [],
+        severity="error" if requested == "nvfuser" else "note",
+        advice="For nvFuser use torch 1.12 to 2.1 with CUDA; here NNC fuses (fusiondoc env says what "
+        "can run).",
+    )
+
+
+def dead_knobs(report: Report, context: Context) -> Iterable[Finding]:
+    """FD001: a knob that was asked for does nothing on this torch."""
+    for knob in report.knobs:
+        if knob.requested is not None and knob.live is False:
+            yield finding(
+                "FD001",
+                f"The knob {knob.name}={knob.requested} does nothing on this torch",
+                advice=f"fusiondoc knobs {knob.name} says in which torch versions it is live.",
+                severity="warning",
+            )
+
+
+WHAT_FUSION_NEEDS = {
+    "profiling_executor": "nvFuser and NNC fuse only what the profiling executor profiled",
+    "graph_optimize": "graphs run as they are written, without any pass",
+}
+
+
+def executor_off(report: Report, context: Context) -> Iterable[Finding]:
+    """FD104: what every fusion pass needs is switched off. nvFuser then still makes groups, and refuses to
+    compile them (kernel_cache.cpp: "legacy executor is not supported by nvfuser")."""
+    if report.fuser.requested in ("none", "legacy") or any(not group.fallback for group in report.groups):
+        return
+    for knob in report.knobs:
+        if knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS:
+            yield finding(
+                "FD104",
+                f"{knob.name} is off: {WHAT_FUSION_NEEDS[knob.name]}",
+                advice=f"Turn it on: --knob {knob.name}=on",
+            )
+
+
+def other_fuser(report: Report, context: Context) -> Iterable[Finding]:
+    """FD002: the groups are of another fuser than the one asked for."""
+    requested, effective = report.fuser.requested, report.fuser.effective
+    if requested in (None, "auto", "none") or effective in (None, requested):
+        return
+    yield finding(
+        "FD002",
+        f"{requested} was asked for, {effective} worked",
+        advice=f"See why with: fusiondoc env. {report.fuser.why or ''}".strip(),
+    )
+
+
+def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
+    """FD003: everything fell back and no kernel ran, as an unknown dump option makes it."""
+    if not report.fallbacks or report.kernels:
+        return
+    known = {fallback.error_kind for fallback in report.fallbacks} - {None}
+    if known and "option" not in known:
+        return  # the cause is another one
+    if context.request and not _users_own_options(context):
+        return  # fusiondoc sets only what this torch knows
+    if any(not group.fallback and group.kind == "CudaFusionGroup" for group in report.groups):
+        return
+    yield finding(
+        "FD003",
+        "Every fusion fell back and the log shows no kernel: an unknown option in PYTORCH_NVFUSER_DUMP,"
+        " _ENABLE or _DISABLE does this, without another word",
+        evidence=[e for fallback in report.fallbacks for e in fallback.evidence][:3],
+        advice="Check the names against this torch: fusiondoc knobs PYTORCH_NVFUSER_DUMP",
+    )
+
+
+def _users_own_options(context: Context) -> bool:
+    theirs = context.request.get("environment_user") or {}
+    return bool(context.request.get("merged")) or any(name.startswith("PYTORCH_NVFUSER_") for name in theirs)
+
+
+def merged_variables(report: Report, context: Context) -> Iterable[Finding]:
+    """FD004: log variables of the user were merged with what was needed."""
+    merged = context.request.get("merged") or []
+    if not merged:
+        return
+    values = context.request.get("environment_set") or {}
+    shown = "; ".join(f"{name}={values.get(name, '')}" for name in merged)
+    yield finding(
+        "FD004",
+        f"Variables that were set already were merged with what fusiondoc needs: {shown}",
+        advice="Unset them for a run with fusiondoc's values alone.",
+    )
+
+
+RULES = (no_nvfuser, dead_knobs, executor_off, other_fuser, bad_dump_option, merged_variables)

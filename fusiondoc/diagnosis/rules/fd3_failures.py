@@ -1,0 +1,249 @@
+"""FD3xx: fallbacks, guards and crashes."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping
+
+from fusiondoc.diagnosis.fallback_errors import advice_on, error_in_words
+from fusiondoc.diagnosis.rules.context import Context
+from fusiondoc.diagnosis.rules.make import finding
+from fusiondoc.diagnosis.specialisations import in_words
+from fusiondoc.fuser_knobs.cuda_support import first_cuda, knows, parse_pair
+from fusiondoc.model.report import Evidence, Finding, Group, Report
+from fusiondoc.parsers.lines.error_texts import (
+    ARCHITECTURE,
+    BUILTINS,
+    OLD_DRIVER,
+    TOOLCHAIN,
+    FuserError,
+    read_error,
+)
+
+
+def describe(group: Group) -> str:
+    """A group in a few words: its id, its first operators and its line."""
+    names = [op.split("::")[-1] for op in group.ops]
+    shown = ", ".join(names[:4]) + (f", ... {len(names)} operators" if len(names) > 4 else "")
+    line = next((node.user_source for node in group.nodes if node.user_source), None)
+    return f"{group.id} ({shown}{', ' + line if line else ''})"
+
+
+def fell_back(report: Report, context: Context) -> Iterable[Finding]:
+    """FD301 and FD302: a group ran as unfused operators."""
+    groups = {group.id: group for group in report.groups}
+    for fallback in report.fallbacks:
+        group = groups.get(fallback.group or "")
+        who = f"Group {describe(group)}" if group else "A fusion group"
+        often = (
+            f"{'' if fallback.count_exact else 'at least '}{fallback.count} time{'s' * (fallback.count > 1)}"
+        )
+        compiling = fallback.stage == "compile"
+        yield finding(
+            "FD301" if compiling else "FD302",
+            f"{who} fell back to unfused operators while it was {'compiled' if compiling else 'run'}, {often}"
+            + error_in_words(fallback),
+            source=next((n.user_source for n in group.nodes if n.user_source), None) if group else None,
+            evidence=fallback.evidence,
+            advice=advice_on(fallback, context.rerun),
+        )
+
+
+def crashed(report: Report, context: Context) -> Iterable[Finding]:
+    """FD303: the process died of a signal."""
+    signal = context.result.get("signal")
+    if not signal or context.result.get("timed_out") or context.result.get("interrupted"):
+        return
+    if context.observed.last_work is not None:
+        stage, group_id, line = context.observed.last_work
+        group = next((g for g in report.groups if g.id == group_id), None)
+        doing = "compiling" if stage == "compile" or not _launched_after(report, group) else "running"
+        yield finding(
+            "FD303",
+            f"The process died of {signal} while {doing} "
+            + (f"group {describe(group)}" if group else "a group of nvFuser"),
+            evidence=[line],
+            advice="Take that group out (--knob skip_node_kind=OPERATOR, or another --fuser), and check "
+            "that this"
+            " torch's CUDA knows the GPU: fusiondoc env.",
+        )
+        return
+    last = max(report.groups, key=lambda g: g.iteration or 0, default=None)
+    yield finding(
+        "FD303",
+        f"The process died of {signal}"
+        + (f"; the last group that was made before is {describe(last)}" if last else ", before any group"),
+        evidence=last.evidence[:1] if last else (),
+        advice="The end of the log shows Python's stack at that moment. --fuser none says whether it "
+        "dies without"
+        " fusion too.",
+    )
+
+
+def timed_out(report: Report, context: Context) -> Iterable[Finding]:
+    """FD905: the program did not end."""
+    if context.result.get("timed_out"):
+        yield finding(
+            "FD905",
+            "The program did not end in time and was stopped; this report is of what it did until then",
+            advice="Give it more time with --timeout; the log ends with Python's stack at that moment.",
+        )
+
+
+def _launched_after(report: Report, group: Group | None) -> bool:
+    return group is not None and any(k.launches for k in report.kernels if group.id in k.groups)
+
+
+def gave_up(report: Report, context: Context) -> Iterable[Finding]:
+    """FD304: an unfused copy of the graph runs because no specialisation was left."""
+    rows = [row for row in report.unfused if row.reason.code == "FD304"]
+    if rows:
+        yield finding(
+            "FD304",
+            f"{sum(row.count for row in rows)} operators run unfused for some inputs: a guard failed and no"
+            " specialisation was left",
+            source=rows[0].user_source,
+            evidence=rows[0].evidence[:3],
+            advice="Allow more or dynamic specialisations: --knob fusion_strategy=STATIC:2,DYNAMIC:10"
+            " (torch.jit.set_fusion_strategy), or pad the inputs to fewer shapes.",
+        )
+
+
+def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
+    """FD305: a group was compiled again for other input types."""
+    counts: dict[str, int] = {}
+    for group in report.groups:
+        if group.respecialises:
+            counts[group.respecialises] = counts.get(group.respecialises, 0) + 1
+    groups = {group.id: group for group in report.groups}
+    for group_id, more in counts.items():
+        again = [g for g in report.groups if g.respecialises == group_id]
+        why = in_words(groups[group_id], again)
+        yield finding(
+            "FD305",
+            f"Group {describe(groups[group_id])} was specialised {more + 1} times: {why}",
+            source=next((n.user_source for n in groups[group_id].nodes if n.user_source), None),
+            evidence=[e for g in again for e in g.evidence[:1]],
+            advice="Keep shapes, strides and dtypes the same from call to call, pad them, or use "
+            "dynamic shapes:"
+            " --knob fusion_strategy=DYNAMIC:10.",
+            severity="warning" if more > 1 else "note",
+        )
+
+
+def program_failed(report: Report, context: Context) -> Iterable[Finding]:
+    """FD905: the user's program ended with an error."""
+    error = context.error
+    if error is not None:
+        yield finding(
+            "FD905",
+            f"The program failed{_WHEN.get(str(error.get('stage')), '')}: {_last_error(error)}",
+            advice=error.get("hint"),
+        )
+        return
+    for text, line in context.observed.errors[:3]:
+        yield finding("FD905", f"The log holds an error: {text[:300]}", evidence=[line])
+
+
+_WHEN = {
+    "import": " while it was imported",
+    "script": " while it was scripted",
+    "trace": " while it was traced",
+    "inputs": " while it made its inputs",
+    "forward": " in the forward pass",
+    "backward": " in the backward pass",
+    "verify": " in the eager run of --verify",
+}
+"""Stages of the probe's error record."""
+
+
+def _last_error(error: Mapping[str, Any]) -> str:
+    """Type and message; TorchScript puts the true error behind its own traceback, on the last line."""
+    lines = str(error.get("message", "")).strip().split("\n")
+    last = lines[-1].strip()
+    if "Error: " in last and len(lines) > 1:
+        return last[:300]
+    text = lines[0][:300].rstrip(":")
+    # What the probe says itself has no type that is the program's.
+    return text if error.get("type") == "Refused" else f"{error.get('type')}: {text}"
+
+
+def toolchain(report: Report, context: Context) -> Iterable[Finding]:
+    """FD306: an error of NVRTC, of the driver or of a missing kernel image, whatever raised it; or a crash
+    on a GPU that the CUDA of this torch does not know."""
+    found = _found(report, context)
+    cuda = parse_pair(report.environment.get("cuda"))
+    capability = parse_pair(report.environment.get("capability"))
+    unknown = cuda is not None and capability is not None and knows(cuda, capability) is False
+    if found is None:
+        if not (unknown and context.result.get("signal")) or context.result.get("timed_out"):
+            return
+        found = (None, ())
+    error, evidence = found
+    yield finding(
+        "FD306",
+        _message(report, error, unknown),
+        evidence=evidence,
+        advice=_advice(error, capability, cuda),
+    )
+
+
+def _found(report: Report, context: Context) -> tuple[FuserError | None, tuple[Evidence, ...]] | None:
+    texts: list[tuple[str, tuple[Evidence, ...]]] = []
+    if context.error is not None:
+        texts.append((str(context.error.get("message")), ()))
+    texts += [(one.error, tuple(one.evidence)[:1]) for one in report.fallbacks if one.error is not None]
+    rerun = (context.rerun or {}).get("error")
+    if rerun:
+        texts.append((rerun["text"], ()))
+    texts += [(text, (line,)) for text, line in context.observed.errors]
+    for text, evidence in texts:
+        error = read_error(text) or read_error("RuntimeError: " + text)
+        if error is not None and error.kind in TOOLCHAIN:
+            return error, evidence
+    return None
+
+
+def _message(report: Report, error: FuserError | None, unknown: bool) -> str:
+    gpu = report.environment.get("gpu") or "this GPU"
+    capability = parse_pair(report.environment.get("capability"))
+    cuda = report.environment.get("cuda")
+    who = gpu + (f" (compute capability {capability[0]}.{capability[1]})" if capability else "")
+    whose = f"CUDA {cuda} of this torch" if cuda else "The CUDA of this torch"
+    if error is None:
+        return f"{whose} does not know {who}, and the process died while it used it"
+    if error.kind == BUILTINS:
+        return f"NVRTC does not find a library that belongs to it: {error}"
+    if error.kind == OLD_DRIVER:
+        return f"The installed NVIDIA driver is too old for {whose}: {error}"
+    if error.kind == ARCHITECTURE or unknown:
+        return f"{whose} does not know {who}: {error}"
+    return f"This build of torch holds no kernels for {who}: {error}"
+
+
+def _advice(
+    error: FuserError | None, capability: tuple[int, int] | None, cuda: tuple[int, int] | None
+) -> str:
+    if error is not None and error.kind == BUILTINS:
+        return (
+            "No fusion is at fault. Put the folder of libnvrtc-builtins.so of the very CUDA version that this"
+            " torch was built with on LD_LIBRARY_PATH, and take other CUDA versions off it."
+        )
+    if error is not None and error.kind == OLD_DRIVER:
+        return "No fusion is at fault. Install a newer NVIDIA driver, or a torch with an older CUDA."
+    first = first_cuda(capability) if capability is not None else None
+    if first is None:
+        return (
+            "No fusion is at fault. Install a torch whose CUDA knows the GPU: 11.0 for compute capability"
+            " 8.0, 11.1 for 8.6, 11.8 for 8.9 and 9.0, 12.8 for 10.0 and 12.0; fusiondoc env shows both."
+        )
+    wanted = f"CUDA {first[0]}.{first[1]}"
+    if cuda is not None and cuda < first:
+        return f"No fusion is at fault. Install a torch built with {wanted} or newer."
+    return (
+        f"No fusion is at fault. {wanted} and newer know this GPU, so look which libnvrtc is loaded"
+        " (LD_LIBRARY_PATH), and for which GPUs this torch was built: torch.cuda.get_arch_list()."
+    )
+
+
+RULES = (toolchain, fell_back, crashed, timed_out, program_failed, gave_up, many_specialisations)
+"""The toolchain comes first: it explains fallbacks and failures."""

@@ -1,0 +1,216 @@
+"""Reads a file of expectations. An unknown key is an error with line, column and the nearest known one."""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+from typing import Any, Container, Iterable, Mapping
+
+import yaml
+
+from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.expectations import document, fields
+from fusiondoc.expectations.build import build_section
+from fusiondoc.expectations.document import Problems
+from fusiondoc.expectations.expectation import Expectations, Path, Section
+from fusiondoc.expectations.fields import Field
+
+HINT = "docs/commands/check.md lists the keys; docs/expectations.schema.json lets an editor complete them."
+
+
+def load(file: FilePath, codes: Container[str] = ()) -> Expectations:
+    """The expectations in a file. ``codes`` are the finding codes that exist; empty takes any.
+
+    Raises:
+        UsageError: it cannot be read, or does not say what it should.
+    """
+    return loads(read_text(file), str(file), codes)
+
+
+def read_text(file: FilePath) -> str:
+    """The file as text, line ends as they are. UsageError if it cannot be read."""
+    try:
+        return file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} is not UTF-8 text (byte {error.start})", "Save it as UTF-8.") from None
+    except OSError as error:
+        raise UsageError(
+            f"Cannot read {file}: {error.strerror}", "--update writes it from what is found."
+        ) from None
+    except ValueError as error:
+        raise UsageError(f"Cannot read {str(file)!r}: {error}", "Name a YAML file.") from None
+
+
+def loads(text: str, name: str, codes: Container[str] = ()) -> Expectations:
+    """The expectations in a text; ``name`` is what messages call it."""
+    root = document.compose(text, name)
+    if root is None:
+        raise UsageError(f"{name} is empty", "--update writes it from what is found.")
+    reader = _Reader(Problems(name), codes)
+    sections = reader.file(root)
+    reader.problems.raise_if_any(HINT)
+    return Expectations(name, tuple(sections))
+
+
+class _Reader:
+    def __init__(self, problems: Problems, codes: Container[str]) -> None:
+        self.problems = problems
+        self._codes = codes
+
+    def file(self, root: yaml.Node) -> list[Section]:
+        several = document.at(root, ("sections",)) if isinstance(root, yaml.MappingNode) else None
+        if several is None:
+            return self._sections([((), root)])
+        for key, _ in document.items(root):
+            if key.value != "sections":
+                if key.value in fields.SECTION:
+                    self.problems.add(
+                        key, f"beside 'sections' nothing may stand: put '{key.value}' into a section"
+                    )
+                else:
+                    self._unknown(key, fields.FILE, "the file")
+        self._twice(root)
+        nodes = self._list(several, "sections")
+        return self._sections([(("sections", i), node) for i, node in enumerate(nodes)])
+
+    def _sections(self, nodes: Iterable[tuple[Path, yaml.Node]]) -> list[Section]:
+        sections = []
+        for path, node in nodes:
+            known = fields.SECTION if path else fields.FILE
+            values = self._mapping(node, known, "a section" if path else "the file")
+            if values is None:
+                continue
+            if not any(key in values for key in fields.EXPECTING):
+                self.problems.add(node, "nothing is expected here: give " + _or(fields.EXPECTING))
+            sections.append(build_section(values, node, path))
+        return sections
+
+    def _mapping(self, node: yaml.Node, known: Mapping[str, Field], what: str) -> dict[str, Any] | None:
+        """Its values by key, read as their fields say. A key with a problem is left out."""
+        if not isinstance(node, yaml.MappingNode):
+            self.problems.add(node, f"{what} must be a mapping of {_or(known)}, not {_a(node)}")
+            return None
+        self._twice(node)
+        values = {}
+        for key, value in document.items(node):
+            name = key.value
+            if not isinstance(name, str) or name not in known:
+                self._unknown(key, known, what)
+                continue
+            read = self._field(value, known[name], name)
+            if read is not None:
+                values[name] = read
+        if not node.value:
+            self.problems.add(node, f"{what} is empty: give {_or(known)}")
+        return values
+
+    def _twice(self, node: yaml.Node) -> None:
+        seen = set()
+        for key, _ in document.items(node):
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    self.problems.add(key, f"'{key.value}' stands here twice")
+                seen.add(key.value)
+
+    def _unknown(self, key: yaml.Node, known: Iterable[str], what: str) -> None:
+        name = key.value if isinstance(key, yaml.ScalarNode) else _a(key)
+        self.problems.add(key, f"unknown key '{name}' in {what}. {did_you_mean(str(name), known)}")
+
+    def _list(self, node: yaml.Node, name: str) -> list[yaml.Node]:
+        if not isinstance(node, yaml.SequenceNode):
+            self.problems.add(node, f"{name} must be a list, not {_a(node)}")
+            return []
+        if not node.value:
+            self.problems.add(node, f"{name} is an empty list")
+        return list(node.value)
+
+    def _field(self, node: yaml.Node, field: Field, name: str) -> Any:
+        if field.many == "no" or (field.many == "either" and not isinstance(node, yaml.SequenceNode)):
+            one = self._one(node, field, name)
+            return one if field.many == "no" or one is None else [one]
+        return [one for one in (self._one(n, field, name) for n in self._list(node, name)) if one is not None]
+
+    def _one(self, node: yaml.Node, field: Field, name: str) -> Any:
+        if field.kind == "group":
+            return self._group(node)
+        if field.kind == "when":
+            return self._mapping(node, fields.WHEN, "when")
+        if field.kind == "findings":
+            return self._mapping(node, fields.FINDINGS, "findings")
+        if field.kind == "counts" and isinstance(node, yaml.MappingNode):
+            values = self._mapping(node, fields.COUNTS, name)
+            if values and "exactly" in values and len(values) > 1:
+                self.problems.add(node, "exactly allows neither at_least nor at_most beside it")
+            return values
+        return self._scalar(node, field, name)
+
+    def _group(self, node: yaml.Node) -> dict[str, Any] | None:
+        if isinstance(node, yaml.SequenceNode):
+            return {"ops": self._field(node, fields.GROUP["ops"], "a plain list"), "": node}
+        values = self._mapping(node, fields.GROUP, "a group")
+        if values is None:
+            return None
+        keys = {key.value for key, _ in document.items(node) if isinstance(key, yaml.ScalarNode)}
+        if keys and not keys & set(fields.NEEDS_ONE):
+            self.problems.add(node, f"a group needs {_or(fields.NEEDS_ONE)}")
+        for pair in (tuple(fields.ORDERS), ("at_least", "exactly")):
+            if len(keys & set(pair)) > 1:
+                self.problems.add(node, f"a group takes only one of {', '.join(pair)}")
+        values[""] = node
+        return values
+
+    def _scalar(self, node: yaml.Node, field: Field, name: str) -> Any:
+        if field.choices:
+            value = document.text(node)
+            if value in field.choices:
+                return value
+            shown = getattr(node, "value", None)
+            if not isinstance(shown, str):
+                self.problems.add(node, f"{name} must be one of {', '.join(field.choices)}, not {_a(node)}")
+            else:
+                self.problems.add(node, f"{name}: '{shown}' is unknown. {did_you_mean(shown, field.choices)}")
+            return None
+        if field.kind in ("count", "positive", "counts", "rate", "share"):
+            return self._number(node, field, name)
+        value = document.text(node)
+        if value is None:
+            hint = "; put it in quotes" if isinstance(node, yaml.ScalarNode) else ""
+            of = "of " if name == "a plain list" else ""
+            self.problems.add(node, f"{name} must be {of}{fields.EXAMPLES[field.kind]}, not {_a(node)}{hint}")
+        elif not fields.fits(field.kind, value):
+            self.problems.add(node, f"{name}: '{value}' is not {fields.EXAMPLES[field.kind]}")
+        elif field.kind == "finding" and value.startswith("FD") and not self._known(value):
+            self.problems.add(node, f"{name}: there is no finding {value} (fusiondoc explain lists them)")
+        else:
+            return value
+        return None
+
+    def _known(self, code: str) -> bool:
+        return not self._codes or code.endswith("xx") or code in self._codes
+
+    def _number(self, node: yaml.Node, field: Field, name: str) -> Any:
+        value = document.number(node)
+        written = document.text(node)
+        if field.kind == "share" and written is not None and fields.fits("percent", written):
+            return float(written[:-1]) / 100
+        whole = field.kind in ("count", "positive", "counts")
+        lowest = 1 if field.kind == "positive" else 0
+        if value is None or value < lowest or (whole and value != int(value)):
+            example = fields.EXAMPLES["count" if field.kind == "counts" else field.kind]
+            self.problems.add(node, f"{name} must be {example}, not {_a(node)}")
+            return None
+        if field.kind == "share" and value > 1:
+            self.problems.add(node, f"{name} is a share from 0 to 1: write {node.value}%, or {value / 100:g}")
+            return None
+        return int(value) if whole else value
+
+
+def _a(node: yaml.Node) -> str:
+    kind = document.kind(node)
+    if isinstance(node, yaml.ScalarNode) and kind != "nothing":
+        return f"'{node.value}'"
+    return {"mapping": "a mapping", "list": "a list"}.get(kind, kind)
+
+
+def _or(names: Iterable[str]) -> str:
+    listed = list(names)
+    return ", ".join(listed[:-1]) + " or " + listed[-1] if len(listed) > 1 else listed[0]

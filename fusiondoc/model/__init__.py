@@ -1,0 +1,1 @@
+"""The report model and the domain's types: frozen dataclasses."""

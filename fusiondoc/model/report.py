@@ -1,0 +1,364 @@
+"""The report model: what every parser fills, every rule reads and every renderer prints.
+
+Field names are those of the JSON report (``fusiondoc.report/1``). What a log does not tell is ``None``,
+never guessed. All classes are frozen; sequences are tuples or other immutable sequences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Mapping, Protocol, Sequence
+
+from fusiondoc.model.runs import Iteration, Peak, Speed, Spread, Try, Verification
+
+SCHEMA = "fusiondoc.report/1"
+
+SEVERITIES = ("error", "warning", "note")
+"""Worst first."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A line of a log. ``line`` counts from 1 in the file as it is on disk (after decompression)."""
+
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class FuserState:
+    """Which fuser was asked for and which one really worked: nvfuser, nnc, onednn, legacy or none."""
+
+    requested: str | None
+    effective: str | None
+    live: bool | None
+    """True if the effective fuser is the requested one and does something on this torch."""
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class KnobState:
+    """A knob: the value asked for, the value read back after setting it, and whether it does anything."""
+
+    name: str
+    requested: str | None
+    effective: str | None
+    live: bool | None
+
+
+@dataclass(frozen=True)
+class OpNode:
+    """An operator: ``op`` as printed (``aten::add``), ``source`` as printed (``file:line:column``).
+
+    ``user_source`` is the line of the user's program it comes from (``file:line``), where that can be told.
+    """
+
+    op: str
+    source: str | None
+    user_source: str | None
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of an nvFuser group that became a kernel of its own."""
+
+    index: int
+    """From 0, as nvFuser numbers them; the order is not that of execution."""
+    scheduler: str | None
+    """The scheduler it got: pointwise, reduction, persistent ..."""
+    refused: tuple[tuple[str, str], ...]
+    """(scheduler, why it cannot schedule this part), for those that were asked before."""
+    ops: tuple[str, ...]
+    """The operators in it, as far as the log lets them be told."""
+    kernels: tuple[str, ...]
+    """Ids of its kernels."""
+    evidence: Sequence[Evidence] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """One fusion node of one execution plan."""
+
+    id: str
+    kind: str
+    """CudaFusionGroup, TensorExprGroup, oneDNNFusionGroup or FusionGroup."""
+    name: str
+    """The name as first printed, such as ``prim::CudaFusionGroup_0``; not unique."""
+    phase: str | None
+    """"forward", "backward" or None where the log cannot tell."""
+    specialisation: int
+    respecialises: str | None
+    nodes: tuple[OpNode, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    runs: int | None
+    kernels: tuple[str, ...]
+    bytes_in: int | None
+    """Bytes of the input tensors, each element once (an expanded dimension counts as one)."""
+    bytes_out: int | None
+    fallback: bool
+    rank: int | None
+    evidence: Sequence[Evidence] = ()
+    """The lines where a plan that holds this group was printed."""
+    iteration: int | None = None
+    """The iteration of ``diagnose`` (from 1) in which the group appeared."""
+    segments: tuple[Segment, ...] = ()
+    """More than one where nvFuser cut the group into several kernels; empty where the log does not tell."""
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        return tuple(node.op for node in self.nodes)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an operator is in no group. ``stated``: the log says it; otherwise fusiondoc worked it out."""
+
+    code: str
+    text: str
+    stated: bool
+
+
+@dataclass(frozen=True)
+class Unfused:
+    """Tensor operators outside every group: one row for (op, source, phase, reason code)."""
+
+    op: str
+    source: str | None
+    user_source: str | None
+    phase: str | None
+    count: int
+    reason: Reason
+    evidence: Sequence[Evidence]
+    rank: int | None = None
+    bytes_moved: int | None = None
+    """Bytes of its tensor results, written and read again, in one run: what fusing it can save."""
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """A fusion group that really fell back to the unfused operators."""
+
+    stage: str
+    """"compile" or "run"."""
+    group: str | None
+    count: int
+    count_exact: bool
+    error: str | None
+    """The first real error, which torch hides: from the log, or from the rerun without fallback."""
+    evidence: Sequence[Evidence]
+    rank: int | None = None
+    error_kind: str | None = None
+    """What failed (the kinds of parsers/errors.py): codegen, kernel, driver, program ..."""
+
+
+@dataclass(frozen=True)
+class Dump:
+    """What one dump option printed of a kernel."""
+
+    option: str
+    """Its name in PYTORCH_NVFUSER_DUMP (``cuda_kernel``), or the log of another fuser."""
+    text: str
+    evidence: Sequence[Evidence] = ()
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A generated kernel and its launches. ``block`` and ``grid`` are those of the last launch; an unset
+    dimension (printed as -1) is 1."""
+
+    id: str
+    name: str
+    groups: tuple[str, ...]
+    launches: int | None
+    block: tuple[int, int, int] | None
+    grid: tuple[int, int, int] | None
+    smem_bytes: int | None
+    ms: Spread | None
+    gb_per_s: Spread | None
+    """GB/s (10^9 bytes) of inputs plus outputs, as nvFuser computes it."""
+    peak_fraction: float | None
+    """Median bandwidth over ``Report.peak``, where that is known. Above 1 the data come from a cache."""
+    registers: int | None
+    spill_bytes: int | None
+    code: str | None
+    compiles: int | None = None
+    """How often it was compiled: more than one is a recompile for another launch."""
+    evidence: Sequence[Evidence] = ()
+    rank: int | None = None
+    dumps: tuple[Dump, ...] = ()
+    """What was dumped of it besides ``code``."""
+    scheduler: str | None = None
+    occupancy: float | None = None
+    """Share of the warps of a multiprocessor that can be resident, from 0 to 1."""
+    first_ms: float | None = None
+    """Median of the first launches after a compile, which ``ms`` and ``gb_per_s`` leave out, unless there
+    were no others: then all three are of these."""
+    bytes_moved: int | None = None
+    """Bytes that a launch must move: inputs and outputs as nvFuser prints them (perf_debug_verbose), those of
+    its group once, where it is its only kernel, or what nvFuser counted for it, where all launches agree."""
+    bound: str | None = None
+    """"bandwidth", "cache" (faster than the memory: the data stay in a cache) or "launch" (moves too
+    little)."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence a user understands, with what proves it and what to change."""
+
+    code: str
+    severity: str
+    message: str
+    source: str | None
+    evidence: Sequence[Evidence]
+    advice: str | None
+    saves_bytes: int | None = None
+    """Memory traffic that fixing it saves in one run, from the shapes in the log."""
+
+
+@dataclass(frozen=True)
+class Suppressed:
+    """A finding that the user does not want to hear of: it is counted, and fails nothing."""
+
+    code: str
+    severity: str
+    message: str
+    source: str | None
+    by: str
+    """What suppresses it: ``config`` and the entry of ``ignore``, or the comment's ``file:line``."""
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One expectation of ``check`` and what was found."""
+
+    section: str
+    holds: bool
+    expected: str
+    found: str
+    why: str | None
+    """What parts the two: the nearest group, and where the operators went that it lacks."""
+    file: str
+    """The file of expectations."""
+    line: int | None
+    column: int | None
+    groups: tuple[str, ...] = ()
+    """Ids of the groups that fulfil it."""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Operators in groups against those plus the unfused ones that some fuser can fuse."""
+
+    ops_fused: int
+    ops_total: int
+    fraction: float | None
+
+
+@dataclass(frozen=True)
+class UnrecognisedLine:
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class ParseStats:
+    """How the log was read: ``recognised`` lines a parser consumed, ``user_output`` lines of the program."""
+
+    lines: int
+    recognised: int
+    user_output: int
+    unrecognised: int
+    first_unrecognised: tuple[UnrecognisedLine, ...]
+    truncated: int
+    """Graphs and other blocks that were cut off."""
+    seconds: float
+    bytes: int
+
+
+@dataclass(frozen=True)
+class ProgramNode:
+    """A node of a plan: what stands in it after fusion. ``kind``: "group", "region" (a
+    prim::DifferentiableGraph), "control" (a branch or loop) or "operator"."""
+
+    kind: str
+    op: str
+    source: str | None
+    user_source: str | None
+    inputs: tuple[str, ...]
+    """Types of its tensor inputs, as far as they are known; those of a group are in its row."""
+    outputs: tuple[str, ...]
+    group: str | None
+    """Id of the fusion group that it is."""
+    reason: str | None
+    """Code of the reason why it is in no group."""
+    inside: int | None
+    """Index of the innermost control flow or region that it stands in."""
+    condition: str | None
+    """For control flow: what it depends on, in words."""
+    program: str | None
+    """For a region whose own executor made a plan: the program that this plan is."""
+    evidence: Sequence[Evidence] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """A distinct execution plan with what flows through it. Equal plans of several ranks are one."""
+
+    id: str
+    phase: str | None
+    specialisation: int
+    """2, 3, ... for the same operators with other types."""
+    iteration: int | None
+    ranks: tuple[int, ...]
+    nodes: tuple[ProgramNode, ...]
+    edges: tuple[tuple[int, int], ...]
+    """A tensor goes from the first node to the second (indexes into ``nodes``)."""
+    cut: int = 0
+    """Nodes that were left out because there are too many."""
+
+
+class Texts(Protocol):
+    """Texts that a report refers to and does not hold, read when asked for."""
+
+    def source(self, file: str) -> str | None:
+        """The program's own source file, by its name in the log; None if it is not at hand."""
+
+    def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
+        """Lines of the log, and graphs that begin on a line of it, without what torch and launchers put
+        before each line; what cannot be read again is missing."""
+
+
+@dataclass(frozen=True)
+class Report:
+    environment: Mapping[str, str]
+    fuser: FuserState
+    knobs: tuple[KnobState, ...]
+    groups: tuple[Group, ...]
+    unfused: tuple[Unfused, ...]
+    fallbacks: tuple[Fallback, ...]
+    kernels: tuple[Kernel, ...]
+    findings: tuple[Finding, ...]
+    coverage: Coverage
+    parse: ParseStats
+    iterations: tuple[Iteration, ...] = ()
+    timing: Mapping[str, float | None] = field(default_factory=dict)
+    """Seconds: child, overhead (what fusiondoc adds to running the same script by hand), parse."""
+    target: Mapping[str, Any] = field(default_factory=dict)
+    """What was asked for: the command and the environment variables that fusiondoc set."""
+    verification: tuple[Verification, ...] = ()
+    tries: tuple[Try, ...] = ()
+    peak: Peak | None = None
+    speed: tuple[Speed, ...] = ()
+    speed_note: str | None = None
+    """Why no speed is reported."""
+    programs: tuple[Program, ...] = ()
+    programs_left_out: int = 0
+    """Distinct plans beyond those in ``programs``, which is bounded."""
+    suppressed: tuple[Suppressed, ...] = ()
+    """Findings that the configuration or a comment suppresses; they are not in ``findings``."""
+    expectations: tuple[Expectation, ...] = ()
+    """What ``check`` expected and found."""
+    schema: str = SCHEMA
+    texts: Texts | None = field(default=None, compare=False, repr=False, metadata={"json": False})

@@ -1,0 +1,1 @@
+"""Messages of torch's JIT log: passes, plans, rejections."""

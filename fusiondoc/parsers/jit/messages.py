@@ -1,0 +1,385 @@
+"""Messages of torch's JIT log: ``[LEVEL file.cpp:line] text``, every line of a message with the same prefix.
+
+A message has no end mark: a run of lines with one prefix is taken as a whole and split where its header text
+stands again. Graphs that matter (plans, group graphs) are parsed when first seen; equal prints, also equal
+but for value names, are looked up. Grammar: torch/csrc/jit/jit_log.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from hashlib import blake2b
+from typing import Callable, List, NamedTuple, Tuple
+
+from fusiondoc.parsers.facts import (
+    CacheInstance,
+    Facts,
+    FallbackSeen,
+    LineCounts,
+    PlanUse,
+    Statements,
+    positions,
+)
+from fusiondoc.parsers.ir.parse import parse_dump
+from fusiondoc.parsers.jit.plan import PlanGroup, profiled_types, summarise, summarise_group
+from fusiondoc.parsers.jit.rejections import (
+    CONSIDERING,
+    FAILED,
+    MERGING,
+    FailedConditions,
+    NodeText,
+    Rejections,
+    merge,
+    state,
+    with_source,
+)
+from fusiondoc.parsers.kernels.launches import KernelTracker
+from fusiondoc.parsers.kernels.nnc_kernels import FILES as NNC_FILES
+from fusiondoc.parsers.kernels.nnc_kernels import NncKernels
+
+PREFIX = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ([\w+-]+)\.(?:cpp|h|cu|cc):\d{3,}\]")
+
+Where = List[Tuple[int, int]]
+"""(offset in the run, position) where each stretch of consecutive lines starts."""
+
+_NAMES = re.compile(rb"%[\w.]+")
+_POINTER_MADE = b"GraphCache constructor: "
+_POINTER_RUNS = b"running GraphCache: "
+_TOO_SMALL = b"Fusion group is too small, unmerging: "
+_SINGLE = (FAILED, CONSIDERING, MERGING, _TOO_SMALL)
+_CONTINUES = (b" ", b"graph(", b"with ", b"-> (", b"[ ")
+
+
+_INDENTED = (b"  Added node ", b"  Got #partitions: ")
+"""Messages of torch/csrc/jit/codegen/onednn/graph_helper.cpp that begin like the lines of a graph."""
+
+
+class Print(NamedTuple):
+    """The lines of one printed graph; their text starts at ``cut``."""
+
+    lines: list[bytes]
+    cut: int
+    stretches: array[int] | None = None
+    """Where its lines stand if others stand between them (``PlanUse.stretches``)."""
+
+    def texts(self) -> list[bytes]:
+        """The lines without what stands before their text."""
+        cut = self.cut
+        return [line[cut:] for line in self.lines] if cut else self.lines
+
+
+PASS_STARTS = (b"Before Fusion:", b"Before TExprFuser:")
+
+
+class Run:
+    """Lines of one prefix; ``cut`` is where their text starts. They are cut only when they are read."""
+
+    __slots__ = ("cut", "lines", "where")
+
+    def __init__(self, lines: list[bytes], cut: int, pos: int) -> None:
+        self.lines = lines
+        self.cut = cut
+        self.where: Where = [(0, pos)]
+
+    def extend(self, lines: list[bytes], pos: int) -> None:
+        start = len(self.lines)
+        offset, first = self.where[-1]
+        if first + start - offset != pos:
+            self.where.append((start, pos))
+        self.lines.extend(lines)
+
+    def position(self, offset: int) -> int:
+        for start, pos in reversed(self.where):
+            if start <= offset:
+                return pos + offset - start
+        return self.where[0][1]
+
+    def stretches(self, start: int, end: int) -> array[int] | None:
+        """Where the lines from ``start`` to ``end`` stand, as PlanUse has it; None if all are consecutive."""
+        inside = [(offset, pos) for offset, pos in self.where if start < offset < end]
+        if not inside:
+            return None
+        made = positions()
+        for offset, pos in [(start, self.position(start)), *inside]:
+            made.extend((offset - start, pos))
+        return made
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last graph of the run is printed to its end (a ``with`` section may still follow)."""
+        last = self.lines[-1][self.cut :]
+        return last.startswith((b"  return (", b"</GRAPH_EXPORT>")) or not last.startswith(_CONTINUES)
+
+
+class JitMessages:
+    """Takes runs of JIT log lines in order and notes what they say in ``facts``."""
+
+    def __init__(self, facts: Facts, counts: LineCounts, kernels: KernelTracker) -> None:
+        self._facts = facts
+        self._counts = counts
+        self._kernels = kernels
+        self._open: dict[bytes, Run] = {}
+        self._held: bytes | None = None
+        self._last_single: bytes | None = None
+        self._files: dict[bytes, str] = {}
+        self._plans: dict[bytes, PlanUse] = {}
+        """By their text without value names."""
+        self._printed: dict[bytes, tuple[PlanUse, bool]] = {}
+        """By their very text, which is quicker to hash; and whether the values are named as in the plan."""
+        self._first_prints: set[bytes] = set()
+        self._groups: dict[bytes, PlanGroup] = {}
+        self._rejections = Rejections()
+        self._conditions = FailedConditions()
+        self._nnc = NncKernels(facts)
+        self._pointer = b""
+        self._caches: dict[bytes, CacheInstance] = {}
+        self._created: Print | None = None
+        self._began_with: Print | None = None
+        self.pending: Statements = {}
+        """What was stated since the last plan: it belongs to the next one."""
+        self._handlers: dict[bytes, Callable[[int, int, Print], None]] = {
+            b"Before Compilation:": lambda _, at, g: self._plan(at, g, 0),
+            b"After TExprFuser:": lambda _, at, g: self._plan(at, g, 0),
+            b"Optimized Graph:": lambda _, at, g: self._plan(at, g, 1),
+            b"Optimized SimpleExecutor Graph:": lambda _, at, g: self._plan(at, g, 1, simple=True),
+            b"After compileSpec optimizations:": lambda _, at, g: self._plan(at, g, 1),
+            b"After creating fusion groups:": self._groups_made,
+            b"GraphCache created for graph": self._cache_made,
+            b"`compile_fusion` hits fallback on graph": self._compile_fell_back,
+            b"Profiled Graph:": self._profiled,
+            b"TensorExprKernel graph (Before graph optimization):": lambda at, _, g: self._nnc.begins(
+                at, self._group(g)
+            ),
+        }
+
+    # -- runs -----------------------------------------------------------------------------------------------
+
+    def take(self, prefix: bytes, lines: list[bytes], pos: int) -> None:
+        """Lines that start with ``prefix`` (up to its ``]``), consecutive in the log from ``pos`` on."""
+        cut = len(prefix) + 1
+        first = lines[0][cut:]
+        if not first.startswith(_CONTINUES) and not (not first and prefix in self._open):
+            if self._single(prefix, first, lines, cut, pos):
+                return
+            self.settle()
+            if prefix in self._open:
+                self._finish(prefix)
+            self._open[prefix] = Run(lines, cut, pos)
+        elif prefix in self._open:
+            if self._held != prefix:
+                self.settle()
+            self._open[prefix].extend(lines, pos)
+        elif prefix == self._last_single:
+            # Blocks of the node that the last line printed, or more of a loop nest.
+            self._nnc.take(self._file(prefix), lines, cut, pos)
+            self._counts.recognised += len(lines)
+            return
+        elif first.startswith(b"graph("):
+            # A message that is nothing but a graph.
+            self.settle()
+            self._open[prefix] = Run(lines, cut, pos)
+        else:
+            # The start of this message is not in the log, unless it is one of the indented ones of oneDNN.
+            if not first.startswith(_INDENTED):
+                self._counts.truncated += 1
+            self._counts.recognised += len(lines)
+            return
+        self._held = prefix if self._open[prefix].complete else None
+
+    def settle(self) -> None:
+        """Note the last message now if it is complete: something that may depend on it follows."""
+        if self._held is not None:
+            self._finish(self._held)
+
+    def close(self) -> None:
+        """The log ends: what is open stays cut off."""
+        for prefix in list(self._open):
+            self._finish(prefix)
+        merge(self._facts.unplanned, self.pending)
+        self.pending = {}
+
+    def _finish(self, prefix: bytes) -> None:
+        run = self._open.pop(prefix)
+        if self._held == prefix:
+            self._held = None
+        lines, cut = run.lines, run.cut
+        self._counts.recognised += len(lines)
+        self._facts.levels.add(self._file(prefix))
+        if not run.complete:
+            self._counts.truncated += 1
+        first = lines[0]
+        header = first[cut:].strip()
+        if header in PASS_STARTS:
+            self._pass_starts(Print(lines[1:], cut))
+        known = header.decode("utf-8", "replace") if len(header) < 80 and b"graph(" not in header else "other"
+        handler = self._handlers.get(header)
+        if handler is None:
+            self._facts.headers[known] = self._facts.headers.get(known, 0) + 1
+            return
+        starts = [i for i, line in enumerate(lines) if line == first]
+        self._facts.headers[known] = self._facts.headers.get(known, 0) + len(starts)
+        starts.append(len(lines))
+        for start, end in zip(starts, starts[1:]):
+            graph = start + 1
+            while graph < end and len(lines[graph]) <= cut:
+                graph += 1
+            stretches = run.stretches(graph, end) if len(run.where) > 1 else None
+            handler(run.position(start), run.position(graph), Print(lines[graph:end], cut, stretches))
+
+    def _file(self, prefix: bytes) -> str:
+        name = self._files.get(prefix)
+        if name is None:
+            found = PREFIX.match(prefix)
+            name = self._files[prefix] = found.group(1).decode("ascii") if found else ""
+        return name
+
+    # -- messages of one line -------------------------------------------------------------------------------
+
+    def _single(self, prefix: bytes, first: bytes, lines: list[bytes], cut: int, pos: int) -> bool:
+        """Take a run of one-line messages; False if the run holds a graph."""
+        name = self._file(prefix)
+        take = _nothing
+        if name == "partition":
+            self.settle()
+            self._rejections.add(lines, cut, pos, self.pending)
+        elif name == "kernel_cache" and first.startswith((_POINTER_MADE, _POINTER_RUNS)):
+            take = self._pointer_line
+        elif name == "tensorexpr_fuser" and first.startswith(_SINGLE):
+            take = self._nnc_line
+        elif b"graph(" in first or prefix.startswith(b"[DUMP ") or first in (b"", b"<GRAPH_EXPORT>"):
+            return False
+        self.settle()
+        self._last_single = prefix
+        self._facts.levels.add(name)
+        if name in NNC_FILES:
+            self._nnc.take(name, lines, cut, pos)
+        if take is not _nothing:
+            for i, line in enumerate(lines):
+                take(line[cut:], pos + i)
+        self._counts.recognised += len(lines)
+        return True
+
+    def _nnc_line(self, payload: bytes, pos: int) -> None:
+        if payload.startswith(FAILED):
+            self._conditions.failed(payload[len(FAILED) :], pos, self.pending)
+        elif payload.startswith(CONSIDERING):
+            self._conditions.look_at(payload[len(CONSIDERING) :])
+        elif payload.startswith(MERGING):
+            self._conditions.look_at(payload[len(MERGING) :])
+        elif payload.startswith(_TOO_SMALL):
+            self._too_small(payload[len(_TOO_SMALL) :], pos)
+
+    def _pointer_line(self, payload: bytes, pos: int) -> None:
+        facts = self._facts
+        if payload.startswith(_POINTER_MADE):
+            self._pointer = payload[len(_POINTER_MADE) :]
+            return
+        pointer = payload[len(_POINTER_RUNS) :]
+        cache = self._caches.get(pointer)
+        if cache is None:
+            cache = self._caches[pointer] = CacheInstance(pointer, None, pos)
+            facts.caches.append(cache)
+        cache.runs += 1
+        facts.last_work = ("run", cache, pos)
+        self._kernels.runs(cache)
+
+    # -- graphs ---------------------------------------------------------------------------------------------
+
+    def _pass_starts(self, graph: Print) -> None:
+        """What was stated before belongs to a pass whose plan was not printed."""
+        self._began_with = graph
+        if self.pending:
+            merge(self._facts.unplanned, self.pending)
+        self.pending = {}
+
+    def _plan(self, at: int, graph: Print, level: int, simple: bool = False) -> None:
+        known = self._known_plan(graph, level, simple)
+        if known is None:
+            return
+        use, same_names = known
+        use.lines.append(at)
+        if graph.stretches is not None:
+            use.stretches[at] = graph.stretches
+        if self.pending:
+            merge(use.stated, self.pending if same_names else with_source(self.pending))
+            self.pending = {}
+        iterations = len(self._facts.iterations)
+        if iterations:
+            self._facts.compiling.add(iterations - 1)
+            if use.iteration is None:
+                use.iteration = iterations - 1
+
+    def plan_of(self, graph: Print, level: int, simple: bool = False) -> PlanUse | None:
+        """The plan that these lines print; parsed only if no equal one was seen."""
+        known = self._known_plan(graph, level, simple)
+        return known[0] if known is not None else None
+
+    def _known_plan(self, graph: Print, level: int, simple: bool) -> tuple[PlanUse, bool] | None:
+        if not graph.lines:
+            return None
+        text = b"\n".join(graph.lines)
+        key = blake2b(text, digest_size=16, salt=bytes((level, simple))).digest()
+        known = self._printed.get(key)
+        if known is not None:
+            return known
+        bare = blake2b(_NAMES.sub(b"%", text), digest_size=16, salt=bytes((level, simple, 1))).digest()
+        use = self._plans.get(bare)
+        if use is None:
+            types = {}
+            if level == 0 and self._began_with is not None:
+                types = profiled_types(parse_dump(self._began_with.texts()))
+            use = PlanUse(summarise(parse_dump(graph.texts()), types), level, simple)
+            self._facts.plans.append(use)
+            self._plans[bare] = use
+            self._first_prints.add(key)
+        if len(self._printed) >= 5_000:
+            self._printed.clear()
+        known = self._printed[key] = (use, key in self._first_prints)
+        return known
+
+    def _group(self, graph: Print) -> PlanGroup | None:
+        if not graph.lines:
+            return None
+        bare = blake2b(_NAMES.sub(b"%", b"\n".join(graph.lines)), digest_size=16).digest()
+        group = self._groups.get(bare)
+        if group is None:
+            group = self._groups[bare] = summarise_group(parse_dump(graph.texts()))
+        return group
+
+    def _cache_made(self, pos: int, _: int, graph: Print) -> None:
+        cache = CacheInstance(self._pointer, self._group(graph), pos)
+        self._caches[self._pointer] = cache
+        self._pointer = b""
+        self._facts.caches.append(cache)
+        self._facts.last_work = ("compile", cache, pos)
+
+    def _compile_fell_back(self, pos: int, _: int, graph: Print) -> None:
+        lines = positions()
+        lines.append(pos)
+        cache = self._facts.caches[-1] if self._facts.caches else None
+        self._facts.fallbacks.append(FallbackSeen("compile", True, lines, cache, self._group(graph)))
+
+    def _profiled(self, pos: int, _: int, graph: Print) -> None:
+        if self._facts.iterations:
+            self._facts.profiled.add(len(self._facts.iterations) - 1)
+
+    def _groups_made(self, pos: int, _: int, graph: Print) -> None:
+        self._created = graph
+
+    def _too_small(self, node: bytes, pos: int) -> None:
+        """NNC undoes a group of fewer than two nodes; its node is found by the value it makes."""
+        if self._created is None:
+            return
+        plan = self.plan_of(self._created, 3)
+        value = node.split(b" ", 1)[0].lstrip(b"%").rstrip(b",").decode("utf-8", "replace")
+        for group in plan.plan.groups if plan is not None else ():
+            if value in group.values:
+                self._facts.taken_back.append((group, pos))
+                for kind, source in group.body:
+                    text = "a group of one operator is not worth a kernel and was taken back"
+                    state(self.pending, NodeText(kind, source, value, True), "FD220", text, pos)
+
+
+def _nothing(payload: bytes, pos: int) -> None:
+    return None

@@ -1,0 +1,289 @@
+"""What one printed execution plan says: its fusion groups and the tensor operators outside them.
+
+Works on a parsed dump (:mod:`fusiondoc.parsers.ir`) and keeps only what the report needs, so that the graph
+itself can be dropped. Source of the rules: torch/csrc/jit/codegen/cuda/graph_fuser.cpp (1.12 to 2.0),
+torch/csrc/jit/passes/tensorexpr_fuser.cpp and torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Iterable, Mapping, Tuple
+
+from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow
+
+if TYPE_CHECKING:
+    from fusiondoc.parsers.ir.graph import Dump, Graph, Node
+
+FUSION_KINDS = {
+    "prim::CudaFusionGroup": "CudaFusionGroup",
+    "prim::TensorExprGroup": "TensorExprGroup",
+    "prim::oneDNNFusionGroup": "oneDNNFusionGroup",
+    "prim::FusionGroup": "FusionGroup",
+}
+
+GUARDS = frozenset(
+    (
+        "prim::TypeCheck",
+        "prim::RequiresGradCheck",
+        "prim::CudaFusionGuard",
+        "prim::CudaFusionSizeEq",
+        "prim::CudaFusionIvalGuard",
+        "prim::CudaFusionViewGuard",
+        "prim::TensorExprDynamicGuard",
+        "prim::oneDNNFusionGuard",
+        "prim::BailOut",
+        "prim::BailoutTemplate",
+        "prim::Guard",
+    )
+)
+"""Nodes that a fuser or the executor adds to check types; they compute nothing of the program."""
+
+NOT_OPERATORS = ("prim::profile", "prim::Tuple", "prim::List")
+NOT_OPERATOR_KINDS = frozenset(
+    ("prim::Constant", "prim::Param", "prim::FallbackGraph", "prim::DifferentiableGraph")
+)
+
+_AUTOGRAD = "prim::Autograd"
+_SYMBOL = re.compile(r"SS\((-?\d+)\)")
+
+Op = Tuple[str, "str | None"]
+"""(kind, source): what identifies an operator across dumps, in which value names change."""
+
+
+@dataclass(frozen=True)
+class PlanGroup:
+    kind: str
+    name: str
+    body: tuple[Op, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    line: int
+    """Offset of the group's ``with`` section in the dump (of the node if the section is missing)."""
+    values: tuple[str, ...]
+    """Names of the node's outputs."""
+    canonical: bytes
+    """What nvFuser's kernel cache goes by: the graph without value names and sources, so that equal groups of
+    other source lines have it too (torch/csrc/jit/codegen/cuda/manager.cpp, getCacheId)."""
+    conditional: bool = False
+    """It stands in a branch or loop of the program, so it need not run once in every run of the plan."""
+    place: int = -1
+    """Its index in the flow of its graph; -1 for a graph printed alone."""
+
+
+@dataclass(frozen=True)
+class LooseNode:
+    """A tensor operator outside every group."""
+
+    op: str
+    source: str | None
+    value: str
+    line: int
+    types: tuple[str, ...]
+    place: int
+    """Its index in the flow of its graph."""
+
+
+@dataclass
+class DiffGraph:
+    """The body of a prim::DifferentiableGraph as the outer plan prints it: its own executor fuses it
+    later."""
+
+    ops: frozenset[Op]
+    place: int
+    """Its index in the flow of the outer graph."""
+    groups: list[PlanGroup] = field(default_factory=list)
+    loose: list[LooseNode] = field(default_factory=list)
+    flow: Flow | None = None
+
+
+@dataclass
+class Plan:
+    groups: list[PlanGroup] = field(default_factory=list)
+    loose: list[LooseNode] = field(default_factory=list)
+    diff_graphs: list[DiffGraph] = field(default_factory=list)
+    backward: bool = False
+    """The graph holds nodes that only gradient executors have (prim::AutogradAdd, ...)."""
+    users: bool = False
+    """The graph holds a node of a source file (autodiff formulas have the source ``<string>``)."""
+    complete: bool = True
+    flow: Flow | None = None
+
+    def ops(self) -> frozenset[Op]:
+        """Every operator of the plan, in groups or not."""
+        found = {(n.op, n.source) for n in self.loose}
+        for group in self.groups:
+            found.update(group.body)
+        return frozenset(found)
+
+
+def summarise(dump: Dump, types: Mapping[str, str] | None = None) -> Plan:
+    """What a plan's dump says. Bodies of FallbackGraph and fallback_function count for nothing.
+
+    ``types``: of values, by name, where a dump of the same pass tells more than this one.
+    """
+    plan = Plan(complete=dump.complete)
+    plan.flow = _walk_graph(dump, dump.graph, plan.groups, plan.loose, plan, types or {})
+    return plan
+
+
+def summarise_group(dump: Dump) -> PlanGroup:
+    """A dump that is the body of a group itself (kernel_cache's ``GraphCache created for graph``)."""
+    return _group_of("CudaFusionGroup", "", dump.graph, 0, ())
+
+
+def profiled_types(dump: Dump) -> dict[str, str]:
+    """Types of values in the graph that a fusion pass begins with: those of its prim::profile nodes
+    (nvFuser), or those printed (NNC)."""
+    types = {v.name: v.type for v in dump.graph.params}
+    for node in dump.graph.walk():
+        profiled = node.attributes.get("profiled_type") if node.kind == "prim::profile" else None
+        if profiled and node.inputs:
+            types[node.inputs[0]] = profiled
+        for value in node.outputs:
+            types.setdefault(value.name, profiled or value.type)
+    return {name: text for name, text in types.items() if text not in ("Tensor", "")}
+
+
+def _walk_graph(
+    dump: Dump,
+    graph: Graph,
+    groups: list[PlanGroup],
+    loose: list[LooseNode],
+    plan: Plan,
+    types: Mapping[str, str],
+) -> Flow:
+    walk = _Walk(dump, plan, groups, loose, Flow(types))
+    for value in graph.params:
+        walk.flow.define(value.name, value.type)
+    walk.nodes(graph.nodes, ())
+    return walk.flow
+
+
+class _Walk:
+    """One graph and the blocks in it."""
+
+    def __init__(
+        self, dump: Dump, plan: Plan, groups: list[PlanGroup], loose: list[LooseNode], flow: Flow
+    ) -> None:
+        self.dump = dump
+        self.plan = plan
+        self.groups = groups
+        self.loose = loose
+        self.flow = flow
+
+    def nodes(self, nodes: Iterable[Node], block: tuple[int, ...]) -> None:
+        flow = self.flow
+        for node in nodes:
+            kind = node.kind
+            flow.remember(node)
+            for value in node.outputs:
+                flow.define(value.name, value.type)
+            if kind in FUSION_KINDS:
+                self._group(node, block)
+            elif kind == "prim::DifferentiableGraph":
+                self._region(node, block)
+            else:
+                self._other(node, block)
+
+    def _group(self, node: Node, block: tuple[int, ...]) -> None:
+        body = self.dump.resolve(node)
+        place = self.flow.add(GROUP, node, block)
+        if body is not None:
+            values = tuple(v.name for v in node.outputs)
+            group = _group_of(FUSION_KINDS[node.kind], node.ref or node.kind, body, body.line, values)
+            self.groups.append(replace(group, conditional=bool(block), place=place))
+            self.plan.users = self.plan.users or any(_from_file(source) for _, source in group.body)
+
+    def _region(self, node: Node, block: tuple[int, ...]) -> None:
+        body = self.dump.resolve(node)
+        place = self.flow.add(REGION, node, block)
+        if body is not None:
+            inner = DiffGraph(frozenset((n.kind, n.source) for n in body.walk()), place)
+            inner.flow = _walk_graph(self.dump, body, inner.groups, inner.loose, self.plan, {})
+            self.plan.diff_graphs.append(inner)
+
+    def _other(self, node: Node, block: tuple[int, ...]) -> None:
+        kind = node.kind
+        if kind.startswith(_AUTOGRAD):
+            self.plan.backward = True
+        if _from_file(node.source):
+            self.plan.users = True
+        blocks = node.blocks
+        if blocks and kind == "prim::If" and len(blocks) == 2 and _is_fallback(blocks[1].nodes):
+            self.nodes(blocks[0].nodes, block)
+            for value, inner in zip(node.outputs, blocks[0].outputs):
+                self.flow.alias(value.name, (inner,))
+            return
+        if not blocks and not _is_operator(node):
+            if kind in GUARDS or kind.startswith(NOT_OPERATORS):
+                self.flow.pass_through(node)
+            return
+        index = self.flow.add(CONTROL if blocks else OPERATOR, node, block)
+        if blocks:
+            self.flow.nodes[index].condition = self.flow.condition_of(node)
+            self.flow.decides(index, node)
+        for inner_block in blocks:
+            for place, value in enumerate(inner_block.params):
+                self.flow.define(value.name, value.type)
+                if place and place + 1 < len(node.inputs):
+                    self.flow.alias(value.name, (node.inputs[place + 1],))
+            self.nodes(inner_block.nodes, (*block, index))
+            self.flow.leave_block(index, inner_block.outputs)
+        if _is_operator(node):
+            types = tuple(v.type for v in node.outputs)
+            name = node.outputs[0].name
+            self.loose.append(LooseNode(kind, node.source, name, node.line, types, index))
+
+
+def _from_file(source: str | None) -> bool:
+    return source is not None and not source.startswith("<")
+
+
+def _is_operator(node: Node) -> bool:
+    kind = node.kind
+    if kind in NOT_OPERATOR_KINDS or kind in GUARDS or kind.startswith(NOT_OPERATORS):
+        return False
+    return any(is_tensor(v.type) or holds_tensor(v.type) for v in node.outputs)
+
+
+def _is_fallback(nodes: Iterable[Node]) -> bool:
+    """The else-branch of a guard: a FallbackGraph, or after the executor's last step a call of
+    ``fallback_function`` (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp)."""
+    found = False
+    for node in nodes:
+        if node.kind == "prim::FallbackGraph" or (
+            node.kind == "prim::Constant" and node.attributes.get("name") == '"fallback_function"'
+        ):
+            found = True
+        elif node.kind not in ("prim::Constant", "prim::CallFunction", "prim::TupleUnpack"):
+            return False
+    return found
+
+
+def _group_of(kind: str, name: str, body: Graph, line: int, values: tuple[str, ...]) -> PlanGroup:
+    ops = []
+    types = {v.name: v.type for v in body.params}
+    numbers = {v.name: i for i, v in enumerate(body.params)}
+    canonical: list[object] = [v.type for v in body.params]
+    for node in body.walk():
+        canonical += (node.kind, [numbers.get(v) for v in node.inputs], sorted(node.attributes.items()))
+        for value in node.outputs:
+            types[value.name] = value.type
+            numbers[value.name] = len(numbers)
+            canonical.append(value.type)
+        if node.kind != "prim::Constant":
+            ops.append((node.kind, node.source))
+    canonical.append([numbers.get(v) for v in body.outputs])
+    symbols: dict[str, str] = {}
+
+    def rename(found: re.Match[str]) -> str:
+        return symbols.setdefault(found.group(1), f"SS(-{len(symbols) + 2})")
+
+    inputs = tuple(_SYMBOL.sub(rename, v.type) for v in body.params)
+    outputs = tuple(_SYMBOL.sub(rename, types.get(name, "")) for name in body.outputs)
+    key = blake2b(repr(canonical).encode(), digest_size=16).digest()
+    return PlanGroup(kind, name, tuple(ops), inputs, outputs, line, values, key)

@@ -1,0 +1,212 @@
+"""Which kernel a dump belongs to, by the order of the log.
+
+One compile prints its schedule and lowering first, then (codegen frame, file, ptxas) the kernel's name: so
+what was dumped before a kernel's first name is of that kernel. What is printed when a group's runtime is made
+(segmenter, heuristics) comes before all of its kernels. Where no name follows at all, kernels are numbered as
+nvFuser does: from 1 in order of compilation (executor.cpp, fusion_id_counter_), unless a compile failed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from fusiondoc.parsers.facts import CacheInstance, DumpSeen, Facts, KernelUse, Runtime
+from fusiondoc.parsers.kernels.dump_kinds import COMPILE, GROUP, SCHEDULE, Kind
+from fusiondoc.parsers.kernels.kept_texts import TextStore
+from fusiondoc.parsers.kernels.segmentation import scheduler_of_parameters
+
+_TEXTS = 4
+"""Different texts of one option that are kept of one kernel: arguments differ with every launch."""
+
+_SEGMENTS = b"Segmented_Fusion"
+
+_SCHEDULING = frozenset(("fusion_ir_presched", "transform_propagator", "inline_propagator"))
+"""They come before all others of a compile; only the first of them is printed once."""
+
+_WAITING = 64
+"""Compiles that can wait for the name of their kernel."""
+
+
+@dataclass
+class _Compile:
+    """What was dumped of a kernel whose name is not known yet."""
+
+    owner: CacheInstance | None
+    dumps: dict[str, list[DumpSeen]] = field(default_factory=dict)
+    whole: bool = False
+    """One of the dumps is printed once a compile: so this is one compile."""
+
+    def over(self, option: str, kind: Kind) -> bool:
+        """Whether this dump is of the next compile: one that was printed already, or of the scheduling when
+        the lowering has begun."""
+        if option in _SCHEDULING and not self.dumps.keys() <= _SCHEDULING:
+            return True
+        return option in self.dumps and not kind.again
+
+
+class Placer:
+    """Takes the dumps of one stream, and the names of kernels, in order."""
+
+    def __init__(self, facts: Facts, texts: TextStore) -> None:
+        self._facts = facts
+        self._texts = texts
+        self._waiting: deque[_Compile] = deque()
+        self._nameless: list[_Compile] = []
+        self._runtime: Runtime | None = None
+        self._owner: CacheInstance | None = None
+        self._names = False
+
+    # -- dumps ----------------------------------------------------------------------------------------------
+
+    def of_kernel(self, kernel: KernelUse, option: str, lines: list[bytes], pos: int) -> None:
+        """A dump that names its kernel."""
+        if sum(seen.option == option for seen in kernel.dumps) < _TEXTS:
+            self._add(kernel, self._seen(option, text_of(lines), pos))
+
+    def dumped(self, kind: Kind, lines: list[bytes], pos: int) -> None:
+        """A dump of a compile or of a group."""
+        text = text_of(lines)
+        if kind.stage == COMPILE:
+            option = _option(kind, text)
+            last = self._waiting[-1] if self._waiting else None
+            if last is None or last.over(option, kind):
+                last = _Compile(self._owner)
+                self._waiting.append(last)
+                if len(self._waiting) > _WAITING:
+                    self._give_up(self._waiting.popleft())
+            last.whole = last.whole or not kind.again
+            dumps = last.dumps.setdefault(option, [])
+            seen = self._seen(option, text, pos)
+            if seen is not None:
+                dumps.append(seen)
+        elif kind.stage in (GROUP, SCHEDULE):
+            self._of_group(kind, text, pos)
+
+    def _of_group(self, kind: Kind, text: bytes, pos: int) -> None:
+        seen = self._seen(kind.option, text, pos)
+        if seen is None:
+            return
+        runtime = self._runtime
+        if runtime is None or runtime.kernels or _begins(runtime, text):
+            self._leave(runtime)
+            runtime = self._runtime = Runtime(self._owner)
+        runtime.dumps.append(seen)
+        runtime.lines.append(pos)
+        if kind.stage == SCHEDULE:
+            name = scheduler_of_parameters(text)
+            if name is not None:
+                runtime.schedulers.add(name)
+        elif text.startswith(_SEGMENTS):
+            runtime.segments = seen.text
+        elif kind.option == "segmented_fusion":
+            runtime.whole = seen.text
+        elif kind.option == "segmenter_logging":
+            runtime.segmenter.append(seen)
+
+    def _seen(self, option: str, text: bytes, pos: int) -> DumpSeen | None:
+        kept = self._texts.keep(text)
+        return DumpSeen(option, kept, pos) if kept is not None else None
+
+    # -- kernels --------------------------------------------------------------------------------------------
+
+    def named(self, kernel: KernelUse) -> None:
+        """A kernel is named after its compile, for the first time or (a frame) again."""
+        self._names = True
+        if self._waiting:
+            for seen in self._waiting.popleft().dumps.values():
+                for dump in seen:
+                    self._add(kernel, dump)
+        runtime = self._runtime
+        if runtime is not None and kernel not in runtime.kernels:
+            if not runtime.kernels and runtime.told:
+                self._facts.runtimes.append(runtime)
+            runtime.kernels.append(kernel)
+            for dump in runtime.dumps:
+                self._add(kernel, dump)
+            self._scheduler(runtime)
+
+    def _scheduler(self, runtime: Runtime) -> None:
+        """The parameters tell the scheduler if all that were printed are of one, and the log is in order."""
+        (only,) = runtime.schedulers if len(runtime.schedulers) == 1 else (None,)
+        certain = only is not None and (runtime.owner is not None or len(runtime.kernels) == 1)
+        for kernel in runtime.kernels:
+            kernel.scheduler = only if certain else None
+
+    def launched(self) -> None:
+        """A known kernel runs: what waits for a name belongs to a compile that came to nothing, and what was
+        asked of the heuristics to this run."""
+        while self._waiting:
+            self._give_up(self._waiting.popleft())
+        if self._runtime is not None and not self._runtime.kernels:
+            self._runtime = None
+
+    def runs(self, cache: CacheInstance) -> None:
+        """Another group runs."""
+        while self._waiting:
+            self._give_up(self._waiting.popleft())
+        self._leave(self._runtime)
+        self._runtime = None
+        self._owner = cache
+
+    def close(self) -> None:
+        while self._waiting:
+            self._give_up(self._waiting.popleft())
+        self._leave(self._runtime)
+        if self._names or self._facts.kernels or self._facts.fallbacks:
+            return
+        for number, made in enumerate(self._nameless, 1):
+            kernel = KernelUse(f"kernel{number}", made.owner)
+            kernel.reports = 1
+            for seen in made.dumps.values():
+                for dump in seen:
+                    self._add(kernel, dump)
+                    kernel.lines.append(dump.lines[0])
+            self._facts.kernels.append(kernel)
+
+    def _leave(self, runtime: Runtime | None) -> None:
+        """A runtime none of whose kernels was named tells how a group was cut, if the group is known."""
+        if runtime is not None and runtime.told and not runtime.kernels and runtime.owner is not None:
+            self._facts.runtimes.append(runtime)
+
+    def _give_up(self, made: _Compile) -> None:
+        if made.whole and not self._names:
+            self._nameless.append(made)
+
+    def _add(self, kernel: KernelUse, seen: DumpSeen | None) -> None:
+        if seen is None:
+            return
+        same = 0
+        for known in kernel.dumps:
+            if known.option == seen.option:
+                if known.text is seen.text:
+                    if seen.lines[0] not in known.lines[-1:]:
+                        known.lines.extend(seen.lines)
+                    return
+                same += 1
+        if same < _TEXTS or seen.option in ("scheduler_params", "segmented_fusion"):
+            kernel.dumps = (*kernel.dumps, DumpSeen(seen.option, seen.text, seen.lines[0]))
+
+
+def text_of(lines: list[bytes]) -> bytes:
+    """The lines of a dump without the empty ones around it."""
+    return b"\n".join(lines).strip(b"\n")
+
+
+def _begins(runtime: Runtime, text: bytes) -> bool:
+    """Whether this dump is the first of another runtime: each has these once, in this order."""
+    if text.startswith(b"***Runtime***: Try to schedule fusion un-"):
+        return bool(runtime.segmenter) or runtime.whole is not None or runtime.segments is not None
+    if text.startswith(b"Segment the fusion"):
+        return runtime.whole is not None or runtime.segments is not None
+    return text.startswith(_SEGMENTS) and runtime.segments is not None
+
+
+def _option(kind: Kind, text: bytes) -> str:
+    """fusion_ir_presched prints as fusion_ir_math does, before anything is bound to threads; without its
+    transforms a ``%kernel`` is the lowered one."""
+    if kind.option == "fusion_ir_math" and b"blockIdx." not in text and b"threadIdx." not in text:
+        return "fusion_ir_presched"
+    if kind.option == "fusion_ir" and b"TransformPrinter" not in text:
+        return "kernel_ir"
+    return kind.option

@@ -1,0 +1,153 @@
+"""What dumps tell of kernels: figures where there are any, the text itself in any case.
+
+Formats: executor.cpp, executor_utils.cpp and kernel_cache.cpp of nvFuser (torch 1.11 to 2.1).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Mapping
+
+from fusiondoc.parsers.facts import KernelUse
+from fusiondoc.parsers.kernels.dump_kinds import BUILT, COMPILE, GROUP, SCHEDULE, Kind
+from fusiondoc.parsers.kernels.launches import LAUNCH, PERF, KernelTracker, launch_of
+from fusiondoc.parsers.kernels.nvfuser_profile import COLUMNS, header_of, profile_of
+from fusiondoc.parsers.kernels.segmentation import scheduler_of_parameters
+
+PTXAS_ENTRY = re.compile(rb"Compiling entry function '(\w+)'")
+PTXAS_REGISTERS = re.compile(rb"Used (\d{1,18}) registers")
+PTXAS_SPILLS = re.compile(rb"(\d{1,18}) bytes spill stores, (\d{1,18}) bytes spill loads")
+PRINTING = re.compile(rb"PRINTING: __tmp_(\w+)\.(\w+)$")
+ARGUMENTS = re.compile(rb"Arguments for (?:(?:kernel|fusion) ?(\d{1,9}):|fusion (\d{1,9}) group (\d{1,9}):)")
+OCCUPANCY = re.compile(rb"num_sms=.* occupancy=([\d.]{1,12})%")
+_MANGLED = re.compile(rb"_ZN\d+[A-Za-z_]\w*?(\d{1,18})((?:kernel|nvfuser_)\w*)")
+
+
+def demangle(symbol: bytes) -> bytes | None:
+    """``_ZN11CudaCodeGen7kernel1E...`` -> ``kernel1`` (Itanium C++ ABI: a name has its length before it)."""
+    found = _MANGLED.match(symbol)
+    if found is None:
+        return None
+    return found.group(2)[: int(found.group(1))]
+
+
+class KernelDumps:
+    """Takes the dumps of one stream, in order."""
+
+    def __init__(self, kernels: KernelTracker) -> None:
+        self._kernels = kernels
+        self._columns: tuple[str, ...] = COLUMNS
+
+    def take(self, kind: Kind, lines: list[bytes], pos: int) -> None:
+        """A text dump."""
+        if kind.stage in (COMPILE, GROUP, SCHEDULE):
+            self._kernels.placer.dumped(kind, lines, pos)
+        elif kind.option == "perf_debug_verbose":
+            self._performance(lines, pos)
+        elif kind.option == "ptxas_verbose":
+            self._report(lines, pos)
+        elif kind.option == "cuda_to_file":
+            self._file(lines[0], pos)
+        elif kind.option in ("kernel_args", "fusion_args"):
+            self._arguments(kind.option, lines, pos)
+        elif kind.option == "profile":
+            self._profiled(lines, pos)
+        elif kind.stage == BUILT and self._kernels.last is not None:
+            occupancy = OCCUPANCY.search(lines[0])
+            if occupancy:
+                self._kernels.last.occupancy = float(occupancy.group(1)) / 100
+            self._kernels.placer.of_kernel(self._kernels.last, kind.option, lines, pos)
+
+    def _performance(self, lines: list[bytes], pos: int) -> None:
+        """A block of perf_debug_verbose: its compiler log is that of the last compile, printed each time."""
+        if lines[0].startswith(b"="):
+            return
+        ended = PERF.match(lines[-1])
+        if ended is None:
+            return
+        launches = (LAUNCH.search(line) for line in reversed(lines))
+        found = next((match for match in launches if match), None)
+        launch = launch_of(found) if found is not None else None
+        kernel = self._kernels.performed(ended, pos + len(lines) - 1, launch)
+        read_ptxas(lines, {kernel.name.encode("ascii"): kernel})
+        for line in lines:
+            if b" Parameters ===" in line:
+                kernel.scheduler = scheduler_of_parameters(b"\n".join(lines))
+                break
+        self._kernels.placer.of_kernel(kernel, "perf_debug_verbose", lines, pos)
+
+    def _profiled(self, lines: list[bytes], pos: int) -> None:
+        """Lines of the stand-alone nvFuser's profile: a launch each."""
+        for offset, line in enumerate(lines):
+            header = header_of(line)
+            if header is not None:
+                self._columns = header
+                continue
+            row = profile_of(line, self._columns)
+            if row is None:
+                continue
+            launch = None
+            if row.block is not None and row.grid is not None:
+                launch = row.block, row.grid, row.smem or 0
+            kernel = self._kernels.profiled(
+                row.kernel, launch, row.ms.encode(), row.gb_per_s.encode(), pos + offset
+            )
+            kernel.registers = row.registers
+
+    def _report(self, lines: list[bytes], pos: int) -> None:
+        """What ptxas says of a compile."""
+        kernels: dict[bytes, KernelUse] = {}
+        for offset, line in enumerate(lines):
+            entry = PTXAS_ENTRY.search(line)
+            name = demangle(entry.group(1)) if entry else None
+            if name is None:
+                continue
+            kernel = kernels[name] = self._kernels.built(name.decode("ascii"), b"ptxas", pos + offset)
+            self._kernels.placer.of_kernel(kernel, "ptxas_verbose", lines, pos)
+        read_ptxas(lines, kernels)
+
+    def _file(self, line: bytes, pos: int) -> None:
+        """``PRINTING: __tmp_kernel1.cu``: cuda_to_file, debug_info, ptx, cubin, sass_to_file wrote a file."""
+        found = PRINTING.match(line)
+        if found:
+            ending = found.group(2)
+            kernel = self._kernels.built(found.group(1).decode("ascii"), ending, pos)
+            option = {b"cu": "cuda_to_file", b"sass": "sass_to_file"}.get(ending, ending.decode("ascii"))
+            self._kernels.placer.of_kernel(kernel, option, [line], pos)
+
+    def _arguments(self, option: str, lines: list[bytes], pos: int) -> None:
+        found = ARGUMENTS.match(lines[0])
+        if found is None:
+            return
+        if found.group(1):
+            kernel = self._kernels.runs_with(f"kernel{int(found.group(1))}")
+        else:
+            tail = b"_f%d_" % int(found.group(2)), b"_g%d" % int(found.group(3))
+            name = (
+                self._kernels.last.name.encode("ascii", "replace") if self._kernels.last is not None else b""
+            )
+            if self._kernels.last is None or tail[0] not in name or not name.endswith(tail[1]):
+                return
+            kernel = self._kernels.last
+        if option == "kernel_args" and not any(b"(strides" in line or b"dtype" in line for line in lines):
+            option = "print_args"
+        self._kernels.placer.of_kernel(kernel, option, lines, pos)
+
+
+def read_ptxas(lines: list[bytes], kernels: Mapping[bytes, KernelUse]) -> None:
+    """Registers and spills of the kernels whose entry functions the lines name."""
+    kernel: KernelUse | None = None
+    for line in lines:
+        if not line.startswith((b"ptxas ", b"    ")):
+            continue
+        entry = PTXAS_ENTRY.search(line)
+        if entry:
+            name = demangle(entry.group(1))
+            kernel = kernels.get(name) if name is not None else None
+        elif kernel is not None:
+            registers = PTXAS_REGISTERS.search(line)
+            if registers:
+                kernel.registers = int(registers.group(1))
+            spills = PTXAS_SPILLS.search(line)
+            if spills:
+                kernel.spill = int(spills.group(1)) + int(spills.group(2))

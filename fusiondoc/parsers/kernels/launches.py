@@ -1,0 +1,263 @@
+"""Generated kernels and their launches: what PYTORCH_NVFUSER_DUMP prints to stdout.
+
+Codegen frames, ``Launch Parameters:``, bandwidth lines, perf_debug_verbose figures and ptxas reports (source:
+torch/csrc/jit/codegen/cuda/executor.cpp of torch 1.11 to 1.13, third_party/nvfuser/csrc/executor.cpp of 2.0).
+A launch line names no kernel: it belongs to the next line that does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import Tuple
+
+from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
+from fusiondoc.parsers.kernels.dump_kernel import Placer
+from fusiondoc.parsers.kernels.kept_texts import TextStore, digest_of
+
+FRAME_START = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}$")
+FRAME_END = b"=" * 38
+
+_DIM = rb"(-?\d{1,18})"
+LAUNCH = re.compile(
+    rb"Launch Parameters: BlockDim\.x = %s, BlockDim\.y = %s, BlockDim\.z = %s, "
+    rb"GridDim\.x = %s, GridDim\.y = %s, GridDim\.z = %s, Smem Size = (\d{1,18})" % ((_DIM,) * 6)
+)
+BANDWIDTH = re.compile(rb"(kernel\d+|nvfuser_\w+) run in (\S+) ms, achieved: (\S+) GB/s")
+PERF = re.compile(rb"(kernel\d+|nvfuser_\w+) (\d+) bytes/ (\S+) ms (\S+) GB/s")
+
+Launch = Tuple[Tuple[int, int, int], Tuple[int, int, int], int]
+"""(block, grid, shared memory in bytes)."""
+
+
+class KernelTracker:
+    """Ties the lines of kernels to the GraphCache that runs them.
+
+    nvFuser prints ``running GraphCache`` and then, until the next such line, what that run compiles and
+    launches (true when stdout and stderr keep their order). Several processes in one log interleave: so a
+    launch goes to the oldest recent run that has this kernel and has not launched it yet.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._texts = TextStore()
+        self.placer = Placer(facts, self._texts)
+        self._recent: deque[tuple[CacheInstance, set[str]]] = deque(maxlen=4)
+        self._by_name: dict[str, list[KernelUse]] = {}
+        self._of_graph: dict[tuple[str, int], list[KernelUse]] = {}
+        """By name and the graph of the owner."""
+        self._of_owner: dict[int, list[KernelUse]] = {}
+        self._launch: Launch | None = None
+        self.hint: KernelUse | None = None
+        """The kernel whose arguments were printed: the launch line beside them is its."""
+        self._timed: KernelUse | None = None
+        """Its launch has a bandwidth line; the same launch may be told again by perf_debug_verbose."""
+        self._nameless = 0
+        self._bandwidth_seen = False
+        self._report_source: bytes | None = None
+        self.last: KernelUse | None = None
+        self._disordered = False
+
+    def runs(self, cache: CacheInstance) -> None:
+        self.flush()
+        self._nameless = 0
+        self.hint = None
+        self._recent.append((cache, set()))
+        self.placer.runs(cache)
+
+    def compiled(self, name: bytes, code: bytes, pos: int) -> None:
+        """A codegen frame: the source of a kernel. The same kernel again is a recompile for a larger
+        block."""
+        self.flush()
+        text = name.decode("ascii", "replace")
+        owner = self._recent[-1][0] if self._recent else None
+        digest = digest_of(code)
+        for kernel in self._of_graph.get((text, _key(owner)), ()):
+            if kernel.digest in (None, digest):
+                break
+        else:
+            kernel = self._new(text, owner)
+        if kernel.digest is None:
+            kernel.digest = digest
+            kernel.kept_code = self._texts.keep(code, digest)
+        kernel.compiles += 1
+        kernel.fresh = True
+        kernel.lines.append(pos)
+        self.last = kernel
+        self.placer.named(kernel)
+
+    def launched(self, found: re.Match[bytes], pos: int) -> None:
+        self.flush()
+        if found.group(1) == b"-1" and found.group(4) == b"-1":
+            return  # constraints of a scheduler, not a launch
+        self._launch = launch_of(found)
+
+    def flush(self) -> None:
+        """A launch that no named line followed (launch_param without dump_eff_bandwidth): by order.
+
+        It is of the kernel whose arguments are printed beside it, else of the one compiled just before, else
+        of the next kernel of the group that runs.
+        """
+        launch, self._launch = self._launch, None
+        if launch is None or self._bandwidth_seen:
+            return
+        kernel, self.hint = self.hint, None
+        if kernel is not None:
+            pass
+        elif self.last is not None and self.last.launches < self.last.compiles:
+            kernel = self.last
+        elif self._recent:
+            owned = self._of_owner.get(id(self._recent[-1][0]), [])
+            kernel = owned[self._nameless] if self._nameless < len(owned) else None
+        if kernel is not None:
+            self._nameless += 1
+            kernel.launches += 1
+            kernel.fresh = False
+            kernel.block, kernel.grid, kernel.smem = launch
+
+    def ran(self, found: re.Match[bytes], pos: int) -> None:
+        """dump_eff_bandwidth: the time and bandwidth of one launch."""
+        self._bandwidth_seen = True
+        kernel = self.find(found.group(1).decode("ascii"))
+        self.timed(kernel, found.group(2), found.group(3), pos)
+        self._timed = kernel
+
+    def performed(self, found: re.Match[bytes], pos: int, launch: Launch | None = None) -> KernelUse:
+        """perf_debug_verbose: bytes, time and bandwidth of one launch."""
+        self._launch = launch or self._launch
+        self._bandwidth_seen = True
+        name = found.group(1).decode("ascii")
+        told, self._timed = self._timed, None
+        if told is not None and told.name == name:
+            kernel = told
+            self._launch = None
+        else:
+            kernel = self.find(name)
+            self.timed(kernel, found.group(3), found.group(4), pos)
+        kernel.bytes = int(found.group(2))
+        return kernel
+
+    def profiled(self, name: str, launch: Launch | None, ms: bytes, gb_per_s: bytes, pos: int) -> KernelUse:
+        """A line of the stand-alone nvFuser's profile: a launch."""
+        self._bandwidth_seen = True
+        self._launch = None
+        kernel = self.find(name)
+        self._launch = launch
+        self.timed(kernel, ms, gb_per_s, pos)
+        return kernel
+
+    def timed(self, kernel: KernelUse, ms: bytes, gb_per_s: bytes, pos: int) -> None:
+        """A launch that was timed."""
+        kernel.lines.append(pos)
+        if self._launch is not None:
+            kernel.block, kernel.grid, kernel.smem = self._launch
+            self._launch = None
+        kernel.ran(_number(ms), _number(gb_per_s))
+        self.hint = None
+        self.last = kernel
+
+    def built(self, name: str, source: bytes, pos: int) -> KernelUse:
+        """A line that is printed once a compile and names the kernel."""
+        self.flush()
+        kernel = self.find(name, launch=False)
+        if self._report_source is None:
+            self._report_source = source
+        if self._report_source == source:
+            kernel.reports += 1
+        kernel.fresh = True
+        kernel.lines.append(pos)
+        self.last = kernel
+        self.placer.named(kernel)
+        return kernel
+
+    def runs_with(self, name: str) -> KernelUse:
+        """The kernel whose arguments are printed: it is about to be launched."""
+        known = name in self._by_name
+        kernel = self.find(name, launch=False)
+        if known:
+            self.placer.launched()
+        self.hint = kernel
+        return kernel
+
+    def find(self, name: str, launch: bool = True) -> KernelUse:
+        """The kernel of this name that the group that runs has; a new one if there is none."""
+        known = self._by_name.get(name)
+        kernel = self._found(name, known or [], launch)
+        if known is None:
+            self.placer.named(kernel)
+        elif launch:
+            self.placer.launched()
+        return kernel
+
+    def _found(self, name: str, known: list[KernelUse], launch: bool) -> KernelUse:
+        for cache, served in self._recent:
+            own = self._of_graph.get((name, _key(cache)))
+            if own and name not in served:
+                if launch:
+                    served.add(name)
+                return own[0]
+        if not self._recent:
+            return known[-1] if known else self._new(name, None)
+        cache, served = self._recent[-1]
+        again = name in served
+        if launch:
+            served.add(name)
+        if len(known) == 1 and known[0].owner is None:
+            del self._of_graph[name, 0]
+            self._belongs(known[0], cache)
+            return known[0]
+        own = self._of_graph.get((name, _key(cache)))
+        if own:
+            # Launched twice in one run, which no run does: the lines are out of order.
+            self._disordered = self._disordered or again
+            return own[0]
+        if not known:
+            return self._new(name, cache)
+        # A name that a kernel of another group has: a second process, or lines out of order. Whose it is
+        # cannot be told.
+        known[-1].disputed = True
+        self._facts.disordered = True
+        return known[-1]
+
+    def close(self) -> None:
+        """All lines are known: whether their order can be trusted is, too."""
+        self.flush()
+        self.placer.close()
+        if self._disordered:
+            self._facts.disordered = True
+            for kernel in self._facts.kernels:
+                kernel.disputed = True
+
+    def _new(self, name: str, owner: CacheInstance | None) -> KernelUse:
+        kernel = KernelUse(name, owner)
+        self._by_name.setdefault(name, []).append(kernel)
+        self._belongs(kernel, owner)
+        self._facts.kernels.append(kernel)
+        return kernel
+
+    def _belongs(self, kernel: KernelUse, owner: CacheInstance | None) -> None:
+        kernel.owner = owner
+        self._of_graph.setdefault((kernel.name, _key(owner)), []).append(kernel)
+        if owner is not None:
+            self._of_owner.setdefault(id(owner), []).append(kernel)
+
+
+def launch_of(found: re.Match[bytes]) -> Launch:
+    numbers = [max(1, int(n)) for n in found.groups()[:6]]
+    return (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]), int(found.group(7))
+
+
+def _key(cache: CacheInstance | None) -> int:
+    """Equal for two caches of one graph: the same program run twice, one log after the other."""
+    if cache is None:
+        return 0
+    return id(cache) if cache.graph is None else id(cache.graph)
+
+
+def _number(text: bytes) -> float | None:
+    """A figure as C++ streams print it; None for inf and nan (a launch too short for the timer)."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if value - value == 0 else None

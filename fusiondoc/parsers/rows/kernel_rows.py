@@ -1,0 +1,198 @@
+"""Kernels and fallbacks of a run as the report has them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+from typing import Mapping, Sequence, Tuple
+
+from fusiondoc.model.report import Dump, Fallback, Kernel, Segment
+from fusiondoc.model.runs import Spread
+from fusiondoc.parsers.evidence import PackedEvidence
+from fusiondoc.parsers.facts import Facts, FallbackSeen, KernelUse, Runtime
+from fusiondoc.parsers.ir.types import TensorType, parse_type
+from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
+from fusiondoc.parsers.rows.segment_rows import Cut, cuts_of, segments_of
+
+
+def spread(values: Sequence[float]) -> Spread | None:
+    """Minimum, median and maximum; None for no values."""
+    if not values:
+        return None
+    return Spread(min(values), float(median(values)), max(values))
+
+
+def kernels_of(facts: Facts, groups: GroupTable, first_id: int, files: list[str]) -> list[Kernel]:
+    """The kernels of one stream, in order of compilation. Fills ``kernels`` of the group rows."""
+    kernels = []
+    if facts.disordered:
+        _forget_order(facts)
+    cuts = [(runtime, cuts_of(runtime)) for runtime in facts.runtimes]
+    ids = {id(use): f"K{number}" for number, use in enumerate(facts.kernels, first_id)}
+    _segment(cuts, groups, ids, files)
+    for number, use in enumerate(facts.kernels, first_id):
+        rows = _rows_of(use, groups)
+        for row in rows:
+            row.kernels.append(f"K{number}")
+        kernels.append(
+            Kernel(
+                id=f"K{number}",
+                name=use.name,
+                groups=tuple(row.id for row in rows),
+                launches=use.launches or None,
+                block=use.block,
+                grid=use.grid,
+                smem_bytes=use.smem,
+                ms=spread(use.ms or use.first_ms),
+                gb_per_s=spread(use.gb_per_s or use.first_gb_per_s),
+                peak_fraction=None,
+                registers=use.registers,
+                spill_bytes=use.spill,
+                code=use.code,
+                compiles=use.compiles or use.reports or None,
+                evidence=PackedEvidence(use.lines, files),
+                rank=facts.rank,
+                dumps=tuple(
+                    Dump(seen.option, str(seen.text), PackedEvidence(seen.lines, files)) for seen in use.dumps
+                ),
+                scheduler=use.scheduler,
+                occupancy=use.occupancy,
+                first_ms=float(median(use.first_ms)) if use.first_ms else None,
+                bytes_moved=use.bytes,
+            )
+        )
+    return kernels
+
+
+def _forget_order(facts: Facts) -> None:
+    """The log is not in true order: what was said by order between stdout and stderr is taken back."""
+    facts.runtimes.clear()
+    for use in facts.kernels:
+        if not any(seen.option == "perf_debug_verbose" for seen in use.dumps):
+            use.scheduler = None
+        use.dumps = tuple(seen for seen in use.dumps if seen.option != "scheduler_params")
+
+
+def _segment(
+    cuts: Sequence[tuple[Runtime, list[Cut]]], groups: GroupTable, ids: Mapping[int, str], files: list[str]
+) -> None:
+    """Give the groups their segments. A group that ran with several shapes was cut for each: the last counts,
+    with the kernels of all that were cut in the same way."""
+    for runtime, cut in cuts:
+        for row in groups.of_cache(runtime.owner) if cut else ():
+            made = segments_of(runtime, cut, [op for op, _ in row.group.body], ids, files)
+            if [_shape(s) for s in made] == [_shape(s) for s in row.segments]:
+                made = tuple(
+                    replace(new, kernels=tuple(dict.fromkeys((*old.kernels, *new.kernels))))
+                    for old, new in zip(row.segments, made)
+                )
+            row.segments = made
+
+
+def _shape(segment: Segment) -> tuple[object, ...]:
+    return segment.index, segment.scheduler, segment.refused, segment.ops
+
+
+def _rows_of(use: KernelUse, groups: GroupTable) -> list[GroupRow]:
+    if use.disputed or use.owner is None:
+        return []
+    return groups.of_cache(use.owner)
+
+
+def fallbacks_of(facts: Facts, groups: GroupTable, files: list[str]) -> list[Fallback]:
+    """One row for (stage, group). Marks the rows of the groups."""
+    rows: dict[tuple[str | None, str | None], list[FallbackSeen]] = {}
+    for seen in facts.fallbacks:
+        owners = groups.of_graph(seen.graph) or groups.of_cache(seen.owner)
+        for row in owners:
+            row.fallback = True
+        rows.setdefault((seen.stage, owners[0].id if owners else None), []).append(seen)
+    error = facts.errors[0][0] if facts.errors and any(_of_fuser(text) for text, _ in facts.errors) else None
+    return [
+        Fallback(
+            stage=stage if stage is not None else "run",
+            group=group,
+            count=len(seen),
+            count_exact=all(s.exact for s in seen),
+            error=error,
+            evidence=PackedEvidence([line for s in seen for line in s.lines], files),
+            rank=facts.rank,
+        )
+        for (stage, group), seen in rows.items()
+    ]
+
+
+def _of_fuser(text: str) -> bool:
+    return "codegen/cuda" in text or "nvfuser" in text or "NVRTC" in text or "CUDA driver error" in text
+
+
+def printed_kernels_of(facts: Facts, groups: GroupTable, first_id: int, files: list[str]) -> list[Kernel]:
+    """The kernels of one stream, in the order in which they were first printed. Fills ``kernels`` of the
+    group rows."""
+    kernels = []
+    owners = _owners(facts, groups)
+    for number, (made, rows) in enumerate(zip(facts.printed_kernels, owners), first_id):
+        for row in rows:
+            row.kernels.append(f"K{number}")
+        evidence = PackedEvidence(made.lines, files)
+        kernels.append(
+            Kernel(
+                id=f"K{number}",
+                name=made.name,
+                groups=tuple(row.id for row in rows),
+                launches=made.launches or None,
+                block=made.block,
+                grid=made.grid,
+                smem_bytes=None,
+                ms=spread(made.ms),
+                gb_per_s=None,
+                peak_fraction=None,
+                registers=None,
+                spill_bytes=None,
+                code=made.text(made.main) if made.main is not None and made.main in made.texts else None,
+                compiles=made.compiles or None,
+                evidence=evidence,
+                rank=facts.rank,
+                dumps=tuple(Dump(option, made.text(option), evidence) for option in made.texts),
+            )
+        )
+    return kernels
+
+
+def _owners(facts: Facts, groups: GroupTable) -> list[list[GroupRow]]:
+    """The groups of each kernel. NNC prints the graph. oneDNN Graph prints operators and sizes: partitions
+    that agree in them belong to the groups that agree in them one by one, in order, if there are as many and
+    none stands in a branch."""
+    found = [groups.of_graph(kernel.graph) for kernel in facts.printed_kernels]
+    alike: dict[_Shape, list[int]] = {}
+    for place, kernel in enumerate(facts.printed_kernels):
+        if kernel.operators:
+            alike.setdefault((kernel.operators, kernel.tensors[1]), []).append(place)
+    if not alike:
+        return found
+    rows: dict[_Shape, list[GroupRow]] = {}
+    for row in groups.rows:
+        if row.group.kind == "oneDNNFusionGroup":
+            rows.setdefault(_shape_of(row), []).append(row)
+    for shape, places in alike.items():
+        fitting = rows.get(shape, [])
+        branches = any(row.group.conditional for row in fitting)
+        if len(fitting) == len(places) and (len(places) == 1 or not branches):
+            for place, row in zip(places, fitting):
+                found[place] = [row]
+    return found
+
+
+_Shape = Tuple[Tuple[str, ...], Tuple[Tuple[int, ...], ...]]
+"""(operators, sizes of the outputs)."""
+
+
+def _shape_of(row: GroupRow) -> _Shape:
+    return tuple(op for op, _ in row.group.body), tuple(_sizes(text) for text in row.group.outputs)
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    tensor = parse_type(text)
+    if not isinstance(tensor, TensorType) or tensor.sizes is None or None in tensor.sizes:
+        return (-1,)
+    return tuple(size for size in tensor.sizes if size is not None)

@@ -1,0 +1,184 @@
+"""The distinct plans of a run as small graphs for a picture: groups, what is outside them, what flows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Iterable, Iterator, Sequence
+
+from fusiondoc.model.report import Program, ProgramNode
+from fusiondoc.parsers.evidence import PackedEvidence
+from fusiondoc.parsers.facts import Facts, PlanUse
+from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow
+from fusiondoc.parsers.jit.plan import Op, PlanGroup
+from fusiondoc.parsers.rows.group_rows import GroupTable
+from fusiondoc.parsers.rows.unfused_rows import fused_elsewhere
+from fusiondoc.parsers.sources import SourceMap, user_source
+
+MOST_NODES = 3_000
+"""Nodes of all programs together: a picture of more helps nobody, and memory stays bounded."""
+
+_FEW = 200
+"""Plans that are compared with each other; of more only equal ones are found."""
+
+
+class ProgramTable:
+    """The programs of all streams, in order of appearance."""
+
+    def __init__(self, files: Sequence[str], sources: SourceMap) -> None:
+        self._files = files
+        self._sources = sources
+        self._programs: list[Program] = []
+        self._seen: dict[int, int] = {}
+        """Hash of what a program holds -> its index, or -1 if it was left out."""
+        self._shapes: dict[int, int] = {}
+        """Operators and groups of a program without their types -> how many programs have them."""
+        self._nodes = 0
+
+    def add(self, uses: Sequence[tuple[PlanUse, str | None]], table: GroupTable, facts: Facts) -> None:
+        """The plans of one stream that count, each with its phase, after the groups got their ids."""
+        shown = list(_distinct(uses))
+        regions = any(use.plan.diff_graphs for use, _ in shown)
+        ran = [use.plan.ops() for use, _ in shown] if regions else []
+        made = [(use, self._place(use, phase, table, facts, ran)) for use, phase in shown]
+        if regions:
+            self._tie_regions(made, ran)
+
+    def finished(self) -> tuple[tuple[Program, ...], int]:
+        """The programs, and how many were left out."""
+        return tuple(self._programs), sum(index < 0 for index in self._seen.values())
+
+    def _place(
+        self,
+        use: PlanUse,
+        phase: str | None,
+        table: GroupTable,
+        facts: Facts,
+        ran: Sequence[frozenset[Op]],
+    ) -> int:
+        """The index of the program that this plan is; -1 for none."""
+        plan = use.plan
+        if plan.flow is None or not plan.flow.nodes:
+            return -1
+        loose = tuple((node.op, node.source, node.types, node.place) for node in plan.loose)
+        key = hash((phase, tuple((g.body, g.inputs, g.place) for g in plan.groups), loose))
+        index = self._seen.get(key)
+        if index is not None:
+            self._of_rank(index, facts.rank)
+            return index
+        left = MOST_NODES - self._nodes
+        if left < min(len(plan.flow.nodes), MOST_NODES):
+            self._seen[key] = -1
+            return -1
+        drawing = _Drawing(self, use, phase, table, ran)
+        nodes = drawing.nodes[:left]
+        self._nodes += len(nodes)
+        shape = hash((phase, tuple(g.body for g in plan.groups), tuple((n.op, n.source) for n in plan.loose)))
+        nth = self._shapes[shape] = self._shapes.get(shape, 0) + 1
+        self._seen[key] = len(self._programs)
+        self._programs.append(
+            Program(
+                id=f"P{len(self._programs) + 1}",
+                phase=phase,
+                specialisation=nth,
+                iteration=facts.iterations[use.iteration][0] if use.iteration is not None else None,
+                ranks=() if facts.rank is None else (facts.rank,),
+                nodes=tuple(nodes),
+                edges=tuple(sorted(edge for edge in drawing.edges if max(edge) < left)),
+                cut=len(drawing.nodes) - len(nodes),
+            )
+        )
+        return len(self._programs) - 1
+
+    def _of_rank(self, index: int, rank: int | None) -> None:
+        if index >= 0 and rank is not None:
+            program = self._programs[index]
+            ranks = tuple(sorted({*program.ranks, rank}))
+            self._programs[index] = replace(program, ranks=ranks)
+
+    def _tie_regions(self, made: Sequence[tuple[PlanUse, int]], ran: Sequence[frozenset[Op]]) -> None:
+        """A region names the program that its own executor made of it."""
+        drawn = [i for i, (_, index) in enumerate(made) if index >= 0]
+        for use, index in (made[i] for i in drawn):
+            program = self._programs[index]
+            nodes = list(program.nodes)
+            for inner in use.plan.diff_graphs:
+                others = (i for i in drawn if made[i][1] != index)
+                best = max(((len(inner.ops & ran[i]), -i) for i in others), default=(0, 0))
+                if inner.place < len(nodes) and best[0] * 2 > len(inner.loose) > 0:
+                    target = self._programs[made[-best[1]][1]]
+                    nodes[inner.place] = replace(nodes[inner.place], program=target.id)
+            self._programs[index] = replace(program, nodes=tuple(nodes))
+
+    def user_source(self, op: str, source: str | None) -> str | None:
+        return user_source(op, source, self._sources)
+
+    def evidence(self, use: PlanUse, line: int) -> PackedEvidence:
+        """Where the first print of the plan has its line ``line``."""
+        return PackedEvidence([next(iter(use.places(line)))], self._files)
+
+
+class _Drawing:
+    """The nodes and edges of one plan, with those of differentiable graphs that have no plan of their own."""
+
+    def __init__(
+        self,
+        owner: ProgramTable,
+        use: PlanUse,
+        phase: str | None,
+        table: GroupTable,
+        ran: Sequence[frozenset[Op]],
+    ) -> None:
+        self.nodes: list[ProgramNode] = []
+        self.edges: set[tuple[int, int]] = set()
+        self._owner = owner
+        self._use = use
+        plan = use.plan
+        if plan.flow is None:
+            return
+        inner_groups = [group for inner in plan.diff_graphs for group in inner.groups]
+        rows = table.rows_of(phase, [*plan.groups, *inner_groups])
+        self._ids = {id(group): row.id for group, row in rows}
+        self._add(plan.flow, plan.groups, None)
+        for inner in plan.diff_graphs:
+            if inner.flow is not None and (inner.groups or not fused_elsewhere(inner, ran)):
+                self._add(inner.flow, inner.groups, inner.place)
+
+    def _add(self, flow: Flow, groups: Iterable[PlanGroup], region: int | None) -> None:
+        start = len(self.nodes)
+        ids = {group.place: self._ids[id(group)] for group in groups}
+        for place, node in enumerate(flow.nodes):
+            tensors = node.kind in (OPERATOR, REGION)
+            inside = start + node.block[-1] if node.block else region
+            self.nodes.append(
+                ProgramNode(
+                    kind=node.kind,
+                    op=node.op,
+                    source=node.source,
+                    user_source=self._owner.user_source(node.op, node.source),
+                    inputs=node.inputs if tensors else (),
+                    outputs=node.outputs if tensors else (),
+                    group=ids.get(place),
+                    reason=node.reason,
+                    inside=inside,
+                    condition=node.condition,
+                    program=None,
+                    evidence=self._owner.evidence(self._use, node.line),
+                )
+            )
+            self.edges.update((start + before, start + place) for before in node.before)
+
+
+def _distinct(uses: Sequence[tuple[PlanUse, str | None]]) -> Iterator[tuple[PlanUse, str | None]]:
+    """Without the executor's prints of plans that a fusion pass printed before: they say less."""
+    if all(use.level == 0 for use, _ in uses):
+        yield from uses
+        return
+    of_passes = {use.plan.ops() for use, _ in uses if use.level == 0}
+    few = of_passes if len(of_passes) <= _FEW else ()
+    for use, phase in uses:
+        if use.level == 0 or use.plan.diff_graphs or use.simple:
+            yield use, phase
+            continue
+        ops = use.plan.ops()
+        if ops not in of_passes and not any(ops <= known for known in few):
+            yield use, phase

@@ -1,0 +1,180 @@
+"""The segments of a group: who schedules each, who refused it, which kernel it is, which operators it holds.
+
+A kernel takes the tensors that its segment takes and makes, under the same numbers: where the source of the
+kernels is known, that tells which is which. Else nvFuser's own order does (``run_order``), if there are as
+many kernels as segments.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Mapping, Sequence
+
+from fusiondoc.model.report import Segment
+from fusiondoc.parsers.evidence import PackedEvidence
+from fusiondoc.parsers.facts import KernelUse, Runtime
+from fusiondoc.parsers.kernels.fusion_ir_ops import places
+from fusiondoc.parsers.kernels.segmentation import (
+    Asked,
+    Expression,
+    Part,
+    asked_of,
+    expressions_of,
+    parts_of,
+    run_order,
+    scheduler_of_parameters,
+)
+
+_HEAD = re.compile(r"__global__ void [^(]*\((.*?)\) *\{", re.S)
+_NAME = re.compile(r"\bT(\d+)\b")
+
+
+@dataclass
+class Cut:
+    """One segment of a runtime."""
+
+    scheduler: str | None
+    refused: tuple[tuple[str, str], ...]
+    expressions: tuple[Expression, ...]
+    kernels: list[KernelUse]
+
+
+def cuts_of(runtime: Runtime) -> list[Cut]:
+    """How a group was cut, as far as the log tells it; notes the schedulers of the kernels."""
+    asked = [one for seen in runtime.segmenter for one in asked_of(str(seen.text))]
+    if runtime.segments is not None:
+        cuts = _of_parts(parts_of(str(runtime.segments)), asked, runtime.kernels)
+    else:
+        cuts = _of_questions(asked, runtime.kernels)
+    for cut in cuts:
+        for kernel in cut.kernels:
+            kernel.scheduler = cut.scheduler
+            _drop_parameters_of_others(kernel)
+    return cuts
+
+
+def _drop_parameters_of_others(kernel: KernelUse) -> None:
+    """All parameters of a runtime were given to all its kernels: keep those of this kernel's scheduler."""
+    own = [
+        seen
+        for seen in kernel.dumps
+        if seen.option != "scheduler_params"
+        or scheduler_of_parameters(str(seen.text).encode()) == kernel.scheduler
+    ]
+    if any(seen.option == "scheduler_params" for seen in own):
+        kernel.dumps = tuple(own)
+
+
+def segments_of(
+    runtime: Runtime, cuts: Sequence[Cut], ops: Sequence[str], ids: Mapping[int, str], files: list[str]
+) -> tuple[Segment, ...]:
+    """The segments as the report has them. ``ops``: of the group; ``ids``: of kernels, by ``id()``."""
+    held = _operators(runtime, cuts, ops)
+    evidence = PackedEvidence(sorted(set(runtime.lines)), files)
+    return tuple(
+        Segment(
+            index=index,
+            scheduler=cut.scheduler,
+            refused=cut.refused,
+            ops=held[index],
+            kernels=tuple(ids[id(kernel)] for kernel in cut.kernels if id(kernel) in ids),
+            evidence=evidence,
+        )
+        for index, cut in enumerate(cuts)
+    )
+
+
+def _of_parts(parts: Sequence[Part], asked: list[Asked], kernels: list[KernelUse]) -> list[Cut]:
+    matched = _kernels_of(parts, kernels)
+    cuts = []
+    for part, found in zip(parts, matched):
+        refused: tuple[tuple[str, str], ...] = ()
+        for one in asked:
+            whole = len(parts) == 1 and not one.expressions
+            if one.accepted == part.scheduler and (whole or _same(one.expressions, part.expressions)):
+                refused = one.refused
+        cuts.append(Cut(part.scheduler, refused, part.expressions, found))
+    return cuts
+
+
+def _kernels_of(parts: Sequence[Part], kernels: list[KernelUse]) -> list[list[KernelUse]]:
+    taken = {id(kernel): _tensors(kernel) for kernel in kernels}
+
+    def fits(part: Part, kernel: KernelUse) -> bool | None:
+        tensors = taken[id(kernel)]
+        # Outputs can have got another number when the kernel was scheduled (a copy is cached).
+        return None if tensors is None else part.inputs <= tensors
+
+    order = run_order(parts)
+    if len(order) == len(kernels):
+        by_order: list[list[KernelUse]] = [[] for _ in parts]
+        for index, kernel in zip(order, kernels):
+            by_order[index] = [kernel]
+        if all(fits(part, found[0]) is not False for part, found in zip(parts, by_order)):
+            return by_order
+    matched = []
+    for part in parts:
+        found = [kernel for kernel in kernels if fits(part, kernel)]
+        matched.append(found if len(found) == 1 else [])
+    return matched
+
+
+def _of_questions(asked: list[Asked], kernels: list[KernelUse]) -> list[Cut]:
+    """Without segmented_fusion: the whole fusion if it was accepted, else the accepted fusions that take and
+    make just what the kernels do."""
+    if not asked:
+        return []
+    first = asked[0]
+    if not first.expressions and first.accepted:
+        return [Cut(first.accepted, first.refused, (), kernels if len(kernels) == 1 else [])]
+    universe = {n for one in asked for expr in one.expressions for n in (*expr.makes, *expr.takes)}
+    cuts = []
+    for kernel in kernels:
+        tensors = _tensors(kernel)
+        if tensors is None:
+            return []
+        best = None
+        for one in asked:
+            makes = {n for expr in one.expressions for n in expr.makes}
+            outside = {n for expr in one.expressions for n in expr.takes} - makes
+            if one.accepted and outside <= tensors and tensors & universe <= outside | makes:
+                best = one
+        if best is None or not best.expressions:
+            return []
+        cuts.append(Cut(best.accepted, best.refused, best.expressions, [kernel]))
+    made = [n for cut in cuts for expr in cut.expressions for n in expr.makes]
+    every = {n for one in asked for expr in one.expressions for n in expr.makes}
+    return cuts if len(made) == len(set(made)) and set(made) == every else []
+
+
+def _tensors(kernel: KernelUse) -> set[int] | None:
+    """Numbers of the tensors among the parameters of a kernel; None without its source."""
+    code = kernel.code
+    head = _HEAD.search(code) if code is not None else None
+    if head is None:
+        return None
+    return {int(number) for number in _NAME.findall(head.group(1))}
+
+
+def _same(one: Sequence[Expression], other: Sequence[Expression]) -> bool:
+    return {e.makes for e in one} == {e.makes for e in other}
+
+
+def _operators(runtime: Runtime, cuts: Sequence[Cut], ops: Sequence[str]) -> list[tuple[str, ...]]:
+    if len(cuts) == 1:
+        return [tuple(ops)]
+    nothing: list[tuple[str, ...]] = [() for _ in cuts]
+    if runtime.whole is None:
+        return nothing
+    _, _, body = str(runtime.whole).partition("%kernel_math {\n")
+    whole = expressions_of(body)
+    found = places(ops, whole)
+    if found is None:
+        return nothing
+    held: list[tuple[str, ...]] = []
+    for cut in cuts:
+        makes = {n for expr in cut.expressions for n in expr.makes}
+        inside = [any(makes.intersection(whole[index].makes) for index in indexes) for indexes in found]
+        held.append(tuple(op for op, here in zip(ops, inside) if here))
+    return held

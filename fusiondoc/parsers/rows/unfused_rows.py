@@ -1,0 +1,237 @@
+"""Tensor operators outside every group, each with the reason that the log states."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Dict, Iterable, List, Protocol, Sequence
+
+from fusiondoc.model.report import Reason, Unfused
+from fusiondoc.parsers.evidence import PackedEvidence
+from fusiondoc.parsers.facts import Facts, PlanUse, Statement, Statements, positions
+from fusiondoc.parsers.ir.types import bytes_once
+from fusiondoc.parsers.jit.flow import Flow
+from fusiondoc.parsers.jit.plan import DiffGraph, LooseNode, Op
+from fusiondoc.parsers.sources import SourceMap, user_source
+
+NO_REASON = "FD299"
+GAVE_UP = "FD304"
+NOT_YET = "FD103"
+
+_MOST_TELLING = (
+    *("FD202", "FD203", "FD206", "FD205", "FD204", "FD201", "FD207"),
+    *("FD217", "FD215", "FD212", "FD213", "FD211", "FD214", "FD220", "FD218", "FD219", "FD216"),
+)
+"""When several things are said of a node, the first of these is its reason: what rules the node out before
+what
+rules out one merge."""
+
+
+class WorkOut(Protocol):
+    """Knows what no log states."""
+
+    def __call__(self, flow: Flow, node: LooseNode, fuser: str | None) -> Reason | None:
+        """A reason that the log does not state, from what stands around a node."""
+
+    def refine(self, flow: Flow, node: LooseNode, fuser: str | None, stated: Reason) -> Reason:
+        """The true cause behind a stated reason that names several, or the wrong one."""
+
+
+_Stated = Dict[Op, Dict[str, List[Statement]]]
+
+
+ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
+"""Statements about joining one group, not about the operator itself."""
+
+
+@dataclass
+class _Row:
+    count: int
+    reason: Reason
+    lines: array[int] = field(default_factory=positions)
+    moved: int | None = None
+    seen: set[int] = field(default_factory=set)
+    """Statements whose lines are in already."""
+
+
+class UnfusedTable:
+    """The rows of one stream."""
+
+    def __init__(self, facts: Facts, fuser: str | None, work_out: WorkOut | None) -> None:
+        self._facts = facts
+        self._fuser = fuser
+        self._work_out = work_out
+        self._rows: dict[tuple[str, str | None, str | None, str], _Row] = {}
+        self._of_phase: dict[str | None, _Stated] = {}
+        self._anywhere: _Stated = {}
+        self._placed: set[Op] = set()
+        self._settled: dict[tuple[str, str | None, str | None], _Row] = {}
+        """Nodes of the plans that fusion passes left. The executor's print of the same plan knows fewer
+        types and adds no reason."""
+
+    def add_plans(self, uses: list[tuple[PlanUse, str | None]]) -> None:
+        """Every plan that counts, with its phase."""
+        for use, phase in uses:
+            for index in (self._of_phase.setdefault(phase, {}), self._anywhere):
+                _enter(index, use.stated)
+        _enter(self._anywhere, self._facts.unplanned)
+        ran = [use.plan.ops() for use, _ in uses]
+        self._mark_unseen(uses)
+        for use, phase in sorted(uses, key=lambda item: item[0].level):
+            for group in use.plan.groups:
+                self._placed.update(group.body)
+            given = None
+            if use.simple:
+                text = "its guard failed and no specialisation was left, so this copy runs unfused"
+                given = Reason(GAVE_UP, text, True)
+            self._add_nodes(use, phase, use.plan.loose, use.plan.flow, given)
+            text = "the executor of its differentiable graph made no plan in this log"
+            for inner in use.plan.diff_graphs:
+                if not fused_elsewhere(inner, ran):
+                    self._add_nodes(use, phase, inner.loose, inner.flow, Reason(NOT_YET, text, False))
+        self._add_unplanned()
+
+    def _mark_unseen(self, uses: list[tuple[PlanUse, str | None]]) -> None:
+        """Plans that no fusion pass looked at though gradients were recorded: without a differentiable graph
+        the executor leaves them as they are (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp)."""
+        if not any(phase == "backward" for _, _, phase, _, _ in self._facts.iterations):
+            return
+        passed = frozenset().union(*(use.plan.ops() for use, _ in uses if use.level == 0))
+        for use, _ in uses:
+            plan = use.plan
+            if plan.flow is not None and use.level == 1 and not plan.diff_graphs and not plan.groups:
+                plan.flow.unseen_by_fusers = not plan.ops() & passed
+
+    def _add_nodes(
+        self,
+        use: PlanUse,
+        phase: str | None,
+        nodes: Iterable[LooseNode],
+        flow: Flow | None,
+        given: Reason | None,
+    ) -> None:
+        counts: dict[tuple[str, str | None, str | None, str], int] = {}
+        moved: dict[tuple[str, str | None, str | None, str], int] = {}
+        nodes = list(nodes)
+        statements = [self._said(use, phase, node) for node in nodes]
+        if flow is not None:
+            for node, said in zip(nodes, statements):
+                flow.nodes[node.place].refused = bool(said) and said[0].code not in ABOUT_A_MERGE
+        for node, said in zip(nodes, statements):
+            self._placed.add((node.op, node.source))
+            settled = self._settled.get((node.op, node.source, phase))
+            if settled is not None and use.level > 0:
+                if flow is not None:
+                    flow.nodes[node.place].reason = settled.reason.code
+                if not settled.reason.stated:
+                    settled.lines.extend(use.places(node.line))
+                continue
+            if said:
+                reason = self._refined(flow, node, Reason(said[0].code, said[0].text, True))
+            else:
+                reason = given or self._worked_out(flow, node)
+            if flow is not None:
+                flow.nodes[node.place].reason = reason.code
+            key = (node.op, node.source, phase, reason.code)
+            counts[key] = counts.get(key, 0) + 1
+            moved[key] = moved.get(key, 0) + (2 * _bytes_of(flow, node) if flow is not None else 0)
+            row = self._rows.get(key)
+            if row is None:
+                row = self._rows[key] = _Row(0, reason)
+            for statement in said:
+                if id(statement) not in row.seen:
+                    row.seen.add(id(statement))
+                    row.lines.extend(statement.lines)
+            if not said:
+                row.lines.extend(use.places(node.line))
+        for key, count in counts.items():
+            row = self._rows[key]
+            row.count = max(row.count, count)
+            row.moved = max(row.moved or 0, moved[key]) or None
+            if use.level == 0:
+                self._settled.setdefault(key[:3], row)
+
+    def _refined(self, flow: Flow | None, node: LooseNode, stated: Reason) -> Reason:
+        if flow is None or self._work_out is None:
+            return stated
+        return self._work_out.refine(flow, node, self._fuser, stated)
+
+    def _worked_out(self, flow: Flow | None, node: LooseNode) -> Reason:
+        if flow is not None and self._work_out is not None:
+            reason = self._work_out(flow, node, self._fuser)
+            if reason is not None:
+                return reason
+        return Reason(NO_REASON, "the log does not say why", False)
+
+    def _said(self, use: PlanUse, phase: str | None, node: LooseNode) -> list[Statement]:
+        """The most telling thing that the log states of a node; first what its own pass states."""
+        if node.source is None:
+            # Without a source the value's name must do, which holds only inside one pass.
+            own = use.stated.get((node.op, "%" + node.value))
+            return _best({code: [said] for code, said in own.items()} if own else None)
+        key = (node.op, node.source)
+        own = use.stated.get(key)
+        if own:
+            return _best({code: [said] for code, said in own.items()})
+        return _best(self._of_phase.get(phase, {}).get(key)) or _best(self._anywhere.get(key))
+
+    def _add_unplanned(self) -> None:
+        """What was refused in a pass whose plan is not in the log."""
+        for (op, source), codes in self._facts.unplanned.items():
+            place = None if source is not None and source.startswith("%") else source
+            if (op, place) in self._placed:
+                continue
+            best = _best({code: [said] for code, said in codes.items()})
+            if not best or not best[0].tensor or op.startswith("prim::profile"):
+                continue
+            said = best[0]
+            key = (op, place, None, said.code)
+            row = self._rows.setdefault(key, _Row(0, Reason(said.code, said.text, True)))
+            row.count += said.count
+            row.lines.extend(said.lines)
+
+    def finished(self, files: list[str], sources: SourceMap) -> list[Unfused]:
+        return [
+            Unfused(
+                op=op,
+                source=source,
+                user_source=user_source(op, source, sources),
+                phase=phase,
+                count=row.count,
+                reason=row.reason,
+                evidence=PackedEvidence(row.lines, files),
+                rank=self._facts.rank,
+                bytes_moved=row.moved,
+            )
+            for (op, source, phase, _), row in self._rows.items()
+        ]
+
+
+def _enter(index: _Stated, statements: Statements) -> None:
+    for key, codes in statements.items():
+        mine = index.setdefault(key, {})
+        for code, said in codes.items():
+            mine.setdefault(code, []).append(said)
+
+
+def _best(codes: dict[str, list[Statement]] | None) -> list[Statement]:
+    if not codes:
+        return []
+    for code in _MOST_TELLING:
+        if code in codes:
+            return codes[code]
+    return next(iter(codes.values()))
+
+
+def _bytes_of(flow: Flow, node: LooseNode) -> int:
+    """Bytes of what it makes; 0 where the sizes are not known."""
+    return sum(bytes_once(text) or 0 for text in flow.nodes[node.place].outputs)
+
+
+def fused_elsewhere(inner: DiffGraph, plans: Sequence[frozenset[Op]]) -> bool:
+    """Whether some plan in the log is that of the executor of this DifferentiableGraph.
+
+    Its own passes rewrite some operators (dropout, layer_norm), so most of the tensor operators must agree.
+    """
+    mine = {(n.op, n.source) for n in inner.loose}
+    return any(len(mine & plan) * 2 > len(mine) for plan in plans) or not mine

@@ -1,0 +1,1 @@
+"""The terminal report, one file a section."""

@@ -1,0 +1,85 @@
+"""The sections of the terminal report on fallbacks, findings and the log itself."""
+
+from __future__ import annotations
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from fusiondoc.model.report import Finding, Report
+from fusiondoc.reports.source_code import near
+from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, fields
+from fusiondoc.reports.wording import count
+
+DOING = {"compile": "compiling", "run": "running"}
+
+
+def fallbacks(report: Report) -> RenderableType | None:
+    """What ran unfused although it had been fused; None without any."""
+    if not report.fallbacks:
+        return None
+    table = fields()
+    for fallback in report.fallbacks:
+        often = f"{'' if fallback.count_exact else 'at least '}{count(fallback.count, 'time')}"
+        lines = ", ".join(f"{e.file}:{e.line}" for e in list(fallback.evidence)[:2])
+        table.add_row(fallback.group or "group unknown", f"while {DOING[fallback.stage]}, {often} ({lines})")
+    return table
+
+
+def findings(report: Report) -> RenderableType:
+    """Every finding with its advice; those on single operators, which have a section, are counted."""
+    shown = [f for f in report.findings if not f.code.startswith("FD2")]
+    rest = [f for f in report.findings if f.code.startswith("FD2")]
+    if not report.findings:
+        return Text("none")
+    parts: list[RenderableType] = []
+    for finding in shown[:MOST_ROWS]:
+        parts.append(_finding(finding))
+    if rest:
+        codes = sorted({f.code for f in rest})
+        parts.append(
+            Text(
+                f"{count(len(rest), 'finding')} on operators above ({', '.join(codes)}): fusiondoc "
+                f"explain {codes[0]}"
+            )
+        )
+    return Lines(*parts)
+
+
+def _finding(finding: Finding) -> RenderableType:
+    head = Text(f"{finding.severity} {finding.code}", style=STYLES[finding.severity])
+    head.append(f"  {finding.message}", style="default")
+    lines: list[RenderableType] = [head]
+    if finding.source:
+        lines.append(Padding(Text(near(finding.source), style="dim"), (0, 0, 0, 4)))
+    if finding.advice:
+        lines.append(Padding(Text("→ " + finding.advice), (0, 0, 0, 4)))
+    return Lines(*lines)
+
+
+def log(report: Report) -> RenderableType:
+    """How the log was read, and where it is kept."""
+    stats = report.parse
+    if not stats.lines:
+        return Text("empty")
+    share = stats.recognised / stats.lines
+    text = (
+        f"{count(stats.lines, 'line')}: {share:.1%} recognised, {stats.user_output:,} of the program's own,"
+        f" {stats.unrecognised:,} unknown"
+    )
+    if stats.truncated:
+        text += f", {stats.truncated} blocks cut off"
+    lines: list[RenderableType] = [Text(text)]
+    for line in stats.first_unrecognised[:3]:
+        lines.append(Text(f"  {line.file}:{line.line}: {line.text[:90]}", style="dim"))
+    timing = report.timing
+    if timing.get("child") is not None:
+        overhead = timing.get("overhead")
+        took = f"{timing['child']:.2f} s in the model's process"
+        lines.append(Text(took + (f", {overhead:.2f} s added by fusiondoc" if overhead is not None else "")))
+    if report.target.get("capture"):
+        lines.append(
+            Text(f"kept in {report.target['capture']} (again: fusiondoc parse {report.target['capture']})")
+        )
+    return Lines(*lines)

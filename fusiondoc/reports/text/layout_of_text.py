@@ -1,0 +1,61 @@
+"""What the sections of the terminal report share: styles, small tables and sizes in words."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from fusiondoc.reports import wording
+
+STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+FUSERS = {**wording.FUSERS, "none": "none"}
+
+MOST_ROWS = 40
+"""Rows of a table on a terminal; the JSON report has all."""
+
+
+def fields() -> Table:
+    """A table of names and values."""
+    table = Table.grid(padding=(0, 2), pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def more(total: int) -> list[RenderableType]:
+    """A line on the rows that are not shown."""
+    if total <= MOST_ROWS:
+        return []
+    return [Text(f"... {total - MOST_ROWS} more: --format json has all", style="dim")]
+
+
+def size(number: int) -> str:
+    """Bytes in the largest unit that fits, in powers of 1000."""
+    value = float(number)
+    for unit in ("B", "KB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.2f} {unit}"
+        value /= 1000
+    return f"{number} B"
+
+
+def drawn(content: RenderableType, width: int, colour: bool) -> str:
+    """``content`` as text of at most ``width`` columns, with ANSI colours if ``colour``."""
+    out = io.StringIO()
+    console = Console(
+        file=out,
+        width=width,
+        force_terminal=colour,
+        no_color=not colour,
+        color_system="standard" if colour else None,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        legacy_windows=False,
+    )
+    console.print(content)
+    return "\n".join(line.rstrip() for line in out.getvalue().split("\n"))

@@ -1,0 +1,178 @@
+"""One run of a target: a child process, and a capture of all that it said."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import replace
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Callable
+
+from fusiondoc import LOADED
+from fusiondoc.captures.capture import SCHEMA, Capture
+from fusiondoc.captures.dump_files import collect
+from fusiondoc.captures.request import RunRequest
+from fusiondoc.captures.store import Place, cannot_write
+from fusiondoc.fuser_knobs.checks import check_knob
+from fusiondoc.runner.child import Child, Ending
+from fusiondoc.runner.interpreter import Interpreter, inspect
+from fusiondoc.runner.probe_call import probe_command
+from fusiondoc.runner.progress import Progress
+from fusiondoc.runner.variables import RunEnvironment, quiet_environment, run_environment
+from fusiondoc.version import __version__
+
+
+def run(request: RunRequest, store: Place, progress: Progress | None = None) -> Capture:
+    """Run ``request`` and return its capture, however the child ended: ``outcome.failure`` says what that
+    means.
+
+    An interruption (Ctrl-C, SIGTERM, SIGHUP) stops the child, keeps what it has said, and is told by
+    ``interrupted`` in the result instead of being raised.
+
+    ``seconds`` in the result: ``child``, wall time of the child from start to end; ``probe``, the part of
+    it that the probe needed for itself, which is all but importing torch and the program, scripting and the
+    passes, and which a run by hand would not need; ``startup``, the age of this process when the run began
+    (0 unless the request comes from a command line); ``first_look``, finding out about the interpreter, which
+    is remembered; ``overhead``, ``startup`` and ``probe`` and all that this function did while the child did
+    not run, but for ``first_look``. Reading the log and printing the report come on top.
+
+    Raises:
+        UsageError, CannotRun: the run cannot start, or its log cannot be written.
+    """
+    began = time.perf_counter()
+    startup = process_age() if request.command else 0.0
+    request.check()
+    interpreter = inspect(request.python)
+    looked = time.perf_counter()
+    torch = interpreter.require_torch()
+    for name, value in request.knobs.items():
+        check_knob(name, value, torch)
+    if request.timing:
+        environment = quiet_environment(os.environ)
+    else:
+        environment = run_environment(
+            torch, interpreter.torch_cuda, request.fuser, request.dumps, dict(os.environ)
+        )
+    environment = replace(environment, set={**environment.set, **request.variables})
+    folder = store.new(request.target.slug)
+    try:
+        _write(folder / "request.json", _request_json(request, interpreter, environment))
+        _write(folder / "spec.json", _spec(request))
+        ending = _run_child(request, environment, interpreter.path, folder, progress)
+        if ending.log_error is not None:
+            raise ending.log_error
+        own = Capture(folder).record("done").get("own_seconds")
+        around = time.perf_counter() - looked - ending.seconds
+        seconds = {
+            "child": round(ending.seconds, 4),
+            "probe": own,
+            "overhead": round(startup + around + own, 4) if own is not None else None,
+            "startup": round(startup, 4),
+            "first_look": round(looked - began, 4),
+        }
+        _write(folder / "result.json", _result_json(ending, seconds))
+    except OSError as error:
+        raise cannot_write(error, folder) from None
+    capture = Capture(folder)
+    collect(capture)
+    return capture
+
+
+def _run_child(
+    request: RunRequest, environment: RunEnvironment, python: Path, folder: Path, progress: Progress | None
+) -> Ending:
+    records = folder / "records.jsonl"
+    child = Child(
+        probe_command(python, folder / "spec.json", records),
+        environment.child(os.environ),
+        request.cwd,
+        folder / "log",
+        request.timeout,
+    )
+    if progress is None:
+        return child.run()
+    tail = RecordTail(records, progress.record)
+    return child.run(tail.read)
+
+
+def _spec(request: RunRequest) -> dict[str, Any]:
+    """What the probe is told."""
+    return {
+        "action": "run",
+        "parent": os.getpid(),
+        "target": request.target.as_json(),
+        "cwd": str(request.cwd),
+        **request.options(),
+    }
+
+
+def _request_json(
+    request: RunRequest, interpreter: Interpreter, environment: RunEnvironment
+) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "fusiondoc": __version__,
+        "created": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        "command": list(request.command),
+        "cwd": str(request.cwd),
+        "target": request.target.as_json(),
+        "options": request.options(),
+        "environment_set": dict(environment.set),
+        "environment_user": dict(environment.user),
+        "merged": list(environment.merged),
+        "dropped": list(environment.dropped),
+        "notes": list(environment.notes),
+        "python": str(interpreter.path),
+        "python_version": interpreter.python,
+        "torch": interpreter.torch,
+    }
+
+
+def _result_json(ending: Ending, seconds: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "exit_status": ending.exit_status,
+        "signal": ending.signal,
+        "timed_out": ending.timed_out,
+        "interrupted": ending.interrupted,
+        "seconds": seconds,
+        "log_bytes": ending.log_bytes,
+    }
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+class RecordTail:
+    """Hands on each record once, as soon as its line is complete."""
+
+    def __init__(self, path: Path, handle: Callable[[dict[str, Any]], None]) -> None:
+        self._path = path
+        self._handle = handle
+        self._read = 0
+
+    def read(self) -> None:
+        """Hand on what has come since the last call."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                data = file.read()
+        except OSError:
+            return
+        complete = data[: data.rfind(b"\n") + 1]
+        self._read += len(complete)
+        for line in complete.splitlines():
+            self._handle(json.loads(line))
+
+
+def process_age() -> float:
+    """Seconds since Python was started in this process.
+
+    The kernel's start time of the process would be too early: ``sh -c 'make && fusiondoc ...'`` runs its last
+    command in the shell's own process, which is as old as all that ran before. So the time until the package
+    was imported is taken from the CPU time of the process, which Python's start is made of.
+    """
+    cpu, loaded = LOADED
+    return cpu + time.perf_counter() - loaded

@@ -1,0 +1,147 @@
+"""``--try``: the run again with each change that the findings suggest, one child each."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, replace
+from statistics import median
+from typing import Any
+
+import click
+
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.ending import failure
+from fusiondoc.captures.request import RunRequest
+from fusiondoc.captures.store import Within
+from fusiondoc.diagnosis.changes import Change, eval_mode, suggested
+from fusiondoc.errors import FusiondocError
+from fusiondoc.model.report import Report
+from fusiondoc.model.runs import Try
+from fusiondoc.runner.launch import run
+from fusiondoc.runner.progress import terminal_progress
+
+FOLDER = "tries"
+"""The captures of the tries, inside the capture of the run they belong to."""
+
+ASKED = "as asked"
+
+
+def run_tries(request: RunRequest, capture: Capture, report: Report, with_eval: bool) -> bool:
+    """Run every suggested change and keep the results in ``capture``; False if the user interrupted."""
+    changes = suggested(report, request.options(), request.target.kind)
+    if with_eval and not request.script:
+        changes.append(eval_mode())
+    if not changes:
+        click.echo("note: --try: no finding suggests a change that can be made here", err=True)
+        return True
+    rows = [measured(ASKED, (), report, capture, failure(capture))]
+    finished = True
+    for number, change in enumerate(changes, 1):
+        click.echo(f"trying {number} of {len(changes)}: {change.name}", err=True)
+        row, interrupted = _try(request, capture, change, number)
+        if interrupted:
+            finished = False
+            break
+        rows.append(row)
+    capture.add("tries.json", {"tries": [asdict(row) for row in rows]})
+    return finished
+
+
+def _try(request: RunRequest, capture: Capture, change: Change, number: int) -> tuple[Try, bool]:
+    from fusiondoc.workflows.load import report_of
+
+    folder = f"{FOLDER}/{number}-{_slug(change.name)}"
+    with terminal_progress(f"{request.target.label} {change.name}") as progress:
+        try:
+            done = run(changed(request, change), Within(capture.path, folder), progress)
+        except FusiondocError as error:
+            return _failed(change, error), False
+    if done.result.get("interrupted"):
+        return _failed(change, FusiondocError("interrupted")), True
+    row = measured(change.name, change.codes, report_of(done), done, failure(done))
+    return replace(row, capture=folder), False
+
+
+def changed(request: RunRequest, change: Change) -> RunRequest:
+    """The request with the change made."""
+    return replace(
+        request,
+        knobs={**request.knobs, **change.knobs},
+        fuser=change.fuser or request.fuser,
+        runs=request.runs * (2 if change.double_runs else 1),
+        trace=request.trace or change.trace,
+        eval=request.eval or change.eval,
+        command=(),
+    )
+
+
+def measured(
+    name: str, codes: tuple[str, ...], report: Report, capture: Capture, failed: FusiondocError | None
+) -> Try:
+    """The numbers of a run that the table compares."""
+    rates = [kernel.gb_per_s.median for kernel in report.kernels if kernel.gb_per_s is not None]
+    status: int | None = failed.exit_code if failed is not None else 0
+    if capture.result.get("signal"):
+        status = None
+    return Try(
+        change=name,
+        codes=codes,
+        groups=len(report.groups),
+        ops_fused=sum(len(group.nodes) for group in report.groups if group.specialisation == 1),
+        unfused=sum(row.count for row in report.unfused if row.op != "prim::GetAttr"),
+        fallbacks=sum(one.count for one in report.fallbacks),
+        gb_per_s=float(median(rates)) if rates else None,
+        steady_seconds=None if interpreted(report) else steady_seconds(report),
+        exit=status,
+        problem=_first_line(failed),
+        wrong=sum(not row.same for row in report.verification) if report.verification else None,
+    )
+
+
+def interpreted(report: Report) -> bool:
+    """Whether NNC ran groups through its own evaluator, some hundred times slower than any kernel: on the CPU
+    where torch is built without LLVM. Its times say nothing about fusion."""
+    return report.environment.get("llvm") == "False" and any(
+        group.kind == "TensorExprGroup" and any("device=cpu" in text for text in group.inputs)
+        for group in report.groups
+    )
+
+
+def steady_seconds(report: Report) -> float | None:
+    """Median time of a steady pass, forward and backward together; None with fewer than two."""
+    passes: dict[int, list[float | None]] = {}
+    for one in report.iterations:
+        passes.setdefault(one.index, []).append(one.seconds if one.stage == "steady" else None)
+    times = [
+        sum(part for part in parts if part is not None) for parts in passes.values() if None not in parts
+    ]
+    return float(median(times)) if len(times) > 1 else None
+
+
+def tries_of(capture: Capture) -> tuple[Try, ...]:
+    """What ``run_tries`` kept; nothing if there were none, or the file is damaged."""
+    kept = capture.tries
+    try:
+        return tuple(_row(row) for row in (kept or {}).get("tries", ()))
+    except (TypeError, KeyError):
+        return ()
+
+
+def _row(row: dict[str, Any]) -> Try:
+    return Try(**{**row, "codes": tuple(row["codes"])})
+
+
+def _failed(change: Change, error: FusiondocError) -> Try:
+    return Try(change.name, change.codes, 0, 0, 0, 0, None, None, error.exit_code, _first_line(error))
+
+
+def _first_line(error: FusiondocError | None) -> str | None:
+    """The message, or for a traceback its last line, which names the error."""
+    if error is None:
+        return None
+    lines = [line for line in error.message.strip().split("\n") if line.strip()]
+    return (lines[-1] if len(lines) > 1 else lines[0]).strip()[:200] if lines else type(error).__name__
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_.=]+", "_", name).strip("_.")
