@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Callable
 
 import pytest
+from command_line import ROOT, Run, runs_in_this_process, runs_of_processes
 
-ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
 
 
@@ -30,30 +27,23 @@ def recordings() -> Path:
     return folder
 
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What fusiondoc remembers of this interpreter ($FUSIONDOC_CACHE), one for all processes of the tests.
+
+    It is keyed by all that decides it, so one test cannot mislead another; each would only look again.
+    """
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "cache"
 
 
 @pytest.fixture
-def fusiondoc(tmp_path: Path) -> Run:
-    """Run ``fusiondoc ARGS`` in a process of its own, in an empty folder unless ``cwd`` says otherwise."""
+def fusiondoc(tmp_path: Path, cache: Path) -> Run:
+    """Run ``fusiondoc ARGS`` in this process, in an empty folder unless ``cwd`` says otherwise."""
+    return runs_in_this_process(tmp_path, cache)
 
-    def run(*args: object, cwd: Path | None = None, env: dict[str, str] | None = None, **kwargs: object):
-        environment = {
-            k: v for k, v in os.environ.items() if not k.startswith(("PYTORCH_", "FUSIONDOC_", "GITHUB_"))
-        }
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-        environment["FUSIONDOC_CACHE"] = str(tmp_path / "cache")
-        environment.setdefault("COLUMNS", "80")
-        environment.update(env or {})
-        return subprocess.run(
-            [sys.executable, "-m", "fusiondoc", *map(str, args)],
-            cwd=str(cwd or tmp_path),
-            env=environment,
-            text=True,
-            capture_output=True,
-            timeout=300,
-            check=False,
-            **kwargs,  # type: ignore[call-overload]
-        )
 
-    return run
+@pytest.fixture
+def fusiondoc_process(tmp_path: Path, cache: Path) -> Run:
+    """The same in a process of its own, for what only a process has (tests/command_line.py)."""
+    return runs_of_processes(tmp_path, cache)

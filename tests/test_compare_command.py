@@ -355,9 +355,3 @@ def test_every_word_is_in_the_help_and_on_the_page(fusiondoc: Run) -> None:
         assert re.search(rf"(?<![\w-]){word}(?![\w-])", shown), word
         assert f"| `{word}` |" in page, word
     assert set(re.findall(r"^\| `([a-z-]+)` \|", page, flags=re.M)) == {*WORDS, "error", "warning", "note"}
-
-
-def test_comparing_imports_the_model_alone() -> None:
-    for path in (ROOT / "fusiondoc" / "comparison").glob("*.py"):
-        found = re.findall(r"^\s*(?:from|import) (fusiondoc[\w.]*)", path.read_text(), flags=re.M)
-        assert all(n == "fusiondoc.model.report" or n.startswith("fusiondoc.comparison") for n in found), path

@@ -150,12 +150,12 @@ def test_torch_is_never_imported_here(args: tuple) -> None:
         }
 
 
-def test_streams_that_are_closed(fusiondoc: Run, tmp_path: Path) -> None:
+def test_streams_that_are_closed(fusiondoc_process: Run, tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text("kernel1 run in 0.5 ms, achieved: 4 GB/s\n")
-    no_input = fusiondoc("parse", "-", preexec_fn=lambda: os.close(0))
+    no_input = fusiondoc_process("parse", "-", preexec_fn=lambda: os.close(0))
     assert no_input.returncode == 2
     assert "The standard input is closed" in no_input.stderr
-    no_output = fusiondoc("parse", "train.log", preexec_fn=lambda: os.close(1))
+    no_output = fusiondoc_process("parse", "train.log", preexec_fn=lambda: os.close(1))
     assert (no_output.returncode, no_output.stderr) == (0, "")
 
 

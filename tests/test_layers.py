@@ -1,0 +1,244 @@
+"""The layout of the package: who may import whom (the table of CONTRIBUTING.md), circles, names and sizes.
+
+Every import statement counts, at the top of a module or inside a function; one under ``if TYPE_CHECKING``
+counts as an arrow, but closes no circle, as it is never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Iterator, Mapping, NamedTuple
+
+import pytest
+from command_line import ROOT
+
+PACKAGE = ROOT / "fusiondoc"
+MOST_LINES = 400
+EVERYWHERE = {"version"}
+"""What anything may import: it imports nothing itself."""
+
+ENTRANCES = {"", "__main__"}
+"""``fusiondoc/__init__.py`` and ``__main__.py``: the doors to all of it, which nothing else goes through."""
+
+
+class Arrow(NamedTuple):
+    """An import statement."""
+
+    importer: str
+    imported: str
+    line: int
+    """In the importer's file."""
+    typing_only: bool
+
+
+def module_name(path: Path, package: Path) -> str:
+    """``fusiondoc.cli.main``; that of a package for its ``__init__.py``."""
+    parts = path.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def modules(package: Path) -> dict[str, Path]:
+    return {module_name(path, package): path for path in sorted(package.rglob("*.py"))}
+
+
+def arrows(sources: Mapping[str, str], packages: set[str]) -> list[Arrow]:
+    """All imports of modules among ``sources`` (name and text); ``packages`` are those that are folders."""
+    found = []
+    for name, text in sources.items():
+        for node, typing_only in _imports_of(text):
+            for target in _targets(node, name, name in packages, sources):
+                found.append(Arrow(name, target, node.lineno, typing_only))
+    return found
+
+
+@lru_cache(maxsize=None)
+def _imports_of(text: str) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
+    return list(_imports(ast.parse(text), False))
+
+
+def _imports(node: ast.AST, typing_only: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            yield child, typing_only
+        elif isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+            yield from _imports(child, True)
+        else:
+            yield from _imports(child, typing_only)
+
+
+def _targets(
+    node: ast.Import | ast.ImportFrom, importer: str, is_package: bool, known: Mapping[str, str]
+) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    else:
+        base = node.module or ""
+        if node.level:
+            parents = importer.split(".") if is_package else importer.split(".")[:-1]
+            base = ".".join(filter(None, [*parents[: len(parents) - node.level + 1], base]))
+        inner = [f"{base}.{alias.name}" for alias in node.names]
+        names = [name if name in known else base for name in inner]
+    yield from sorted({name for name in names if name in known})
+
+
+def room(module: str) -> str:
+    """The folder of a module, or the module itself where it stands beside the folders."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def allowed(page: str) -> dict[str, set[str]]:
+    """Room -> what it may import, from the table of the page; "all below" means the rows below it."""
+    rows: list[tuple[list[str], str]] = []
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| `fusiondoc/") and len(cells) == 3:
+            rows.append((re.findall(r"`fusiondoc/(\w+)(?:/|\.py)`", cells[0]), cells[2]))
+    every = [name for names, _ in rows for name in names]
+    found: dict[str, set[str]] = {}
+    for index, (names, may) in enumerate(rows):
+        below = {name for others, _ in rows[index + 1 :] for name in others}
+        words = {word.strip() for word in re.sub(r"\([^)]*\)", "", may).split(",")}
+        if words == {"all below"}:
+            reach = below
+        elif words & {"nothing", "standard library and torch only"}:
+            reach = set()
+        else:
+            reach = words
+            assert words <= below, f"{names}: {words - below} is not a row further down"
+        for name in names:
+            found[name] = reach | set(names)
+    assert len(every) == len(set(every))
+    return found
+
+
+def against(table: Mapping[str, set[str]], found: list[Arrow]) -> list[str]:
+    """The arrows that the table does not have, as sentences."""
+    return [
+        f"{arrow.importer}:{arrow.line} imports {arrow.imported}: {room(arrow.importer)}/ may not import "
+        f"{room(arrow.imported)}/"
+        for arrow in found
+        if room(arrow.importer) not in ENTRANCES
+        and room(arrow.imported) not in table.get(room(arrow.importer), set()) | EVERYWHERE
+    ]
+
+
+def circles(found: list[Arrow]) -> list[list[str]]:
+    """Groups of modules that import one another, directly or through others (Tarjan's components)."""
+    following: dict[str, set[str]] = defaultdict(set)
+    for arrow in found:
+        # A module imports its own package by being there; that is no statement of its own.
+        if not arrow.typing_only and arrow.importer != arrow.imported:
+            following[arrow.importer].add(arrow.imported)
+    reach = {start: _reachable(start, following) for start in following}
+    parts = {
+        frozenset(other for other in reach[start] if start in reach.get(other, ())) | {start}
+        for start in reach
+        if start in reach[start]
+    }
+    return sorted(sorted(part) for part in parts)
+
+
+def _reachable(start: str, following: Mapping[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for after in following.get(waiting.pop(), ()):
+            if after not in seen:
+                seen.add(after)
+                waiting.append(after)
+    return seen
+
+
+MODULES = modules(PACKAGE)
+SOURCES = {name: path.read_text("utf-8") for name, path in MODULES.items()}
+FOLDERS = {name for name, path in MODULES.items() if path.name == "__init__.py"}
+TABLE = allowed((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
+
+
+BEING_MENDED = {
+    "fusiondoc.reports.text.groups": "fusiondoc.diagnosis.specialisations",
+    "fusiondoc.runner.launch": "fusiondoc",
+    "fusiondoc.workflows.check_input": "fusiondoc.cli.options",
+    "fusiondoc.workflows.kernels": "fusiondoc.cli.options",
+}
+"""Arrows that are still there, to be taken out."""
+CIRCLES_BEING_MENDED = [
+    ["fusiondoc.workflows.load", "fusiondoc.workflows.timing", "fusiondoc.workflows.tries"]
+]
+NAMES_BEING_MENDED = [
+    "sources",
+    "places",
+    "speed",
+    "context",
+    "build",
+    "outcome",
+    "write",
+    "inputs",
+    "timing",
+    "child",
+]
+
+
+def test_every_import_is_in_the_table_of_contributing() -> None:
+    found = [one for one in arrows(SOURCES, FOLDERS) if BEING_MENDED.get(one.importer) != one.imported]
+    assert against(TABLE, found) == []
+
+
+def test_every_folder_has_a_row() -> None:
+    beside = {room(name) for name in MODULES} - ENTRANCES - EVERYWHERE
+    assert beside == set(TABLE)
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    assert [one for one in circles(arrows(SOURCES, FOLDERS)) if one not in CIRCLES_BEING_MENDED] == []
+
+
+REASON = re.compile(r"\(named as [\w/]+\.py: .+\)|^\"\"\"``fusiondoc [a-z]+``")
+"""In the first line of a file: why its name stands twice, such as ``(named as cli/kernels.py: its work)``.
+
+A file of ``cli/`` is named as its command, which its first line says.
+"""
+
+
+def test_no_name_stands_twice_without_a_reason() -> None:
+    without: dict[str, list[str]] = defaultdict(list)
+    for path in MODULES.values():
+        first = path.read_text("utf-8").split("\n", 1)[0]
+        if not path.name.startswith("__") and not REASON.search(first):
+            without[path.stem].append(path.relative_to(ROOT).as_posix())
+    twice = {stem: paths for stem, paths in without.items() if len(paths) > 1}
+    assert {stem: paths for stem, paths in twice.items() if stem not in NAMES_BEING_MENDED} == {}
+
+
+def test_no_file_is_too_long() -> None:
+    lines = {name: text.count("\n") for name, text in SOURCES.items()}
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+
+
+@pytest.mark.parametrize(
+    ("importer", "statement"),
+    [
+        ("fusiondoc.model.report", "from fusiondoc.reports import markdown"),
+        ("fusiondoc.parsers.ir.parse", "import fusiondoc.cli.main"),
+        ("fusiondoc.model.report", "def f():\n    from fusiondoc.diagnosis import reasons"),
+        ("fusiondoc.probe.quiet", "from ..errors import UsageError"),
+        ("fusiondoc.captures.store", "if TYPE_CHECKING:\n    from fusiondoc.runner.child import run"),
+    ],
+)
+def test_an_arrow_turned_round_is_found(importer: str, statement: str) -> None:
+    turned = {**SOURCES, importer: f"{SOURCES[importer]}\n{statement}\n"}
+    (said,) = set(against(TABLE, arrows(turned, FOLDERS))) - set(against(TABLE, arrows(SOURCES, FOLDERS)))
+    assert said.startswith(f"{importer}:")
+
+
+def test_a_circle_is_found_also_through_a_function_but_not_through_types() -> None:
+    def text(body: str) -> dict[str, str]:
+        return {"p": "", "p.a": "import p.b", "p.b": "from p import c", "p.c": body}
+
+    assert circles(arrows(text("def f():\n    from . import a"), {"p"})) == [["p.a", "p.b", "p.c"]]
+    assert circles(arrows(text("if TYPE_CHECKING:\n    from . import a"), {"p"})) == []
+    assert circles(arrows(text("x = 1"), {"p"})) == []
