@@ -313,3 +313,8 @@ class LineCounts:
         self.unrecognised += 1
         if len(self.first_unrecognised) < 10:
             self.first_unrecognised.append((pos, line))
+
+    def line_cut(self, size: int, first: bool) -> None:
+        """``size`` bytes of a line are left out; ``first``: no other ones of it were before."""
+        self.size += size
+        self.truncated += first

@@ -129,7 +129,7 @@ def _read_one(
     outer: OuterPrefix | None = None
     tags = RankTags(())
     learnt = False
-    for chunk in read_chunks(log):
+    for chunk in read_chunks(log, counts.line_cut):
         counts.size += len(chunk)
         if progress is not None:
             progress(len(chunk))

@@ -15,6 +15,10 @@ SourceMap = Mapping[str, str]
 """``op|source`` -> ``file:line`` of the user's call, as the probe found it in the un-inlined graph."""
 
 
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) <= 9
+
+
 @lru_cache(maxsize=4096)
 def user_line(source: str) -> str | None:
     """``file:line`` if the range is in the user's own files; None for torch's own and for autodiff
@@ -23,7 +27,7 @@ def user_line(source: str) -> str | None:
         return None
     file, _, rest = source.rpartition(":")
     path, _, line = file.rpartition(":")
-    if not path or not line.isdigit() or not rest.isdigit():
+    if not path or not _is_number(line) or not _is_number(rest):
         return None
     return f"{path}:{line}"
 

@@ -18,12 +18,12 @@ from fusiondoc.parsers.kernels.onednn_lines import MARKERS as ONEDNN
 from fusiondoc.parsers.kernels.onednn_lines import OneDnnPartitions
 from fusiondoc.parsers.lines.warning_lines import (
     CONTINUES,
-    CPP_WARNING,
     ERROR,
     FALLBACK,
     KNOWN,
     NVFUSER_GONE,
-    PYTHON_WARNING,
+    is_cpp_warning,
+    is_python_warning,
     stage_of,
 )
 
@@ -293,15 +293,15 @@ class Stream:
 
     def _warned(self, line: bytes, pos: int) -> bool:
         """A warning of torch about fusion, and the lines that belong to it."""
-        python = PYTHON_WARNING.search(line) if b"Warning: " in line else None
-        cpp = CPP_WARNING.match(line) if python is None and line.startswith(b"[W") else None
+        python = b"Warning: " in line and is_python_warning(line)
+        cpp = not python and is_cpp_warning(line)
         fallback = FALLBACK.search(line) if b"FALLBACK" in line else None
         if fallback is not None:
             self._messages.settle()
-            self._fell_back(stage_of(fallback.group(1)), cpp is not None, pos)
+            self._fell_back(stage_of(fallback.group(1)), cpp, pos)
             self._warning = True
             return True
-        if python is not None or cpp is not None:
+        if python or cpp:
             self._warning = KNOWN.search(line) is not None
             if NVFUSER_GONE in line and self.facts.nvfuser_gone is None:
                 self.facts.nvfuser_gone = pos

@@ -54,7 +54,7 @@ class Sections:
     def candidate(self, node: Node) -> None:
         """A node of the current graph whose printed kind ends in a digit."""
         kind, _, number = node.kind.rpartition("_")
-        if kind and number.isdigit() and self._open:
+        if kind and number.isdecimal() and self._open:
             self._open[-1][1].setdefault(node.kind, node)
 
     def _adopt(self, section: Section, line: int) -> None:

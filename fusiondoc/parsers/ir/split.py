@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
-_BLANKS = re.compile(r"\s*\n\s*")
 # Strings are printed with C escapes (c10::printQuotedString), so a quote inside one has a backslash before
 # it.
-_ATTRIBUTE_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[({]|[\])}]|, (?=[A-Za-z_]\w*=)', re.DOTALL)
+_ATTRIBUTE_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[({]|[\])}]|, (?=[A-Za-z_]\w*=)', re.DOTALL)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(line for line in map(str.strip, text.split("\n")) if line)
 
 
 def split_values(text: str) -> list[tuple[str, ...]]:
@@ -19,7 +22,7 @@ def split_values(text: str) -> list[tuple[str, ...]]:
     if not text.startswith("%"):
         return []
     if "\n" in text:
-        text = _BLANKS.sub(" ", text)
+        text = _one_line(text)
     return [part.partition(" : ")[::2] for part in text[1:].split(", %")]
 
 
@@ -29,7 +32,7 @@ def split_names(text: str) -> tuple[str, ...]:
     if not text.startswith("%"):
         return ()
     if "\n" in text:
-        text = _BLANKS.sub(" ", text)
+        text = _one_line(text)
     return tuple(text[1:].split(", %"))
 
 

@@ -26,7 +26,7 @@ ITEMSIZES: dict[str, int] = {
 """Bytes of one element by printed scalar type (c10/core/ScalarType.h)."""
 
 _ELEMENT = re.compile(r"([A-Z]\w*)(?:\((.*)\))?(\[Undefined\])?\Z", re.DOTALL)
-_STRIDES = re.compile(r"(?:, |\A)strides=\[([^\]]*)\]")
+_STRIDES = re.compile(r"(?:, |\A)strides=\[([^\[\]]*)\]")
 
 
 class TensorType:
@@ -127,9 +127,9 @@ def parse_type(text: str) -> TensorType | OtherType:
     raises."""
     tensor = TensorType(text)
     element = text
-    while element.endswith("?"):
+    if element.endswith("?"):
         tensor.optional = True
-        element = element[:-1]
+        element = element.rstrip("?")
     match = _ELEMENT.match(element)
     if match is None:
         return OtherType(text)
@@ -163,9 +163,15 @@ def holds_tensor(text: str) -> bool:
 
     Tuples and dictionaries are not looked into: nodes that give those only pack what other nodes made.
     """
-    while text.endswith(("[]", "?")):
-        text = text[:-2] if text.endswith("[]") else text[:-1]
-    return is_tensor(text)
+    end = len(text)
+    while end:
+        if text[end - 1] == "?":
+            end -= 1
+        elif text.endswith("[]", 0, end):
+            end -= 2
+        else:
+            break
+    return is_tensor(text[:end])
 
 
 @lru_cache(maxsize=16384)

@@ -66,7 +66,7 @@ def _sections(**patterns: bytes) -> dict[str, Section]:
 
 _EXPR = rb"[ \t]+\S|T\d+_[a-z]|[a-z]{1,2}\d+ = "
 _MATH = rb"Outputs:$|$|%kernel_math \{$"
-_NUMBER = rb"-?(?:\d|inf$|nan$)[\w.+-]*$|true$|false$|\(.*,.*\)$"
+_NUMBER = rb"-?(?:\d|inf$|nan$)[\w.+-]*$|true$|false$|\((?=.*,).*\)$"
 
 _BUFFER = rb"  \w+ [\[(]|tensor dtype: |  Tensor"
 _INPUTS = rb"(?P<outputs>Outputs:$)|tensor dtype: |input type: |  ?\S|" + _NUMBER
@@ -105,7 +105,7 @@ KINDS: tuple[Kind, ...] = (
         "kernel_ir",
         COMPILE,
         b"K",
-        rb"KERNEL \(.*\) -> \(.*\) ?:",
+        rb"KERNEL \((?=.*\) -> \().*\) ?:",
         _sections(main=rb"(?P<end>END\.$)|$|,|" + _EXPR),
         again=False,
     ),
@@ -293,9 +293,9 @@ KINDS: tuple[Kind, ...] = (
         "profile",
         NAMED,
         b"F -0123456789",
-        rb"Fus# +NSegs +CuEvtTm| *(?:\d+|-) +(?:\d+|-) +[-\d.]+ .*\] +(?:nvfuser_\w+|kernel\d+) *$",
+        rb"Fus# +NSegs +CuEvtTm| *(?:\d+|-) +(?:\d+|-) +[-\d.]+ .*\] +(?:nvfuser_\w{1,200}|kernel\d{1,9}) *$",
         _sections(
-            main=rb" *(?:\d+|-) +(?:\d+|-) +[-\d.]+ .*(?:nvfuser_\w+|kernel\d+) *$"
+            main=rb" *(?:\d+|-) +(?:\d+|-) +[-\d.]+ .*(?:nvfuser_\w{1,200}|kernel\d{1,9}) *$"
             rb"| *\d+ +\d+(?: +[\d.]+){3,8} *$"
         ),
         again=False,

@@ -17,9 +17,14 @@ from fusiondoc.parsers.kernels.segmentation import Expression
 _PASSIVE = frozenset(("broadcast", "cast", "set", "squeeze", "expand", "full", "constant"))
 """Expressions that come with others: no operator is told by them."""
 
-_FUNCTION = re.compile(r"([A-Za-z_]\w*) ?\(")
-_CAST = re.compile(r"\((?:float|double|__half|__bfloat|int|int64_t|bool|half|bfloat16)\)\(|__\w+2\w+\(")
-_BINARY = re.compile(r"\n\s+(==|!=|<=|>=|\+|-|\*|/|<|>|&|\||\^|%|//)\s")
+_MOST_TEXT = 2000
+"""Characters of an expression that are looked at."""
+
+_FUNCTION = re.compile(r"\b([A-Za-z_]\w*) ?\(")
+_CAST = re.compile(
+    r"\((?:float|double|__half|__bfloat|int|int64_t|bool|half|bfloat16)\)\(|__[a-z0-9]{1,20}2[a-z0-9]{1,20}\("
+)
+_BINARY = re.compile(r"\n[ \t]+(==|!=|<=|>=|\+|-|\*|/|<|>|&|\||\^|%|//)\s")
 _INFIX = re.compile(r"\S \s*(==|!=|<=|>=|\+|-|\*|/|<|>|&|\|)\s")
 _REDUCTION = re.compile(r"op = (\w+)")
 
@@ -145,7 +150,7 @@ def _lengths(op: str, names: Sequence[str | None], start: int) -> list[int]:
 
 def _token(expression: Expression) -> str | None:
     """What computes it, in one word; None if the line is not understood."""
-    text = expression.text
+    text = expression.text[:_MOST_TEXT]
     if text.startswith("Welford"):
         return "Welford"
     if _CAST.match(text):

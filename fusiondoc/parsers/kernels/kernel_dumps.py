@@ -19,8 +19,8 @@ PTXAS_REGISTERS = re.compile(rb"Used (\d{1,18}) registers")
 PTXAS_SPILLS = re.compile(rb"(\d{1,18}) bytes spill stores, (\d{1,18}) bytes spill loads")
 PRINTING = re.compile(rb"PRINTING: __tmp_(\w+)\.(\w+)$")
 ARGUMENTS = re.compile(rb"Arguments for (?:(?:kernel|fusion) ?(\d{1,9}):|fusion (\d{1,9}) group (\d{1,9}):)")
-OCCUPANCY = re.compile(rb"num_sms=.* occupancy=([\d.]{1,12})%")
-_MANGLED = re.compile(rb"_ZN\d+[A-Za-z_]\w*?(\d{1,18})((?:kernel|nvfuser_)\w*)")
+OCCUPANCY = re.compile(rb"num_sms=.* occupancy=(\d{1,3}(?:\.\d{0,12})?)%")
+_MANGLED = re.compile(rb"_ZN\d+[A-Za-z_]\w{0,200}?(\d{1,18})((?:kernel|nvfuser_)\w*)")
 
 
 def demangle(symbol: bytes) -> bytes | None:

@@ -24,7 +24,7 @@ LAUNCH = re.compile(
     rb"GridDim\.x = %s, GridDim\.y = %s, GridDim\.z = %s, Smem Size = (\d{1,18})" % ((_DIM,) * 6)
 )
 BANDWIDTH = re.compile(rb"(kernel\d+|nvfuser_\w+) run in (\S+) ms, achieved: (\S+) GB/s")
-PERF = re.compile(rb"(kernel\d+|nvfuser_\w+) (\d+) bytes/ (\S+) ms (\S+) GB/s")
+PERF = re.compile(rb"(kernel\d+|nvfuser_\w+) (\d{1,18}) bytes/ (\S+) ms (\S+) GB/s")
 
 Launch = Tuple[Tuple[int, int, int], Tuple[int, int, int], int]
 """(block, grid, shared memory in bytes)."""

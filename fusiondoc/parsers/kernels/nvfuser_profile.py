@@ -33,7 +33,7 @@ COLUMNS = (
 )
 """Those of ``print``; ``print.verbose`` has more, which its header names."""
 
-_CELL = re.compile(r"\[[^\]]*\]|\S+")
+_CELL = re.compile(r"\[[^\[\]]*\]|\S+")
 _DEVICE = "S-DeviceName"
 
 

@@ -23,7 +23,7 @@ _MOST_TEXT = 20
 
 _HEAD = re.compile(rb"(?:onednn|dnnl)_verbose,(?:v\d+,)?(?:\d+\.\d+,)?graph,(exec|compile[^,]*),(.*)$")
 _GRAPH_HEAD = re.compile(rb"(?:onednn|dnnl)_graph_verbose,(?:\d+\.\d+,)?(exec|compile[^,]*),(.*)$")
-_TENSOR = re.compile(rb"(in|out)\d+_\w+:\d+:\w+:\w+:(\d+(?:x\d+)*|)(?::|$)")
+_TENSOR = re.compile(rb"(in|out)\d{1,9}_\w+:\d+:\w+:\w+:(\d{1,18}(?:x\d{1,18})*|)(?::|$)")
 
 
 class _Line(NamedTuple):

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Sequence
 
 _PARAMETERS = re.compile(rb"=+ (\w+) Parameters =+")
-_TENSOR = re.compile(r"T(\d+)_")
+_TENSOR = re.compile(r"T(\d{1,9})_")
 _GROUP = re.compile(r"^g\{\((\S+)\)\n", re.M)
 _REJECTED = re.compile(r"Scheduler _(\S+)_ \*\*\*rejected\*\*\* because : (.*)")
 _ACCEPTED = re.compile(r"\*\*\*Accepted\*\*\* as: (\S+)")

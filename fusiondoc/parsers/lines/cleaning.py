@@ -8,8 +8,8 @@ from typing import Iterable, Iterator, Sequence
 ANSI = re.compile(rb"(?:\x9b|\x1b\[)[0-?]*[ -/]*[@-~]")
 """Control sequences, as in ECMA-48; nvFuser's buffer_reuse_verbose prints them even to a file."""
 
-PROGRESS = re.compile(rb"[^\r\n]*\r(?=[^\n])")
-"""What a carriage return overwrote on the screen (tqdm and others)."""
+_MOST_PREFIX = 300
+"""Bytes; a marker further right stands behind output of the program, not behind a prefix."""
 
 MARKER = re.compile(
     rb"\[(?:DUMP|UPDATE|DEBUG) [\w.+-]+:\d+\]|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
@@ -24,8 +24,14 @@ def clean(chunk: bytes) -> bytes:
     if b"\x1b" in chunk or b"\x9b" in chunk:
         chunk = ANSI.sub(b"", chunk)
     if b"\r" in chunk:
-        chunk = PROGRESS.sub(b"", chunk.replace(b"\r\n", b"\n"))
+        chunk = b"\n".join(map(_overwritten, chunk.replace(b"\r\n", b"\n").split(b"\n")))
     return chunk
+
+
+def _overwritten(line: bytes) -> bytes:
+    """What a terminal shows of a line with carriage returns (tqdm and others): the text after the last one.
+    One at the very end overwrites nothing."""
+    return line[line.rfind(b"\r", 0, max(0, len(line) - 1)) + 1 :]
 
 
 class OuterPrefix:
@@ -63,11 +69,11 @@ class OuterPrefix:
             if found is None:
                 continue
             marked += 1
-            if found.start():
+            if 0 < found.start() <= _MOST_PREFIX:
                 shape = _DIGITS.sub(b"0", line[: found.start()])
                 shapes[shape] = shapes.get(shape, 0) + 1
         outer = [shape for shape, count in shapes.items() if count >= 3 and not shape.isspace()]
         if not marked or sum(shapes[shape] for shape in outer) * 2 < marked:
             return None
         outer.sort(key=len, reverse=True)
-        return OuterPrefix([re.escape(shape).replace(b"0", rb"\d+") for shape in outer[:16]])
+        return OuterPrefix([re.escape(shape).replace(b"0", rb"\d{1,20}") for shape in outer[:16]])

@@ -69,19 +69,24 @@ _PATTERNS = (
     (ARCHITECTURE, re.compile(r"(ptxas fatal\s*: Value 'sm_\d+\w?' is not defined.*)")),
     (NO_KERNEL, re.compile(r"((?:CUDA error: )?no kernel image is available.*)")),
     (BUILTINS, re.compile(r"((?:nvrtc: error: )?failed to open \S*nvrtc-builtins.*)")),
-    (BUILTINS, re.compile(r"(.*builtins for \S+ not found.*|NVRTC_ERROR_BUILTIN_OPERATION_FAILURE.*)")),
-    (OLD_DRIVER, re.compile(r"(CUDA driver version is insufficient.*|.*driver on your system is too old.*)")),
-    (OLD_DRIVER, re.compile(r"(.*PTX was compiled with an unsupported toolchain.*)")),
+    (BUILTINS, re.compile(r"(builtins for \S+ not found.*|NVRTC_ERROR_BUILTIN_OPERATION_FAILURE.*)")),
+    (OLD_DRIVER, re.compile(r"(CUDA driver version is insufficient.*|driver on your system is too old.*)")),
+    (OLD_DRIVER, re.compile(r"(PTX was compiled with an unsupported toolchain.*)")),
     (KERNEL, re.compile(r"CUDA NVRTC compile error: *(.*)")),
     (KERNEL, re.compile(r"(nvrtc: error: .*)")),
     (DRIVER, re.compile(r"(CUDA driver error: .*|CUDA error: .*|NVRTC[ _]?(?:ERROR|unknown error).*)")),
 )
 
+_ASSERT_MARK = "INTERNAL ASSERT FAILED at "
 _ASSERT = re.compile(
-    r'(?P<condition>.*?) ?INTERNAL ASSERT FAILED at "\[?(?P<file>[^"\]]+)(?:\]\([^"]*\))?":(?P<line>\d+)'
+    r'"\[?(?P<file>[^"\]]+)(?:\]\([^"]*\))?":(?P<line>\d+)'
     r", please report a bug (?:to PyTorch|with repro script to NVFuser at \S+?)\. ?(?P<text>.*)"
 )
-"""1.11 has no blank before INTERNAL; some web pages make a link of the file."""
+"""After the mark; 1.11 has no space before it, and some web pages make a link of the file."""
+
+_WHOLE_LINE = ("builtins for", "driver on your system", "PTX was compiled")
+"""What begins in the middle of its sentence: the error is the whole line."""
+
 
 _NVFUSER_FILE = re.compile(r"codegen[/\\]+cuda[/\\]|[nN]v[fF]user[/\\]+csrc[/\\]|Fuser[/\\]+csrc[/\\]")
 _NVFUSER_TEXT = re.compile(
@@ -140,13 +145,15 @@ def _error(line: str) -> tuple[FuserError, bool] | None:
     for kind, pattern in _PATTERNS:
         match = pattern.search(line)
         if match is not None:
-            return FuserError(kind, match.group(1).strip()[:MOST]), False
+            text = match.group(1)
+            text = line if text.startswith(_WHOLE_LINE) else text
+            return FuserError(kind, text.strip()[:MOST]), False
     line = _SEGMENT.sub("", line)
     python = _PYTHON.match(line)
     said = (python.group(2) or "") if python else line
-    match = _ASSERT.search(said)
+    match = _assert(said)
     if match is not None:
-        text, condition = match.group("text").strip(), match.group("condition").strip()
+        text, condition = match.group("text").strip(), said[: match.start() - len(_ASSERT_MARK)].strip()
         kind = CODEGEN if _NVFUSER_FILE.search(match.group("file")) else PROGRAM
         where = re.split(r"[/\\]+", match.group("file"))[-1] + ":" + match.group("line")
         wraps = bool(_WRAPPER_TEXT.search(text)) or text.startswith("namespace CudaCodeGen")
@@ -158,3 +165,15 @@ def _error(line: str) -> tuple[FuserError, bool] | None:
     if _SOURCE.match(said) and "RuntimeError" in line:
         return FuserError(PROGRAM, ""), True
     return FuserError(PROGRAM, f"{python.group(1)}: {said}".rstrip(": ")[:MOST]), False
+
+
+def _assert(text: str) -> re.Match[str] | None:
+    """The first whole internal assert of a line, from its file on."""
+    at = text.find(_ASSERT_MARK)
+    while at >= 0:
+        at += len(_ASSERT_MARK)
+        match = _ASSERT.match(text, at)
+        if match is not None:
+            return match
+        at = text.find(_ASSERT_MARK, at)
+    return None

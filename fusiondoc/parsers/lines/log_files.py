@@ -17,6 +17,16 @@ from fusiondoc.errors import CannotRun, UsageError
 CHUNK_BYTES = 1 << 19
 """Read size. Large enough that per-chunk work does not show, small enough to bound memory."""
 
+MOST_LINE = 1 << 20
+"""Bytes of a line that are kept; the rest of it is only counted. No line of torch is longer."""
+
+MOST_XZ_MEMORY = 256 << 20
+"""Bytes that unpacking .xz may take; ``xz -9`` needs 65 MiB."""
+
+LEAST_LIMIT = 4 << 30
+LIMIT_RATIO = 1000
+"""What a compressed log may unpack to: so many bytes, or so many times its own size if that is more."""
+
 LOG_ENDINGS = (".log", ".txt", ".out", ".err", ".stderr", ".stdout")
 COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 
@@ -42,6 +52,8 @@ def find_logs(arguments: Sequence[str]) -> list[LogInput]:
         path = Path(argument)
         if path.is_dir():
             found.extend(_logs_in(path))
+        elif path.is_char_device() or path.is_block_device():
+            raise UsageError(f"{argument} is a device", "Give the path of a log, or - for stdin.")
         elif path.exists():
             found.append(LogInput(argument, path))
         else:
@@ -93,12 +105,47 @@ def _open(log: LogInput) -> IO[bytes]:
     if name.endswith(".gz"):
         return cast("IO[bytes]", gzip.open(log.path, "rb"))
     if name.endswith(".xz"):
-        return cast("IO[bytes]", lzma.open(log.path, "rb"))
+        return cast("IO[bytes]", _XzFile(log.path))
     if name.endswith(".bz2"):
         return cast("IO[bytes]", bz2.open(log.path, "rb"))
     if name.endswith(".zst"):
         return _open_zst(log.path)
     return log.path.open("rb", buffering=0)
+
+
+class _XzFile:
+    """Unpacks .xz files within a bound of memory, which lzma.open does not have."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self._stream = lzma.LZMADecompressor(memlimit=MOST_XZ_MEMORY)
+
+    def read(self, size: int) -> bytes:
+        """At most ``size`` bytes; b"" at the end.
+
+        Raises:
+            EOFError, lzma.LZMAError: cut off, or no xz.
+        """
+        while True:
+            data = b""
+            if self._stream.eof:
+                data = self._stream.unused_data.lstrip(b"\0") or self._file.read(1 << 16)
+                if not data:
+                    return b""
+                self._stream = lzma.LZMADecompressor(memlimit=MOST_XZ_MEMORY)
+            elif self._stream.needs_input:
+                data = self._file.read(1 << 16)
+                if not data:
+                    raise EOFError("it is cut off")
+            unpacked = self._stream.decompress(data, size)
+            if unpacked:
+                return unpacked
+
+    def __enter__(self) -> _XzFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
 
 
 def _open_zst(path: Path) -> IO[bytes]:
@@ -112,10 +159,11 @@ def _open_zst(path: Path) -> IO[bytes]:
     return cast("IO[bytes]", zstandard.open(path, "rb"))
 
 
-def read_chunks(log: LogInput) -> Iterator[bytes]:
+def read_chunks(log: LogInput, cut: Callable[[int, bool], None] | None = None) -> Iterator[bytes]:
     """The decompressed bytes in chunks that end at a line end (the last one may not).
 
-    A compressed file that is cut off gives what can be had of it. UTF-16 logs (a Windows PowerShell
+    ``cut`` is told the bytes that a line has beyond MOST_LINE, and whether they are the first of it. A
+    compressed file that is cut off gives what can be had of it. UTF-16 logs (a Windows PowerShell
     redirect) are re-coded to UTF-8.
     """
     try:
@@ -126,6 +174,8 @@ def read_chunks(log: LogInput) -> Iterator[bytes]:
         ) from None
     with stream:
         rest: list[bytes] = []  # of a line that goes on in the next block
+        held = 0  # bytes in it
+        cutting = False
         decode = None
         for number, block in enumerate(_blocks(stream, log)):
             if not number:
@@ -133,12 +183,22 @@ def read_chunks(log: LogInput) -> Iterator[bytes]:
             if decode is not None:
                 block = decode(block)
             end = block.rfind(b"\n") + 1
+            if held >= MOST_LINE:
+                over = block.find(b"\n") if end else len(block)
+                if cut is not None:
+                    cut(over, not cutting)
+                cutting = True
+                if not end:
+                    continue
+                block, end = block[over:], end - over
             if not end:
                 rest.append(block)
+                held += len(block)
                 continue
             rest.append(block[:end])
             yield b"".join(rest)
-            rest = [block[end:]]
+            rest, cutting = [block[end:]], False
+            held = len(rest[0])
         if any(rest):
             yield b"".join(rest)
 
@@ -146,8 +206,9 @@ def read_chunks(log: LogInput) -> Iterator[bytes]:
 def _blocks(stream: IO[bytes], log: LogInput) -> Iterator[bytes]:
     """About CHUNK_BYTES at a time. ``read1`` gives what could be decompressed before the data break off."""
     read = getattr(stream, "read1", stream.read)
+    limit = _limit(log)
     parts: list[bytes] = []
-    size = 0
+    total = size = 0
     anything = False
     while True:
         try:
@@ -163,11 +224,24 @@ def _blocks(stream: IO[bytes], log: LogInput) -> Iterator[bytes]:
             anything = True
             parts.append(part)
             size += len(part)
+            total += len(part)
+            if limit is not None and total > limit:
+                raise UsageError(
+                    f"{log.name} unpacks to more than {limit >> 30} GiB",
+                    "If that is right, unpack it and name the file.",
+                )
         if parts and (size >= CHUNK_BYTES or not part):
             yield b"".join(parts)
             parts, size = [], 0
         if not part:
             return
+
+
+def _limit(log: LogInput) -> int | None:
+    """What may come of a compressed log, in bytes; None for any other."""
+    if log.path is None or log.path.suffix.lower() not in COMPRESSED:
+        return None
+    return max(LEAST_LIMIT, LIMIT_RATIO * log.path.stat().st_size)
 
 
 def _utf16_decoder(start: bytes) -> Callable[[bytes], bytes] | None:

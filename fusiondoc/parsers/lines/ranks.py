@@ -96,7 +96,7 @@ def ranks(tags: Iterable[Tag], first: bytes | None) -> dict[Tag, int | None]:
 
 def _numbers(tags: list[bytes]) -> dict[bytes, int] | None:
     """The last number of the tags that differs from tag to tag; None if none tells all of them apart."""
-    rows = [[int(n) for n in _NUMBER.findall(tag)] for tag in tags]
+    rows = [[int(n[-18:]) for n in _NUMBER.findall(tag)] for tag in tags]
     if len({_NUMBER.sub(b"0", tag) for tag in tags}) > 1:
         return None
     for column in reversed(list(zip(*rows))):

@@ -8,8 +8,10 @@ FALLBACK = re.compile(rb"FALLBACK path has been taken(?: inside: (?:[\w:]*::)?(\
 """Generations: 1.11 names no function; 1.12 to 2.1 ``compileCudaFusionGroup`` or ``runCudaFusionGroup``, on
 Windows with its namespace (torch/csrc/jit/codegen/cuda/manager.cpp, third_party/nvfuser/csrc/manager.cpp)."""
 
-PYTHON_WARNING = re.compile(rb"(?:^|\s)\S.*?:\d+: (?:\w+\.)*\w*Warning: ")
-CPP_WARNING = re.compile(rb"\[W\d* ?[^\]]*?([\w.+-]+:\d+)\] (?:Warning: )?")
+_CATEGORY = re.compile(rb":\d{1,9}: (?:\w+\.)*\w*Warning: $")
+_CPP_PLACE = re.compile(rb"[\w.+-]+:\d{1,9}$")
+_NEAR = 500
+"""Bytes that are looked at before a mark: a path with its line, a category. Keeps long lines linear."""
 
 CONTINUES = re.compile(
     rb"To debug try disable codegen fallback path|To report the issue, try enable logging"
@@ -31,8 +33,28 @@ NVFUSER_GONE = b"nvfuser is no longer supported in torch script"
 
 STAGES = {b"compileCudaFusionGroup": "compile", b"runCudaFusionGroup": "run"}
 
-ERROR = re.compile(rb"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?:: .*)?$")
+ERROR = re.compile(rb"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::(?: .*)?)?$")
 """The last line of a Python traceback."""
+
+
+def is_python_warning(line: bytes) -> bool:
+    """Whether the line has ``file.py:31: UserWarning: `` in it, as the module warnings prints it."""
+    at = line.find(b"Warning: ")
+    while at >= 0:
+        end = at + len(b"Warning: ")
+        category = _CATEGORY.search(line, max(0, end - _NEAR), end)
+        if category is not None and line[: category.start()].strip():
+            return True
+        at = line.find(b"Warning: ", end)
+    return False
+
+
+def is_cpp_warning(line: bytes) -> bool:
+    """Whether the line begins as TORCH_WARN does (c10/util/Logging.cpp): ``[W manager.cpp:335] ``."""
+    if not line.startswith(b"[W"):
+        return False
+    end = line.find(b"]")
+    return line[end : end + 2] == b"] " and _CPP_PLACE.search(line, max(2, end - _NEAR), end) is not None
 
 
 def stage_of(function: bytes | None) -> str | None:

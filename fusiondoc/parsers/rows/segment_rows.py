@@ -26,8 +26,8 @@ from fusiondoc.parsers.kernels.segmentation import (
     scheduler_of_parameters,
 )
 
-_HEAD = re.compile(r"__global__ void [^(]*\((.*?)\) *\{", re.S)
-_NAME = re.compile(r"\bT(\d+)\b")
+_HEAD = re.compile(r"__global__ void [^(]*\((.*?)\) {0,80}\{", re.S)
+_NAME = re.compile(r"\bT(\d{1,9})\b")
 
 
 @dataclass
@@ -151,7 +151,8 @@ def _of_questions(asked: list[Asked], kernels: list[KernelUse]) -> list[Cut]:
 def _tensors(kernel: KernelUse) -> set[int] | None:
     """Numbers of the tensors among the parameters of a kernel; None without its source."""
     code = kernel.code
-    head = _HEAD.search(code) if code is not None else None
+    begin = code.find("__global__ void ") if code is not None else -1
+    head = _HEAD.match(code, begin) if code is not None and begin >= 0 else None
     if head is None:
         return None
     return {int(number) for number in _NAME.findall(head.group(1))}
