@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fusiondoc.captures.store import CaptureStore
 from fusiondoc.cli import completion
-from fusiondoc.cli.options import run_options
-from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
+from fusiondoc.cli.options import make_request, peak_option, run_options
+from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options, tell
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError, did_you_mean
-from fusiondoc.workflows.peak import peak_option
 
 if TYPE_CHECKING:
     from fusiondoc.expectations.expectation import Expectations, Section
@@ -81,14 +81,26 @@ def command(
     if expectations is not None:
         _known_sections(expectations, only)
     from fusiondoc.cli.config import heard
-    from fusiondoc.workflows.check_input import is_target, report_of_logs, report_of_run
+    from fusiondoc.workflows.check_input import is_target, report_of_logs
 
     failed = None
     if targets and is_target(targets[0]):
-        report, failed, interrupted = report_of_run(targets[0], targets[1:], not no_rerun, peak, options)
-        if interrupted:
+        # Here: what starts processes is not there on Windows, where logs can be checked.
+        from fusiondoc.runner.progress import terminal_progress
+        from fusiondoc.workflows.run import FollowUps, diagnose_target
+
+        done = diagnose_target(
+            make_request(targets[0], targets[1:], options),
+            CaptureStore(),
+            follow_ups=FollowUps(rerun=not no_rerun),
+            peak=peak,
+            tell=tell,
+            progress=terminal_progress,
+        )
+        if done.interrupted:
             click.echo("interrupted; nothing was checked", err=True)
             return INTERRUPTED
+        report, failed = done.report, done.failed
     else:
         report = report_of_logs(targets, _given(options), peak)
     report = heard(report)

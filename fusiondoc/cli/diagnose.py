@@ -8,10 +8,9 @@ from typing import Any
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.options import make_request, run_options
-from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
+from fusiondoc.cli.options import make_request, peak_option, run_options
+from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options, tell
 from fusiondoc.errors import INTERRUPTED
-from fusiondoc.workflows.peak import peak_option
 
 
 @click.command(name="diagnose")
@@ -63,28 +62,25 @@ def command(
       fusiondoc diagnose model.py --backward --time
     """
     check_fail_on(fail_on)
+    # Here: --help and shell completion need none of it.
     from fusiondoc.captures.store import CaptureStore
     from fusiondoc.cli.config import heard
-    from fusiondoc.workflows.load import report_of
-    from fusiondoc.workflows.run import first_report, run_target
-    from fusiondoc.workflows.timing import run_timing
-    from fusiondoc.workflows.tries import run_tries
+    from fusiondoc.runner.progress import terminal_progress
+    from fusiondoc.workflows.run import FollowUps, diagnose_target
 
-    request = make_request(target, script_args, options)
-    capture, failed = run_target(request, CaptureStore())
-    report = first_report(request, capture, peak, not no_rerun)
-    finished = True
-    if timed and failed is None and not capture.result.get("interrupted"):
-        finished = run_timing(request, capture, report)
-        report = report_of(capture)
-    if finished and (try_changes or try_eval) and not capture.result.get("interrupted"):
-        finished = run_tries(request, capture, report, try_eval)
-        report = report_of(capture)
-    report = heard(report)
+    done = diagnose_target(
+        make_request(target, script_args, options),
+        CaptureStore(),
+        follow_ups=FollowUps(not no_rerun, timed, try_changes, try_eval),
+        peak=peak,
+        tell=tell,
+        progress=terminal_progress,
+    )
+    report = heard(done.report)
     emit(report, format_, output)
-    if capture.result.get("interrupted") or not finished:
-        click.echo(f"interrupted; what was captured is in {capture.path}", err=True)
+    if done.interrupted:
+        click.echo(f"interrupted; what was captured is in {done.capture.path}", err=True)
         return INTERRUPTED
-    if failed is not None:
-        raise failed
+    if done.failed is not None:
+        raise done.failed
     return exit_status(report, fail_on)

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, Sequence
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.options import run_options
+from fusiondoc.cli.options import peak_option, run_options
 from fusiondoc.cli.output import in_colour, write
 from fusiondoc.errors import INTERRUPTED, UsageError
-from fusiondoc.workflows.peak import peak_option
 
 if TYPE_CHECKING:
     from fusiondoc.model.report import Kernel, Report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Sequence, TypeVar
@@ -89,6 +90,30 @@ _OPTIONS = (
         help="The interpreter whose torch runs the model; by default this one.",
     ),
 )
+
+
+_MOST_GB_PER_S = 100_000
+"""GB/s; ten times the fastest GPU: more is bytes or MB by mistake."""
+
+
+def _peak(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    if value is None or (math.isfinite(value) and 0 < value <= _MOST_GB_PER_S):
+        return value
+    raise UsageError(
+        f"--peak {value:g}: a memory bandwidth in GB/s (10^9 bytes a second) is needed",
+        "Such as --peak 1555 for an A100 40GB; fusiondoc env --measure measures it.",
+    )
+
+
+def peak_option(command: F) -> F:
+    """``--peak GB_PER_S``, as the argument ``peak``."""
+    return click.option(
+        "--peak",
+        type=float,
+        callback=_peak,
+        metavar="GB_PER_S",
+        help="Memory bandwidth of the GPU to hold kernels against.",
+    )(command)
 
 
 def run_options(command: F) -> F:

@@ -102,6 +102,11 @@ def emit(
         append_summary(report, os.environ.get("GITHUB_STEP_SUMMARY"))
 
 
+def tell(line: str) -> None:
+    """A line on stderr, beside the results."""
+    click.echo(line, err=True)
+
+
 def in_colour(output: Path | None) -> bool:
     """Whether the text goes to a terminal that wants colours."""
     terminal = output is None and sys.stdout is not None and sys.stdout.isatty()

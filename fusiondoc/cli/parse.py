@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from fusiondoc.cli import completion
+from fusiondoc.cli.options import peak_option
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
-from fusiondoc.workflows.peak import peak_option
 
 
 @click.command(name="parse")

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from typing import Any, Iterator, Protocol
+from typing import Any, Callable, ContextManager, Iterator, Optional, Protocol
 
 
 class Progress(Protocol):
     """Is told of every record of the probe while the run goes on."""
 
     def record(self, record: dict[str, Any]) -> None: ...
+
+
+ShowProgress = Callable[[str], ContextManager[Optional[Progress]]]
+"""Shows the progress of a run with the given label for as long as the block lasts."""
+
+
+@contextmanager
+def no_progress(label: str) -> Iterator[Progress | None]:
+    """Shows nothing."""
+    yield None
 
 
 @contextmanager

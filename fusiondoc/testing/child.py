@@ -11,9 +11,11 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import FUSERS, RunRequest
 from fusiondoc.captures.target import TargetSpec
 from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model.report import Report
 from fusiondoc.testing.archive import write_target
 from fusiondoc.testing.place import Numbered
+from fusiondoc.workflows.run import report_run, run_target
 
 OPTIONS = ("trace", "knobs", "dumps", "seed", "timeout", "verify", "no_freeze")
 """Fields of ``RunRequest`` that a test may set besides the parameters of ``Fusion.diagnose``."""
@@ -40,14 +42,6 @@ def run_in_child(
         FusiondocError: what ``fusiondoc diagnose`` would end with.
         KeyboardInterrupt: the user interrupted; the child was stopped.
     """
-    from fusiondoc.captures.ending import failure
-    from fusiondoc.captures.sources import keep_sources
-    from fusiondoc.fuser_knobs.checks import check_knob
-    from fusiondoc.runner.launch import run
-    from fusiondoc.workflows.load import report_of
-    from fusiondoc.workflows.rerun import rerun_without_fallback, wants_rerun
-    from fusiondoc.workflows.texts import user_files
-
     for name in options:
         if name not in OPTIONS:
             raise UsageError(f"unknown option '{name}'", did_you_mean(name, OPTIONS))
@@ -71,19 +65,13 @@ def run_in_child(
         cwd=Path.cwd(),
         **given,
     )
-    capture = run(request, folder)
-    if capture.result.get("interrupted"):
+    ran = run_target(request, folder)
+    if ran.interrupted:
         raise KeyboardInterrupt
-    failed = failure(capture)
-    if failed is not None:
-        raise failed
-    _add_source_map(capture, target.source_map)
-    report = report_of(capture)
-    keep_sources(capture.path, user_files(report), request.cwd)
-    if wants_rerun(report, capture):
-        rerun_without_fallback(request, capture)
-        report = report_of(capture)
-    return report
+    if ran.failed is not None:
+        raise ran.failed
+    _add_source_map(ran.capture, target.source_map)
+    return report_run(request, ran).report
 
 
 def _add_source_map(capture: Capture, source_map: Mapping[str, str]) -> None:

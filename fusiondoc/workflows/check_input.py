@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Sequence
 
 import click
 
 from fusiondoc.captures.target import ARCHIVE_ENDINGS
-from fusiondoc.errors import FusiondocError, UsageError
+from fusiondoc.errors import UsageError
 from fusiondoc.model.report import Report
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
@@ -60,17 +60,3 @@ def report_of_logs(arguments: Sequence[str], given: Sequence[str], peak: float |
                 error.hint,
             ) from None
         raise
-
-
-def report_of_run(
-    target: str, script_args: Sequence[str], rerun: bool, peak: float | None, options: dict[str, Any]
-) -> tuple[Report, FusiondocError | None, bool]:
-    """Run the target as ``diagnose`` does: report, failure of the model, whether it was interrupted."""
-    from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.cli.options import make_request
-    from fusiondoc.workflows.run import first_report, run_target
-
-    request = make_request(target, script_args, options)
-    capture, failed = run_target(request, CaptureStore())
-    report = first_report(request, capture, peak, rerun)
-    return report, failed, bool(capture.result.get("interrupted"))

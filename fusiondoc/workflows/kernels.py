@@ -134,10 +134,11 @@ def _check(request: Any) -> bool:
 
 
 def _run(request: Any, place: Any) -> Looked:
+    from fusiondoc.runner.progress import terminal_progress
     from fusiondoc.workflows.run import run_target
 
-    capture, failed = run_target(request, place)
-    return Looked(_report(capture), failed, bool(capture.result.get("interrupted")), True)
+    ran = run_target(request, place, tell=lambda line: click.echo(line, err=True), progress=terminal_progress)
+    return Looked(_report(ran.capture), ran.failed, ran.interrupted, True)
 
 
 def _report(capture: Capture) -> Report:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.sources import kept_source, read_source, text_of
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.context import Context
-from fusiondoc.model.report import FuserState, KnobState, Report
-from fusiondoc.model.runs import Iteration
+from fusiondoc.model.report import Evidence, FuserState, KnobState, Report
+from fusiondoc.model.runs import Iteration, Try
+from fusiondoc.parsers.excerpts import excerpts
 from fusiondoc.parsers.lines.log_files import LogInput, find_logs
-from fusiondoc.parsers.read import read_logs
+from fusiondoc.parsers.read import Observed, read_logs
 from fusiondoc.workflows.peak import peak_of
-from fusiondoc.workflows.texts import LogTexts
-from fusiondoc.workflows.timing import speed_of
-from fusiondoc.workflows.tries import tries_of
+from fusiondoc.workflows.speed import speed_of
 from fusiondoc.workflows.verification import verification
 
 
@@ -48,15 +48,34 @@ def is_capture(path: Path) -> bool:
     return (path / "request.json").is_file()
 
 
-def report_of(capture: Capture, peak: float | None = None) -> Report:
-    """The report of a capture: what its log says, with what the probe recorded."""
-    records = list(capture.records())
-    sources = _sources(records)
-    shown = _relative(capture.path)
+@dataclass(frozen=True)
+class ParsedLog:
+    """What the log of a capture says, without what the capture's other files add."""
+
+    report: Report
+    observed: Observed
+    logs: tuple[LogInput, ...]
+
+
+def parse_capture(capture: Capture) -> ParsedLog:
+    """Read the log of a capture."""
     log = capture.log_path
     logs = [LogInput(str(_relative(log)), log)] if log.exists() else []
     fuser = str(capture.record("fuser").get("effective") or "") or None
-    report, observed = read_logs(logs, sources, work_out=Reasons(fuser))
+    report, observed = read_logs(logs, _sources(list(capture.records())), work_out=Reasons(fuser))
+    return ParsedLog(report, observed, tuple(logs))
+
+
+def report_of(capture: Capture, peak: float | None = None, parsed: ParsedLog | None = None) -> Report:
+    """The report of a capture: what its log says, with what the probe recorded.
+
+    Args:
+        peak: memory bandwidth in GB/s that the user gave.
+        parsed: the log, if it has been read already.
+    """
+    parsed = parsed or parse_capture(capture)
+    report = parsed.report
+    records = list(capture.records())
     result, request = capture.result, capture.request
     seconds = result.get("seconds") or {}
     report = replace(
@@ -67,8 +86,8 @@ def report_of(capture: Capture, peak: float | None = None) -> Report:
         knobs=tuple(_knob(r) for r in records if r["record"] == "knob"),
         iterations=_timed(report.iterations, records),
         verification=verification(records),
-        tries=tries_of(capture),
-        texts=LogTexts(logs, capture.path),
+        tries=_tries(capture),
+        texts=LogTexts(parsed.logs, capture.path),
         timing={
             "child": seconds.get("child"),
             "overhead": seconds.get("overhead"),
@@ -79,12 +98,42 @@ def report_of(capture: Capture, peak: float | None = None) -> Report:
             "command": request.get("command"),
             "options": request.get("options"),
             "environment_set": request.get("environment_set"),
-            "capture": str(shown),
+            "capture": str(_relative(capture.path)),
         },
     )
     speed, note = speed_of(capture, report)
     report = replace(report, speed=speed, speed_note=note)
-    return diagnose(report, Context(observed, result, request, capture.error, capture.rerun))
+    return diagnose(report, Context(parsed.observed, result, request, capture.error, capture.rerun))
+
+
+class LogTexts:
+    """The texts that a report refers to, read when a renderer asks: lines of its logs, and source files,
+    those that its capture kept first."""
+
+    def __init__(self, logs: Sequence[LogInput], capture: Path | None = None) -> None:
+        self._logs = logs
+        self._capture = capture
+
+    def source(self, file: str) -> str | None:
+        """The copy in the capture, else the file on disk as seen from the current folder."""
+        kept = kept_source(self._capture, file) if self._capture is not None else None
+        if kept is not None:
+            return kept
+        data = read_source(Path(file))
+        return None if data is None else text_of(data)
+
+    def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
+        """Reads the logs once more."""
+        return excerpts(self._logs, lines, graphs)
+
+
+def _tries(capture: Capture) -> tuple[Try, ...]:
+    """What ``--try`` kept; nothing if there were none, or the file is damaged."""
+    kept = capture.tries
+    try:
+        return tuple(Try(**{**row, "codes": tuple(row["codes"])}) for row in (kept or {}).get("tries", ()))
+    except (TypeError, KeyError):
+        return ()
 
 
 def _sources(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -5,39 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import Any, Callable, Mapping, TypeVar
-
-import click
+from typing import Any, Mapping
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs.gpu_bandwidth import bandwidth_of
 from fusiondoc.model.runs import Peak
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-_MOST = 100_000
-"""GB/s; ten times the fastest GPU: more is bytes or MB by mistake."""
-
-
-def _check(ctx: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    if value is None or (math.isfinite(value) and 0 < value <= _MOST):
-        return value
-    raise UsageError(
-        f"--peak {value:g}: a memory bandwidth in GB/s (10^9 bytes a second) is needed",
-        "Such as --peak 1555 for an A100 40GB; fusiondoc env --measure measures it.",
-    )
-
-
-def peak_option(command: F) -> F:
-    """``--peak GB_PER_S``, as the argument ``peak``."""
-    return click.option(
-        "--peak",
-        type=float,
-        callback=_check,
-        metavar="GB_PER_S",
-        help="Memory bandwidth of the GPU to hold kernels against.",
-    )(command)
 
 
 def peak_of(

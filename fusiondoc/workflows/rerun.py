@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any
-
-import click
+from typing import Any, Callable
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest
@@ -15,7 +13,7 @@ from fusiondoc.fuser_knobs.fallback import fallback_off, is_off
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.error_texts import PROGRAM, FuserError, fuser_error, read_error
 from fusiondoc.runner.launch import run
-from fusiondoc.runner.progress import terminal_progress
+from fusiondoc.runner.progress import ShowProgress
 
 FOLDER = "rerun"
 """The rerun's own capture, inside the capture of the run it belongs to."""
@@ -34,14 +32,16 @@ def wants_rerun(report: Report, capture: Capture) -> bool:
     )
 
 
-def rerun_without_fallback(request: RunRequest, capture: Capture) -> None:
+def rerun_without_fallback(
+    request: RunRequest, capture: Capture, tell: Callable[[str], None], progress: ShowProgress
+) -> None:
     """Run the request once more with nvFuser's fallback switched off; what it shows goes into ``capture``."""
     torch = str(capture.request.get("torch"))
     variables = fallback_off(torch, os.environ)
     again = replace(request, variables={**request.variables, **variables}, verify=False)
-    click.echo("note: groups fell back; running once more without fallback to see why (--no-rerun)", err=True)
-    with terminal_progress(f"{request.target.label} without fallback") as progress:
-        done = run(again, Within(capture.path, FOLDER), progress)
+    tell("note: groups fell back; running once more without fallback to see why (--no-rerun)")
+    with progress(f"{request.target.label} without fallback") as bar:
+        done = run(again, Within(capture.path, FOLDER), bar)
     error = _error(done)
     result = done.result
     capture.add(

@@ -1,61 +1,150 @@
-"""Running a target: what diagnose, check and kernels have in common."""
+"""From a request to a report: the target runs in a child, its capture is read, and follow-up runs add to it.
+
+``diagnose``, ``check``, ``kernels`` and the pytest fixture all run their targets through this.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import Callable, Iterator
 
-import click
-
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.ending import failure
+from fusiondoc.captures.request import RunRequest
+from fusiondoc.captures.sources import keep_sources
+from fusiondoc.captures.store import Place
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
+from fusiondoc.model.report import Report
+from fusiondoc.runner.launch import run
+from fusiondoc.runner.progress import ShowProgress, no_progress
+from fusiondoc.workflows.load import parse_capture, report_of
+from fusiondoc.workflows.peak import keep_peak
+from fusiondoc.workflows.rerun import rerun_without_fallback, wants_rerun
+from fusiondoc.workflows.timing import run_timing
+from fusiondoc.workflows.tries import run_tries
 
-if TYPE_CHECKING:
-    from fusiondoc.captures.capture import Capture
-    from fusiondoc.captures.request import RunRequest
-    from fusiondoc.captures.store import Place
-    from fusiondoc.model.report import Report
+Tell = Callable[[str], None]
+"""Is told each line that a user should read while runs go on, such as "note: groups fell back; ..."."""
 
 
-class Ran(NamedTuple):
-    """``failed`` is the error that the run ended with, to be raised after the report."""
+def tell_nobody(line: str) -> None:
+    """Leaves the notes out."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run that started. ``failed`` is the error that it ended with, to be raised after the report."""
 
     capture: Capture
     failed: FusiondocError | None
 
+    @property
+    def interrupted(self) -> bool:
+        return bool(self.capture.result.get("interrupted"))
 
-def run_target(request: RunRequest, place: Place) -> Ran:
-    """Run it, with a progress bar on a terminal, and say the notes of the probe.
+
+@dataclass(frozen=True)
+class FollowUps:
+    """Which runs follow the first one, each in a child of its own."""
+
+    rerun: bool = True
+    """Without fallback, where groups fell back and the log does not say why."""
+    timing: bool = False
+    """Without logs, eager against fused."""
+    tries: bool = False
+    """With each change that the findings suggest."""
+    eval_mode: bool = False
+    """With the model in eval mode; this implies ``tries``."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """``failed`` is the error that the first run ended with, None also after an interruption; ``interrupted``
+    whether the user interrupted any of the runs. The report is of what was captured in any case."""
+
+    report: Report
+    capture: Capture
+    failed: FusiondocError | None
+    interrupted: bool
+
+
+def diagnose_target(
+    request: RunRequest,
+    store: Place,
+    *,
+    follow_ups: FollowUps = FollowUps(),
+    peak: float | None = None,
+    tell: Tell = tell_nobody,
+    progress: ShowProgress = no_progress,
+) -> Finished:
+    """Run the target and what follows, and report.
+
+    Args:
+        store: where the capture goes, such as ``CaptureStore(folder)``.
+        peak: memory bandwidth of the device in GB/s, if the user gave one.
+        tell: is told notes and what runs next.
+        progress: shows how far each run is.
 
     Raises:
         UsageError, CannotRun: nothing ran, so there is nothing to report.
     """
-    from fusiondoc.captures.ending import failure
-    from fusiondoc.runner.launch import run
-    from fusiondoc.runner.progress import terminal_progress
+    ran = run_target(request, store, tell=tell, progress=progress)
+    return report_run(request, ran, follow_ups=follow_ups, peak=peak, tell=tell, progress=progress)
 
-    with terminal_progress(request.target.label) as progress:
-        capture = run(request, place, progress)
+
+def run_target(
+    request: RunRequest, place: Place, *, tell: Tell = tell_nobody, progress: ShowProgress = no_progress
+) -> Ran:
+    """Run the target once and tell the notes of the probe.
+
+    Raises:
+        UsageError, CannotRun: nothing ran, so there is nothing to report.
+    """
+    with progress(request.target.label) as bar:
+        capture = run(request, place, bar)
     for record in capture.records():
         if record["record"] == "note":
-            click.echo(f"note: {record.get('text')}", err=True)
+            tell(f"note: {record.get('text')}")
     failed = failure(capture)
     if isinstance(failed, (UsageError, CannotRun)):
         raise failed
     return Ran(capture, failed)
 
 
-def first_report(request: RunRequest, capture: Capture, peak: float | None, rerun: bool) -> Report:
-    """The report of a run just made; the capture keeps the peak and the program's sources. With ``rerun``
-    groups that fell back are run again without fallback."""
-    from fusiondoc.captures.sources import keep_sources
-    from fusiondoc.workflows.load import report_of
-    from fusiondoc.workflows.peak import keep_peak
-    from fusiondoc.workflows.rerun import rerun_without_fallback, wants_rerun
-    from fusiondoc.workflows.texts import user_files
-
+def report_run(
+    request: RunRequest,
+    ran: Ran,
+    *,
+    follow_ups: FollowUps = FollowUps(),
+    peak: float | None = None,
+    tell: Tell = tell_nobody,
+    progress: ShowProgress = no_progress,
+) -> Finished:
+    """The report of a run just made, after its follow-up runs. The capture keeps the peak and the program's
+    sources. Its log is parsed once."""
+    capture = ran.capture
     keep_peak(capture, peak)
-    report = report_of(capture)
-    keep_sources(capture.path, user_files(report), request.cwd)
-    if rerun and wants_rerun(report, capture):
-        rerun_without_fallback(request, capture)
-        report = report_of(capture)
-    return report
+    parsed = parse_capture(capture)
+    keep_sources(capture.path, _user_files(parsed.report), request.cwd)
+    if follow_ups.rerun and wants_rerun(parsed.report, capture):
+        rerun_without_fallback(request, capture, tell, progress)
+    report = report_of(capture, parsed=parsed)
+    finished = not ran.interrupted
+    if follow_ups.timing and ran.failed is None and finished:
+        finished = run_timing(request, capture, report, tell, progress)
+        report = report_of(capture, parsed=parsed)
+    if (follow_ups.tries or follow_ups.eval_mode) and finished:
+        finished = run_tries(request, capture, report, follow_ups.eval_mode, tell, progress)
+        report = report_of(capture, parsed=parsed)
+    return Finished(report, capture, ran.failed, not finished)
+
+
+def _user_files(report: Report) -> set[str]:
+    """The files of the user's own program that the report names."""
+    return {line.rpartition(":")[0] for line in _user_lines(report)}
+
+
+def _user_lines(report: Report) -> Iterator[str]:
+    yield from (row.user_source for row in report.unfused if row.user_source)
+    for group in report.groups:
+        yield from (node.user_source for node in group.nodes if node.user_source)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, replace
 from statistics import median
-from typing import Any
-
-import click
+from typing import Callable
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import failure
@@ -18,7 +16,9 @@ from fusiondoc.errors import FusiondocError
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Try
 from fusiondoc.runner.launch import run
-from fusiondoc.runner.progress import terminal_progress
+from fusiondoc.runner.progress import ShowProgress
+from fusiondoc.workflows.load import report_of
+from fusiondoc.workflows.speed import interpreted
 
 FOLDER = "tries"
 """The captures of the tries, inside the capture of the run they belong to."""
@@ -26,19 +26,26 @@ FOLDER = "tries"
 ASKED = "as asked"
 
 
-def run_tries(request: RunRequest, capture: Capture, report: Report, with_eval: bool) -> bool:
+def run_tries(
+    request: RunRequest,
+    capture: Capture,
+    report: Report,
+    with_eval: bool,
+    tell: Callable[[str], None],
+    progress: ShowProgress,
+) -> bool:
     """Run every suggested change and keep the results in ``capture``; False if the user interrupted."""
     changes = suggested(report, request.options(), request.target.kind)
     if with_eval and not request.script:
         changes.append(eval_mode())
     if not changes:
-        click.echo("note: --try: no finding suggests a change that can be made here", err=True)
+        tell("note: --try: no finding suggests a change that can be made here")
         return True
     rows = [measured(ASKED, (), report, capture, failure(capture))]
     finished = True
     for number, change in enumerate(changes, 1):
-        click.echo(f"trying {number} of {len(changes)}: {change.name}", err=True)
-        row, interrupted = _try(request, capture, change, number)
+        tell(f"trying {number} of {len(changes)}: {change.name}")
+        row, interrupted = _try(request, capture, change, number, progress)
         if interrupted:
             finished = False
             break
@@ -47,13 +54,13 @@ def run_tries(request: RunRequest, capture: Capture, report: Report, with_eval: 
     return finished
 
 
-def _try(request: RunRequest, capture: Capture, change: Change, number: int) -> tuple[Try, bool]:
-    from fusiondoc.workflows.load import report_of
-
+def _try(
+    request: RunRequest, capture: Capture, change: Change, number: int, progress: ShowProgress
+) -> tuple[Try, bool]:
     folder = f"{FOLDER}/{number}-{_slug(change.name)}"
-    with terminal_progress(f"{request.target.label} {change.name}") as progress:
+    with progress(f"{request.target.label} {change.name}") as bar:
         try:
-            done = run(changed(request, change), Within(capture.path, folder), progress)
+            done = run(changed(request, change), Within(capture.path, folder), bar)
         except FusiondocError as error:
             return _failed(change, error), False
     if done.result.get("interrupted"):
@@ -98,15 +105,6 @@ def measured(
     )
 
 
-def interpreted(report: Report) -> bool:
-    """Whether NNC ran groups through its own evaluator, some hundred times slower than any kernel: on the CPU
-    where torch is built without LLVM. Its times say nothing about fusion."""
-    return report.environment.get("llvm") == "False" and any(
-        group.kind == "TensorExprGroup" and any("device=cpu" in text for text in group.inputs)
-        for group in report.groups
-    )
-
-
 def steady_seconds(report: Report) -> float | None:
     """Median time of a steady pass, forward and backward together; None with fewer than two."""
     passes: dict[int, list[float | None]] = {}
@@ -116,19 +114,6 @@ def steady_seconds(report: Report) -> float | None:
         sum(part for part in parts if part is not None) for parts in passes.values() if None not in parts
     ]
     return float(median(times)) if len(times) > 1 else None
-
-
-def tries_of(capture: Capture) -> tuple[Try, ...]:
-    """What ``run_tries`` kept; nothing if there were none, or the file is damaged."""
-    kept = capture.tries
-    try:
-        return tuple(_row(row) for row in (kept or {}).get("tries", ()))
-    except (TypeError, KeyError):
-        return ()
-
-
-def _row(row: dict[str, Any]) -> Try:
-    return Try(**{**row, "codes": tuple(row["codes"])})
 
 
 def _failed(change: Change, error: FusiondocError) -> Try:
