@@ -50,7 +50,7 @@ def wrong_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_wrong_size_is_shrunk_to_the_operator_that_refuses_it(
     fusiondoc: Run, tmp_path: Path, wrong_log: Path
 ) -> None:
-    done = fusiondoc("repro", wrong_log, "--group", "G1", "--minimise", "--output", "wrong.py")
+    done = fusiondoc("repro", wrong_log, "--group", "G1", "--minimise", "--trust-log", "--output", "wrong.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "must match the size" in done.stderr
     assert "4 operators before, 1 after" in done.stderr
@@ -66,7 +66,8 @@ def test_a_wrong_size_is_shrunk_to_the_operator_that_refuses_it(
 
 @pytest.mark.parametrize("how", [signal.SIGINT])
 def test_an_interruption_keeps_what_was_reached(tmp_path: Path, wrong_log: Path, how: signal.Signals) -> None:
-    command = [sys.executable, "-m", "fusiondoc", "repro", str(wrong_log), "--group", "G1", "--minimise"]
+    command = [sys.executable, "-m", "fusiondoc", "repro", str(wrong_log), "--group", "G1"]
+    command += ["--minimise", "--trust-log"]
     with subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
     ) as process:
@@ -86,7 +87,7 @@ def test_an_interruption_keeps_what_was_reached(tmp_path: Path, wrong_log: Path,
 def test_a_file_that_does_not_fail_is_not_minimised(fusiondoc: Run, tmp_path: Path) -> None:
     log = tmp_path / "right.log"
     log.write_text(python(LIVE, "static").stdout)
-    done = fusiondoc("repro", log, "--group", "G2", "--minimise", "--output", "right.py")
+    done = fusiondoc("repro", log, "--group", "G2", "--minimise", "--trust-log", "--output", "right.py")
     assert done.returncode == 4
     assert "does not fail on this machine" in done.stderr
     assert (tmp_path / "right.py").exists() and not (tmp_path / "right.min.py").exists()

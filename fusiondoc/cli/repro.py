@@ -38,6 +38,11 @@ FUSERS = ("nvfuser", "nnc", "onednn", "legacy", "none")
     "--minimise", is_flag=True, help="Remove operators while the failure stays, by running children."
 )
 @click.option(
+    "--trust-log",
+    is_flag=True,
+    help="Let --minimise run files made from a log that is no capture of this folder.",
+)
+@click.option(
     "--python",
     type=click.Path(path_type=Path),
     metavar="PATH",
@@ -66,6 +71,7 @@ def command(
     force: bool,
     fuser: str | None,
     minimise: bool,
+    trust_log: bool,
     python: Path | None,
     timeout: float,
     tries: int,
@@ -74,7 +80,8 @@ def command(
 
     The file builds the group from its IR with inputs of the same dtype, sizes and strides, runs it unfused
     and fused, compares, and raises the real error where the fuser fails. LOG is what `fusiondoc parse` takes;
-    without one, the newest capture.
+    without one, the newest capture. Only operators of fusers and plain constants are written; a log that
+    holds anything else is refused.
 
     \b
     Examples:
@@ -90,6 +97,11 @@ def command(
         )
     if minimise and output is not None and minimised_path(output).exists() and not force:
         raise UsageError(f"{minimised_path(output)} is there already", "Give --force to write over it.")
+    if minimise and not trust_log:
+        from fusiondoc.repro.trust import refuse_foreign
+        from fusiondoc.captures.store import CaptureStore
+
+        refuse_foreign(logs, CaptureStore(), "--minimise")
     with _known_groups(logs) as known:
         if group is None:
             click.echo(listing(known), nl=False)

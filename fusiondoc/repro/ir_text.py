@@ -18,7 +18,7 @@ def ir_text(recipe: Recipe) -> str:
         inputs = ", ".join(f"%{name}" for name in step.inputs)
         equals = f"{outputs} = " if outputs else ""
         # A comment that begins with `type:` would be an annotation to the lexer.
-        shown = step.source and not step.source.startswith("type:")
+        shown = step.source and step.source.isprintable() and not step.source.lstrip().startswith("type:")
         lines.append(f"  {equals}{step.kind}{attributes}({inputs})" + (f" # {step.source}" if shown else ""))
     returned = f"%{recipe.outputs[0]}" if len(recipe.outputs) == 1 else "%returned"
     if len(recipe.outputs) != 1:

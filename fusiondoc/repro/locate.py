@@ -11,6 +11,7 @@ from fusiondoc.parsers.ir.graph import Dump, Graph, Node, Section
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group
 from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.repro.permitted import is_literal
 from fusiondoc.repro.prints import GraphPrint, graph_prints
 
 CACHE_HEADER = "GraphCache created for graph"
@@ -44,7 +45,7 @@ class Found:
             names = [value.name for value in section.parent.params]
             if name not in names:
                 for node in section.parent.walk():
-                    if node.kind == "prim::Constant" and node.outputs[0].name == name:
+                    if node.kind == "prim::Constant" and [one.name for one in node.outputs] == [name]:
                         return python_value(node)
                 break
             number = names.index(name)
@@ -58,12 +59,11 @@ def python_value(node: Node) -> object:
     if not node.attributes:
         return None
     text = node.attributes.get("value", "<none>")
+    if not is_literal(kind, text):
+        raise LookupError(text)
     if text.startswith("annotate("):
         return []
-    try:
-        value: object = float(text) if text.lstrip("-") in ("inf", "nan") else ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        raise LookupError(text) from None
+    value: object = float(text) if text.lstrip("-") in ("inf", "nan") else ast.literal_eval(text)
     if kind == "bool":
         return bool(value)
     if kind == "bool[]":

@@ -11,6 +11,7 @@ from typing import Sequence
 from fusiondoc.parsers.ir.graph import Node, Value
 from fusiondoc.parsers.ir.types import TensorType, holds_tensor, is_tensor, parse_type
 from fusiondoc.repro.locate import Found
+from fusiondoc.repro.permitted import permit
 from fusiondoc.repro.recipe import DEFINED, Input, Recipe, ScalarSpec, Step
 from fusiondoc.repro.values import scalar_input, tensor_constant, tensor_input
 
@@ -72,16 +73,11 @@ class _Rebuild:
         self.lost.extend(node.outputs)
 
     def node(self, node: Node) -> None:
+        permit(node)
         kind = node.kind
         inputs = tuple(self.same.get(name, name) for name in node.inputs)
         if kind == "prim::Constant":
             self.constant(node)
-        elif kind.startswith("^"):
-            self.give_up(node, "it is a Python function, of which a log has only the name")
-        elif node.ref is not None or "Subgraph" in node.attributes:
-            self.give_up(node, "it holds a graph of its own")
-        elif node.blocks:
-            self.give_up(node, "it is control flow, which no fusion group has")
         elif kind in _SAME and len(inputs) == 1 and len(node.outputs) == 1:
             self.same[node.outputs[0].name] = inputs[0]
         elif kind == "prim::add_optional" and len(inputs) == 2:
@@ -90,8 +86,6 @@ class _Rebuild:
             self.inferred.update(value.name for value in node.outputs)
         elif kind in _TAKES_SIZES and len(inputs) > 1 and inputs[1] in self.inferred:
             self.sized(node, inputs)
-        elif any(not _plain_attribute(text) for text in node.attributes.values()):
-            self.give_up(node, "parse_ir does not take its attributes")
         else:
             attributes = ", ".join(f"{name}={text}" for name, text in node.attributes.items())
             self.step(node, _COPIES.get(kind, kind), attributes, inputs)
@@ -194,18 +188,14 @@ def _truth(text: str) -> str:
     return {"True": "1", "False": "0"}.get(text, text)
 
 
-def _plain_attribute(text: str) -> bool:
-    """Whether parse_ir takes the value: numbers, strings, and lists of them."""
-    if text.startswith('"'):
-        return True
-    return not any(sign in text for sign in "<{(=") and text not in ("inf", "nan", "-inf")
-
-
 def rebuild(found: Found, hints: Sequence[str] = (), fuser: str | None = None) -> Recipe:
     """The recipe of a printed group.
 
     ``hints``: types of the same inputs from another print of the same operators, for sizes that this one does
     not tell.
+
+    Raises:
+        UsageError: the graph holds a node that no fusion group does.
     """
     work = _Rebuild()
     if not found.graph.complete:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Iterable
 
 from fusiondoc.repro.ir_text import ir_text
+from fusiondoc.repro.permitted import check, one_line
 from fusiondoc.repro.recipe import Input, Recipe, TensorSpec
 from fusiondoc.version import __version__
 
@@ -46,11 +47,16 @@ def _body() -> str:
 
 
 def script(recipe: Recipe, title: str, name: str, remarks: Iterable[str] = (), printed: str = "") -> str:
-    """The text of the file ``name``. ``remarks`` are sentences, ``printed`` is the graph in the log."""
+    """The text of the file ``name``. ``remarks`` are sentences, ``printed`` is the graph in the log.
+
+    Raises:
+        UsageError: the recipe holds what no fusion group does.
+    """
+    check(recipe)
     comments = [*remarks, *recipe.problems]
     if printed:
         comments += ["", "The graph as the log prints it:", *printed.split("\n")]
-    lines = [("# " + text).rstrip() for comment in comments for text in _single(comment).split("\n")]
+    lines = [("# " + one_line(text)).rstrip() for text in comments]
     head = _HEAD.format(
         title=_literal_text(title),
         version=__version__,
@@ -66,25 +72,22 @@ def script(recipe: Recipe, title: str, name: str, remarks: Iterable[str] = (), p
     return head + _body()
 
 
-def _single(text: str) -> str:
-    """Without characters that would end a comment line."""
-    return text.replace("\r", " ").replace("\f", " ").replace("\x00", " ")
-
-
 def _literal_text(text: str) -> str:
-    return _single(text).replace("\\", "\\\\").replace('"', "'")
+    """For a place inside a docstring."""
+    return one_line(text).replace("\\", "\\\\").replace('"', "'")
 
 
 def _block(text: str) -> str:
     """A Python string over several lines."""
-    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"').replace("\r", "\\r").replace("\x00", "")
+    lines = (one_line(line.replace("\\", "\\\\")) for line in text.split("\n"))
+    escaped = "\n".join(lines).replace('"""', '\\"\\"\\"')
     return f'"""\\\n{escaped}"""'
 
 
 def _input(one: Input) -> str:
     spec = one.spec
-    comment = _single(f"%{one.name} : {one.type}" + (f"  ({one.note})" if one.note else ""))
-    lines = [f"    # {comment}".replace("\n", " ")]
+    comment = f"%{one.name} : {one.type}" + (f"  ({one.note})" if one.note else "")
+    lines = [f"    # {one_line(comment)}"]
     if isinstance(spec, TensorSpec):
         fields: dict[str, object] = {
             "dtype": spec.dtype,

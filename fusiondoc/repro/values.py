@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Mapping, Sequence
 
 from fusiondoc.parsers.ir.types import TensorType, parse_type
@@ -178,18 +180,16 @@ def _sizes_of(text: str) -> list[int] | None:
 def tensor_constant(name: str, type_: str, text: str) -> Input | None:
     """A tensor constant as printed (`` 1  2 [ CPUFloatType{2} ]`` or ``<Tensor>``); None if its sizes are
     not told."""
-    import re
-
-    shown = re.search(r"\[ (?:CPU|CUDA)?(\w+)Type\{([\d,]*)\} \]\s*$", text)
+    shown = re.search(r"\[ (?:CPU|CUDA)?(\w+)Type\{([0-9]{1,18}(?:,[0-9]{1,18})*)?\} \]\s*$", text)
     data = None
     if shown is not None:
         dtype = DTYPES.get(shown[1])
-        size = tuple(int(one) for one in shown[2].split(",") if one)
+        size = tuple(int(one) for one in shown[2].split(",")) if shown[2] else ()
         if dtype is None:
             return None
         # Only a vector is printed in the order of its elements: a wide matrix is printed in parts.
         if len(size) == 1:
-            numbers = re.findall(r"-?(?:\d[\d.]*(?:e[+-]?\d+)?|inf|nan)", text[: shown.start()])
+            numbers = re.findall(r"-?(?:[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?|inf|nan)", text[: shown.start()])
             data = tuple(float(one) for one in numbers) if len(numbers) == size[0] else None
         spec = TensorSpec(dtype, size, None, False, "cpu", "normal", data, constant=True)
     else:
@@ -198,8 +198,6 @@ def tensor_constant(name: str, type_: str, text: str) -> Input | None:
         if made is None or not isinstance(tensor, TensorType) or tensor.sizes is None or None in tensor.sizes:
             return None
         assert isinstance(made.spec, TensorSpec)
-        from dataclasses import replace
-
         spec = replace(made.spec, constant=True, requires_grad=False)
     note = None if data is not None else "a constant whose values the log does not print"
     return Input(name, type_, spec, note)

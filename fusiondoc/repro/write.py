@@ -13,6 +13,7 @@ from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.repro.locate import Found, cached_graphs, find_group
 from fusiondoc.repro.minimise import Search
 from fusiondoc.repro.outcome import Outcome, run_file
+from fusiondoc.repro.permitted import one_line
 from fusiondoc.repro.rebuild import FUSER_OF_KIND, rebuild
 from fusiondoc.repro.recipe import Recipe
 from fusiondoc.repro.script import script
@@ -32,8 +33,8 @@ class Groups:
     shown: Mapping[str, str]
 
     def place(self, file: str, line: int) -> str:
-        """``file:line`` as users know it."""
-        return f"{self.shown.get(file, file)}:{line}"
+        """``file:line`` as users know it, on one line."""
+        return one_line(f"{self.shown.get(file, file)}:{line}")
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def listing(known: Groups) -> str:
         shown = ", ".join(names[:_SHOWN_OPS]) + (", ..." if len(names) > _SHOWN_OPS else "")
         count = f"{len(names)} operator{'' if len(names) == 1 else 's'}"
         fell_back = "  FELL BACK" if group.fallback else ""
-        rows.append((group.id, group.kind, group.phase or "?", f"{count}: {shown}", f"{place}{fell_back}"))
+        shown = one_line(f"{count}: {shown}")
+        rows.append((group.id, group.kind, group.phase or "?", shown, f"{place}{fell_back}"))
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     return "".join("  ".join(w.ljust(n) for w, n in zip(row, widths)).rstrip() + "\n" for row in rows)
 
@@ -139,7 +141,7 @@ def notes(written: Written) -> list[str]:
     """What a user should know about a file: what is not rebuilt, and which values were chosen."""
     told = list(written.recipe.problems)
     told += [f"%{one.name} : {one.type}: {one.note}" for one in written.recipe.inputs if one.note]
-    return told
+    return [one_line(text) for text in told]
 
 
 def minimised_path(path: Path) -> Path:
