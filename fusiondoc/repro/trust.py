@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Sequence
 
-from fusiondoc.errors import UsageError
 from fusiondoc.captures.store import CaptureStore
+from fusiondoc.errors import UsageError
 
 
 def refuse_foreign(arguments: Sequence[str], store: CaptureStore, option: str) -> None:
