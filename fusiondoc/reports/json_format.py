@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from typing import Any, Mapping, Sequence
 
+from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.report import Group, Report
 
 
@@ -16,25 +18,26 @@ def render(report: Report) -> str:
 
 def as_dict(report: Report) -> dict[str, Any]:
     """The report as plain dictionaries and lists. What is not known is None."""
-    data = {"schema": report.schema}
-    data.update(
-        (f.name, _plain(getattr(report, f.name)))
-        for f in fields(report)
-        if f.name != "schema" and f.metadata.get("json", True)
-    )
-    return data
+    data = plain(report)
+    assert isinstance(data, dict)
+    return {"schema": data.pop("schema"), **data}
 
 
-def _plain(value: Any) -> Any:
+DERIVED: Mapping[type, tuple[str, ...]] = {Group: ("ops",), Comparison: ("same", "coverage_changed")}
+"""Properties that stand in JSON beside the fields of a class."""
+
+
+def plain(value: Any) -> Any:
+    """A value of a model as dictionaries and lists, with the fields that stand in JSON (``metadata``)."""
     if is_dataclass(value):
-        data = {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-        if isinstance(value, Group):
-            data["ops"] = list(value.ops)
-        return data
+        names = [f.name for f in fields(value) if f.metadata.get("json", True)]
+        return {name: plain(getattr(value, name)) for name in (*names, *DERIVED.get(type(value), ()))}
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, str) or value is None:
         return value
     if isinstance(value, Sequence):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     return value

@@ -1,22 +1,23 @@
 """A saved JSON report back into the report model: the opposite of json_format.py.
 
-The shape of each part is that of the dataclasses of ``fusiondoc.model``: their annotations are read as they
-are written, so a new field needs nothing here. Keys that this version does not know are left out; a newer
-schema is refused.
+The shape of each part is that of the dataclasses of ``fusiondoc.model``, by the types of their fields,
+so a new field needs nothing here. Keys that this version does not know are left out; a newer schema is
+refused.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from dataclasses import MISSING, fields, is_dataclass
+from collections import abc
+from dataclasses import MISSING, fields
+from enum import Enum
 from functools import lru_cache
-from typing import Any, Callable
+from typing import Any, Callable, Sequence, Union
 
 from fusiondoc.errors import UsageError
-from fusiondoc.model import report as report_model
-from fusiondoc.model import runs as runs_model
 from fusiondoc.model.report import SCHEMA, SEVERITIES, Report
+from fusiondoc.model.typed_fields import field_types
 
 _SCHEMA = re.compile(r"fusiondoc\.report/(\d+)\Z")
 
@@ -72,8 +73,9 @@ def _other_schema(schema: object, name: str, again: str) -> UsageError:
 
 @lru_cache(maxsize=None)
 def _dataclass(kind: type) -> Reader:
+    types = field_types(kind)
     kept = [f for f in fields(kind) if f.metadata.get("json", True)]
-    readers = [(f.name, _reader(str(f.type)), _needed(f)) for f in kept]
+    readers = [(f.name, _reader(types[f.name]), _needed(f)) for f in kept]
 
     def read(value: Any, way: str) -> Any:
         if not isinstance(value, dict):
@@ -96,48 +98,44 @@ def _needed(field: Any) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
 
 
-@lru_cache(maxsize=None)
-def _reader(annotation: str) -> Reader:
-    """The reader for a type as ``fusiondoc.model`` writes it."""
-    kinds = _split(annotation, " | ")
-    if len(kinds) == 2 and "None" in kinds:
-        inner = _reader(next(kind for kind in kinds if kind != "None"))
+def _reader(kind: Any) -> Reader:
+    """The reader for a type of a field (``fusiondoc.model.typed_fields``)."""
+    of: Any = getattr(kind, "__origin__", None)
+    parts: Sequence[Any] = getattr(kind, "__args__", ())
+    if of is Union:
+        (inner,) = (_reader(part) for part in parts if part is not type(None))
         return lambda value, way: None if value is None else inner(value, way)
-    if annotation in _PLAIN:
-        return _plain(*_PLAIN[annotation])
-    name, _, arguments = annotation.partition("[")
-    parts = _split(arguments[:-1], ", ")
-    if name in ("tuple", "Sequence"):
-        if name == "Sequence" or parts[-1] == "...":
-            return _sequence(_reader(parts[0]))
+    if of is abc.Sequence or (of is tuple and parts[-1] is Ellipsis):
+        return _sequence(_reader(parts[0]))
+    if of is tuple:
         return _fixed([_reader(part) for part in parts])
-    if name == "Mapping":
+    if of is abc.Mapping:
         return _mapping(_reader(parts[1]))
-    kind = getattr(report_model, annotation, None) or getattr(runs_model, annotation)
-    assert is_dataclass(kind)
-    return _dataclass(kind)  # type: ignore[arg-type]
+    if kind in _PLAIN:
+        return _plain(*_PLAIN[kind])
+    if issubclass(kind, Enum):
+        return _choice(kind)
+    return _dataclass(kind)
 
 
-def _split(text: str, by: str) -> list[str]:
-    """The parts of a type outside its brackets."""
-    parts, depth, start, at = [], 0, 0, 0
-    while at < len(text):
-        depth += (text[at] == "[") - (text[at] == "]")
-        if not depth and text.startswith(by, at):
-            parts.append(text[start:at])
-            at = start = at + len(by)
-        else:
-            at += 1
-    return [*parts, text[start:]]
-
-
-_PLAIN: dict[str, tuple[tuple[type, ...], str]] = {
-    "str": ((str,), "a string"),
-    "int": ((int,), "a whole number"),
-    "float": ((int, float), "a number"),
-    "bool": ((bool,), "true or false"),
-    "Any": ((object,), "anything"),
+_PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "a string"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    bool: ((bool,), "true or false"),
+    Any: ((object,), "anything"),
 }
+
+
+def _choice(kind: type[Enum]) -> Reader:
+    values = {one.value: one for one in kind}
+
+    def read(value: Any, way: str) -> Any:
+        if not isinstance(value, (str, int)) or value not in values:
+            raise _Damaged(f"{way} is none of {', '.join(map(str, values))}")
+        return values[value]
+
+    return read
 
 
 def _plain(kinds: tuple[type, ...], words: str) -> Reader:

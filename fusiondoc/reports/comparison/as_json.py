@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass
-from typing import Any, Sequence
+from typing import Any
 
 from fusiondoc.comparison.differences import Comparison
+from fusiondoc.reports.json_format import plain
 
 
 def render(comparison: Comparison) -> str:
@@ -16,20 +16,7 @@ def render(comparison: Comparison) -> str:
 
 def as_dict(comparison: Comparison) -> dict[str, Any]:
     """The comparison as plain dictionaries and lists. What is not known is None."""
-    data = {
-        "schema": comparison.schema,
-        "same": comparison.same,
-        "coverage_changed": comparison.coverage_changed,
-    }
-    data.update(
-        (f.name, _plain(getattr(comparison, f.name))) for f in fields(comparison) if f.name != "schema"
-    )
-    return data
-
-
-def _plain(value: Any) -> Any:
-    if is_dataclass(value):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(item) for item in value]
-    return value
+    data = plain(comparison)
+    assert isinstance(data, dict)
+    first = ("schema", "same", "coverage_changed")
+    return {**{name: data.pop(name) for name in first}, **data}
