@@ -17,6 +17,9 @@ FUSERS = {
     "none": "no fuser",
 }
 
+DOING = {"compile": "compiling", "run": "running"}
+"""What a group did when it fell back, by the stage of the fallback."""
+
 NO_OPERATORS = ("prim::GetAttr",)
 """Nodes with a tensor that read a module's attribute: in the JSON report, noise for a reader."""
 

@@ -1,31 +1,34 @@
 """The HTML report: one self-contained page that needs no network and runs nothing of the log.
 
-Style and script stand in the page; its Content-Security-Policy allows these two by their hashes and nothing
-else.
+Python prepares typed values (the views), ``templates/`` make HTML of them. Style and script are part of the
+page; its Content-Security-Policy allows these two by their hashes and nothing else.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Callable
+
+from markupsafe import Markup
 
 from fusiondoc.model.report import Report
-from fusiondoc.reports.html.closing import findings_view, log_view, reproduce_view
+from fusiondoc.reports.html.closing import expectations_view, findings_view, log_view, reproduce_view
 from fusiondoc.reports.html.context import Context
-from fusiondoc.reports.html.expectations_view import expectations_view
 from fusiondoc.reports.html.group_list import group_list, unfused_list
 from fusiondoc.reports.html.kernel_list import kernel_list
-from fusiondoc.reports.html.markup import Markup, el, join
 from fusiondoc.reports.html.program_view import program_view
 from fusiondoc.reports.html.run_views import numbers_view, speed_view, time_line, tries_view
 from fusiondoc.reports.html.source_view import source_view
 from fusiondoc.reports.html.summary import header
+from fusiondoc.reports.page_templates import render_page
 from fusiondoc.version import __version__
 
 _HERE = Path(__file__).resolve().parent
 
-_SECTIONS = (
+_SECTIONS: tuple[tuple[str, str, Callable[[Context], object]], ...] = (
     ("expectations", "Expectations", expectations_view),
     ("findings", "Findings", findings_view),
     ("program", "Program", program_view),
@@ -40,46 +43,47 @@ _SECTIONS = (
     ("reproduce", "Reproduce", reproduce_view),
     ("log", "Log", log_view),
 )
+"""(name, title, what prepares it); the template has the same name. In the order of the page."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page with a heading that the navigation leads to."""
+
+    id: str
+    title: str
+    view: object
+
+    @property
+    def note(self) -> str | None:
+        return getattr(self.view, "note", None)
+
+    @property
+    def template(self) -> str:
+        return f"{self.id}.html.jinja"
 
 
 def render(report: Report) -> str:
     """The report as a page."""
     context = Context(report)
     head = header(context)
-    made = [(name, title, view(context)) for name, title, view in _SECTIONS]
-    shown = [(name, title, part) for name, title, part in made if part is not None]
-    links = [el("li", el("a", title, href=f"#{name}")) for name, title, _ in shown]
+    made = [Section(name, title, view(context)) for name, title, view in _SECTIONS]
     style = (_HERE / "page.css").read_text(encoding="utf-8")
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "
         f"style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     )
-    name = str(report.target.get("name") or "report")
-    page = el(
-        "html",
-        el(
-            "head",
-            el("meta", charset="utf-8"),
-            el("meta", http_equiv="Content-Security-Policy", content=policy),
-            el("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            el("meta", name="color-scheme", content="light dark"),
-            el("meta", name="generator", content=f"fusiondoc {__version__}"),
-            el("title", f"{name} · fusiondoc"),
-            Markup(f"<style>{style}</style>"),
-        ),
-        el(
-            "body",
-            el("a", "Skip to the report", href="#main", class_="skip"),
-            head,
-            el("nav", el("ul", *links), aria_label="Sections"),
-            el("main", join(part for _, _, part in shown), id="main", tabindex="-1"),
-            el("footer", el("p", f"Made by fusiondoc {__version__} from the log of the run.")),
-            Markup(f"<script>{script}</script>"),
-        ),
-        lang="en",
+    return render_page(
+        _HERE / "templates",
+        "page.html.jinja",
+        version=__version__,
+        policy=policy,
+        style=Markup(style),
+        script=Markup(script),
+        header=head,
+        sections=[section for section in made if section.view is not None],
     )
-    return "<!DOCTYPE html>\n" + page + "\n"
 
 
 def _hash(text: str) -> str:

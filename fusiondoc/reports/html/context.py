@@ -8,7 +8,6 @@ from typing import Iterable, Sequence
 
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.reports.html.highlight import Highlighter
-from fusiondoc.reports.html.markup import Markup, el, join
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import outside
 
@@ -36,12 +35,29 @@ class ReasonKind:
     hue: str
 
 
+@dataclass(frozen=True)
+class Quote:
+    """A line of the log, and its text where it is at hand."""
+
+    place: str
+    text: str | None
+
+
+@dataclass(frozen=True)
+class Quotes:
+    """Lines of the log, and how many more there are."""
+
+    lines: tuple[Quote, ...]
+    left: int
+
+
 class Context:
     """Reads the texts of a report once."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
         self.highlighter = Highlighter()
+        self.groups = {group.id: group for group in report.groups}
         self.reasons = _reasons(report)
         self._hues = {reason.code: reason.hue for reason in self.reasons}
         self._files: dict[str, list[str] | None] = {}
@@ -88,19 +104,13 @@ class Context:
         self._room -= len(text)
         return True
 
-    def quotes(self, evidence: Sequence[Evidence], most: int = QUOTED) -> Markup:
+    def quotes(self, evidence: Sequence[Evidence], most: int = QUOTED) -> Quotes:
         """Lines of the log with their places."""
-        parts = []
+        lines = []
         for one in islice(evidence, most):
             text = self.excerpt(one)
-            quote = el("code", text.split("\n", 1)[0]) if text else None
-            parts.append(el("li", el("span", self.place(one), class_="where"), quote))
-        left = len(evidence) - most
-        if left > 0:
-            parts.append(
-                el("li", "and 1 more line" if left == 1 else f"and {left:,} more lines", class_="muted")
-            )
-        return el("ul", *parts, class_="quotes") if parts else join(())
+            lines.append(Quote(self.place(one), text.split("\n", 1)[0] if text else None))
+        return Quotes(tuple(lines), max(0, len(evidence) - most))
 
 
 def shown(source: str | None) -> str:

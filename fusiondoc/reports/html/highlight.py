@@ -6,7 +6,10 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from fusiondoc.reports.html.markup import Markup, escape
+from markupsafe import Markup
+
+from fusiondoc.reports.page_templates import escaped
+from fusiondoc.reports.printable import visible
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -50,19 +53,19 @@ class Highlighter:
         if len(text) > self._left:
             return plain(text)
         self._left -= len(text)
-        lines = [""]
+        lines = [Markup()]
         for token, value in lexer(stripnl=False, ensurenl=False).get_tokens(text):
             css = _css(token)
             for nth, part in enumerate(value.split("\n")):
                 if nth:
-                    lines.append("")
+                    lines.append(Markup())
                 if part:
                     lines[-1] += _span(css, part)
-        return list(map(Markup, lines))
+        return lines
 
 
 def plain(text: str) -> list[Markup]:
-    return [Markup(escape(line)) for line in text.split("\n")]
+    return [escaped(line) for line in text.split("\n")]
 
 
 def ir(text: str) -> Markup:
@@ -71,15 +74,17 @@ def ir(text: str) -> Markup:
     for line in text.split("\n"):
         done, parts = 0, []
         for found in _IR.finditer(line):
-            parts.append(escape(line[done : found.start()]))
+            parts.append(escaped(line[done : found.start()]))
             parts.append(_span(found.lastgroup or "", found.group()))
             done = found.end()
-        lines.append("".join(parts) + escape(line[done:]))
-    return Markup("\n".join(lines))
+        lines.append(Markup().join([*parts, escaped(line[done:])]))
+    return Markup("\n").join(lines)
 
 
-def _span(css: str, text: str) -> str:
-    return f'<span class="{css}">{escape(text)}</span>' if css and not text.isspace() else escape(text)
+def _span(css: str, text: str) -> Markup:
+    if not css or text.isspace():
+        return escaped(text)
+    return Markup('<span class="{}">{}</span>').format(css, visible(text))
 
 
 @lru_cache(maxsize=None)

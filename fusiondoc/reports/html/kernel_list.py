@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from fusiondoc.model.report import Kernel, Report
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from fusiondoc.model.report import Kernel
 from fusiondoc.reports.html.context import MOST_ROWS, Context
-from fusiondoc.reports.html.markup import Child, Markup, el
-from fusiondoc.reports.html.parts import bar, code_block, facts, group_links, section, table
+from fusiondoc.reports.html.group_list import Facts
+from fusiondoc.reports.html.summary import Bar, peak_bar
 from fusiondoc.reports.wording import count, dims, peak_share, percent, seconds, size
 
 _BOUND = {
@@ -15,105 +19,98 @@ _BOUND = {
 }
 
 
-def kernel_list(context: Context) -> Markup | None:
+@dataclass(frozen=True)
+class DumpText:
+    """What one option dumped; None where the page has no room."""
+
+    option: str
+    text: str | None
+
+
+@dataclass(frozen=True)
+class KernelRow:
+    """A kernel's row in the table of figures, and what its folded row holds."""
+
+    id: str
+    name: str
+    groups: tuple[str, ...]
+    launches: int | None
+    grid: str
+    block: str
+    time: str
+    rate: str | None
+    peak: Bar | None
+    share: str
+    registers: int | None
+    shared: str
+    spills: int | None
+    facts: Facts
+    has_code: bool
+    code: Markup | None
+    """None where it has none, or the page has no room."""
+    dumps: tuple[DumpText, ...]
+
+
+@dataclass(frozen=True)
+class Kernels:
+    rows: tuple[KernelRow, ...]
+    left: int
+
+
+def kernel_list(context: Context) -> Kernels | None:
+    """None without a kernel."""
     kernels = context.report.kernels
     if not kernels:
         return None
-    rows = [_figures(kernel, context.report) for kernel in kernels[:MOST_ROWS]]
-    columns = (
-        ("Kernel", ""),
-        ("Groups", ""),
-        ("Launches", "n"),
-        ("Grid", "n"),
-        ("Block", "n"),
-        ("Time", "n"),
-        ("GB/s", "n"),
-        ("Of peak", "peak"),
-        ("Registers", "n"),
-        ("Shared", "n"),
-        ("Spills", "n"),
+    rows = tuple(_kernel(kernel, context) for kernel in kernels[:MOST_ROWS])
+    return Kernels(rows, len(kernels) - len(rows))
+
+
+def _kernel(kernel: Kernel, context: Context) -> KernelRow:
+    share = peak_share(kernel, context.report)
+    rates = kernel.gb_per_s
+    code = None
+    if kernel.code and context.room_for(kernel.code):
+        code = Markup("\n").join(context.highlighter.cuda(kernel.code))
+    return KernelRow(
+        id=kernel.id,
+        name=kernel.name,
+        groups=kernel.groups,
+        launches=kernel.launches,
+        grid=dims(kernel.grid),
+        block=dims(kernel.block),
+        time=seconds(kernel.ms.median / 1e3) if kernel.ms else "–",
+        rate=f"{rates.median:,.0f}" if rates else None,
+        peak=peak_bar(share, f"{percent(share)} of peak") if share is not None else None,
+        share=percent(share),
+        registers=kernel.registers,
+        shared=size(kernel.smem_bytes),
+        spills=kernel.spill_bytes,
+        facts=_facts(kernel),
+        has_code=bool(kernel.code),
+        code=code,
+        dumps=tuple(
+            DumpText(one.option, one.text if context.room_for(one.text) else None) for one in kernel.dumps
+        ),
     )
-    folded = [_kernel(kernel, context) for kernel in kernels[:MOST_ROWS]]
-    left = len(kernels) - len(rows)
-    more = (
-        el("p", f"{count(left, 'further kernel')}: --format json has all.", class_="note") if left else None
-    )
-    return section(
-        "kernels",
-        "Kernels",
-        table("Kernels and their launches", columns, rows),
-        el("div", *folded, class_="stack"),
-        more,
-    )
 
 
-def _figures(kernel: Kernel, report: Report) -> list[Child]:
-    share = peak_share(kernel, report)
-    said: list[Child] = ["–"]
-    if share is not None:
-        said = [
-            bar(share, f"{percent(share)} of peak", "over" if share > 1 else ""),
-            el("span", percent(share), class_="n"),
-        ]
-    return [
-        el("a", f"{kernel.id} {kernel.name}", href=f"#{kernel.id}"),
-        group_links(kernel.groups, 3),
-        _number(kernel.launches),
-        dims(kernel.grid),
-        dims(kernel.block),
-        seconds(kernel.ms.median / 1e3) if kernel.ms else "–",
-        f"{kernel.gb_per_s.median:,.0f}" if kernel.gb_per_s else "–",
-        said,
-        _number(kernel.registers),
-        size(kernel.smem_bytes),
-        _number(kernel.spill_bytes),
-    ]
-
-
-def _kernel(kernel: Kernel, context: Context) -> Markup:
+def _facts(kernel: Kernel) -> Facts:
     times, rates = kernel.ms, kernel.gb_per_s
-    known: list[tuple[str, Child]] = [
-        ("Groups", group_links(kernel.groups)),
+    took = rate = None
+    if times:
+        took = seconds(times.median / 1e3)
+        took += f" (from {seconds(times.min / 1e3)} to {seconds(times.max / 1e3)})"
+    if rates:
+        rate = f"{rates.median:,.0f} GB/s (from {rates.min:,.0f} to {rates.max:,.0f})"
+    return (
         ("Rank", None if kernel.rank is None else str(kernel.rank)),
         ("Scheduler", kernel.scheduler),
-        (
-            "Time",
-            f"{seconds(times.median / 1e3)} (from {seconds(times.min / 1e3)} to {seconds(times.max / 1e3)})"
-            if times
-            else None,
-        ),
-        (
-            "Bandwidth",
-            f"{rates.median:,.0f} GB/s (from {rates.min:,.0f} to {rates.max:,.0f})" if rates else None,
-        ),
+        ("Time", took),
+        ("Bandwidth", rate),
         ("First launch", seconds(kernel.first_ms / 1e3) if kernel.first_ms is not None else None),
         ("Must move", size(kernel.bytes_moved) if kernel.bytes_moved is not None else None),
         ("What limits it", _BOUND.get(kernel.bound or "", kernel.bound)),
         ("Occupancy", percent(kernel.occupancy) if kernel.occupancy is not None else None),
         ("Compiled", count(kernel.compiles, "time") if kernel.compiles is not None else None),
-    ]
-    parts: list[Child] = [facts(known)]
-    if kernel.code:
-        if context.room_for(kernel.code):
-            code = "\n".join(context.highlighter.cuda(kernel.code))
-            parts.append(code_block(Markup(code), f"Code of {kernel.name}"))
-        else:
-            parts.append(el("p", "The page has no room for its code; --format json has it.", class_="note"))
-    for dump in kernel.dumps:
-        parts.append(el("h4", dump.option))
-        if context.room_for(dump.text):
-            parts.append(code_block(dump.text, f"{dump.option} of {kernel.name}"))
-        else:
-            parts.append(el("p", "The page has no room for it; --format json has it.", class_="note"))
-    rate = f"{rates.median:,.0f} GB/s" if rates else ""
-    summary = el(
-        "summary",
-        el("span", kernel.id, class_="tag"),
-        el("span", kernel.name, class_="ops"),
-        el("span", rate, class_="muted"),
     )
-    return el("details", summary, el("div", *parts, class_="body"), id=kernel.id, class_="row")
-
-
-def _number(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from fusiondoc.model.report import Program, ProgramNode, Unfused
 from fusiondoc.reports.html.context import QUOTED, Context, shown
+from fusiondoc.reports.printable import visible
 
 
 class NodeData:
@@ -23,13 +24,13 @@ class NodeData:
         }
 
     def add(self, program: Program) -> None:
-        self._programs[program.id] = [self._node(program, node) for node in program.nodes]
+        self._programs[visible(program.id)] = [self._node(program, node) for node in program.nodes]
 
     def as_json(self) -> dict[str, Any]:
         return {"texts": list(self._texts), "programs": self._programs, "reasons": self._reasons}
 
     def _text(self, text: str | None) -> int:
-        return -1 if not text else self._texts.setdefault(text, len(self._texts))
+        return -1 if not text else self._texts.setdefault(visible(text), len(self._texts))
 
     def _node(self, program: Program, node: ProgramNode) -> list[Any]:
         """In the order that page.js reads."""
@@ -66,11 +67,17 @@ class NodeData:
             else next((r.text for r in self._context.reasons if r.code == node.reason), "")
         )
         quotes = [
-            [self._context.place(one), self._context.excerpt(one)]
+            [visible(self._context.place(one)), visible(self._context.excerpt(one) or "")]
             for one in islice(row.evidence if row else (), QUOTED)
         ]
         self._rows[key] = len(self._reasons)
         self._reasons.append(
-            [node.reason, text, bool(row and row.reason.stated), quotes, len(row.evidence) if row else 0]
+            [
+                visible(node.reason),
+                visible(text),
+                bool(row and row.reason.stated),
+                quotes,
+                len(row.evidence) if row else 0,
+            ]
         )
         return self._rows[key]

@@ -1,14 +1,13 @@
-"""The programs as pictures (SVG), with what a click on an operator shows as data for the page's script."""
+"""The programs as pictures: boxes and the ways between them, in the units of their SVG."""
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from dataclasses import dataclass
+from typing import Sequence
 
-from fusiondoc.model.report import Group, Program, ProgramNode, Report
+from fusiondoc.model.report import Group, Program, ProgramNode
 from fusiondoc.reports.html.context import Context, shown
 from fusiondoc.reports.html.layout import Point, draw
-from fusiondoc.reports.html.markup import Markup, el, join
-from fusiondoc.reports.html.node_data import NodeData
 from fusiondoc.reports.wording import NO_OPERATORS, count, runs_of
 
 _CHARACTER = 6.9
@@ -19,25 +18,38 @@ _LONGEST = 34
 _MOST_LINES = 6
 
 
-def main_program(report: Report) -> str:
-    """The program that is shown first: of the forward ones that with the most groups."""
+@dataclass(frozen=True)
+class Box:
+    """A node of a picture. ``index`` is its number in the program."""
 
-    def groups(program: Program) -> tuple[bool, int]:
-        return program.phase != "backward", sum(node.kind == "group" for node in program.nodes)
+    index: int
+    x: str
+    y: str
+    width: str
+    height: str
+    kinds: str
+    """Classes: how it looks."""
+    lines: tuple[tuple[int, str], ...]
+    """(height of its base line, text)."""
+    spoken: str
+    """What a screen reader says."""
+    group: str | None
+    reason: str | None
+    rounded: int
 
-    return max(report.programs, key=groups).id
 
+@dataclass(frozen=True)
+class Picture:
+    """A program; ``ways`` are paths of SVG. All but one are hidden."""
 
-def pictures(context: Context) -> tuple[Markup, dict[str, Any]]:
-    """A figure for each program, all but the main one hidden, and the data on their nodes."""
-    shown_first = main_program(context.report)
-    groups = {group.id: group for group in context.report.groups}
-    data = NodeData(context)
-    figures = []
-    for program in context.report.programs:
-        figures.append(_figure(program, groups, context, hidden=program.id != shown_first))
-        data.add(program)
-    return join(figures), data.as_json()
+    id: str
+    title: str
+    width: int
+    height: int
+    ways: tuple[str, ...]
+    boxes: tuple[Box, ...]
+    cut: int
+    pad: int = _PAD
 
 
 def title(program: Program) -> str:
@@ -56,79 +68,50 @@ def title(program: Program) -> str:
     return f"{' · '.join(words)} — {', '.join(parts)}"
 
 
-def _figure(program: Program, groups: dict[str, Group], context: Context, hidden: bool) -> Markup:
+def picture(program: Program, context: Context) -> Picture:
+    """The picture of a program, its boxes as one reads them."""
+    groups = context.groups
     kept = [i for i, node in enumerate(program.nodes) if node.op not in NO_OPERATORS]
     place = {i: nth for nth, i in enumerate(kept)}
     labels = [_label(program.nodes[i], groups) for i in kept]
     edges = [(place[a], place[b]) for a, b in program.edges if a in place and b in place]
     drawing = draw([_size(label) for label in labels], edges)
-    arrow = f"arrow-{program.id}"
-    marker = el(
-        "marker",
-        el("path", d="M0 0L8 4L0 8z"),
-        id=arrow,
-        viewBox="0 0 8 8",
-        refX="8",
-        refY="4",
-        markerWidth="7",
-        markerHeight="7",
-        orient="auto",
+    return Picture(
+        id=program.id,
+        title=title(program),
+        width=round(drawing.width),
+        height=round(drawing.height),
+        ways=tuple(map(_path, drawing.routes)),
+        boxes=tuple(
+            _box(kept[nth], program.nodes[kept[nth]], labels[nth], drawing.corners[nth], context)
+            for nth in drawing.order
+        ),
+        cut=program.cut,
     )
-    ways = [el("path", d=_path(route), marker_end=f"url(#{arrow})") for route in drawing.routes]
-    boxes = [
-        _box(kept[nth], program.nodes[kept[nth]], labels[nth], drawing.corners[nth], groups, context)
-        for nth in drawing.order
-    ]
-    width, height = round(drawing.width), round(drawing.height)
-    picture = el(
-        "svg",
-        el("defs", marker),
-        el("g", *ways, class_="ways"),
-        *boxes,
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        role="group",
-        aria_label=f"Program {title(program)}",
-    )
-    cut = el("p", f"{program.cut:,} further nodes are left out.", class_="note") if program.cut else None
-    return el("div", picture, cut, class_="program", id=f"picture-{program.id}", hidden=hidden)
 
 
-def _box(
-    i: int,
-    node: ProgramNode,
-    lines: Sequence[str],
-    corner: Point,
-    groups: dict[str, Group],
-    context: Context,
-) -> Markup:
-    x, y = corner
+def _box(index: int, node: ProgramNode, lines: Sequence[str], corner: Point, context: Context) -> Box:
     width, height = _size(lines)
-    group = groups.get(node.group or "")
-    classes = ["node", node.kind]
+    group = context.groups.get(node.group or "")
+    kinds = ["node", node.kind]
     if group is not None and group.fallback:
-        classes.append("fell")
+        kinds.append("fell")
     elif node.reason is not None:
-        classes += ["out", context.hue(node.reason)]
+        kinds += ["out", context.hue(node.reason)]
     if node.inside is not None:
-        classes.append("inner")
-    rows = [
-        el("text", line, x=_PAD, y=_PAD + 9 + nth * _LINE, class_=None if nth == 0 else "sub")
-        for nth, line in enumerate(lines)
-    ]
-    return el(
-        "g",
-        el("rect", width=f"{width:.0f}", height=f"{height:.0f}", rx="10" if node.kind == "control" else "5"),
-        *rows,
-        class_=" ".join(classes),
-        transform=f"translate({x:.0f} {y:.0f})",
-        role="button",
-        tabindex="-1",
-        aria_label=_spoken(node, group),
-        data_i=i,
-        data_group=node.group,
-        data_reason=node.reason,
+        kinds.append("inner")
+    return Box(
+        index=index,
+        x=f"{corner[0]:.0f}",
+        y=f"{corner[1]:.0f}",
+        width=f"{width:.0f}",
+        height=f"{height:.0f}",
+        kinds=" ".join(kinds),
+        lines=tuple((_PAD + 9 + nth * _LINE, line) for nth, line in enumerate(lines)),
+        spoken=_spoken(node, group),
+        group=node.group,
+        reason=node.reason,
+        rounded=10 if node.kind == "control" else 5,
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from markupsafe import Markup
+
 from fusiondoc.model.report import Unfused
 from fusiondoc.reports.html.context import Context
-from fusiondoc.reports.html.markup import Child, Markup, el
-from fusiondoc.reports.html.parts import group_links, section
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import count, outside
 
@@ -20,7 +20,38 @@ MOST_LINES = 4_000
 """Of all files of a page."""
 
 
-_GAP = el("tr", el("td", "⋯", class_="ln"), el("td", "", colspan="3"), class_="gap")
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of a file, or a gap between lines (without a number)."""
+
+    number: int | None
+    code: Markup | str = ""
+    kind: str = ""
+    """Operators of it are "in" a group, "out"side, or "both"."""
+    groups: tuple[str, ...] = ()
+    reasons: tuple[tuple[str, str], ...] = ()
+    """(code, class of its colour)."""
+    says: str = ""
+
+
+_GAP = SourceLine(None)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    name: str
+    at_hand: bool
+    lines: tuple[SourceLine, ...]
+    says: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """``full``: further lines were left out."""
+
+    files: tuple[SourceFile, ...]
+    full: bool
+    note: str = "Lines whose operators are in a group name it; lines with operators outside name the reason."
 
 
 @dataclass
@@ -30,38 +61,23 @@ class _Mark:
     outside: list[Unfused] = field(default_factory=list)
 
 
-def source_view(context: Context) -> Markup | None:
+def source_view(context: Context) -> Source | None:
     """None if no line of the user's own program is known."""
     files = _marks(context)
     if not files:
         return None
     left = MOST_LINES
-    parts: list[Child] = []
+    made: list[SourceFile] = []
     for name in sorted(files, key=lambda file: -len(files[file])):
-        rows = _file(name, files[name], context, left)
-        left -= len(rows)
+        lines = _lines(name, files[name], context, left)
+        left -= len(lines)
         fused = sum(bool(mark.groups) for mark in files[name].values())
         lost = sum(bool(mark.outside) for mark in files[name].values())
-        said = f"{count(fused, 'line')} with fused operators, {lost} with operators outside"
-        head = el("summary", el("code", near(name)), el("span", said, class_="muted"))
-        body = el(
-            "div",
-            el("table", el("caption", near(name), class_="sr"), el("tbody", *rows), class_="source"),
-            class_="scroll",
-            tabindex="0",
-            role="region",
-            aria_label=f"Source {near(name)}",
-        )
-        parts.append(el("details", head, body, class_="row", open=len(parts) < 3))
+        says = f"{count(fused, 'line')} with fused operators, {lost} with operators outside"
+        made.append(SourceFile(near(name), context.lines_of(name) is not None, tuple(lines), says))
         if left <= 0:
-            parts.append(el("p", "The page has no room for further lines.", class_="note"))
             break
-    return section(
-        "source",
-        "Source",
-        el("div", *parts, class_="stack"),
-        note="Lines whose operators are in a group name it; lines with operators outside name the reason.",
-    )
+    return Source(tuple(made), left <= 0)
 
 
 def _marks(context: Context) -> dict[str, dict[int, _Mark]]:
@@ -83,54 +99,41 @@ def _marks(context: Context) -> dict[str, dict[int, _Mark]]:
     return files
 
 
-def _file(name: str, marks: dict[int, _Mark], context: Context, most: int) -> list[Markup]:
+def _lines(name: str, marks: dict[int, _Mark], context: Context, most: int) -> list[SourceLine]:
     lines = context.lines_of(name)
     if lines is None:
-        note = el(
-            "tr",
-            el("td", "", class_="ln"),
-            el(
-                "td", "The file is not at hand; only the marked lines are known.", class_="muted", colspan="3"
-            ),
-        )
-        return [note, *(_row(number, None, marks[number], context) for number in sorted(marks)[:most])]
+        return [_line(number, "", marks[number], context) for number in sorted(marks)[:most]]
     coloured = context.highlighter.python("\n".join(lines))
     count_of_lines = len(lines) - (not lines[-1])
     if len(lines) <= WHOLE:
         wanted = set(range(1, count_of_lines + 1))
     else:
         wanted = {n for at in marks for n in range(at - AROUND, at + AROUND + 1) if 0 < n <= count_of_lines}
-    rows: list[Markup] = []
+    rows: list[SourceLine] = []
     last = 0
     for number in sorted(wanted)[:most]:
         if number != last + 1:
             rows.append(_GAP)
-        rows.append(_row(number, coloured[number - 1], marks.get(number), context))
+        rows.append(_line(number, coloured[number - 1], marks.get(number), context))
         last = number
     if last < count_of_lines:
         rows.append(_GAP)
     return rows
 
 
-def _row(number: int, code: Markup | None, mark: _Mark | None, context: Context) -> Markup:
-    css: str | None = None
-    tags: list[Child] = []
-    says: list[str] = []
-    if mark is not None:
-        css = "both" if mark.groups and mark.outside else "in" if mark.groups else "out"
-        if mark.groups:
-            tags += group_links(mark.groups, 4)
-        for why in list(dict.fromkeys(row.reason.code for row in mark.outside))[:3]:
-            tags += [el("span", why, class_=f"swatch {context.hue(why)}"), " "]
-        seen: dict[str, int] = {}
-        for row in mark.outside:
-            seen[row.op] = seen.get(row.op, 0) + row.count
-        said = [op + (f" ×{times}" if times > 1 else "") for op, times in list(seen.items())[:4]]
-        says = [", ".join(said) + (" …" if len(seen) > 4 else "") + (" not fused" if said else "")]
-    cells = [
-        el("td", str(number), class_="ln"),
-        el("td", *tags, class_="tags"),
-        el("td", el("code", code if code is not None else "")),
-        el("td", *says, class_="says"),
-    ]
-    return el("tr", *cells, class_=css)
+def _line(number: int, code: Markup | str, mark: _Mark | None, context: Context) -> SourceLine:
+    if mark is None:
+        return SourceLine(number, code)
+    codes = list(dict.fromkeys(row.reason.code for row in mark.outside))[:3]
+    seen: dict[str, int] = {}
+    for row in mark.outside:
+        seen[row.op] = seen.get(row.op, 0) + row.count
+    said = [op + (f" ×{times}" if times > 1 else "") for op, times in list(seen.items())[:4]]
+    return SourceLine(
+        number,
+        code,
+        kind="both" if mark.groups and mark.outside else "in" if mark.groups else "out",
+        groups=tuple(mark.groups),
+        reasons=tuple((code, context.hue(code)) for code in codes),
+        says=", ".join(said) + (" …" if len(seen) > 4 else "") + (" not fused" if said else ""),
+    )

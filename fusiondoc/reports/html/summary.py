@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import median
 
-from fusiondoc.model.report import Kernel, Report
-from fusiondoc.reports.html.context import Context
-from fusiondoc.reports.html.markup import Child, Markup, el, join
-from fusiondoc.reports.html.parts import bar
+from fusiondoc.model.report import Finding, Kernel, Report
+from fusiondoc.reports.html.context import Context, ReasonKind
 from fusiondoc.reports.wording import (
+    Speedup,
     count,
     fuser,
     machine,
@@ -22,167 +22,169 @@ from fusiondoc.reports.wording import (
 _MOST = 4
 
 
-def header(context: Context) -> Markup:
+@dataclass(frozen=True)
+class Bar:
+    """A bar of ``share`` (0 to 1, more is over) of its room; ``label`` says the same in words."""
+
+    share: float
+    label: str
+    kind: str = ""
+
+    @property
+    def width(self) -> str:
+        """Of 100; what is more than nothing shows."""
+        return f"{min(100.0, max(1.5, self.share * 100)):.1f}" if self.share > 0 else "0"
+
+
+def peak_bar(share: float, label: str) -> Bar:
+    """A share of the peak; over it the data come from a cache."""
+    return Bar(share, label, "over" if share > 1 else "")
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Did it fuse?"""
+
+    answer: str
+    bar: Bar | None = None
+    said: str | None = None
+    groups: str | None = None
+    fallbacks: str | None = None
+
+
+@dataclass(frozen=True)
+class NotFused:
+    """What did not? ``tally``: (operator, how many) of the first kinds; ``more``: kinds beyond them."""
+
+    total: int
+    tally: tuple[tuple[str, int], ...]
+    more: int
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why? ``otherwise`` is said where there is neither a problem nor a reason."""
+
+    worst: Finding | None
+    reasons: tuple[ReasonKind, ...]
+    otherwise: str
+
+
+@dataclass(frozen=True)
+class Light:
+    """The kernels that take longest against the peak: (id, name, bar)."""
+
+    median: str
+    kernels: tuple[tuple[str, str, Bar], ...]
+    note: str
+
+
+@dataclass(frozen=True)
+class Fast:
+    """How fast? ``passes``: nothing else is known, but the time line is."""
+
+    speedups: tuple[Speedup, ...]
+    light: Light | None
+    note: str | None
+    passes: bool
+
+
+@dataclass(frozen=True)
+class Header:
     """Title, machine and the four answers."""
+
+    name: str
+    verdict: str
+    where: str
+    fuser_why: str | None
+    fused: Fused
+    not_fused: NotFused
+    why: Why
+    fast: Fast
+
+
+def header(context: Context) -> Header:
     report = context.report
-    where = [*machine(report), fuser(report)]
-    return el(
-        "header",
-        el(
-            "p",
-            el("span", "fusiondoc", class_="mark"),
-            " ",
-            str(report.target.get("name") or ""),
-            class_="eyebrow",
-        ),
-        el("h1", verdict(report)),
-        el("p", " · ".join(where), class_="lead"),
-        el("p", _why_this_fuser(report.fuser.why), class_="note") if report.fuser.why else None,
-        el("div", _fused(report), _not_fused(report), _why(context), _fast(report), class_="cards"),
+    why = report.fuser.why
+    return Header(
+        name=str(report.target.get("name") or ""),
+        verdict=verdict(report),
+        where=" · ".join([*machine(report), fuser(report)]),
+        fuser_why=why[len("auto: ") :] if why and why.startswith("auto: ") else why,
+        fused=_fused(report),
+        not_fused=_not_fused(report),
+        why=_why(context),
+        fast=_fast(report),
     )
 
 
-def _why_this_fuser(why: str) -> str:
-    return why[len("auto: ") :] if why.startswith("auto: ") else why
-
-
-def _card(question: str, *children: Child) -> Markup:
-    return el("div", el("h2", question), *children, class_="card")
-
-
-def _fused(report: Report) -> Markup:
+def _fused(report: Report) -> Fused:
     cover = report.coverage
     if not report.groups:
-        answer = "No" if report.unfused else "Not known"
-        return _card("Did it fuse?", el("p", answer, class_="big"), el("p", "No fusion group in the log."))
+        return Fused("No" if report.unfused else "Not known", said="No fusion group in the log.")
     phases = [group.phase for group in report.groups]
     named = [f"{phases.count(phase)} {phase}" for phase in ("forward", "backward") if phase in phases]
-    parts: list[Child] = []
-    if cover.fraction is not None:
-        text = f"{percent(cover.fraction)} of the operators that a fuser can fuse"
-        parts += [el("p", percent(cover.fraction), class_="big"), bar(cover.fraction, text)]
-        parts.append(
-            el("p", f"{cover.ops_fused} of {cover.ops_total} operators that a fuser can fuse are in groups")
-        )
-    else:
-        parts.append(el("p", str(len(report.groups)), class_="big"))
-    parts.append(
-        el(
-            "p",
-            count(len(report.groups), "group") + (f": {', '.join(named)}" if named else ""),
-            class_="muted",
-        )
+    groups = count(len(report.groups), "group") + (f": {', '.join(named)}" if named else "")
+    fallen = sum(one.count for one in report.fallbacks)
+    fallbacks = count(fallen, "fallback") if fallen else None
+    if cover.fraction is None:
+        return Fused(str(len(report.groups)), groups=groups, fallbacks=fallbacks)
+    share = percent(cover.fraction)
+    return Fused(
+        share,
+        Bar(cover.fraction, f"{share} of the operators that a fuser can fuse"),
+        f"{cover.ops_fused} of {cover.ops_total} operators that a fuser can fuse are in groups",
+        groups,
+        fallbacks,
     )
-    fallbacks = sum(one.count for one in report.fallbacks)
-    if fallbacks:
-        parts.append(
-            el(
-                "p",
-                el("a", f"{count(fallbacks, 'fallback')}", href="#findings"),
-                " to the unfused operators",
-                class_="bad",
-            )
-        )
-    return _card("Did it fuse?", *parts)
 
 
-def _not_fused(report: Report) -> Markup:
+def _not_fused(report: Report) -> NotFused:
     counts: dict[str, int] = {}
     stated: dict[str, bool] = {}
     for row in outside(report):
         counts[row.op] = counts.get(row.op, 0) + row.count
         stated[row.op] = stated.get(row.op, False) or row.reason.stated
-    if not counts:
-        return _card(
-            "What did not?", el("p", "0", class_="big"), el("p", "No tensor operator outside the groups.")
-        )
     order = sorted(counts, key=lambda op: (not stated[op], -counts[op], op))
-    items = [el("li", el("code", op), el("span", f"{counts[op]:,}", class_="n")) for op in order[:_MOST]]
-    more = len(order) - _MOST
-    return _card(
-        "What did not?",
-        el("p", f"{sum(counts.values()):,}", class_="big"),
-        el("ul", *items, class_="tally"),
-        el("p", el("a", f"{more} more kinds" if more > 1 else "1 more kind", href="#unfused"), class_="muted")
-        if more > 0
-        else None,
-    )
+    tally = tuple((op, counts[op]) for op in order[:_MOST])
+    return NotFused(sum(counts.values()), tally, max(0, len(order) - _MOST))
 
 
-def _why(context: Context) -> Markup:
-    worst = next((f for f in context.report.findings if f.severity == "error"), None)
-    parts: list[Child] = []
-    if worst is not None:
-        parts.append(el("p", el("span", worst.code, class_="sev error"), " ", worst.message))
-    for reason in context.reasons[: _MOST - (worst is not None)]:
-        swatch = el("span", reason.code, class_=f"swatch {reason.hue}")
-        parts.append(el("p", swatch, " ", reason.text, el("span", f" ×{reason.count:,}", class_="muted")))
-    if not parts:
-        first = next(iter(context.report.findings), None)
-        parts.append(el("p", first.message if first else "Nothing to explain."))
-    return _card("Why?", el("div", *parts, class_="whys"))
+def _why(context: Context) -> Why:
+    findings = context.report.findings
+    worst = next((f for f in findings if f.severity == "error"), None)
+    first = findings[0].message if findings else "Nothing to explain."
+    return Why(worst, tuple(context.reasons[: _MOST - (worst is not None)]), first)
 
 
-def _fast(report: Report) -> Markup:
-    parts: list[Child] = list(_speedup(report))
+def _fast(report: Report) -> Fast:
     timed = [kernel for kernel in report.kernels if kernel.gb_per_s is not None]
-    if timed:
-        parts.append(_speed_of_light(report, timed))
-    if not parts:
-        why = report.speed_note or "The log holds no bandwidth of a kernel."
-        parts.append(el("p", why, class_="muted"))
-        if any(one.seconds is not None for one in report.iterations):
-            parts.append(el("p", el("a", "Time of the passes", href="#time"), class_="muted"))
-    elif report.speed_note:
-        parts.append(el("p", report.speed_note, class_="muted"))
-    return _card("How fast?", *parts)
+    known = tuple(speedups(report)[:_MOST])
+    if known or timed:
+        return Fast(known, _light(report, timed) if timed else None, report.speed_note, False)
+    passes = any(one.seconds is not None for one in report.iterations)
+    return Fast((), None, report.speed_note or "The log holds no bandwidth of a kernel.", passes)
 
 
-def _speedup(report: Report) -> list[Child]:
-    """Fused against eager, where both were timed."""
-    return [el("p", el("strong", one.verdict), f" {one.text}") for one in speedups(report)[:_MOST]]
-
-
-def _speed_of_light(report: Report, timed: list[Kernel]) -> Markup:
-    """The kernels that take longest, against the peak bandwidth or, without one, the fastest of them."""
+def _light(report: Report, timed: list[Kernel]) -> Light:
+    """Against the peak bandwidth or, without one, the fastest of them."""
     timed = sorted(timed, key=lambda k: -(k.ms.median if k.ms else 0.0))
-    fastest = max(kernel.gb_per_s.median for kernel in timed if kernel.gb_per_s)
-    rows = []
-    for kernel in timed[:_MOST]:
-        assert kernel.gb_per_s is not None
-        share = peak_share(kernel, report)
-        rate = f"{kernel.gb_per_s.median:,.0f} GB/s"
-        if share is None:
-            label, width = rate, kernel.gb_per_s.median / fastest
-        else:
-            label, width = f"{rate}, {percent(share)} of peak", share
-        name = el("a", kernel.id, href=f"#{kernel.id}", title=kernel.name)
-        rows.append(
-            el(
-                "li",
-                name,
-                bar(width, label, "over" if share is not None and share > 1 else ""),
-                el("span", label, class_="n"),
-            )
-        )
     rates = [kernel.gb_per_s.median for kernel in timed if kernel.gb_per_s]
+    fastest = max(rates)
+    rows = []
+    for kernel, rate in list(zip(timed, rates))[:_MOST]:
+        share = peak_share(kernel, report)
+        if share is None:
+            bar = Bar(rate / fastest, f"{rate:,.0f} GB/s")
+        else:
+            bar = peak_bar(share, f"{rate:,.0f} GB/s, {percent(share)} of peak")
+        rows.append((kernel.id, kernel.name, bar))
     if report.peak is not None:
         note = f"Peak {report.peak.gb_per_s:,.0f} GB/s ({report.peak.source})."
     elif peak_share(timed[0], report) is not None:
         note = "Against the memory bandwidth of the device, as its driver tells."
     else:
         note = "Peak of the device not known: bars are against the fastest kernel."
-    return join(
-        (
-            el("p", f"{median(rates):,.0f}", el("small", " GB/s median"), class_="big"),
-            el("ul", *rows, class_="light"),
-            el(
-                "p",
-                note,
-                " Over 100 % the data come from a cache."
-                if any((peak_share(k, report) or 0) > 1 for k in timed)
-                else None,
-                class_="muted",
-            ),
-        )
-    )
+    if any((peak_share(k, report) or 0) > 1 for k in timed):
+        note += " Over 100 % the data come from a cache."
+    return Light(f"{median(rates):,.0f}", tuple(rows), note)

@@ -1,0 +1,127 @@
+"""Text of a log on its way to a reader: what a terminal, GitHub or Markdown takes for a command becomes text.
+
+Logs, files and captures come from others. Their escape sequences can rename a terminal's window or hide
+lines, bidirectional controls reorder what is read (CVE-2021-42574), and ``::error::`` at the start of a line
+is a command to the runner of GitHub Actions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Mapping, TypeVar
+
+T = TypeVar("T")
+
+_HIDDEN = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but newline and tab, DEL, C1
+    "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"  # bidirectional, invisible
+    "\ufff9-\ufffb"  # annotations
+    "\u2028\u2029"  # line ends for some readers, none for others
+    "\ud800-\udfff"  # lone surrogates: cannot be written
+    "\U000e0000-\U000e0fff"  # tags: a text that nobody sees
+    "]"
+)
+"""Characters that are not shown as themselves. The joiners U+200C and U+200D belong to ordinary words."""
+
+
+def visible(text: str) -> str:
+    """The text with an escape such as ``\\x1b`` for each hidden character; lines and tabs stay."""
+    return _HIDDEN.sub(_escape, text) if _HIDDEN.search(text) else text
+
+
+def one_line(text: str) -> str:
+    """The same on one line, with single spaces."""
+    return visible(" ".join(text.split()))
+
+
+def in_json(text: str) -> str:
+    """A JSON document with hidden characters in JSON's own escapes: the same data, safe on a terminal."""
+    return _HIDDEN.sub(_json_escape, text)
+
+
+def visible_in(value: T) -> T:
+    """A report, or a part of one, with every string ``visible``.
+
+    Mappings, lists and tuples are gone through; other sequences (packed lines of a log) are left as they are.
+    """
+    made: Any = value
+    if isinstance(value, str):
+        made = visible(value)
+    elif is_dataclass(value) and not isinstance(value, type):
+        changed = {}
+        for field in fields(value):
+            before = getattr(value, field.name)
+            after = visible_in(before)
+            if after is not before:
+                changed[field.name] = after
+        if changed:
+            made = replace(value, **changed)
+    elif isinstance(value, (tuple, list)):
+        items = [visible_in(one) for one in value]
+        if any(a is not b for a, b in zip(items, value)):
+            is_named = isinstance(value, tuple) and hasattr(value, "_fields")
+            made = type(value)(*items) if is_named else type(value)(items)
+    elif isinstance(value, Mapping):
+        made = {visible_in(key): visible_in(item) for key, item in value.items()}
+        made = value if made == value else made
+    return made  # type: ignore[no-any-return]
+
+
+def _escape(found: re.Match[str]) -> str:
+    number = ord(found.group())
+    return (
+        f"\\x{number:02x}"
+        if number < 0x100
+        else _json_escape(found)
+        if number < 0x10000
+        else f"\\U{number:08x}"
+    )
+
+
+def _json_escape(found: re.Match[str]) -> str:
+    number = ord(found.group())
+    if number < 0x10000:
+        return f"\\u{number:04x}"
+    number -= 0x10000
+    return f"\\u{0xD800 + (number >> 10):04x}\\u{0xDC00 + (number & 0x3FF):04x}"
+
+
+_COMMAND = re.compile(r"^((?:\x1b\[[0-9;]*m|[^\S\n])*)::", re.MULTILINE)
+
+
+def no_workflow_commands(text: str) -> str:
+    """Text for the log of GitHub Actions, whose runner obeys lines that begin with ``::`` after blanks, and
+    ``##[`` anywhere (actions/runner, src/Runner.Common/ActionCommand.cs): a blank parts them."""
+    return _COMMAND.sub(r"\1: :", text).replace("##[", "## [")
+
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&-])")
+_MARKUP = {"\\<": "&lt;", "\\>": "&gt;", "\\&": "&amp;"}
+_LINK = re.compile(r"(?:\b[a-z][a-z0-9+.-]*://|\bwww\.|\b(?:mailto|xmpp):)[^\s]+", re.IGNORECASE)
+
+
+def markdown(text: str) -> str:
+    """The text on one line of Markdown: no markup, no mention of a person or issue, no end of a table's cell;
+    addresses are code, so that they are no links."""
+    text = one_line(text)
+    parts, done = [], 0
+    for link in _LINK.finditer(text):
+        parts += [_plain(text[done : link.start()]), markdown_code(link.group())]
+        done = link.end()
+    return "".join([*parts, _plain(text[done:])])
+
+
+def _plain(text: str) -> str:
+    text = _SPECIAL.sub(lambda found: _MARKUP.get("\\" + found.group(), "\\" + found.group()), text)
+    # GitHub finds people and issues in the finished page, where no escape is left: a space without width.
+    return re.sub(r"@|#(?=\d)", "\\g<0>\u200b", text)
+
+
+def markdown_code(text: str) -> str:
+    """A code span on one line. A pipe would end a table's cell even there, and a backtick the span."""
+    text = one_line(text).replace("|", "\\|")
+    ticks = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    pad = " " if "`" in text else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}" if text else "–"
