@@ -1,10 +1,42 @@
-"""A doctor for operator fusion in TorchScript. The command line is in :mod:`fusiondoc.cli`."""
+"""A doctor for operator fusion in TorchScript.
+
+``parse``, ``compare``, ``render`` and ``capture`` are those of :mod:`fusiondoc.api`, which is imported when
+one of them is asked for: the command line, which is in :mod:`fusiondoc.cli`, starts without it.
+"""
 
 import time
+from typing import TYPE_CHECKING, Any
 
 from fusiondoc.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from fusiondoc.api import Comparison, LiveRun, Report, capture, compare, parse, render
+
+_API = ("Comparison", "LiveRun", "Report", "capture", "compare", "parse", "render")
+
+__all__ = [
+    "Comparison",
+    "LiveRun",
+    "Report",
+    "__version__",
+    "capture",
+    "compare",
+    "parse",
+    "render",
+]
 
 LOADED = (time.process_time(), time.perf_counter())
 """CPU seconds that this process had used when the package was imported, and when that was."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _API:
+        raise AttributeError(f"module 'fusiondoc' has no attribute '{name}'")
+    from fusiondoc import api
+
+    value = globals()[name] = getattr(api, name)
+    return value
+
+
+def __dir__() -> "list[str]":
+    return sorted({*globals(), *_API})

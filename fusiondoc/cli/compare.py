@@ -14,8 +14,8 @@ from fusiondoc.cli import completion
 from fusiondoc.cli.output import in_colour, write
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model.report import SEVERITIES
+from fusiondoc.reports.formats import COMPARISON_FORMATS
 
-FORMATS = ("text", "json", "markdown", "html")
 ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html": "html"}
 
 
@@ -40,7 +40,7 @@ def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[Compl
     show_default=True,
     help="Call a median time slower or faster from this difference on.",
 )
-@click.option("--format", "-f", "format_", type=click.Choice(FORMATS), help="Default: text.")
+@click.option("--format", "-f", "format_", type=click.Choice(COMPARISON_FORMATS), help="Default: text.")
 @click.option(
     "--output",
     "-o",
@@ -121,26 +121,14 @@ def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
     """Write the comparison where and how it was asked for."""
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
-    if format_ == "json":
-        from fusiondoc.reports.comparison.as_json import render as render_json
+    from fusiondoc.reports.formats import render_comparison
+    from fusiondoc.reports.text.bars import can_show_blocks
 
-        text = render_json(comparison)
-    elif format_ == "markdown":
-        from fusiondoc.reports.comparison.comment import render as render_markdown
-
-        text = render_markdown(comparison)
-    elif format_ == "html":
-        from fusiondoc.reports.comparison.page import render as render_html
-
-        text = render_html(comparison)
-    else:
-        from fusiondoc.reports.comparison.terminal import render as render_text
-        from fusiondoc.reports.text.bars import can_show_blocks
-
-        text = render_text(
-            comparison,
-            width=shutil.get_terminal_size((80, 24)).columns,
-            colour=in_colour(output),
-            blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
-        )
+    text = render_comparison(
+        comparison,
+        format_,
+        width=shutil.get_terminal_size((80, 24)).columns,
+        colour=in_colour(output),
+        blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
+    )
     write(text, output)

@@ -14,18 +14,8 @@ import click
 from fusiondoc.cli import completion
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model.report import SEVERITIES, Report
+from fusiondoc.reports.formats import REPORT_FORMATS, render_report
 
-RENDERERS = {
-    "json": "fusiondoc.reports.json_format",
-    "html": "fusiondoc.reports.html",
-    "markdown": "fusiondoc.reports.markdown",
-    "sarif": "fusiondoc.reports.sarif",
-    "junit": "fusiondoc.reports.junit",
-    "gitlab": "fusiondoc.reports.gitlab",
-    "github": "fusiondoc.reports.github",
-}
-"""Format -> the module whose ``render(report) -> str`` makes it; imported when it is asked for."""
-FORMATS = ("text", *RENDERERS)
 ENDINGS = {
     ".json": "json",
     ".txt": "text",
@@ -57,7 +47,7 @@ def report_options(command: F) -> F:
             type=click.Path(dir_okay=False, path_type=Path),
             help="Write the report to this file; its ending gives the format.",
         ),
-        click.option("--format", "-f", "format_", type=click.Choice(FORMATS), help="Default: text."),
+        click.option("--format", "-f", "format_", type=click.Choice(REPORT_FORMATS), help="Default: text."),
     ):
         command = option(command)
     return command
@@ -84,8 +74,8 @@ def emit(
     """
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
-    if format_ in RENDERERS:
-        text = importlib.import_module(RENDERERS[format_]).render(report)
+    if format_ != "text":
+        text = render_report(report, format_)
     else:
         from fusiondoc.reports.text.bars import can_show_blocks
 

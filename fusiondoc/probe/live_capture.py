@@ -1,0 +1,234 @@
+"""Recording what the fusers of this process say while it runs: descriptors 1 and 2 go to a file, and torch's
+JIT log is switched on. Everything is as before afterwards, however the block was left.
+
+The program's own prints stay visible: what Python's streams write is shown at once where it would have been
+shown, and is a part of the log too (a fallback is a Python warning). What compiled code and child processes
+write to the descriptors themselves is in the log only; the fusers' messages are of that kind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import os
+import sys
+import threading
+from typing import Any, Callable, Iterator, Mapping
+
+from . import stdio
+
+JIT_LOG = "PYTORCH_JIT_LOG_LEVEL"
+
+_IOFBF, _IOLBF = 0, 1
+"""``stdio.h`` of glibc, musl and macOS."""
+
+
+def import_torch() -> Any:
+    """The torch of this process; ImportError without one."""
+    return importlib.import_module("torch")
+
+
+class Switches:
+    """What torch logs: its JIT log level, and environment variables that it reads when they are needed.
+
+    ``torch._C._jit_set_logging_option`` (torch/csrc/jit/python/init.cpp) sets the level at any time (tried on
+    torch 1.12.1 and 2.13.0). A torch without it reads the variable once, at the first JIT pass that could
+    log.
+    """
+
+    def __init__(self, torch: Any) -> None:
+        self._set = getattr(torch._C, "_jit_set_logging_option", None)
+        self._get = getattr(torch._C, "_jit_get_logging_option", None)
+
+    @property
+    def at_run_time(self) -> bool:
+        """Whether the level can be changed whenever one likes."""
+        return self._set is not None and self._get is not None
+
+    def level(self) -> str:
+        """The level in effect, as PYTORCH_JIT_LOG_LEVEL writes it; "" for none."""
+        if self._get is not None:
+            return str(self._get())
+        return os.environ.get(JIT_LOG, "")
+
+    @contextlib.contextmanager
+    def on(self, level: str, variables: Mapping[str, str]) -> Iterator[None]:
+        """Inside the block the level is ``level`` and the variables are set."""
+        wanted = dict(variables)
+        with contextlib.ExitStack() as undo:
+            if self._set is not None and self._get is not None:
+                undo.callback(self._set, self.level())
+                self._set(level)
+            else:
+                wanted[JIT_LOG] = level
+            for name, value in wanted.items():
+                undo.callback(_put_variable, name, os.environ.get(name))
+                os.environ[name] = value
+            yield
+
+
+def _put_variable(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+@contextlib.contextmanager
+def redirected(path: str, problem: Callable[[str], None]) -> Iterator[None]:
+    """Inside the block descriptors 1 and 2 are the file at ``path``, which is made or appended to, in the
+    order in which things are written. ``problem`` is told of a stream that cannot be recorded.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with contextlib.ExitStack() as undo:
+        log = _above_standard(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644))
+        undo.callback(os.close, log)
+        shown = {}
+        for number in (1, 2):
+            shown[number] = _copy_of(number)
+            if shown[number] >= 0:
+                undo.callback(os.close, shown[number])
+        stdio.flush()
+        for number in (1, 2):
+            undo.callback(_put_descriptor, shown[number], number)
+            os.dup2(log, number)
+        undo.callback(stdio.flush)
+        undo.callback(_buffer_c_stdout, _c_stdout_is_line_buffered(shown[1]))
+        _buffer_c_stdout(True)
+        tee = _Tee(log)
+        seen: set[int] = set()
+        for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+            if stream is None or id(stream) in seen:
+                continue
+            seen.add(id(stream))
+            try:
+                _record_stream(stream, tee, shown, seen, undo)
+            except (AttributeError, TypeError, ValueError, OSError) as error:
+                problem("what Python writes to %r is not in the log: %s" % (type(stream).__name__, error))
+        yield
+
+
+def _above_standard(descriptor: int) -> int:
+    """The same file at a number above 2: without a stdout the next file that is opened gets its number."""
+    low = []
+    while descriptor <= 2:
+        low.append(descriptor)
+        descriptor = os.dup(descriptor)
+    for one in low:
+        os.close(one)
+    return descriptor
+
+
+def _copy_of(number: int) -> int:
+    """A copy of a standard descriptor, or -1 if it is closed."""
+    try:
+        return _above_standard(os.dup(number))
+    except OSError:
+        return -1
+
+
+def _put_descriptor(copy: int, number: int) -> None:
+    if copy >= 0:
+        os.dup2(copy, number)
+    else:
+        os.close(number)
+
+
+def _c_stdout() -> tuple[Any, Any]:
+    """(the C library, its ``stdout``); OSError, AttributeError or ValueError where they cannot be had."""
+    libc = ctypes.CDLL(None)
+    return libc, ctypes.c_void_p.in_dll(libc, "__stdoutp" if sys.platform == "darwin" else "stdout")
+
+
+def _c_stdout_is_line_buffered(copy: int) -> bool:
+    """``__flbf`` of glibc and musl tells; elsewhere it is so on a terminal."""
+    with contextlib.suppress(OSError, AttributeError, ValueError, TypeError):
+        libc, stdout = _c_stdout()
+        return bool(libc.__getattr__("__flbf")(stdout))
+    return copy >= 0 and os.isatty(copy)
+
+
+def _buffer_c_stdout(lines: bool) -> None:
+    """By lines (so that they are in order with what others write) or by blocks."""
+    with contextlib.suppress(OSError, AttributeError, ValueError, TypeError):
+        libc, stdout = _c_stdout()
+        libc.fflush(stdout)
+        libc.setvbuf(stdout, None, _IOLBF if lines else _IOFBF, 0)
+
+
+class _Tee:
+    """Writes to the log what a stream also shows. A stream that writes to another one is recorded once."""
+
+    def __init__(self, log: int) -> None:
+        self._log = log
+        self._inside = threading.local()
+
+    def write(self, data: bytes, show: Callable[[], Any]) -> Any:
+        """Add ``data`` to the log, then ``show`` it; a full disk is no reason to stop the program."""
+        if getattr(self._inside, "yes", False):
+            return show()
+        with contextlib.suppress(OSError):
+            _write_all(self._log, data)
+        self._inside.yes = True
+        try:
+            return show()
+        finally:
+            self._inside.yes = False
+
+
+def _write_all(descriptor: int, data: Any) -> int:
+    view = memoryview(data).cast("B")
+    done = 0
+    while done < len(view):
+        done += os.write(descriptor, view[done:])
+    return done
+
+
+def _record_stream(
+    stream: Any, tee: _Tee, shown: Mapping[int, int], seen: set[int], undo: contextlib.ExitStack
+) -> None:
+    """Change ``write`` of the stream object itself, so that whoever holds it (a logging handler) is recorded
+    too: of the binary layer where it ends in descriptor 1 or 2, else (Jupyter, pytest) of the text layer."""
+    number = _number(stream)
+    binary = getattr(stream, "buffer", None)
+    if number not in shown or binary is None:
+        plain = stream.write
+
+        def write_text(text: str) -> Any:
+            return tee.write(str(text).encode("utf-8", "backslashreplace"), lambda: plain(text))
+
+        _replace_write(stream, write_text, undo)
+        return
+    if id(binary) not in seen:
+        seen.add(id(binary))
+
+        def write_bytes(data: Any) -> Any:
+            return tee.write(data, lambda: _write_all(shown[number], data))
+
+        _replace_write(binary, write_bytes, undo)
+    undo.callback(stream.reconfigure, write_through=stream.write_through)
+    # Nothing waits in the text layer while compiled code writes.
+    stream.reconfigure(write_through=True)
+
+
+def _number(stream: Any) -> int:
+    try:
+        return int(stream.fileno())
+    except (AttributeError, OSError, ValueError, TypeError):
+        return -1
+
+
+def _replace_write(owner: Any, write: Callable[[Any], Any], undo: contextlib.ExitStack) -> None:
+    before = vars(owner).get("write")
+    owner.write = write
+
+    def put_back() -> None:
+        if before is None:
+            del owner.write
+        else:
+            owner.write = before
+
+    undo.callback(put_back)

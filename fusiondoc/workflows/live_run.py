@@ -1,0 +1,282 @@
+"""A capture of this process: what its fusers say inside a ``with`` block, and the report of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+import os
+import sys
+import tempfile
+import threading
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Sequence
+
+from fusiondoc.captures.capture import SCHEMA, Capture
+from fusiondoc.captures.request import FUSERS
+from fusiondoc.captures.store import CaptureStore
+from fusiondoc.captures.target import TargetSpec
+from fusiondoc.errors import CannotRun, UsageError, did_you_mean
+from fusiondoc.fuser_knobs.checks import DUMP
+from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
+from fusiondoc.model.report import Report
+from fusiondoc.probe import environment, fusers, live_capture
+from fusiondoc.probe.records import Records
+from fusiondoc.runner.variables import has_nvfuser, run_environment
+from fusiondoc.version import __version__
+from fusiondoc.workflows.load import report_of
+
+_RUNNING = threading.Lock()
+_entered_at = ""
+"""Where the capture that runs was entered: descriptors 1 and 2 belong to the whole process."""
+
+
+class LiveRun:
+    """What the fusers of this process say inside a ``with`` block; see :func:`fusiondoc.capture`.
+
+    Attributes:
+        path: the folder of the capture; ``fusiondoc parse PATH`` reports it again, in any process.
+        ended: whether the block was left.
+        log: the file with all that was written to descriptors 1 and 2 inside the block, in true order.
+    """
+
+    path: Path
+    log: Path
+    ended = False
+
+    def __init__(self, folder: Path | None, fuser: str, dumps: Sequence[str]) -> None:
+        if fuser not in FUSERS:
+            raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, FUSERS))
+        self._store = CaptureStore(folder) if folder is not None else CaptureStore()
+        self._fuser = fuser
+        self._dumps = tuple(dumps)
+        self._notes: list[str] = []
+        self._undo: contextlib.ExitStack | None = None
+        self._report: Report | None = None
+        self._torch: Any = None
+        self._switched_on: str | None = None
+
+    def __enter__(self) -> LiveRun:
+        """Start to record.
+
+        Raises:
+            UsageError: another capture of this process has not ended, or this one has; or nothing can be
+                written.
+            CannotRun: there is no torch.
+        """
+        global _entered_at
+        if self.ended:
+            raise UsageError(
+                "this capture has ended; each block needs its own", "with fusiondoc.capture() as run:"
+            )
+        if not _RUNNING.acquire(blocking=False):
+            raise UsageError(
+                f"a capture of this process is running already (entered at {_entered_at})",
+                "The file descriptors that it records belong to the whole process: leave that block first. "
+                "One block may run several models.",
+            )
+        undo = contextlib.ExitStack()
+        try:
+            undo.callback(_RUNNING.release)
+            _entered_at = _place(sys._getframe(1))
+            self._start(_entered_at, undo)
+        except BaseException:
+            undo.close()
+            raise
+        self._undo = undo
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Put everything back; an exception of the block goes on to the caller."""
+        undo, self._undo = self._undo, None
+        if undo is None:
+            return
+        self.ended = True
+        undo.close()
+        if os.getpid() != self._process:  # a fork inside the block: the parent keeps the capture
+            return
+        with contextlib.suppress(OSError):
+            self._finish(kind)
+
+    @property
+    def report(self) -> Report:
+        """The report, made when it is first asked for. Its numbers are those of ``fusiondoc parse PATH``.
+
+        Raises:
+            UsageError: the block has not ended.
+        """
+        if not self.ended:
+            raise UsageError(
+                "there is no report before the block ends", "Read run.report after the with statement."
+            )
+        if self._report is None:
+            self._report = report_of(Capture(self.path))
+        return self._report
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what this torch could not be told at run time, and what to set before it starts."""
+        return (*self._notes, *(self._after() if self.ended else ()))
+
+    def __repr__(self) -> str:
+        state = "ended" if self.ended else "running" if self._undo is not None else "not started"
+        return f"<fusiondoc capture, {state}: {getattr(self, 'path', self._store.folder)}>"
+
+    # -- entering -------------------------------------------------------------------------------------------
+
+    def _start(self, place: str, undo: contextlib.ExitStack) -> None:
+        try:
+            torch = self._torch = live_capture.import_torch()
+        except ImportError as error:
+            raise CannotRun(
+                f"this Python has no torch: {error}",
+                "Install it (pip install torch), or read a saved log: fusiondoc.parse('train.log').",
+            ) from None
+        switches = live_capture.Switches(torch)
+        self._switched_on = _switched_on(torch)
+        level, variables, notes = self._wanted(torch, switches)
+        self._notes += notes
+        target = TargetSpec(place, "process", module="block")
+        self.path = self._new_folder()
+        self.log = self.path / "log"
+        self._began = time.perf_counter()
+        self._process = os.getpid()
+        request = {
+            "schema": SCHEMA,
+            "fusiondoc": __version__,
+            "created": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            "command": [],
+            "cwd": str(Path.cwd()),
+            "target": target.as_json(),
+            "options": {"dumps": list(self._dumps)},
+            "environment_set": {JIT_LOG: level, **variables},
+            "python": sys.executable,
+            "torch": str(torch.__version__),
+        }
+        (self.path / "request.json").write_text(json.dumps(request, indent=1) + "\n", encoding="utf-8")
+        others = threading.active_count() - 1
+        if others:
+            self._notes.append(
+                f"{others} other thread{'s were' if others > 1 else ' was'} running: what they print and"
+                " compile inside the block is in the log too"
+            )
+        undo.enter_context(switches.on(level, variables))
+        undo.enter_context(live_capture.redirected(str(self.log), self._notes.append))
+
+    def _wanted(self, torch: Any, switches: live_capture.Switches) -> tuple[str, dict[str, str], list[str]]:
+        """The log level, the variables that are to be set in the block, and what to say about them."""
+        version, cuda = str(torch.__version__), torch.version.cuda
+        fuser = self._fuser
+        if fuser == "auto" and self._switched_on in ("onednn", "legacy"):
+            fuser = self._switched_on
+        # The level in effect, which need not be that of the environment.
+        user = {**os.environ, JIT_LOG: switches.level()}
+        wanted = dict(run_environment(version, cuda, fuser, self._dumps, user).set)
+        level = wanted.pop(JIT_LOG)
+        notes = []
+        if not switches.at_run_time:
+            notes.append(
+                f"torch {version} reads {JIT_LOG} once; if TorchScript has compiled something before this"
+                f" block, set it where the program starts: export {JIT_LOG}='{level}'"
+            )
+        verbosity = wanted.pop("PYTORCH_JIT_TYPE_VERBOSITY", None)
+        if verbosity is not None:
+            notes.append(
+                "PYTORCH_JIT_TYPE_VERBOSITY is below 3, and torch reads it once: the log lacks types. Set it"
+                " where the program starts: export PYTORCH_JIT_TYPE_VERBOSITY=3"
+            )
+        if DUMP in wanted and has_nvfuser(version, cuda):
+            notes.append(
+                f"nvFuser reads {DUMP} once, at its first kernel: what it prints goes on after the block,"
+                " until the process ends"
+            )
+        return level, wanted, notes
+
+    def _new_folder(self) -> Path:
+        try:
+            return self._store.new("block")
+        except UsageError as error:
+            # A program that runs anyway is not to fail for this.
+            folder = Path(tempfile.mkdtemp(prefix="fusiondoc-"))
+            self._notes.append(f"{error.message}; the capture is in {folder}")
+            return folder
+
+    # -- leaving --------------------------------------------------------------------------------------------
+
+    def _finish(self, kind: type[BaseException] | None) -> None:
+        """Write down what was found around the run and how it ended."""
+        torch = self._torch
+        records = Records(str(self.path / "records.jsonl"))
+        # A CUDA call in a program that has made none would keep it from forking.
+        records.write(
+            "environment", **environment.torch_environment(torch, device=torch.cuda.is_initialized())
+        )
+        records.write("target", how="script", label=_entered_at, signature=None)
+        now = _switched_on(torch)
+        # torch.jit.fuser inside the block switches another one on, and back.
+        if now == self._switched_on and not (now == "none" and _names_a_group(self.log)):
+            records.write("fuser", requested=None, effective=now, live=None, why=None)
+        result = {
+            "exit_status": None,
+            "signal": None,
+            "timed_out": False,
+            "interrupted": kind is not None and issubclass(kind, KeyboardInterrupt),
+            "seconds": {"child": round(time.perf_counter() - self._began, 4)},
+            "log_bytes": self.log.stat().st_size,
+        }
+        (self.path / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+    def _after(self) -> list[str]:
+        """What the report shows to be missing."""
+        report = self.report
+        if not report.groups and not report.unfused:
+            return [
+                "no plan was made inside the block: a model that has run before keeps its plan. Script it"
+                " again inside the block, or put its first three calls there"
+            ]
+        if any(group.kind == "CudaFusionGroup" for group in report.groups) and not report.kernels:
+            wanted = run_environment(
+                str(self._torch.__version__), self._torch.version.cuda, "nvfuser", self._dumps, {}
+            ).set.get(DUMP)
+            return [
+                f"nvFuser had read {DUMP} before this block, so no kernel is in the log. Set it where the"
+                f" program starts: export {DUMP}={wanted}"
+            ]
+        return []
+
+
+def _switched_on(torch: Any) -> str | None:
+    """The fuser that this process has switched on and can reach; None where torch does not tell."""
+    switch = torch._C
+    built_with_cuda = torch.version.cuda is not None
+    with contextlib.suppress(AttributeError, RuntimeError):
+        if built_with_cuda and fusers.torch_release(torch) < (2, 2) and fusers.is_on(torch, "nvfuser"):
+            return "nvfuser"
+        if hasattr(switch, "_jit_llga_enabled") and switch._jit_llga_enabled():
+            return "onednn"
+        gpu = built_with_cuda and switch._jit_can_fuse_on_gpu()
+        if switch._jit_texpr_fuser_enabled() and (switch._jit_can_fuse_on_cpu() or gpu):
+            return "nnc"
+        return "legacy" if switch._jit_can_fuse_on_cpu_legacy() else "none"
+    return None
+
+
+def _names_a_group(log: Path) -> bool:
+    """Whether a fusion group is printed anywhere in the log."""
+    if not log.stat().st_size:
+        return False
+    with log.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return any(data.find(kind) >= 0 for kind in (b"FusionGroup_", b"TensorExprGroup_"))
+
+
+def _place(frame: FrameType | None) -> str:
+    """``train.py:12``: where the block is entered."""
+    own = (str(Path(__file__).parent.parent) + os.sep, contextlib.__file__)
+    while frame is not None and frame.f_code.co_filename.startswith(own):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" if frame is not None else "block"

@@ -1,0 +1,169 @@
+"""``with fusiondoc.capture()``: what it records, what stays visible, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fusiondoc
+from fusiondoc.errors import UsageError
+from fusiondoc.probe import live_capture
+
+pytestmark = pytest.mark.torch
+
+LIVE = Path(__file__).parent / "live"
+
+
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The one process that leaves blocks in every way: what it printed, and what it saw."""
+    folder = tmp_path_factory.mktemp("blocks")
+    done = subprocess.run(
+        [sys.executable, str(LIVE / "capture_blocks.py"), str(folder)],
+        cwd=str(folder),
+        text=True,
+        capture_output=True,
+        timeout=200,
+        check=False,
+    )
+    shown, _, seen = done.stdout.partition("JSON")
+    assert seen, done.stderr
+    return shown, done.stderr, json.loads(seen)
+
+
+def test_groups_are_those_of_the_graphs(blocks: Any) -> None:
+    _, _, seen = blocks
+    assert len(seen["oracle"]) == 3
+    assert sorted(seen["groups"]) == sorted(seen["oracle"])
+    assert seen["again"], "fusiondoc.parse of the folder gives the same groups"
+
+
+@pytest.mark.parametrize(
+    "way", ["end", "level kept", "RuntimeError", "SystemExit", "KeyboardInterrupt", "nested", "fork"]
+)
+def test_everything_is_as_before(blocks: Any, way: str) -> None:
+    """Descriptors, their number, log level, environment, and the streams of Python."""
+    assert blocks[2][way]
+
+
+def test_what_python_prints_is_shown_and_recorded_in_order(blocks: Any) -> None:
+    shown, errors, seen = blocks
+    assert shown.splitlines()[:3] == ["first line", "half a line", "last line"]
+    assert "from logging" in errors
+    assert "UserWarning: from warnings" in errors
+    assert "[DUMP" not in shown + errors
+    log = seen["log"]
+    own = [line for line in log if line in {*shown.splitlines(), "from logging", "from a child"}]
+    assert own == ["first line", "half a line", "from logging", "from a child", "last line"]
+    graphs = [number for number, line in enumerate(log) if line.startswith("[DUMP")]
+    assert log.index("first line") < min(graphs)
+    assert max(graphs) < log.index("half a line")
+
+
+def test_a_second_capture_is_refused(blocks: Any) -> None:
+    message, hint = blocks[2]["refused"]
+    assert "capture_blocks.py:" in message
+    assert "leave that block first" in hint
+
+
+def test_a_block_without_a_plan_says_why(blocks: Any) -> None:
+    assert blocks[2]["notes"] == []
+    assert "keeps its plan" in blocks[2]["notes of nothing"][0]
+
+
+class Shown:
+    """A stream without a descriptor, as Jupyter's is; it writes to another stream as well."""
+
+    def __init__(self, other: Any) -> None:
+        self.texts: list[str] = []
+        self.other = other
+
+    def write(self, text: str) -> int:
+        self.texts.append(text)
+        self.other.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+
+def test_streams_without_a_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Shown(sys.stderr)
+    monkeypatch.setattr(sys, "stdout", stream)
+    problems: list[str] = []
+    with live_capture.redirected(str(tmp_path / "log"), problems.append):
+        print("once")
+    print("after")
+    assert stream.texts == ["once", "\n", "after", "\n"]
+    assert "write" not in vars(stream)
+    assert (tmp_path / "log").read_text() == "once\n"
+    assert problems == []
+
+
+class Slotted:
+    __slots__ = ()
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+
+def test_a_stream_that_cannot_be_recorded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Slotted())
+    problems: list[str] = []
+    with live_capture.redirected(str(tmp_path / "log"), problems.append):
+        print("lost")
+    assert "Slotted" in problems[0]
+
+
+class OldTorch:
+    """A torch that cannot set the level at run time."""
+
+    class _C:
+        pass
+
+
+def test_a_torch_that_reads_the_variable_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(live_capture.JIT_LOG, raising=False)
+    switches = live_capture.Switches(OldTorch)
+    assert not switches.at_run_time
+    with pytest.raises(ZeroDivisionError), switches.on("graph_fuser", {"A_VARIABLE": "1"}):
+        assert switches.level() == "graph_fuser"
+        raise ZeroDivisionError
+    assert switches.level() == ""
+
+
+def test_a_report_is_there_after_the_block_only(tmp_path: Path) -> None:
+    with fusiondoc.capture(tmp_path) as run:
+        with pytest.raises(UsageError, match="before the block ends"):
+            _ = run.report
+        assert "running" in str(run)
+    assert run.report.parse.lines == 0
+    with pytest.raises(UsageError, match="has ended"), run:
+        pass
+
+
+def test_wrong_arguments_are_refused_before_the_block(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown fuser 'nvfuse'"):
+        fusiondoc.capture(tmp_path, fuser="nvfuse")
+    before = sys.stdout.write
+    with pytest.raises(UsageError, match="no_such_dump"), fusiondoc.capture(tmp_path, dumps=["no_such_dump"]):
+        pass
+    assert sys.stdout.write == before
+    with fusiondoc.capture(tmp_path):  # and the next one is not refused as a second
+        pass
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / ".fusiondoc").write_text("a file")
+    with fusiondoc.capture(tmp_path) as run:
+        pass
+    assert run.path.is_dir()
+    assert str(run.path) in run.notes[0]
