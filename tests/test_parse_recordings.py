@@ -11,7 +11,8 @@ from conftest import FIXTURES
 
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.log_files import find_logs
-from fusiondoc.parsers.read import Observed, read_logs
+from fusiondoc.parsers.observed import Observed
+from fusiondoc.parsers.read import read_logs
 
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
 

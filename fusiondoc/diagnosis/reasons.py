@@ -12,8 +12,8 @@ from typing import Callable, Iterator
 from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS, WITH_FORMULA, is_fusible
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.ir.types import TensorType, parse_type
-from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow, FlowNode
-from fusiondoc.parsers.jit.plan import LooseNode
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, FlowNode
+from fusiondoc.parsers.rows.unfused_rows import Outside
 
 NAMES = {"nvfuser": "nvFuser", "nnc": "NNC", "onednn": "oneDNN Graph", "legacy": "the legacy fuser"}
 
@@ -54,11 +54,13 @@ that change a tensor in place, for which there is a better word."""
 class Place:
     """An operator in its plan."""
 
-    def __init__(self, flow: Flow, node: LooseNode, fuser: str) -> None:
-        self.flow = flow
-        self.loose = node
-        self.node = flow.nodes[node.place]
+    def __init__(self, outside: Outside, fuser: str) -> None:
+        self.flow = outside.flow
+        self.loose = outside.node
+        self.node = self.flow.nodes[self.loose.place]
         self.fuser = fuser
+        self.unseen = outside.unseen
+        self._refused = outside.refused
 
     def types(self) -> Iterator[TensorType]:
         for text in (*self.node.inputs, *self.node.outputs):
@@ -73,7 +75,9 @@ class Place:
         return op in BY_FUSER[self.fuser]
 
     def joinable(self, node: FlowNode) -> bool:
-        return node.kind == GROUP or (node.kind == OPERATOR and not node.refused and self.takes(node.op))
+        if node.kind == OPERATOR:
+            return node.place not in self._refused and self.takes(node.op)
+        return node.kind == GROUP
 
     def neighbours(self, node: FlowNode) -> list[FlowNode]:
         return [self.flow.nodes[i] for i in sorted(node.before | node.after)]
@@ -174,7 +178,7 @@ def gradient(place: Place) -> Reason | None:
     """FD231: with gradients only what is in a differentiable graph is fused
     (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, runProfilingOptimizations)."""
     flow = place.flow
-    if not (flow.regions or flow.unseen_by_fusers or place.node.requires_grad):
+    if not (flow.regions or place.unseen or place.node.requires_grad):
         return None
     if place.loose.op not in WITH_FORMULA:
         return _reason("FD231", "gradients are recorded, and torch has no gradient formula for it")
@@ -289,24 +293,25 @@ class Reasons:
     def __init__(self, requested: str | None = None) -> None:
         self._requested = requested
 
-    def __call__(self, flow: Flow, node: LooseNode, fuser: str | None) -> Reason | None:
-        if self._requested == "none" and is_fusible(node.op):
+    def __call__(self, outside: Outside) -> Reason | None:
+        fuser = outside.fuser
+        if self._requested == "none" and is_fusible(outside.node.op):
             return _reason("FD104", "every fuser is off (--fuser none)")
         if fuser is None and self._requested in NAMES:
             fuser = self._requested
         if fuser is None:
             return None
-        place = Place(flow, node, fuser)
+        place = Place(outside, fuser)
         for rule in RULES:
             reason = rule(place)
             if reason is not None:
                 return reason
         return None
 
-    def refine(self, flow: Flow, node: LooseNode, fuser: str | None, stated: Reason) -> Reason:
+    def refine(self, outside: Outside, stated: Reason) -> Reason:
         """nvFuser's "node not parsible" also covers arguments that its rule refuses, and its "scalar type not
         supported" also tensors of too many dimensions (partition.cpp, isFusibleDevice and its callers)."""
-        place = Place(flow, node, fuser or "nvfuser")
+        place = Place(outside, outside.fuser or "nvfuser")
         text = None
         if stated.code in CATCH_ALL:
             for rule in (control_flow, bookkeeping, cuts_region, nothing_to_gain, in_place):
@@ -315,7 +320,7 @@ class Reasons:
                     return cause
             if stated.code == "FD212" and place.fuser == "nnc":
                 return no_rule(place) or stated
-        if stated.code == "FD201" and place.takes(node.op):
+        if stated.code == "FD201" and place.takes(outside.node.op):
             text = "nvFuser has a rule for it, but not with these arguments (sizes or flags not constant)"
         elif stated.code in ("FD202", "FD203"):
             cause = dimensions(place) or dtype(place)

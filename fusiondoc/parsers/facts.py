@@ -9,7 +9,8 @@ import zlib
 from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, Sequence
+from enum import IntEnum
+from typing import Dict, Iterator, NamedTuple, Sequence
 
 from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
 from fusiondoc.parsers.kernels.kept_texts import Text
@@ -60,13 +61,26 @@ Statements = Dict[Op, Dict[str, Statement]]
 ("%name")."""
 
 
+class PlanLevel(IntEnum):
+    """Who printed a plan. The lower, the more it tells of what is fused."""
+
+    FUSION_PASS = 0
+    """What a fusion pass left: nvFuser's ``Before Compilation``, NNC's ``After TExprFuser``."""
+    EXECUTOR = 1
+    """The executor's ``Optimized Graph``."""
+    PRINT = 2
+    """A graph that the program printed; counts only where no log shows a plan."""
+    UNFINISHED = 3
+    """NNC's ``After creating fusion groups``: groups that are too small are still in it, so it never runs.
+    It is read only to tell which group was taken back."""
+
+
 @dataclass
 class PlanUse:
     """A distinct plan and every place where it was printed."""
 
     plan: Plan
-    level: int
-    """0: what a fusion pass left (nvFuser, NNC); 1: the executor's optimised graph; 2: a bare print."""
+    level: PlanLevel
     simple: bool = False
     """The executor gave up specialising (bailout depth 0): this graph runs without groups."""
     lines: array[int] = field(default_factory=positions)
@@ -263,6 +277,35 @@ class FallbackSeen:
     warned: bool = False
 
 
+@dataclass(frozen=True)
+class PassMark:
+    """fusiondoc's own mark at the start of a pass: ``[fusiondoc] iteration 2/5 forward inputs 0``."""
+
+    index: int
+    """From 1."""
+    total: int
+    phase: str
+    inputs: int
+    """Which of several inputs, from 0."""
+    line: int
+
+
+class Work(NamedTuple):
+    """nvFuser works on a group."""
+
+    stage: str
+    """"compile" or "run"."""
+    cache: CacheInstance | None
+    line: int
+
+
+class ErrorSeen(NamedTuple):
+    """The last line of a traceback."""
+
+    text: str
+    line: int
+
+
 @dataclass
 class Facts:
     """Everything gathered from one stream (one rank) of the logs."""
@@ -277,25 +320,20 @@ class Facts:
     runtimes: list[Runtime] = field(default_factory=list)
     """Those whose segments the log tells."""
     fallbacks: list[FallbackSeen] = field(default_factory=list)
-    taken_back: list[tuple[PlanGroup, int]] = field(default_factory=list)
-    """NNC groups that the pass undid because they are too small, with the line that says so."""
     headers: dict[str, int] = field(default_factory=dict)
     """How often each kind of graph was dumped, by header text."""
     levels: set[str] = field(default_factory=set)
     """JIT log files that printed something: what the log can tell depends on them."""
-    errors: list[tuple[str, int]] = field(default_factory=list)
-    """Last lines of tracebacks."""
+    errors: list[ErrorSeen] = field(default_factory=list)
     nvfuser_gone: int | None = None
     """Line of torch's own word that nvFuser is not in this TorchScript any more."""
-    iterations: list[tuple[int, int, str, int, int]] = field(default_factory=list)
-    """(index, total, phase, inputs, line) of fusiondoc's own marks."""
+    iterations: list[PassMark] = field(default_factory=list)
     compiling: set[int] = field(default_factory=set)
     """Indexes into ``iterations`` in which a plan or kernel was made."""
     profiled: set[int] = field(default_factory=set)
     disordered: bool = False
     """stdout and stderr are not in true order: kernels cannot be tied to groups."""
-    last_work: tuple[str, CacheInstance | None, int] | None = None
-    """("compile" or "run", cache, line) of the last group that nvFuser worked on."""
+    last_work: Work | None = None
 
 
 @dataclass

@@ -1,15 +1,14 @@
 """The lines of one stream (one rank, or the whole log) to the parsers that know them.
 
-Lines come in order, with their positions; runs of JIT log lines and codegen frames are taken as a whole,
-so that
-little is done per line.
+Lines come in order, with their positions; runs of JIT log lines and codegen frames are taken as a whole, so
+that little is done per line.
 """
 
 from __future__ import annotations
 
 import re
 
-from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, positions
+from fusiondoc.parsers.facts import ErrorSeen, Facts, FallbackSeen, LineCounts, PassMark, PlanLevel, positions
 from fusiondoc.parsers.jit.messages import PREFIX, JitMessages, Print
 from fusiondoc.parsers.kernels.dump_reader import DumpReader
 from fusiondoc.parsers.kernels.kernel_dumps import KernelDumps
@@ -288,7 +287,8 @@ class Stream:
         self._messages.settle()
         if found.group(1):
             index, total, phase, inputs = found.groups()
-            self.facts.iterations.append((int(index), int(total), phase.decode("ascii"), int(inputs), pos))
+            mark = PassMark(int(index), int(total), phase.decode("ascii"), int(inputs), pos)
+            self.facts.iterations.append(mark)
         return True
 
     def _warned(self, line: bytes, pos: int) -> bool:
@@ -329,8 +329,8 @@ class Stream:
             last.lines.append(pos)
             return
         owner = None
-        if facts.last_work is not None and stage in (None, facts.last_work[0]):
-            owner = facts.last_work[1]
+        if facts.last_work is not None and stage in (None, facts.last_work.stage):
+            owner = facts.last_work.cache
         lines = positions()
         lines.append(pos)
         facts.fallbacks.append(FallbackSeen(stage, exact, lines, owner, warned=True))
@@ -341,7 +341,7 @@ class Stream:
             return False
         if self._traceback and ERROR.match(line):
             if len(self.facts.errors) < 100:
-                self.facts.errors.append((line.decode("utf-8", "replace"), pos))
+                self.facts.errors.append(ErrorSeen(line.decode("utf-8", "replace"), pos))
             self._traceback = False
         return False
 
@@ -374,6 +374,6 @@ class Stream:
         self._foreign = 0
         if not self._bare_done:
             self._counts.truncated += 1
-        use = self._messages.plan_of(Print(lines, 0), 2)
+        use = self._messages.plan_of(Print(lines, 0), PlanLevel.PRINT)
         if use is not None:
             use.lines.append(pos)

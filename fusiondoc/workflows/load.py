@@ -16,7 +16,8 @@ from fusiondoc.model.report import Evidence, FuserState, KnobState, Report
 from fusiondoc.model.runs import Iteration, Try
 from fusiondoc.parsers.excerpts import excerpts
 from fusiondoc.parsers.lines.log_files import LogInput, find_logs
-from fusiondoc.parsers.read import Observed, read_logs
+from fusiondoc.parsers.observed import Observed
+from fusiondoc.parsers.read import read_logs
 from fusiondoc.workflows.peak import peak_of
 from fusiondoc.workflows.speed import speed_of
 from fusiondoc.workflows.verification import verification

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Iterable, Mapping
 
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.parsers.read import Observed
+from fusiondoc.parsers.observed import Observed
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ EDGE = "edge"
 """An input or output of the graph."""
 
 
-@dataclass
+@dataclass(eq=False)
 class FlowNode:
     """``kind`` is one of the constants above. ``block`` are the control nodes it stands in, outermost
     first."""
@@ -35,6 +35,8 @@ class FlowNode:
     inputs: tuple[str, ...]
     """Types of its tensor inputs, as far as they are known."""
     outputs: tuple[str, ...]
+    place: int
+    """Its index in the flow."""
     before: set[int] = field(default_factory=set)
     after: set[int] = field(default_factory=set)
     condition: str | None = None
@@ -44,10 +46,6 @@ class FlowNode:
     requires_grad: bool = False
     arguments: int = 0
     """Its inputs and outputs, tensors or not."""
-    refused: bool = False
-    """The log states that the fuser does not take it, whatever stands next to it."""
-    reason: str | None = None
-    """Code of the reason why it is in no group, once that is known."""
     line: int = 0
     """Lines of the dump before the one it begins on."""
 
@@ -58,8 +56,6 @@ class Flow:
     def __init__(self, types: Mapping[str, str]) -> None:
         self.nodes: list[FlowNode] = []
         self.regions = False
-        self.unseen_by_fusers = False
-        """Gradients were recorded and no fusion pass looked at this graph."""
         self._types = dict(types)
         self._made: dict[str, set[int]] = {}
         self._maker: dict[str, Node] = {}
@@ -83,6 +79,7 @@ class Flow:
             block,
             tuple(self.type_of(name) for name in tensors),
             tuple(self.type_of(v.name) for v in node.outputs),
+            index,
             line=node.line,
         )
         new.arguments = len(node.inputs) + len(node.outputs)

@@ -17,8 +17,10 @@ from fusiondoc.parsers.facts import (
     Facts,
     FallbackSeen,
     LineCounts,
+    PlanLevel,
     PlanUse,
     Statements,
+    Work,
     positions,
 )
 from fusiondoc.parsers.ir.parse import parse_dump
@@ -139,11 +141,11 @@ class JitMessages:
         self.pending: Statements = {}
         """What was stated since the last plan: it belongs to the next one."""
         self._handlers: dict[bytes, Callable[[int, int, Print], None]] = {
-            b"Before Compilation:": lambda _, at, g: self._plan(at, g, 0),
-            b"After TExprFuser:": lambda _, at, g: self._plan(at, g, 0),
-            b"Optimized Graph:": lambda _, at, g: self._plan(at, g, 1),
-            b"Optimized SimpleExecutor Graph:": lambda _, at, g: self._plan(at, g, 1, simple=True),
-            b"After compileSpec optimizations:": lambda _, at, g: self._plan(at, g, 1),
+            b"Before Compilation:": lambda _, at, g: self._plan(at, g, PlanLevel.FUSION_PASS),
+            b"After TExprFuser:": lambda _, at, g: self._plan(at, g, PlanLevel.FUSION_PASS),
+            b"Optimized Graph:": lambda _, at, g: self._plan(at, g, PlanLevel.EXECUTOR),
+            b"Optimized SimpleExecutor Graph:": lambda _, at, g: self._plan(at, g, PlanLevel.EXECUTOR, True),
+            b"After compileSpec optimizations:": lambda _, at, g: self._plan(at, g, PlanLevel.EXECUTOR),
             b"After creating fusion groups:": self._groups_made,
             b"GraphCache created for graph": self._cache_made,
             b"`compile_fusion` hits fallback on graph": self._compile_fell_back,
@@ -281,7 +283,7 @@ class JitMessages:
             cache = self._caches[pointer] = CacheInstance(pointer, None, pos)
             facts.caches.append(cache)
         cache.runs += 1
-        facts.last_work = ("run", cache, pos)
+        facts.last_work = Work("run", cache, pos)
         self._kernels.runs(cache)
 
     # -- graphs ---------------------------------------------------------------------------------------------
@@ -293,7 +295,7 @@ class JitMessages:
             merge(self._facts.unplanned, self.pending)
         self.pending = {}
 
-    def _plan(self, at: int, graph: Print, level: int, simple: bool = False) -> None:
+    def _plan(self, at: int, graph: Print, level: PlanLevel, simple: bool = False) -> None:
         known = self._known_plan(graph, level, simple)
         if known is None:
             return
@@ -310,12 +312,12 @@ class JitMessages:
             if use.iteration is None:
                 use.iteration = iterations - 1
 
-    def plan_of(self, graph: Print, level: int, simple: bool = False) -> PlanUse | None:
+    def plan_of(self, graph: Print, level: PlanLevel, simple: bool = False) -> PlanUse | None:
         """The plan that these lines print; parsed only if no equal one was seen."""
         known = self._known_plan(graph, level, simple)
         return known[0] if known is not None else None
 
-    def _known_plan(self, graph: Print, level: int, simple: bool) -> tuple[PlanUse, bool] | None:
+    def _known_plan(self, graph: Print, level: PlanLevel, simple: bool) -> tuple[PlanUse, bool] | None:
         if not graph.lines:
             return None
         text = b"\n".join(graph.lines)
@@ -327,7 +329,7 @@ class JitMessages:
         use = self._plans.get(bare)
         if use is None:
             types = {}
-            if level == 0 and self._began_with is not None:
+            if level is PlanLevel.FUSION_PASS and self._began_with is not None:
                 types = profiled_types(parse_dump(self._began_with.texts()))
             use = PlanUse(summarise(parse_dump(graph.texts()), types), level, simple)
             self._facts.plans.append(use)
@@ -352,7 +354,7 @@ class JitMessages:
         self._caches[self._pointer] = cache
         self._pointer = b""
         self._facts.caches.append(cache)
-        self._facts.last_work = ("compile", cache, pos)
+        self._facts.last_work = Work("compile", cache, pos)
 
     def _compile_fell_back(self, pos: int, _: int, graph: Print) -> None:
         lines = positions()
@@ -371,11 +373,10 @@ class JitMessages:
         """NNC undoes a group of fewer than two nodes; its node is found by the value it makes."""
         if self._created is None:
             return
-        plan = self.plan_of(self._created, 3)
+        plan = self.plan_of(self._created, PlanLevel.UNFINISHED)
         value = node.split(b" ", 1)[0].lstrip(b"%").rstrip(b",").decode("utf-8", "replace")
         for group in plan.plan.groups if plan is not None else ():
             if value in group.values:
-                self._facts.taken_back.append((group, pos))
                 for kind, source in group.body:
                     text = "a group of one operator is not worth a kernel and was taken back"
                     state(self.pending, NodeText(kind, source, value, True), "FD220", text, pos)

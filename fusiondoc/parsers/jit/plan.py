@@ -112,6 +112,10 @@ class Plan:
     complete: bool = True
     flow: Flow | None = None
 
+    def every_group(self) -> list[PlanGroup]:
+        """Its groups, then those that stand in its differentiable graphs."""
+        return [*self.groups, *(group for inner in self.diff_graphs for group in inner.groups)]
+
     def ops(self) -> frozenset[Op]:
         """Every operator of the plan, in groups or not."""
         found = {(n.op, n.source) for n in self.loose}

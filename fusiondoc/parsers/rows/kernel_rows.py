@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from statistics import median
-from typing import Mapping, Sequence, Tuple
+from typing import Mapping, NamedTuple, Sequence, Tuple
 
 from fusiondoc.model.report import Dump, Fallback, Kernel, Segment
 from fusiondoc.model.runs import Spread
@@ -12,7 +12,7 @@ from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, FallbackSeen, KernelUse, Runtime
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
-from fusiondoc.parsers.rows.segment_rows import Cut, cuts_of, segments_of
+from fusiondoc.parsers.rows.segment_rows import Cut, Scheduled, cuts_of, scheduled, segments_of
 
 
 def spread(values: Sequence[float]) -> Spread | None:
@@ -22,21 +22,40 @@ def spread(values: Sequence[float]) -> Spread | None:
     return Spread(min(values), float(median(values)), max(values))
 
 
-def kernels_of(facts: Facts, groups: GroupTable, first_id: int, files: list[str]) -> list[Kernel]:
-    """The kernels of one stream, in order of compilation. Fills ``kernels`` of the group rows."""
+class KernelRows(NamedTuple):
+    """The kernels of one stream, and the segments of its groups (by the id of the group)."""
+
+    kernels: list[Kernel]
+    segments: dict[str, tuple[Segment, ...]]
+
+
+def kernels_of(facts: Facts, groups: GroupTable, first: int, files: list[str]) -> KernelRows:
+    """The kernels that one stream shows, nvFuser's in order of compilation, then others in the order in which
+    they were first printed; their ids begin with K``first``."""
+    # Of a log that is not in true order, nothing counts that was told by order between stdout and stderr.
+    runtimes = () if facts.disordered else facts.runtimes
+    cuts = [(runtime, cuts_of(runtime)) for runtime in runtimes]
+    ids = {use: f"K{number}" for number, use in enumerate(facts.kernels, first)}
+    told = scheduled(cut for _, of_runtime in cuts for cut in of_runtime)
+    kernels = _compiled_kernels(facts, groups, ids, told, files)
+    kernels += _printed_kernels(facts, groups, first + len(kernels), files)
+    return KernelRows(kernels, _segments(cuts, groups, ids, files))
+
+
+def _compiled_kernels(
+    facts: Facts,
+    groups: GroupTable,
+    ids: Mapping[KernelUse, str],
+    told: Mapping[KernelUse, Scheduled],
+    files: list[str],
+) -> list[Kernel]:
     kernels = []
-    if facts.disordered:
-        _forget_order(facts)
-    cuts = [(runtime, cuts_of(runtime)) for runtime in facts.runtimes]
-    ids = {id(use): f"K{number}" for number, use in enumerate(facts.kernels, first_id)}
-    _segment(cuts, groups, ids, files)
-    for number, use in enumerate(facts.kernels, first_id):
+    for use in facts.kernels:
         rows = _rows_of(use, groups)
-        for row in rows:
-            row.kernels.append(f"K{number}")
+        scheduler, dumps = told.get(use) or _scheduling(use, facts.disordered)
         kernels.append(
             Kernel(
-                id=f"K{number}",
+                id=ids[use],
                 name=use.name,
                 groups=tuple(row.id for row in rows),
                 launches=use.launches or None,
@@ -53,9 +72,9 @@ def kernels_of(facts: Facts, groups: GroupTable, first_id: int, files: list[str]
                 evidence=PackedEvidence(use.lines, files),
                 rank=facts.rank,
                 dumps=tuple(
-                    Dump(seen.option, str(seen.text), PackedEvidence(seen.lines, files)) for seen in use.dumps
+                    Dump(seen.option, str(seen.text), PackedEvidence(seen.lines, files)) for seen in dumps
                 ),
-                scheduler=use.scheduler,
+                scheduler=scheduler,
                 occupancy=use.occupancy,
                 first_ms=float(median(use.first_ms)) if use.first_ms else None,
                 bytes_moved=use.bytes,
@@ -64,29 +83,35 @@ def kernels_of(facts: Facts, groups: GroupTable, first_id: int, files: list[str]
     return kernels
 
 
-def _forget_order(facts: Facts) -> None:
-    """The log is not in true order: what was said by order between stdout and stderr is taken back."""
-    facts.runtimes.clear()
-    for use in facts.kernels:
-        if not any(seen.option == "perf_debug_verbose" for seen in use.dumps):
-            use.scheduler = None
-        use.dumps = tuple(seen for seen in use.dumps if seen.option != "scheduler_params")
+def _scheduling(use: KernelUse, disordered: bool) -> Scheduled:
+    """What the lines of the kernel itself tell of its scheduler."""
+    if not disordered:
+        return Scheduled(use.scheduler, use.dumps)
+    stated = any(seen.option == "perf_debug_verbose" for seen in use.dumps)
+    dumps = tuple(seen for seen in use.dumps if seen.option != "scheduler_params")
+    return Scheduled(use.scheduler if stated else None, dumps)
 
 
-def _segment(
-    cuts: Sequence[tuple[Runtime, list[Cut]]], groups: GroupTable, ids: Mapping[int, str], files: list[str]
-) -> None:
-    """Give the groups their segments. A group that ran with several shapes was cut for each: the last counts,
+def _segments(
+    cuts: Sequence[tuple[Runtime, list[Cut]]],
+    groups: GroupTable,
+    ids: Mapping[KernelUse, str],
+    files: list[str],
+) -> dict[str, tuple[Segment, ...]]:
+    """Id of a group -> its segments. A group that ran with several shapes was cut for each: the last counts,
     with the kernels of all that were cut in the same way."""
+    segments: dict[str, tuple[Segment, ...]] = {}
     for runtime, cut in cuts:
         for row in groups.of_cache(runtime.owner) if cut else ():
             made = segments_of(runtime, cut, [op for op, _ in row.group.body], ids, files)
-            if [_shape(s) for s in made] == [_shape(s) for s in row.segments]:
+            before = segments.get(row.id, ())
+            if [_shape(s) for s in made] == [_shape(s) for s in before]:
                 made = tuple(
                     replace(new, kernels=tuple(dict.fromkeys((*old.kernels, *new.kernels))))
-                    for old, new in zip(row.segments, made)
+                    for old, new in zip(before, made)
                 )
-            row.segments = made
+            segments[row.id] = made
+    return segments
 
 
 def _shape(segment: Segment) -> tuple[object, ...]:
@@ -99,16 +124,23 @@ def _rows_of(use: KernelUse, groups: GroupTable) -> list[GroupRow]:
     return groups.of_cache(use.owner)
 
 
-def fallbacks_of(facts: Facts, groups: GroupTable, files: list[str]) -> list[Fallback]:
-    """One row for (stage, group). Marks the rows of the groups."""
+class FallbackRows(NamedTuple):
+    """The fallbacks of one stream, and the ids of all groups that fell back."""
+
+    fallbacks: list[Fallback]
+    groups: frozenset[str]
+
+
+def fallbacks_of(facts: Facts, groups: GroupTable, files: list[str]) -> FallbackRows:
+    """One row for (stage, group)."""
+    fell_back: set[str] = set()
     rows: dict[tuple[str | None, str | None], list[FallbackSeen]] = {}
     for seen in facts.fallbacks:
         owners = groups.of_graph(seen.graph) or groups.of_cache(seen.owner)
-        for row in owners:
-            row.fallback = True
+        fell_back.update(row.id for row in owners)
         rows.setdefault((seen.stage, owners[0].id if owners else None), []).append(seen)
-    error = facts.errors[0][0] if facts.errors and any(_of_fuser(text) for text, _ in facts.errors) else None
-    return [
+    error = facts.errors[0].text if any(_of_fuser(one.text) for one in facts.errors) else None
+    made = [
         Fallback(
             stage=stage if stage is not None else "run",
             group=group,
@@ -120,20 +152,17 @@ def fallbacks_of(facts: Facts, groups: GroupTable, files: list[str]) -> list[Fal
         )
         for (stage, group), seen in rows.items()
     ]
+    return FallbackRows(made, frozenset(fell_back))
 
 
 def _of_fuser(text: str) -> bool:
     return "codegen/cuda" in text or "nvfuser" in text or "NVRTC" in text or "CUDA driver error" in text
 
 
-def printed_kernels_of(facts: Facts, groups: GroupTable, first_id: int, files: list[str]) -> list[Kernel]:
-    """The kernels of one stream, in the order in which they were first printed. Fills ``kernels`` of the
-    group rows."""
+def _printed_kernels(facts: Facts, groups: GroupTable, first: int, files: list[str]) -> list[Kernel]:
     kernels = []
     owners = _owners(facts, groups)
-    for number, (made, rows) in enumerate(zip(facts.printed_kernels, owners), first_id):
-        for row in rows:
-            row.kernels.append(f"K{number}")
+    for number, (made, rows) in enumerate(zip(facts.printed_kernels, owners), first):
         evidence = PackedEvidence(made.lines, files)
         kernels.append(
             Kernel(

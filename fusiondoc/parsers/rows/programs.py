@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Iterable, Iterator, Sequence
+from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from fusiondoc.model.report import Program, ProgramNode
 from fusiondoc.parsers.evidence import PackedEvidence
-from fusiondoc.parsers.facts import Facts, PlanUse
+from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
-from fusiondoc.parsers.rows.group_rows import GroupTable
-from fusiondoc.parsers.rows.unfused_rows import fused_elsewhere
+from fusiondoc.parsers.rows.group_rows import GroupTable, PhasedPlan
+from fusiondoc.parsers.rows.unfused_rows import ReasonCodes, fused_elsewhere
 from fusiondoc.parsers.sources import SourceMap, user_source
 
 MOST_NODES = 3_000
@@ -21,9 +21,33 @@ _FEW = 200
 """Plans that are compared with each other; of more only equal ones are found."""
 
 
-class ProgramTable:
-    """The programs of all streams, in order of appearance."""
+class PlansOfStream(NamedTuple):
+    """What the programs of one stream are made from: its groups, with their plans, and the reason of each
+    operator outside them."""
 
+    groups: GroupTable
+    reasons: ReasonCodes
+
+    @property
+    def facts(self) -> Facts:
+        return self.groups.facts
+
+
+class Programs(NamedTuple):
+    rows: tuple[Program, ...]
+    left_out: int
+    """Distinct plans beyond those in ``rows``."""
+
+
+def programs_of(streams: Iterable[PlansOfStream], files: Sequence[str], sources: SourceMap) -> Programs:
+    """The programs of all streams, in order of appearance."""
+    table = _ProgramTable(files, sources)
+    for stream in streams:
+        table.add(stream)
+    return table.finished()
+
+
+class _ProgramTable:
     def __init__(self, files: Sequence[str], sources: SourceMap) -> None:
         self._files = files
         self._sources = sources
@@ -34,28 +58,21 @@ class ProgramTable:
         """Operators and groups of a program without their types -> how many programs have them."""
         self._nodes = 0
 
-    def add(self, uses: Sequence[tuple[PlanUse, str | None]], table: GroupTable, facts: Facts) -> None:
-        """The plans of one stream that count, each with its phase, after the groups got their ids."""
-        shown = list(_distinct(uses))
+    def add(self, stream: PlansOfStream) -> None:
+        """The plans of one stream."""
+        shown = list(_distinct(stream.groups.plans))
         regions = any(use.plan.diff_graphs for use, _ in shown)
         ran = [use.plan.ops() for use, _ in shown] if regions else []
-        made = [(use, self._place(use, phase, table, facts, ran)) for use, phase in shown]
+        made = [(plan.use, self._place(plan, stream, ran)) for plan in shown]
         if regions:
             self._tie_regions(made, ran)
 
-    def finished(self) -> tuple[tuple[Program, ...], int]:
-        """The programs, and how many were left out."""
-        return tuple(self._programs), sum(index < 0 for index in self._seen.values())
+    def finished(self) -> Programs:
+        return Programs(tuple(self._programs), sum(index < 0 for index in self._seen.values()))
 
-    def _place(
-        self,
-        use: PlanUse,
-        phase: str | None,
-        table: GroupTable,
-        facts: Facts,
-        ran: Sequence[frozenset[Op]],
-    ) -> int:
+    def _place(self, shown: PhasedPlan, stream: PlansOfStream, ran: Sequence[frozenset[Op]]) -> int:
         """The index of the program that this plan is; -1 for none."""
+        (use, phase), facts = shown, stream.facts
         plan = use.plan
         if plan.flow is None or not plan.flow.nodes:
             return -1
@@ -69,7 +86,7 @@ class ProgramTable:
         if left < min(len(plan.flow.nodes), MOST_NODES):
             self._seen[key] = -1
             return -1
-        drawing = _Drawing(self, use, phase, table, ran)
+        drawing = _Drawing(self, shown, stream, ran)
         nodes = drawing.nodes[:left]
         self._nodes += len(nodes)
         shape = hash((phase, tuple(g.body for g in plan.groups), tuple((n.op, n.source) for n in plan.loose)))
@@ -80,7 +97,7 @@ class ProgramTable:
                 id=f"P{len(self._programs) + 1}",
                 phase=phase,
                 specialisation=nth,
-                iteration=facts.iterations[use.iteration][0] if use.iteration is not None else None,
+                iteration=facts.iterations[use.iteration].index if use.iteration is not None else None,
                 ranks=() if facts.rank is None else (facts.rank,),
                 nodes=tuple(nodes),
                 edges=tuple(sorted(edge for edge in drawing.edges if max(edge) < left)),
@@ -122,22 +139,20 @@ class _Drawing:
 
     def __init__(
         self,
-        owner: ProgramTable,
-        use: PlanUse,
-        phase: str | None,
-        table: GroupTable,
+        owner: _ProgramTable,
+        shown: PhasedPlan,
+        stream: PlansOfStream,
         ran: Sequence[frozenset[Op]],
     ) -> None:
         self.nodes: list[ProgramNode] = []
         self.edges: set[tuple[int, int]] = set()
         self._owner = owner
-        self._use = use
-        plan = use.plan
+        self._use = shown.use
+        self._reasons = stream.reasons
+        plan = shown.use.plan
         if plan.flow is None:
             return
-        inner_groups = [group for inner in plan.diff_graphs for group in inner.groups]
-        rows = table.rows_of(phase, [*plan.groups, *inner_groups])
-        self._ids = {id(group): row.id for group, row in rows}
+        self._ids = {id(group): row.id for group, row in stream.groups.rows_of(shown)}
         self._add(plan.flow, plan.groups, None)
         for inner in plan.diff_graphs:
             if inner.flow is not None and (inner.groups or not fused_elsewhere(inner, ran)):
@@ -158,7 +173,7 @@ class _Drawing:
                     inputs=node.inputs if tensors else (),
                     outputs=node.outputs if tensors else (),
                     group=ids.get(place),
-                    reason=node.reason,
+                    reason=self._reasons.get(node),
                     inside=inside,
                     condition=node.condition,
                     program=None,
@@ -168,17 +183,18 @@ class _Drawing:
             self.edges.update((start + before, start + place) for before in node.before)
 
 
-def _distinct(uses: Sequence[tuple[PlanUse, str | None]]) -> Iterator[tuple[PlanUse, str | None]]:
+def _distinct(plans: Sequence[PhasedPlan]) -> Iterator[PhasedPlan]:
     """Without the executor's prints of plans that a fusion pass printed before: they say less."""
-    if all(use.level == 0 for use, _ in uses):
-        yield from uses
+    if all(use.level == PlanLevel.FUSION_PASS for use, _ in plans):
+        yield from plans
         return
-    of_passes = {use.plan.ops() for use, _ in uses if use.level == 0}
+    of_passes = {use.plan.ops() for use, _ in plans if use.level == PlanLevel.FUSION_PASS}
     few = of_passes if len(of_passes) <= _FEW else ()
-    for use, phase in uses:
-        if use.level == 0 or use.plan.diff_graphs or use.simple:
-            yield use, phase
+    for plan in plans:
+        use = plan.use
+        if use.level == PlanLevel.FUSION_PASS or use.plan.diff_graphs or use.simple:
+            yield plan
             continue
         ops = use.plan.ops()
         if ops not in of_passes and not any(ops <= known for known in few):
-            yield use, phase
+            yield plan

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Mapping, Sequence
+from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from fusiondoc.model.report import Segment
 from fusiondoc.parsers.evidence import PackedEvidence
-from fusiondoc.parsers.facts import KernelUse, Runtime
+from fusiondoc.parsers.facts import DumpSeen, KernelUse, Runtime
 from fusiondoc.parsers.kernels.fusion_ir_ops import places
 from fusiondoc.parsers.kernels.segmentation import (
     Asked,
@@ -40,36 +40,43 @@ class Cut:
     kernels: list[KernelUse]
 
 
+class Scheduled(NamedTuple):
+    """Who scheduled a kernel, and what was dumped of it."""
+
+    scheduler: str | None
+    dumps: tuple[DumpSeen, ...]
+
+
 def cuts_of(runtime: Runtime) -> list[Cut]:
-    """How a group was cut, as far as the log tells it; notes the schedulers of the kernels."""
+    """How a group was cut, as far as the log tells it."""
     asked = [one for seen in runtime.segmenter for one in asked_of(str(seen.text))]
     if runtime.segments is not None:
-        cuts = _of_parts(parts_of(str(runtime.segments)), asked, runtime.kernels)
-    else:
-        cuts = _of_questions(asked, runtime.kernels)
+        return _of_parts(parts_of(str(runtime.segments)), asked, runtime.kernels)
+    return _of_questions(asked, runtime.kernels)
+
+
+def scheduled(cuts: Iterable[Cut]) -> dict[KernelUse, Scheduled]:
+    """What the cuts tell of their kernels. All parameters of a runtime were given to all its kernels: here
+    each keeps those of its own scheduler."""
+    told: dict[KernelUse, Scheduled] = {}
     for cut in cuts:
         for kernel in cut.kernels:
-            kernel.scheduler = cut.scheduler
-            _drop_parameters_of_others(kernel)
-    return cuts
-
-
-def _drop_parameters_of_others(kernel: KernelUse) -> None:
-    """All parameters of a runtime were given to all its kernels: keep those of this kernel's scheduler."""
-    own = [
-        seen
-        for seen in kernel.dumps
-        if seen.option != "scheduler_params"
-        or scheduler_of_parameters(str(seen.text).encode()) == kernel.scheduler
-    ]
-    if any(seen.option == "scheduler_params" for seen in own):
-        kernel.dumps = tuple(own)
+            dumps = told[kernel].dumps if kernel in told else kernel.dumps
+            own = tuple(
+                seen
+                for seen in dumps
+                if seen.option != "scheduler_params"
+                or scheduler_of_parameters(str(seen.text).encode()) == cut.scheduler
+            )
+            kept = any(seen.option == "scheduler_params" for seen in own)
+            told[kernel] = Scheduled(cut.scheduler, own if kept else dumps)
+    return told
 
 
 def segments_of(
-    runtime: Runtime, cuts: Sequence[Cut], ops: Sequence[str], ids: Mapping[int, str], files: list[str]
+    runtime: Runtime, cuts: Sequence[Cut], ops: Sequence[str], ids: Mapping[KernelUse, str], files: list[str]
 ) -> tuple[Segment, ...]:
-    """The segments as the report has them. ``ops``: of the group; ``ids``: of kernels, by ``id()``."""
+    """The segments as the report has them. ``ops``: of the group; ``ids``: of kernels."""
     held = _operators(runtime, cuts, ops)
     evidence = PackedEvidence(sorted(set(runtime.lines)), files)
     return tuple(
@@ -78,7 +85,7 @@ def segments_of(
             scheduler=cut.scheduler,
             refused=cut.refused,
             ops=held[index],
-            kernels=tuple(ids[id(kernel)] for kernel in cut.kernels if id(kernel) in ids),
+            kernels=tuple(ids[kernel] for kernel in cut.kernels if kernel in ids),
             evidence=evidence,
         )
         for index, cut in enumerate(cuts)
@@ -99,10 +106,10 @@ def _of_parts(parts: Sequence[Part], asked: list[Asked], kernels: list[KernelUse
 
 
 def _kernels_of(parts: Sequence[Part], kernels: list[KernelUse]) -> list[list[KernelUse]]:
-    taken = {id(kernel): _tensors(kernel) for kernel in kernels}
+    taken = {kernel: _tensors(kernel) for kernel in kernels}
 
     def fits(part: Part, kernel: KernelUse) -> bool | None:
-        tensors = taken[id(kernel)]
+        tensors = taken[kernel]
         # Outputs can have got another number when the kernel was scheduled (a copy is cached).
         return None if tensors is None else part.inputs <= tensors
 

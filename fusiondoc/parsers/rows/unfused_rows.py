@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import Dict, Iterable, List, Protocol, Sequence
+from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence
 
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.parsers.evidence import PackedEvidence
-from fusiondoc.parsers.facts import Facts, PlanUse, Statement, Statements, positions
+from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse, Statement, Statements, positions
 from fusiondoc.parsers.ir.types import bytes_once
-from fusiondoc.parsers.jit.flow import Flow
+from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.plan import DiffGraph, LooseNode, Op
+from fusiondoc.parsers.rows.group_rows import PhasedPlan
 from fusiondoc.parsers.sources import SourceMap, user_source
 
 NO_REASON = "FD299"
@@ -23,19 +24,62 @@ _MOST_TELLING = (
     *("FD217", "FD215", "FD212", "FD213", "FD211", "FD214", "FD220", "FD218", "FD219", "FD216"),
 )
 """When several things are said of a node, the first of these is its reason: what rules the node out before
-what
-rules out one merge."""
+what rules out one merge."""
+
+
+class Outside(NamedTuple):
+    """An operator outside every group, and what a reason can be worked out from."""
+
+    node: LooseNode
+    flow: Flow
+    fuser: str | None
+    refused: AbstractSet[int]
+    """Places of the nodes in ``flow`` that the fuser does not take, whatever stands next to them, as the log
+    states."""
+    unseen: bool
+    """Gradients were recorded and no fusion pass looked at this graph."""
 
 
 class WorkOut(Protocol):
     """Knows what no log states."""
 
-    def __call__(self, flow: Flow, node: LooseNode, fuser: str | None) -> Reason | None:
+    def __call__(self, outside: Outside) -> Reason | None:
         """A reason that the log does not state, from what stands around a node."""
 
-    def refine(self, flow: Flow, node: LooseNode, fuser: str | None, stated: Reason) -> Reason:
+    def refine(self, outside: Outside, stated: Reason) -> Reason:
         """The true cause behind a stated reason that names several, or the wrong one."""
 
+
+ReasonCodes = Mapping[FlowNode, str]
+"""An operator in the flow of its plan -> code of the reason why it is in no group."""
+
+
+class UnfusedRows(NamedTuple):
+    """The unfused operators of one stream as the report has them, and the reason of each node."""
+
+    rows: list[Unfused]
+    reasons: ReasonCodes
+
+
+def unfused_of(
+    facts: Facts,
+    plans: Sequence[PhasedPlan],
+    fuser: str | None,
+    work_out: WorkOut | None,
+    names: tuple[list[str], SourceMap],
+) -> UnfusedRows:
+    """Tensor operators outside the groups of the plans of one stream.
+
+    Args:
+        fuser: at work in this stream, if that is known.
+        names: of the log files, and the user's lines of operators.
+    """
+    table = _UnfusedTable(facts, fuser, work_out)
+    table.add_plans(plans)
+    return UnfusedRows(table.finished(*names), table.reasons)
+
+
+_UNKNOWN = Reason(NO_REASON, "the log does not say why", False)
 
 _Stated = Dict[Op, Dict[str, List[Statement]]]
 
@@ -54,8 +98,8 @@ class _Row:
     """Statements whose lines are in already."""
 
 
-class UnfusedTable:
-    """The rows of one stream."""
+class _UnfusedTable:
+    """The rows of one stream while they are counted."""
 
     def __init__(self, facts: Facts, fuser: str | None, work_out: WorkOut | None) -> None:
         self._facts = facts
@@ -68,8 +112,10 @@ class UnfusedTable:
         self._settled: dict[tuple[str, str | None, str | None], _Row] = {}
         """Nodes of the plans that fusion passes left. The executor's print of the same plan knows fewer
         types and adds no reason."""
+        self._unseen: set[Flow] = set()
+        self.reasons: dict[FlowNode, str] = {}
 
-    def add_plans(self, uses: list[tuple[PlanUse, str | None]]) -> None:
+    def add_plans(self, uses: Sequence[PhasedPlan]) -> None:
         """Every plan that counts, with its phase."""
         for use, phase in uses:
             for index in (self._of_phase.setdefault(phase, {}), self._anywhere):
@@ -91,16 +137,17 @@ class UnfusedTable:
                     self._add_nodes(use, phase, inner.loose, inner.flow, Reason(NOT_YET, text, False))
         self._add_unplanned()
 
-    def _mark_unseen(self, uses: list[tuple[PlanUse, str | None]]) -> None:
+    def _mark_unseen(self, uses: Sequence[PhasedPlan]) -> None:
         """Plans that no fusion pass looked at though gradients were recorded: without a differentiable graph
         the executor leaves them as they are (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp)."""
-        if not any(phase == "backward" for _, _, phase, _, _ in self._facts.iterations):
+        if not any(mark.phase == "backward" for mark in self._facts.iterations):
             return
-        passed = frozenset().union(*(use.plan.ops() for use, _ in uses if use.level == 0))
+        passed = frozenset().union(*(use.plan.ops() for use, _ in uses if use.level == PlanLevel.FUSION_PASS))
         for use, _ in uses:
             plan = use.plan
-            if plan.flow is not None and use.level == 1 and not plan.diff_graphs and not plan.groups:
-                plan.flow.unseen_by_fusers = not plan.ops() & passed
+            bare = use.level == PlanLevel.EXECUTOR and not plan.diff_graphs and not plan.groups
+            if plan.flow is not None and bare and not plan.ops() & passed:
+                self._unseen.add(plan.flow)
 
     def _add_nodes(
         self,
@@ -114,24 +161,29 @@ class UnfusedTable:
         moved: dict[tuple[str, str | None, str | None, str], int] = {}
         nodes = list(nodes)
         statements = [self._said(use, phase, node) for node in nodes]
-        if flow is not None:
-            for node, said in zip(nodes, statements):
-                flow.nodes[node.place].refused = bool(said) and said[0].code not in ABOUT_A_MERGE
+        refused = {
+            node.place for node, said in zip(nodes, statements) if said and said[0].code not in ABOUT_A_MERGE
+        }
         for node, said in zip(nodes, statements):
             self._placed.add((node.op, node.source))
             settled = self._settled.get((node.op, node.source, phase))
-            if settled is not None and use.level > 0:
+            if settled is not None and use.level > PlanLevel.FUSION_PASS:
                 if flow is not None:
-                    flow.nodes[node.place].reason = settled.reason.code
+                    self.reasons[flow.nodes[node.place]] = settled.reason.code
                 if not settled.reason.stated:
                     settled.lines.extend(use.places(node.line))
                 continue
-            if said:
-                reason = self._refined(flow, node, Reason(said[0].code, said[0].text, True))
+            stated = Reason(said[0].code, said[0].text, True) if said else None
+            if flow is None or self._work_out is None:
+                reason = stated or given or _UNKNOWN
             else:
-                reason = given or self._worked_out(flow, node)
+                outside = Outside(node, flow, self._fuser, refused, flow in self._unseen)
+                if stated is not None:
+                    reason = self._work_out.refine(outside, stated)
+                else:
+                    reason = given or self._work_out(outside) or _UNKNOWN
             if flow is not None:
-                flow.nodes[node.place].reason = reason.code
+                self.reasons[flow.nodes[node.place]] = reason.code
             key = (node.op, node.source, phase, reason.code)
             counts[key] = counts.get(key, 0) + 1
             moved[key] = moved.get(key, 0) + (2 * _bytes_of(flow, node) if flow is not None else 0)
@@ -148,20 +200,8 @@ class UnfusedTable:
             row = self._rows[key]
             row.count = max(row.count, count)
             row.moved = max(row.moved or 0, moved[key]) or None
-            if use.level == 0:
+            if use.level == PlanLevel.FUSION_PASS:
                 self._settled.setdefault(key[:3], row)
-
-    def _refined(self, flow: Flow | None, node: LooseNode, stated: Reason) -> Reason:
-        if flow is None or self._work_out is None:
-            return stated
-        return self._work_out.refine(flow, node, self._fuser, stated)
-
-    def _worked_out(self, flow: Flow | None, node: LooseNode) -> Reason:
-        if flow is not None and self._work_out is not None:
-            reason = self._work_out(flow, node, self._fuser)
-            if reason is not None:
-                return reason
-        return Reason(NO_REASON, "the log does not say why", False)
 
     def _said(self, use: PlanUse, phase: str | None, node: LooseNode) -> list[Statement]:
         """The most telling thing that the log states of a node; first what its own pass states."""

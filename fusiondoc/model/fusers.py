@@ -1,0 +1,43 @@
+"""The fusers: name, title and kind of group (named as probe/fusers.py: it switches them on beside torch)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fuser:
+    """A fuser. ``title`` is how a sentence names it: "nvFuser", "the legacy fuser"."""
+
+    name: str
+    """As options and reports have it: nvfuser, nnc, onednn, legacy."""
+    title: str
+    kind: str
+    """``Group.kind`` of its fusion groups."""
+
+    @property
+    def node(self) -> str:
+        """The kind of its node in a graph: ``prim::CudaFusionGroup``."""
+        return f"prim::{self.kind}"
+
+
+NVFUSER = Fuser("nvfuser", "nvFuser", "CudaFusionGroup")
+NNC = Fuser("nnc", "NNC", "TensorExprGroup")
+ONEDNN = Fuser("onednn", "oneDNN Graph", "oneDNNFusionGroup")
+LEGACY = Fuser("legacy", "the legacy fuser", "FusionGroup")
+
+FUSERS: dict[str, Fuser] = {fuser.name: fuser for fuser in (NVFUSER, NNC, ONEDNN, LEGACY)}
+"""Every fuser by its name."""
+
+FUSER_OF_KIND: dict[str, Fuser] = {fuser.kind: fuser for fuser in FUSERS.values()}
+"""Kind of a fusion group -> its fuser."""
+
+CHOICES = (*FUSERS, "none")
+"""What can be asked for in one run: a fuser by name, or none at all."""
+
+
+def fuser_title(name: str | None) -> str:
+    """The fuser as a sentence names it; "no fuser" for "none", and a name that is not known as it is."""
+    if name == "none":
+        return "no fuser"
+    return FUSERS[name].title if name in FUSERS else name or "no fuser"

@@ -1,0 +1,130 @@
+"""The facts of all streams to a report: steps that take and return values, in the order of what each needs.
+
+A step changes nothing that another one made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterable, Sequence
+
+from fusiondoc.model.fusers import FUSER_OF_KIND, NNC, NVFUSER
+from fusiondoc.model.report import (
+    Coverage,
+    Fallback,
+    FuserState,
+    Group,
+    Kernel,
+    ParseStats,
+    Report,
+    Unfused,
+)
+from fusiondoc.model.runs import Iteration
+from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
+from fusiondoc.parsers.observed import Observed, observed_in
+from fusiondoc.parsers.rows.group_rows import GroupTable, RunOfGroups, group_rows, groups_of
+from fusiondoc.parsers.rows.kernel_rows import fallbacks_of, kernels_of
+from fusiondoc.parsers.rows.programs import PlansOfStream, programs_of
+from fusiondoc.parsers.rows.unfused_rows import WorkOut, unfused_of
+from fusiondoc.parsers.sources import SourceMap
+
+
+@dataclass(frozen=True)
+class _StreamRows:
+    """What one stream (one rank) adds to the report."""
+
+    groups: list[Group]
+    unfused: list[Unfused]
+    fallbacks: list[Fallback]
+    kernels: list[Kernel]
+    iterations: list[Iteration]
+    plans: PlansOfStream
+
+
+def assemble(
+    streams: Sequence[Facts],
+    files: list[str],
+    sources: SourceMap,
+    work_out: WorkOut | None,
+    parse: ParseStats,
+) -> tuple[Report, Observed]:
+    """The report of all streams, without findings and coverage, and what else they show.
+
+    Args:
+        files: names of the logs, by their number in a position.
+        sources: the user's lines of operators, where the probe found them.
+    """
+    level = min((use.level for facts in streams for use in facts.plans), default=PlanLevel.PRINT)
+    made: list[_StreamRows] = []
+    for facts in streams:
+        plans = _plans_that_count(facts, level)
+        groups = groups_of(facts, plans, 1 + sum(len(one.groups) for one in made))
+        kernels, segments = kernels_of(facts, groups, 1 + sum(len(one.kernels) for one in made), files)
+        fallbacks, fell_back = fallbacks_of(facts, groups, files)
+        told = RunOfGroups(groups.runs(), kernels, segments, fell_back)
+        rows = group_rows(groups, told, files, sources)
+        unfused, reasons = unfused_of(
+            facts, groups.plans, _fuser_of(facts, groups), work_out, (files, sources)
+        )
+        made.append(
+            _StreamRows(rows, unfused, fallbacks, kernels, _iterations(facts), PlansOfStream(groups, reasons))
+        )
+    programs = programs_of((one.plans for one in made), files, sources)
+    report = Report(
+        environment={},
+        fuser=_fuser_at_work(group for one in made for group in one.groups),
+        knobs=(),
+        groups=tuple(group for one in made for group in one.groups),
+        unfused=tuple(row for one in made for row in one.unfused),
+        fallbacks=tuple(row for one in made for row in one.fallbacks),
+        kernels=tuple(kernel for one in made for kernel in one.kernels),
+        findings=(),
+        coverage=Coverage(0, 0, None),
+        parse=parse,
+        iterations=tuple(row for one in made for row in one.iterations),
+        programs=programs.rows,
+        programs_left_out=programs.left_out,
+    )
+    return report, observed_in((one.plans.groups for one in made), files)
+
+
+def _plans_that_count(facts: Facts, level: PlanLevel) -> list[PlanUse]:
+    """The plans of executors, in order; bare prints only where no log shows a plan.
+
+    ``level`` is the best one in any stream.
+    """
+    limit = PlanLevel.PRINT if level == PlanLevel.PRINT else PlanLevel.EXECUTOR
+    counting = [use for use in facts.plans if use.lines and use.level <= limit]
+    if level == PlanLevel.PRINT and any(use.plan.groups or use.plan.diff_graphs for use in counting):
+        # Prints of the graph before optimisation stand beside prints of the plan.
+        counting = [use for use in counting if use.plan.groups or use.plan.diff_graphs]
+    return sorted(counting, key=lambda use: use.lines[0])
+
+
+def _fuser_of(facts: Facts, groups: GroupTable) -> str | None:
+    """The fuser whose pass this stream logs, or whose groups it has."""
+    for header, fuser in (("Before Fusion:", NVFUSER), ("Before TExprFuser:", NNC)):
+        if header in facts.headers:
+            return fuser.name
+    return FUSER_OF_KIND[groups.rows[0].group.kind].name if groups.rows else None
+
+
+def _fuser_at_work(groups: Iterable[Group]) -> FuserState:
+    """The fuser of most groups."""
+    names = [FUSER_OF_KIND[group.kind].name for group in groups]
+    effective = max(sorted(set(names)), key=names.count) if names else None
+    return FuserState(None, effective, True if effective else None)
+
+
+def _iterations(facts: Facts) -> list[Iteration]:
+    first, last = min(facts.compiling, default=0), max(facts.compiling, default=-1)
+    made = []
+    for i, mark in enumerate(facts.iterations):
+        stage = None
+        if i in facts.compiling:
+            stage = "compiling"
+        elif i in facts.profiled or i < first:
+            stage = "profiling"
+        elif i > last >= 0:
+            stage = "steady"
+        made.append(Iteration(mark.index, mark.phase, mark.inputs, stage, None))
+    return made

@@ -1,0 +1,70 @@
+"""What the logs show besides the report, for the rules of the diagnosis."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Iterable, Mapping, NamedTuple, Sequence
+
+from fusiondoc.model.report import Evidence
+from fusiondoc.parsers.evidence import PackedEvidence
+from fusiondoc.parsers.rows.group_rows import GroupTable
+
+
+class LoggedError(NamedTuple):
+    """The last line of a traceback."""
+
+    text: str
+    line: Evidence
+
+
+class LastWork(NamedTuple):
+    """The last group that nvFuser worked on."""
+
+    stage: str
+    """"compile" or "run"."""
+    group: str | None
+    """Its id, if its graph is in the log."""
+    line: Evidence
+
+
+@dataclass(frozen=True)
+class Observed:
+    files: tuple[str, ...] = ()
+    headers: Mapping[str, int] = field(default_factory=dict)
+    """How often each kind of graph was dumped, by header text."""
+    levels: frozenset[str] = frozenset()
+    """JIT log files that printed something."""
+    nvfuser_gone: Evidence | None = None
+    """Where torch says that nvFuser is not in this TorchScript any more."""
+    disordered: bool = False
+    """stdout and stderr are not in true order."""
+    errors: tuple[LoggedError, ...] = ()
+    last_work: LastWork | None = None
+
+
+def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed:
+    """What the streams of a run show together. Of what torch says once a process, the first stream's line
+    counts; of the last work, the last stream's."""
+
+    def evidence(pos: int) -> Evidence:
+        return PackedEvidence([pos], files)[0]
+
+    headers: Counter[str] = Counter()
+    levels: set[str] = set()
+    errors: list[LoggedError] = []
+    gone = last = None
+    disordered = False
+    for groups in streams:
+        facts = groups.facts
+        headers.update(facts.headers)
+        levels |= facts.levels
+        errors += (LoggedError(text, evidence(pos)) for text, pos in facts.errors)
+        disordered = disordered or facts.disordered
+        if gone is None and facts.nvfuser_gone is not None:
+            gone = evidence(facts.nvfuser_gone)
+        if facts.last_work is not None:
+            stage, cache, pos = facts.last_work
+            rows = groups.of_cache(cache)
+            last = LastWork(stage, rows[0].id if rows else None, evidence(pos))
+    return Observed(tuple(files), dict(headers), frozenset(levels), gone, disordered, tuple(errors), last)
