@@ -21,14 +21,14 @@ def pytest_addoption(parser: Any) -> None:
     group.addoption(
         "--fusion-fuser",
         metavar="FUSER",
-        help="Fuser of the tests that name none: auto, nvfuser, nnc, onednn, legacy or none.",
+        help="Fuser of tests that do not choose one: auto, nvfuser, nnc, onednn, legacy or none.",
     )
     group.addoption(
         "--fusion-keep",
         metavar="DIR",
         help="Keep captures under DIR/TEST/ instead of the temporary folder of the test.",
     )
-    parser.addini("fusion_fuser", "fuser of the tests that name none (auto)", default="auto")
+    parser.addini("fusion_fuser", "fuser of tests that do not choose one (auto)", default="auto")
 
 
 @pytest.fixture

@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 from conftest import ROOT, Run
 
-from fusiondoc.cli.explain import reflow
+from fusiondoc.cli.explain import command, reflow
+from fusiondoc.errors import UsageError
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import SEVERITIES
 
@@ -17,7 +19,7 @@ PAGES = ROOT / "fusiondoc" / "diagnosis" / "pages"
 
 
 def test_every_code_has_a_page_and_every_page_a_code():
-    assert {page.stem for page in PAGES.glob("*.md")} == set(CODES)
+    assert {page.stem for page in PAGES.glob("*.md")} == {*CODES, "glossary"}
     assert [code.code for code in CODES.values()] == sorted(CODES)
 
 
@@ -90,3 +92,27 @@ def test_lists_paragraphs_and_code_are_told_apart():
     assert shown == (
         "# T\n\none two\nthree\n`a b c` four\n\n* item one\n  goes on\n* item two\n\n    code   as is\n"
     )
+
+
+def explain(*args: str) -> Result:
+    return CliRunner().invoke(command, args, env={"COLUMNS": "80"})
+
+
+def test_the_glossary_is_printed_whole_or_by_term():
+    done = explain("--glossary")
+    assert done.exit_code == 0
+    assert done.stdout.split() == (PAGES / "glossary.md").read_text(encoding="utf-8").split()
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    two = explain("--glossary", "GUARD", "fusion group").stdout
+    assert re.findall(r"^## (.+)$", two, re.MULTILINE) == ["Guard", "Fusion group"]
+    with pytest.raises(UsageError, match=r"no entry 'gaurd'\. Did you mean 'guard'"):
+        CliRunner().invoke(command, ["--glossary", "guard", "gaurd"], catch_exceptions=False)
+
+
+def test_the_glossary_has_the_terms_of_the_reports_in_order_and_real_codes():
+    text = (PAGES / "glossary.md").read_text(encoding="utf-8")
+    terms = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert terms == sorted(terms, key=str.lower) and len(set(terms)) == len(terms)
+    assert {"Fusion group", "Guard", "Specialisation", "Plan", "Launch-bound", "Bailout"} <= set(terms)
+    assert set(re.findall(r"FD\d{3}", text)) <= set(CODES)
+    assert max(map(len, text.splitlines())) <= 120

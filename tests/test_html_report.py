@@ -138,7 +138,7 @@ def test_the_capture_keeps_the_sources_of_the_program(tmp_path: Path, fusiondoc:
     assert (capture / "sources" / index[str(model)]).read_text() == text
     model.unlink()
     again = fusiondoc("parse", "--format", "html")
-    assert "inner" in texts(again.stdout) and "not at hand" not in again.stdout
+    assert "inner" in texts(again.stdout) and "not available" not in again.stdout
 
 
 def test_a_damaged_index_of_sources_is_no_trouble(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_report_without_any_texts() -> None:
     report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz")])
     page = render(replace(report, texts=None))
     assert Page(page).problems == []
-    assert "not at hand" in page and "IR of G1" in page
+    assert "not available" in page and "IR of G1" in page
 
 
 def test_an_empty_log(tmp_path: Path) -> None:

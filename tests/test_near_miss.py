@@ -51,7 +51,7 @@ def test_what_splits_two_groups_is_named() -> None:
     ("expectation", "said"),
     [
         ("[relu, mul]", "found mul, relu (G1): the same operators are in another order"),
-        ("[mul]", "found mul, relu (G1): it holds relu besides"),
+        ("[mul]", "found mul, relu (G1): it also has relu"),
         ("[softmax]", "found no group with any of them: softmax is nowhere in the graphs of the log"),
         ("{ops: [sum, add], phase: backward}", "found sum, add (G5): its phase is forward, not backward"),
         ("{ops: [sum, add], dtype: float16}", "its inputs are float32, not float16"),
@@ -59,7 +59,7 @@ def test_what_splits_two_groups_is_named() -> None:
             "{ops: [sum, add], source: 'c10_rejects.py:3-9'}",
             "it comes from models/c10_rejects.py:10, not from",
         ),
-        ("{ops: [sum, add], function: f}", "its function cannot be told: the source file is not at hand"),
+        ("{ops: [sum, add], function: f}", "its function is unknown: the source file is not available"),
         ("{set: [mul, relu, tanh]}", "expected mul, relu, tanh in any order; found "),
         ("{ops: [mul, relu], exactly: 2}", "expected 2 of mul, relu; found 1 (G1): the next nearest is"),
         ("{ops: [add, mul], exactly: 0}", "expected no group add, mul; found 1 (G4)"),

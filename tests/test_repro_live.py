@@ -83,7 +83,7 @@ def test_a_group_for_any_size_says_which_sizes_were_chosen(fusiondoc: Run, tmp_p
     log.write_text(shown.stdout)
     path = tmp_path / "dynamic.py"
     done = fusiondoc("repro", log, "--group", "G1", "--output", path)
-    assert done.stderr.count("the log does not tell its sizes") == 2
+    assert done.stderr.count("the log does not contain its sizes") == 2
     assert data(path, "DYNAMIC") is True
     ran = python(path)
     assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -24,7 +24,7 @@ _format = click.option(
 @_format
 @click.pass_context
 def command(context: click.Context, form: str) -> None:
-    """List, show and remove what .fusiondoc/ holds; without a subcommand: list.
+    """List, show and remove the captures in .fusiondoc/; without a subcommand: list.
 
     The newest 20 captures are kept.
 

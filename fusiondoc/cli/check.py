@@ -33,13 +33,13 @@ from fusiondoc.model.report import Report
 @click.option(
     "--expect", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="The YAML file."
 )
-@click.option("--update", is_flag=True, help="Bring the file in line with what is found; show the changes.")
+@click.option("--update", is_flag=True, help="Update the file to what is found; show the changes.")
 @click.option(
     "--section",
     "only",
     multiple=True,
     metavar="NAME",
-    help="Check this section whatever run it is for. Repeat for more.",
+    help="Check this section whatever run it is for. Can be repeated.",
 )
 @run_options
 @click.option(
@@ -59,7 +59,7 @@ def command(
     fail_on: tuple[str, ...],
     **options: Any,
 ) -> int:
-    """Exit with status 1 unless the expected fusion groups are there.
+    """Exit with status 1 unless the expected fusion groups exist.
 
     TARGET (FILE.py, FILE.py:NAME, package.module:NAME, FILE.pt) is run as diagnose does; anything else is a
     log, a capture or - for stdin; without an argument the newest capture is read. The keys of the file are
@@ -178,7 +178,7 @@ def _sections(report: Report, expectations: Expectations, only: tuple[str, ...])
     reasons = [f"{s.name or 'the file'}: {why_not(s.when, report)}" for s in expectations.sections[:5]]
     raise UsageError(
         f"no section of {expectations.file} is for this run\n  " + "\n  ".join(reasons),
-        "--update adds one, --section NAME checks one in spite of that.",
+        "--update adds one, --section NAME checks one regardless.",
     )
 
 
@@ -197,7 +197,7 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
         file.write_bytes(mark + after.encode("utf-8"))
     except OSError as error:
         raise UsageError(
-            f"Cannot write {file}: {error.strerror}", "Choose another place with --expect."
+            f"Cannot write {file}: {error.strerror}", "Choose another file with --expect."
         ) from None
     difference = difflib.unified_diff(
         before.splitlines(), after.splitlines(), f"{file} (before)", f"{file} (now)", lineterm=""

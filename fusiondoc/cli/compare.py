@@ -38,7 +38,7 @@ def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[Compl
     default="10%",
     metavar="PERCENT",
     show_default=True,
-    help="Call a median time slower or faster from this difference on.",
+    help="Call a median time slower or faster from this difference.",
 )
 @click.option("--format", "-f", "format_", type=click.Choice(COMPARISON_FORMATS), help="Default: text.")
 @click.option(
@@ -52,7 +52,7 @@ def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[Compl
     multiple=True,
     metavar="WORD",
     shell_complete=_words,
-    help="Exit with status 1 on this change; several times for several.",
+    help="Exit with status 1 on this change. Can be repeated.",
 )
 def command(
     a: str, b: str, slower_than: str, format_: str | None, output: Path | None, fail_on: tuple[str, ...]

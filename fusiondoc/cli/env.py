@@ -45,7 +45,7 @@ def command(
     """Say which fusers this machine can run, and what to install for those it cannot.
 
     With --export TARGET and the options of diagnose: the exact variables and Python lines that make your own
-    launcher say what diagnose would have heard.
+    launcher log what diagnose would record.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``fusiondoc explain``: the pages on finding codes."""
+"""``fusiondoc explain``: the pages on finding codes, and the glossary."""
 
 from __future__ import annotations
 
@@ -23,22 +23,28 @@ _CLASSES = {
 
 @click.command("explain")
 @click.argument("codes", nargs=-1, metavar="[CODE]...", shell_complete=completion.codes)
-def command(codes: tuple[str, ...]) -> None:
+@click.option(
+    "--glossary", is_flag=True, help="Print the glossary instead; with words for CODE, only their entries."
+)
+def command(codes: tuple[str, ...], glossary: bool) -> None:
     """Print the page of a finding code; without one, list all codes.
 
     \b
     Examples:
       fusiondoc explain
       fusiondoc explain FD201
+      fusiondoc explain --glossary guard
     """
-    from fusiondoc.cli.explain import reflow
-    from fusiondoc.diagnosis.pages import page
+    from fusiondoc.diagnosis import pages as written
     from fusiondoc.model.codes import CODES
 
     width = min(shutil.get_terminal_size((80, 24)).columns, 120)
+    if glossary:
+        click.echo(reflow(written.glossary(codes).rstrip(), width))
+        return
     if codes:
         # All are read before the first is printed, so that a slip prints nothing else.
-        pages = [reflow(page(code).rstrip(), width) for code in codes]
+        pages = [reflow(written.page(code).rstrip(), width) for code in codes]
         click.echo("\n\n".join(pages))
         return
     shown = ""
@@ -53,7 +59,7 @@ def command(codes: tuple[str, ...]) -> None:
 _MARK = re.compile(r" {0,3}(?:[*-]|\d+\.) ")
 _CODE_SPAN = re.compile(r"`[^`]+`")
 _HELD = "\0"
-"""Stands for a blank that is no place to break a line: those of short code."""
+"""Represents a space at which a line is not broken: those of short code."""
 _SHORT = 40
 
 

@@ -34,7 +34,7 @@ _SORT = (
 @click.command(name="kernels")
 @click.argument("arguments", nargs=-1, metavar="[TARGET or LOG]...", shell_complete=completion.files)
 @click.option(
-    "--kernel", "-k", "names", multiple=True, metavar="NAME|ID", help="Only this one. Repeat for more."
+    "--kernel", "-k", "names", multiple=True, metavar="NAME|ID", help="Only this one. Can be repeated."
 )
 @click.option("--group", "-g", "groups", multiple=True, metavar="ID", help="Only those of this group.")
 @click.option(

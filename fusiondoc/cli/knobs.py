@@ -18,7 +18,7 @@ from fusiondoc.cli import completion
 @click.command("knobs")
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.knobs)
 @click.option("--python", metavar="PATH", help="The interpreter whose torch is looked at. Default: this one.")
-@click.option("--all", "everything", is_flag=True, help="Also what other torch versions have.")
+@click.option("--all", "everything", is_flag=True, help="Also show what other torch versions have.")
 @click.option(
     "--format", "-f", "form", type=click.Choice(["text", "json"]), default="text", help="Default: text."
 )

@@ -15,13 +15,13 @@ from fusiondoc.version import __version__
 COMMANDS = {
     "diagnose": "Run a model under a fuser and report what fused, what did not and why.",
     "parse": "Make the same report from logs or captures; needs neither torch nor a GPU.",
-    "check": "Exit 1 unless the expected fusion groups are there; --update writes the file.",
+    "check": "Exit 1 unless the expected fusion groups exist; --update writes the file.",
     "kernels": "List generated kernels, and print or save what was dumped of them.",
     "compare": "Say what changed between two logs, captures or saved reports.",
     "repro": "Write one fusion group as a stand-alone Python file, and make it smaller.",
     "knobs": "List what can be toggled on this torch, and what each toggle really does.",
     "env": "Say what this machine can run; export the variables for your own launcher.",
-    "captures": "List, show and remove what .fusiondoc/ holds.",
+    "captures": "List, show and remove the captures in .fusiondoc/.",
     "explain": "Print the page on a finding code.",
 }
 """Command name -> help line. The module of a command is imported when it runs, never before."""
@@ -122,7 +122,7 @@ def main(argv: list[str] | None = None) -> None:
             raise
         print(f"error: {error}", file=sys.stderr)
         if error.errno == 28:
-            print("next: free some space, or choose another place with --output.", file=sys.stderr)
+            print("next: free some space, or choose another file with --output.", file=sys.stderr)
         else:
             print("next: check the path and its permissions.", file=sys.stderr)
         sys.exit(2)

@@ -112,7 +112,7 @@ def peak_option(command: F) -> F:
         type=float,
         callback=_peak,
         metavar="GB_PER_S",
-        help="Memory bandwidth of the GPU to hold kernels against.",
+        help="Memory bandwidth of the GPU to compare kernels with.",
     )(command)
 
 

@@ -39,7 +39,7 @@ def report_options(command: F) -> F:
             multiple=True,
             metavar="SEVERITY|CODE",
             shell_complete=completion.severities_and_codes,
-            help="Exit with status 1 if a finding of this severity (or worse) or code is there.",
+            help="Exit with status 1 if there is a finding of this severity (or worse) or code.",
         ),
         click.option(
             "--output",
@@ -112,7 +112,7 @@ def write(text: str, output: Path | None) -> None:
         output.write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UsageError(
-            f"Cannot write {output}: {error.strerror}", "Choose another place with --output."
+            f"Cannot write {output}: {error.strerror}", "Choose another file with --output."
         ) from None
     click.echo(f"wrote {output}", err=True)
 

@@ -21,7 +21,7 @@ FUSERS = ("nvfuser", "nnc", "onednn", "legacy", "none")
 @click.command(name="repro")
 @click.argument("logs", nargs=-1, metavar="[LOG]...")
 @click.option(
-    "--group", "-g", "group", metavar="ID", help="The group, such as G3; without it they are listed."
+    "--group", "-g", "group", metavar="ID", help="The group, such as G3; without it the groups are listed."
 )
 @click.option(
     "--output",
@@ -30,12 +30,12 @@ FUSERS = ("nvfuser", "nnc", "onednn", "legacy", "none")
     metavar="FILE.py",
     help="The file to write; repro_ID.py by default.",
 )
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
-    "--fuser", type=click.Choice(FUSERS), help="The fuser that the file uses; that of the group by default."
+    "--fuser", type=click.Choice(FUSERS), help="The fuser that the file uses; by default that of the group."
 )
 @click.option(
-    "--minimise", is_flag=True, help="Remove operators while the failure stays, by running children."
+    "--minimise", is_flag=True, help="Remove operators while the failure remains; runs many children."
 )
 @click.option(
     "--trust-log",
@@ -96,7 +96,7 @@ def command(
             "--minimise needs a group", "Name it with --group; without it the groups are listed."
         )
     if minimise and output is not None and minimised_path(output).exists() and not force:
-        raise UsageError(f"{minimised_path(output)} is there already", "Give --force to write over it.")
+        raise UsageError(f"{minimised_path(output)} already exists", "Give --force to overwrite it.")
     if minimise and not trust_log:
         from fusiondoc.captures.store import CaptureStore
         from fusiondoc.repro.trust import refuse_foreign

@@ -29,7 +29,7 @@ def _notes(a: Report, b: Report) -> Iterator[str]:
         yield f"only {with_code[0]} has code of kernels (dump cuda_kernel)"
     untied = [name for name, report in sides if report.kernels and not any(k.groups for k in report.kernels)]
     if untied:
-        yield f"kernels of {' and '.join(untied)} are tied to no group: they were matched by their code"
+        yield f"kernels of {' and '.join(untied)} are assigned to no group: they were matched by their code"
     stated = [name for name, report in sides if any(u.reason.stated for u in report.unfused)]
     if len(stated) == 1 and a.unfused and b.unfused:
         yield f"only {stated[0]} states reasons: a reason may differ because one log has fewer levels"

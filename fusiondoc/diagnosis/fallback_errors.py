@@ -44,7 +44,7 @@ def error_in_words(fallback: Fallback) -> str:
 
 def advice_on(fallback: Fallback, rerun: Mapping[str, Any] | None) -> str:
     """What to do, by what is known of the error."""
-    remembered = " torch remembers the failure and runs the operators unfused from then on, without a word."
+    remembered = " torch remembers the failure and silently runs the operators unfused from then on."
     if "legacy executor" in (fallback.error or ""):
         return "Turn the profiling executor on: --knob profiling_executor=on (FD104)."
     if fallback.error_kind in ("codegen", "kernel", "driver"):
@@ -54,18 +54,18 @@ def advice_on(fallback: Fallback, rerun: Mapping[str, Any] | None) -> str:
             " 2.1." + remembered
         )
     if fallback.error_kind == "program":
-        return "Mend the program first: the unfused operators fail as well (run it with --fuser none)."
+        return "Fix the program first: the unfused operators fail as well (run it with --fuser none)."
     if fallback.error_kind == "option":
         return "Take the unknown word out of the variable: it makes every group fall back (FD003)."
     if fallback.error_kind is not None:
-        return "See FD306: the installation does not fit the GPU; the fusion itself is not at fault."
+        return "See FD306: the installation does not fit the GPU; the fusion itself is not the cause."
     if rerun is None:
         return (
             "Run with PYTORCH_NVFUSER_DISABLE=fallback (torch 1.12 to 2.1) to see the real error; diagnose"
             " does so by itself." + remembered
         )
     if rerun.get("error"):
-        return "Mend the group that fell back first, then look again: later failures often follow from it."
+        return "Fix the group that fell back first, then look again: later failures often follow from it."
     ended = {
         "signal": f"The rerun without fallback died of {rerun.get('signal')} instead of raising an error",
         "timed out": "The rerun without fallback did not end in time",

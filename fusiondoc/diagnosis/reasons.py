@@ -147,7 +147,7 @@ def device(place: Place) -> Reason | None:
     if len(devices) > 1:
         return _reason("FD221", f"its tensors are on several devices: {', '.join(sorted(devices))}")
     if place.fuser == "nvfuser" and devices == {"cpu"}:
-        return _reason("FD222", "its tensors are on the CPU; nvFuser compiles for the GPU alone")
+        return _reason("FD222", "its tensors are on the CPU; nvFuser compiles only for the GPU")
     return None
 
 
@@ -185,7 +185,7 @@ def gradient(place: Place) -> Reason | None:
     text = "gradients are recorded, and it is in no differentiable graph: one around it would be too small"
     near = {n.op for n in place.neighbours(place.node) if n.kind == OPERATOR} - WITH_FORMULA
     if near:
-        text += f" ({', '.join(sorted(near))} beside it has no gradient formula)"
+        text += f" ({', '.join(sorted(near))} next to it has no gradient formula)"
     return _reason("FD231", text)
 
 
@@ -246,7 +246,7 @@ def surroundings(place: Place) -> Reason | None:
         return _reason("FD228", f"what it could fuse with is on the other side of the block of {where}")
     barrier = _barrier(place)
     if barrier is not None:
-        return _reason("FD227", f"{barrier.op}{_at(barrier)} stands between it and what it could fuse with")
+        return _reason("FD227", f"{barrier.op}{_at(barrier)} is between it and what it could fuse with")
     return _reason(
         "FD225", "nothing next to it can be fused with it, and one operator alone is not worth a kernel"
     )

@@ -21,7 +21,7 @@ H200 (torch 1.13.1 to 2.1.2) 70 kernels move less than 1 MB: their fastest launc
 5.7 us in the first quarter and 6.9 us in the middle."""
 
 LONG = 4
-"""A kernel that takes longer than so many floors is not bound by its launch, whatever it moves: nine in
+"""A kernel that takes longer than this many floors is not launch-bound, whatever it moves: nine in
 ten of those 70 take less."""
 
 BANDWIDTH, CACHE, LAUNCH = "bandwidth", "cache", "launch"
@@ -31,7 +31,7 @@ _SAME = 0.02
 
 
 def launch_bound_below(peak: float | None) -> float:
-    """Bytes below which a kernel is bound by its launch: even at the full ``peak`` (GB/s) they take less
+    """Bytes below which a kernel is launch-bound: even at the full ``peak`` (GB/s) they take less
     time than the launch does, so it cannot reach half of the peak. Without a peak, that of the slowest GPU
     in the table, so that it holds on all of them."""
     return (peak or SLOWEST) * 1e6 * FLOOR_MS

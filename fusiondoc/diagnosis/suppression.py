@@ -1,4 +1,4 @@
-"""Findings that the user does not want to hear of: by the configuration, or by a comment in the program.
+"""Findings that the user suppressed: by the configuration, or by a comment in the program.
 
 ``ignore = ["FD201", "FD226:model.py:31"]``, and ``# fusiondoc: ignore[FD201]`` on the line of a finding.
 """

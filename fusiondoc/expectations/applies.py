@@ -23,14 +23,14 @@ def why_not(when: When, report: Report) -> str | None:
     """
     fuser, torch, gpu = report.fuser.effective, report.environment.get("torch"), report.environment.get("gpu")
     if when.fuser and fuser not in when.fuser:
-        return f"it is for {' or '.join(when.fuser)}, and the fuser was {fuser or 'not told'}"
+        return f"it is for {' or '.join(when.fuser)}, and the fuser is {fuser or 'unknown'}"
     if when.torch is not None and (torch is None or not version_fits(torch, when.torch)):
-        return f"it is for torch {when.torch}, and torch was {torch or 'not told'}"
+        return f"it is for torch {when.torch}, and torch is {torch or 'unknown'}"
     if when.gpu and not any(part.lower() in (gpu or "").lower() for part in when.gpu):
-        return f"it is for {' or '.join(when.gpu)}, and the GPU was {gpu or 'not told'}"
+        return f"it is for {' or '.join(when.gpu)}, and the GPU is {gpu or 'unknown'}"
     name = str(report.target.get("name") or "")
     if when.target and not any(ends_with(name, end) for end in when.target):
-        return f"it is for {' or '.join(when.target)}, and the model was {name or 'not told'}"
+        return f"it is for {' or '.join(when.target)}, and the model is {name or 'unknown'}"
     return None
 
 

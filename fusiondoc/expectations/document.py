@@ -60,7 +60,7 @@ def compose(text: str, file: str) -> yaml.Node | None:
         raise UsageError(f"{file}: brackets nested too deeply", _HINT) from None
 
 
-_HINT = "It is read as YAML: keys and values with a colon and a blank between them, lists with a dash."
+_HINT = "It is read as YAML: keys and values with a colon and a space between them, lists with a dash."
 
 
 def kind(node: yaml.Node) -> str:

@@ -47,7 +47,7 @@ class NearMiss:
         if len(parts) > _MOST_REASONS:
             parts[_MOST_REASONS:] = [f"and {len(parts) - _MOST_REASONS} more reasons"]
         if self.extra:
-            parts.append(f"it holds {short(self.extra)} besides")
+            parts.append(f"it also has {short(self.extra)}")
         parts += [mismatch.text for mismatch in self.conditions]
         if not parts and self.group is not None and not same_operators(self.group.ops, self.wanted):
             parts.append("the same operators are in another order")

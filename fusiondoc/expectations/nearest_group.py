@@ -32,7 +32,7 @@ def mismatches(group: Group, wanted: GroupExpectation, kernels: Mapping[str, Ker
     if not same_operators(group.ops, wanted):
         found.append(Mismatch("operators", "its operators differ"))
     if wanted.phase is not None and group.phase != wanted.phase:
-        is_ = f"is {group.phase}" if group.phase else "is not told by the log"
+        is_ = f"is {group.phase}" if group.phase else "is not in the log"
         found.append(Mismatch("phase", f"its phase {is_}, not {wanted.phase}"))
     found += [Mismatch("source", text) for text in _source(group, wanted)]
     found += [Mismatch("function", text) for text in _names(group, wanted)]
@@ -114,7 +114,7 @@ def _names(group: Group, wanted: GroupExpectation) -> list[str]:
     lines = [line for line in map(line_of, group.nodes) if line is not None]
     known = [names for names in map(names_at, dict.fromkeys(lines)) if names is not None]
     if not known:
-        return ["its function cannot be told: the source file is not at hand, or the log names no line"]
+        return ["its function is unknown: the source file is not available, or the log names no line"]
     found = []
     for what, index, name in (("function", 0, wanted.function), ("class", 1, wanted.module)):
         if name is not None and not any(named(names[index], name) for names in known):
@@ -130,7 +130,7 @@ def _dtype(group: Group, wanted: GroupExpectation) -> list[str]:
         return []
     types = dtypes(group)
     if not types:
-        return ["the log does not tell its types"]
+        return ["the log does not contain its types"]
     if set(types) <= set(wanted.dtype):
         return []
     return [f"its inputs are {', '.join(sorted(set(types)))}, not {' or '.join(wanted.dtype)}"]

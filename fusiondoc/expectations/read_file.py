@@ -64,7 +64,7 @@ class _Reader:
             if key.value != "sections":
                 if key.value in fields.SECTION:
                     self.problems.add(
-                        key, f"beside 'sections' nothing may stand: put '{key.value}' into a section"
+                        key, f"'{key.value}' is not allowed next to 'sections': move it into a section"
                     )
                 else:
                     self._unknown(key, fields.FILE, "the file")
@@ -108,7 +108,7 @@ class _Reader:
         for key, _ in document.items(node):
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
-                    self.problems.add(key, f"'{key.value}' stands here twice")
+                    self.problems.add(key, f"duplicate key '{key.value}'")
                 seen.add(key.value)
 
     def _unknown(self, key: yaml.Node, known: Iterable[str], what: str) -> None:
@@ -139,7 +139,7 @@ class _Reader:
         if field.kind == "counts" and isinstance(node, yaml.MappingNode):
             values = self._mapping(node, fields.COUNTS, name)
             if values and "exactly" in values and len(values) > 1:
-                self.problems.add(node, "exactly allows neither at_least nor at_most beside it")
+                self.problems.add(node, "exactly cannot be combined with at_least or at_most")
             return values
         return self._scalar(node, field, name)
 

@@ -40,7 +40,7 @@ def schema() -> dict[str, Any]:
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "fusiondoc expectations",
-        "description": "What fusiondoc check --expect FILE.yaml holds a report against.",
+        "description": "What fusiondoc check --expect FILE.yaml compares a report with.",
         "anyOf": [{"$ref": "#/definitions/section"}, several],
         "definitions": {
             "section": section,

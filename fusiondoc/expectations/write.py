@@ -14,7 +14,7 @@ from fusiondoc.model.report import Group, Report
 
 _WIDTH = 100
 _HEAD = (
-    "# What fusiondoc check holds a run against; docs/commands/check.md of fusiondoc describes the keys.",
+    "# What fusiondoc check compares a run with; docs/commands/check.md of fusiondoc describes the keys.",
     "# fusiondoc check --update brings it up to date.",
 )
 

@@ -53,7 +53,7 @@ def check_option(variable: str, name: str, torch_version: TorchVersion = None) -
 def check_option_list(variable: str, text: str, torch_version: TorchVersion = None) -> tuple[str, ...]:
     """The options of a list such as "cuda_kernel,launch_param"; UsageError with the right spelling otherwise.
 
-    torch splits at commas only and compares each word as it stands, so blanks and empty words are errors.
+    torch splits at commas only and compares each word literally, so spaces and empty words are errors.
     """
     words = text.split(",") if text else []
     clean = [word for word in re.split(r"[\s,;:]+", text) if word]
@@ -61,7 +61,7 @@ def check_option_list(variable: str, text: str, torch_version: TorchVersion = No
         for word in clean:
             check_option(variable, word, torch_version)
         raise UsageError(
-            f"{variable}={text!r}: options are separated by one comma each, without blanks.",
+            f"{variable}={text!r}: options are separated by one comma each, without spaces.",
             f"Write {variable}={','.join(clean)}",
         )
     for word in words:

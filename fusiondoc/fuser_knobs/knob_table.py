@@ -125,7 +125,7 @@ KNOBS: tuple[Knob, ...] = (
         default="on",
         does="Fuses operators with NNC, the tensor-expression compiler.",
         effect="prim::TensorExprGroup nodes appear, if the device may be fused too (fuse_on_cpu, "
-        "fuse_on_gpu). PYTORCH_TENSOREXPR=0 wins over it.",
+        "fuse_on_gpu). PYTORCH_TENSOREXPR=0 overrides it.",
         source=_NNC_PASS,
     ),
     _knob(
@@ -324,7 +324,7 @@ KNOBS: tuple[Knob, ...] = (
         kind="switch",
         default="on",
         does="Lets the profiling executor profile; off, it optimises without types.",
-        effect="Off, no shapes are known and nothing fuses. A switch of its own beside graph_optimize: "
+        effect="Off, no shapes are known and nothing fuses. Independent of graph_optimize: "
         "each keeps its value when the other changes (measured on 1.12.1 and 2.13).",
         source="torch/csrc/jit/runtime/graph_executor.cpp",
     ),

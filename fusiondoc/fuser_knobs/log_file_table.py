@@ -16,7 +16,7 @@ _MEANINGS = {
     "kernel_cache": "Each group that nvFuser compiles, and each run of one.",
     "manager": "The group whose compilation fell back.",
     "type_inference": "Types that nvFuser infers inside a group.",
-    "tensorexpr_fuser": "Graphs around NNC's pass; at >> which operators it refuses, and why.",
+    "tensorexpr_fuser": "Graphs around NNC's pass; at >> which operators it rejects, and why.",
     "create_autodiff_subgraphs": "Graphs before and after gradient graphs are cut out.",
     "autodiff": "Forward and backward graph of each gradient graph.",
     "subgraph_utils": "Changes to the outputs of groups.",

@@ -48,7 +48,7 @@ def check_log_level(text: str, torch_version: TorchVersion = None) -> tuple[str,
     if corrected != text:
         raise UsageError(
             f"{VARIABLE}={text!r} prints nothing for part of it: file names without folder, separated by ':' "
-            "only, without blanks.",
+            "only, without spaces.",
             f"Write {VARIABLE}='{corrected}'",
         )
     return tuple(wish.name for wish in parse_log_level(text))
@@ -95,7 +95,7 @@ def _word(name: str, level: int) -> str:
 
 
 def _spelling(text: str) -> str:
-    """The value as its writer must have meant it: ':' between words, no blanks, no folders, no endings."""
+    """The value as its writer must have meant it: ':' between words, no spaces, no folders, no endings."""
     words = []
     for word in re.split(r"[:,;\s]+", text):
         match = re.match(r"(>*)(.*)\Z", word)

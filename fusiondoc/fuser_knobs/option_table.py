@@ -23,12 +23,12 @@ DUMP_OPTIONS: tuple[Option, ...] = (
     *_options(
         "1.11-2.1",
         ("fusion_ir", "The fusion with its loop transformations, after scheduling."),
-        ("fusion_ir_math", "The fusion as math only; ignored beside fusion_ir."),
+        ("fusion_ir_math", "The fusion without its schedule; ignored together with fusion_ir."),
         ("kernel_ir", "The kernel after lowering, before CUDA code is written."),
         ("cuda_kernel", "The CUDA code of each kernel."),
         (
             "cuda_full",
-            "The CUDA code with its runtime headers, thousands of lines; ignored beside cuda_kernel.",
+            "The CUDA code with its runtime headers, thousands of lines; ignored together with cuda_kernel.",
         ),
         ("cuda_to_file", "Writes __tmp_kernelN.cu files into the current folder."),
         ("launch_param", "Block, grid and shared memory of each launch."),
@@ -47,7 +47,7 @@ DUMP_OPTIONS: tuple[Option, ...] = (
         ("fusion_args", "The arguments of each fusion."),
         ("kernel_args", "The arguments of each kernel."),
         ("ca_map", "How the loops of tensors map onto each other."),
-        ("segmenter_logging", "Which scheduler took or refused each segment, and why."),
+        ("segmenter_logging", "Which scheduler accepted or rejected each segment, and why."),
         ("perf_debug_verbose", "Arguments, compiler log, launch and bandwidth of each kernel together."),
     ),
     *_options(

@@ -218,7 +218,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Suppressed:
-    """A finding that the user does not want to hear of: it is counted, and fails nothing."""
+    """A finding that the user suppressed: it is counted, and fails nothing."""
 
     code: str
     severity: str

@@ -109,7 +109,7 @@ def statistics(torch: Any, tensor: Any) -> dict[str, float]:
 def compare_statistics(
     torch: Any, fused: Any, eager: Any, draws: Sequence[dict[str, float]] = ()
 ) -> dict[str, Any]:
-    """The result for a tensor that hangs on random numbers.
+    """The result for a tensor that depends on random numbers.
 
     The statistics may be apart by six standard errors and a tenth, or by three times the spread that
     ``draws``, of eager runs with other random numbers, show: elements that share a random number are fewer

@@ -1,4 +1,4 @@
-"""Which outputs of a graph hang on random numbers: those differ from run to run by design."""
+"""Which outputs of a graph depend on random numbers: those differ from run to run by design."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ RANDOM = frozenset("aten::" + name for name in _NAMES.split())
 
 
 class RandomFlow:
-    """What hangs on random operators in a TorchScript graph.
+    """What depends on random operators in a TorchScript graph.
 
     ``ops``: their names, in order of the graph, each once. ``outputs``: for each tensor or other value that
-    the graph returns whether it hangs on one; None where the graph returns a list or a dictionary, whose
+    the graph returns whether it depends on one; None where the graph returns a list or a dictionary, whose
     elements it does not name.
     """
 

@@ -136,7 +136,7 @@ class Verifier:
         return self._flow.ops if drew and self._flow is not None else []
 
     def is_random(self, drew: bool, output: int | None) -> bool:
-        """Whether an output (None: a gradient) may hang on random numbers."""
+        """Whether an output (None: a gradient) may depend on random numbers."""
         hangs = self._flow.outputs if self._flow is not None and self._flow.ops else None
         if not drew or hangs is None:
             return drew

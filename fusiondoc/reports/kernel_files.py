@@ -132,5 +132,5 @@ def _own_files(folder: Path) -> set[str]:
     return own
 
 
-def _foreign(path: Path, why: str = "is there already, and fusiondoc did not save it") -> UsageError:
+def _foreign(path: Path, why: str = "already exists, and fusiondoc did not write it") -> UsageError:
     return UsageError(f"{path} {why}", "Save into another folder, or move the file away.")

@@ -126,7 +126,7 @@ class _Rebuild:
         tensor = parse_type(node.outputs[0].type)
         sizes = tensor.sizes if isinstance(tensor, TensorType) else None
         if sizes is None or None in sizes:
-            self.give_up(node, "its sizes are worked out at run time, and its type does not tell them")
+            self.give_up(node, "its sizes are worked out at run time, and its type does not contain them")
         else:
             text = f"[{', '.join(map(str, sizes))}]" if sizes else "annotate(List[int], [])"
             given = (inputs[0], self.value("int[]", text), *inputs[2:])

@@ -111,7 +111,7 @@ class Recipe:
         return frozenset(name for step in self.steps if step.kind == DEFINED for name in step.inputs)
 
     def random_outputs(self) -> tuple[int, ...]:
-        """The outputs that hang on a random operator, by number."""
+        """The outputs that depend on a random operator, by number."""
         drawn: set[str] = set()
         for step in self.steps:
             if step.kind in RANDOM_OPERATORS or drawn.intersection(step.inputs):

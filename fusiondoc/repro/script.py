@@ -37,7 +37,7 @@ INPUTS = [
 ]
 
 OUTPUTS = {outputs!r}
-RANDOM = {random!r}  # outputs that hang on a random operator: they differ by design
+RANDOM = {random!r}  # outputs that depend on a random operator: they differ by design
 '''
 
 

@@ -117,17 +117,17 @@ def tensor_input(
     dtype = DTYPES.get(tensor.dtype) if tensor.dtype is not None else "float32"
     if dtype is None:
         return None
-    notes = [] if tensor.dtype is not None else ["the log does not tell its dtype"]
+    notes = [] if tensor.dtype is not None else ["the log does not contain its dtype"]
     sizes: list[int | None] = list(tensor.sizes if tensor.sizes is not None else hint or (None, None))
     stride = tensor.strides if tensor.sizes is not None and None not in tensor.sizes else None
     if tensor.sizes is None or None in tensor.sizes:
-        notes.append("the log does not tell its sizes")
+        notes.append("the log does not contain its sizes")
         for back in range(1, len(sizes) + 1):
             if sizes[-back] is None:
                 near = hint[-back] if hint is not None and back <= len(hint) else None
                 sizes[-back] = near if near is not None else UNKNOWN_SIZE
     elif stride is None and sizes:
-        notes.append("the log does not tell its strides; contiguous")
+        notes.append("the log does not contain its strides; contiguous")
     size = tuple(one for one in sizes if one is not None)
     if stride is not None and len(stride) != len(size):
         stride = None

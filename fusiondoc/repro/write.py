@@ -201,7 +201,7 @@ def write_minimised(
 
 def _refuse(path: Path, force: bool) -> None:
     if path.exists() and not force:
-        raise UsageError(f"{path} is there already", "Choose another place with --output, or give --force.")
+        raise UsageError(f"{path} already exists", "Choose another file with --output, or give --force.")
 
 
 def _write(path: Path, text: str) -> None:
@@ -209,5 +209,5 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UsageError(
-            f"Cannot write {path}: {error.strerror}", "Choose another place with --output."
+            f"Cannot write {path}: {error.strerror}", "Choose another file with --output."
         ) from None

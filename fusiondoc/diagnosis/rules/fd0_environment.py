@@ -91,7 +91,7 @@ def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
     yield finding(
         "FD003",
         "Every fusion fell back and the log shows no kernel: an unknown option in PYTORCH_NVFUSER_DUMP,"
-        " _ENABLE or _DISABLE does this, without another word",
+        " _ENABLE or _DISABLE does this, without a message",
         evidence=[e for fallback in report.fallbacks for e in fallback.evidence][:3],
         advice="Check the names against this torch: fusiondoc knobs PYTORCH_NVFUSER_DUMP",
     )
@@ -112,7 +112,7 @@ def merged_variables(report: Report, context: Context) -> Iterable[Finding]:
     yield finding(
         "FD004",
         f"Variables that were set already were merged with what fusiondoc needs: {shown}",
-        advice="Unset them for a run with fusiondoc's values alone.",
+        advice="Unset them for a run with only fusiondoc's values.",
     )
 
 

@@ -68,7 +68,7 @@ def inner_plan_missing(report: Report, context: Context) -> Iterable[Finding]:
     count = sum(row.count for row in rows)
     yield finding(
         "FD103",
-        f"{count} operators stand in a differentiable graph that was not optimised in this log",
+        f"{count} operators are in a differentiable graph that was not optimised in this log",
         source=rows[0].user_source,
         evidence=rows[0].evidence[:3],
         advice="Its own executor profiles once more: run the model once or twice more (--runs).",
@@ -101,9 +101,9 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
     if not report.parse.lines:
         what = "The log is empty"
     elif levels:
-        what = f"The log's JIT lines are of {', '.join(levels[:4])} alone and name no execution plan"
+        what = f"The log's JIT lines are only of {', '.join(levels[:4])} and name no execution plan"
     elif report.parse.recognised:
-        what = "The log holds dumps alone that name neither a group nor a kernel's launch"
+        what = "The log contains only dumps that name neither a group nor a kernel's launch"
     yield finding("FD901", what, advice=HOW_TO_LOG)
 
 
@@ -136,7 +136,7 @@ def out_of_order(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD904",
             "stdout and stderr are out of order (or several processes share the log), so some kernels"
-            " cannot be tied to their groups",
+            " cannot be assigned to their groups",
             advice="Capture with fusiondoc diagnose, which keeps the order; with several processes, "
             "prefix each"
             " line with its rank (torchrun --tee 3, srun -l, mpirun --tag-output).",

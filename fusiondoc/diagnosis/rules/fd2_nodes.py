@@ -11,9 +11,9 @@ from fusiondoc.model.report import Finding, Report, Unfused
 
 ADVICE = {
     "FD201": "Replace it with operators that nvFuser fuses, or accept that it splits the groups around it.",
-    "FD202": "Cast the input to float16, bfloat16, float32 or float64 first; ranks above 8 are refused "
+    "FD202": "Cast the input to float16, bfloat16, float32 or float64 first; ranks above 8 are rejected "
     "too: reshape.",
-    "FD203": "Cast the output to float16, bfloat16, float32 or float64; ranks above 8 are refused too: "
+    "FD203": "Cast the output to float16, bfloat16, float32 or float64; ranks above 8 are rejected too: "
     "reshape.",
     "FD204": "Move its tensors to the GPU (.to('cuda')); one CPU tensor keeps the operator out.",
     "FD205": "On this GPU only element-wise operators fuse: use a Volta GPU or newer.",
@@ -41,8 +41,8 @@ ADVICE = {
     "FD224": "Reshape to at most 8 dimensions before the block and back after it.",
     "FD225": "Nothing, if it is alone for good; under nvFuser --knob single_node=on makes it a group of "
     "its own.",
-    "FD226": "Nothing: it moves no data. It matters only where it stands between two groups.",
-    "FD227": "Move the operator that stands between before or after the whole block, or replace it with "
+    "FD226": "Nothing: it moves no data. It matters only between two groups.",
+    "FD227": "Move the operator between them before or after the whole block, or replace it with "
     "ones that fuse.",
     "FD228": "Take it out of the branch or loop, or move its neighbours in.",
     "FD229": "Decide outside the scripted function: a constant flag, two functions, torch.where instead "

@@ -225,22 +225,22 @@ def _advice(
 ) -> str:
     if error is not None and error.kind == BUILTINS:
         return (
-            "No fusion is at fault. Put the folder of libnvrtc-builtins.so of the very CUDA version that this"
-            " torch was built with on LD_LIBRARY_PATH, and take other CUDA versions off it."
+            "Fusion is not the cause. Put the folder of libnvrtc-builtins.so of exactly the CUDA version that"
+            " this torch was built with on LD_LIBRARY_PATH, and remove other CUDA versions from it."
         )
     if error is not None and error.kind == OLD_DRIVER:
-        return "No fusion is at fault. Install a newer NVIDIA driver, or a torch with an older CUDA."
+        return "Fusion is not the cause. Install a newer NVIDIA driver, or a torch with an older CUDA."
     first = first_cuda(capability) if capability is not None else None
     if first is None:
         return (
-            "No fusion is at fault. Install a torch whose CUDA knows the GPU: 11.0 for compute capability"
+            "Fusion is not the cause. Install a torch whose CUDA knows the GPU: 11.0 for compute capability"
             " 8.0, 11.1 for 8.6, 11.8 for 8.9 and 9.0, 12.8 for 10.0 and 12.0; fusiondoc env shows both."
         )
     wanted = f"CUDA {first[0]}.{first[1]}"
     if cuda is not None and cuda < first:
-        return f"No fusion is at fault. Install a torch built with {wanted} or newer."
+        return f"Fusion is not the cause. Install a torch built with {wanted} or newer."
     return (
-        f"No fusion is at fault. {wanted} and newer know this GPU, so look which libnvrtc is loaded"
+        f"Fusion is not the cause. {wanted} and newer know this GPU, so look which libnvrtc is loaded"
         " (LD_LIBRARY_PATH), and for which GPUs this torch was built: torch.cuda.get_arch_list()."
     )
 

@@ -54,7 +54,7 @@ def _is_slow(kernel: Kernel, peak: float) -> bool:
 
 def _advice(kernel: Kernel) -> str:
     if kernel.spill_bytes:
-        return "It spills registers (FD404): mend that first."
+        return "It spills registers (FD404): fix that first."
     if kernel.occupancy is not None and kernel.occupancy < LOW_OCCUPANCY:
         return f"{kernel.occupancy:.0%} of the warps fit on a multiprocessor (FD405): make the group smaller."
     return (
@@ -82,7 +82,7 @@ def launch_bound(report: Report, context: Context) -> Iterable[Finding]:
     took = f"{times[0]:.1f} us" if len(times) == 1 else f"{times[0]:.1f} to {times[-1]:.1f} us"
     yield finding(
         "FD402",
-        f"{len(rows)} of {len(report.kernels)} kernels are bound by their launch ({_list(rows)}): they move"
+        f"{len(rows)} of {len(report.kernels)} kernels are launch-bound ({_list(rows)}): they move"
         f" less than {launch_bound_below(peak) / 1e6:.1f} MB, which takes less time than the launch itself"
         f" (about {FLOOR_MS * 1e3:g} us); they took {took}",
         evidence=[line for kernel in rows for line in kernel.evidence[:1]][:3],

@@ -75,7 +75,7 @@ def _why(group: Group) -> str:
 
 
 def many_small_groups(report: Report, context: Context) -> Iterable[Finding]:
-    """FD406: groups one after the other that are each bound by their launch."""
+    """FD406: launch-bound groups one after the other."""
     peak = report.peak.gb_per_s if report.peak is not None else None
     kernels = {kernel.id: kernel for kernel in report.kernels}
     row: list[Group] = []
@@ -90,7 +90,7 @@ def many_small_groups(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _is_small(group: Group, kernels: dict[str, Kernel], limit: float) -> bool:
-    """Whether every kernel of it is bound by its launch; without kernels, by its types, on a GPU."""
+    """Whether every kernel of it is launch-bound; without kernels, by its types, on a GPU."""
     if group.specialisation != 1 or group.fallback:
         return False
     mine = [kernels[name] for name in group.kernels if name in kernels]
@@ -130,7 +130,7 @@ def recompiled(report: Report, context: Context) -> Iterable[Finding]:
         cost = _cost(report, [row.steady for row in rows if row.steady is not None])
         yield finding(
             "FD407",
-            f"Each of {len(rows)} shapes of the inputs was compiled for anew{cost}",
+            f"The model was compiled for each of {len(rows)} shapes of its inputs{cost}",
             advice="Allow groups that take any size: --knob fusion_strategy=DYNAMIC:10"
             " (torch.jit.set_fusion_strategy); or pad the inputs to fewer shapes.",
         )
@@ -163,7 +163,7 @@ _COPIES = ("aten::contiguous", "aten::clone")
 
 
 def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
-    """FD408: copies that only change the layout, beside a group."""
+    """FD408: copies next to a group that only change the layout."""
     turned = {(row.source, row.phase) for row in report.unfused if row.op in _VIEWS and row.source}
     for row in report.unfused:
         source = row.source or ""
@@ -177,7 +177,7 @@ def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
         how = "of a transposed tensor " if row.op == "aten::reshape" else ""
         yield finding(
             "FD408",
-            f"{row.op} {how}copies its tensor{size} beside group {beside.id}, to change its layout alone",
+            f"{row.op} {how}copies its tensor{size} next to group {beside.id}, only to change its layout",
             source=row.user_source,
             evidence=row.evidence[:3],
             advice="Keep one layout through the block: transpose after it instead of before, use reshape"

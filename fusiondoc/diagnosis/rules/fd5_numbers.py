@@ -103,7 +103,7 @@ def layout_differs(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def random_by_statistics(report: Report, context: Context) -> Iterable[Finding]:
-    """FD503: results that hang on random numbers."""
+    """FD503: results that depend on random numbers."""
     rows = [row for row in report.verification if row.by == "statistics"]
     if not rows:
         return
@@ -111,9 +111,10 @@ def random_by_statistics(report: Report, context: Context) -> Iterable[Finding]:
     ops = list(dict.fromkeys(op for row in rows for op in row.random))
     yield finding(
         "FD503",
-        f"{', '.join(names[:_NAMED])}{' ...' if len(names) > _NAMED else ''} hang{'s' * (len(names) == 1)} on"
-        f" random numbers ({', '.join(ops) or 'of an operator that is not in the graph'}) that the fused and"
-        " the eager run draw differently by design: compared by mean, standard deviation and share of zeros",
+        f"{', '.join(names[:_NAMED])}{' ...' if len(names) > _NAMED else ''} depend{'s' * (len(names) == 1)}"
+        f" on random numbers ({', '.join(ops) or 'of an operator that is not in the graph'}) that the fused"
+        " and the eager run draw differently by design: compared by mean, standard deviation and share of"
+        " zeros",
         advice="To compare values, set dropout to 0 or put the model into eval mode.",
     )
 

@@ -43,7 +43,7 @@ def _reasons(report: Report, context: Context, fuser: str) -> Iterable[str]:
     stated = any(row.reason.stated for row in report.unfused)
     if worked_out and not stated and not (fuser == "nvfuser" and "partition" in context.observed.levels):
         log = ">partition" if fuser == "nvfuser" else ">>tensorexpr_fuser"
-        yield f"what the fuser itself says of the operators that it refused ({log})"
+        yield f"what the fuser itself says about the operators that it rejected ({log})"
 
 
 def _kernels(report: Report) -> Iterable[str]:

@@ -1,7 +1,7 @@
 """Lines -> blocks, graphs and sections: everything about structure that is not a node's own line.
 
 Structure is told by the words of the print (``block0(``, ``->``, ``return``, ``with``); indentation is only
-asked when the two disagree, that is when lines are missing. A print whose leading blanks were lost still
+asked when the two disagree, that is when lines are missing. A print whose leading spaces were lost still
 parses.
 """
 
@@ -26,7 +26,7 @@ _LAST_PARAMETERS = re.compile(r"((?:%.*)?)\):\s*$")
 DEEPEST = 250
 """Blocks in blocks beyond this are not told apart from the one around them: walks over nodes recurse."""
 BLOCK_STEP = 4
-"""Blanks by which the nodes of a block are indented more than the node that owns it (``Node::print``)."""
+"""Spaces by which the nodes of a block are indented more than the node that owns it (``Node::print``)."""
 
 
 class Builder:
@@ -177,7 +177,7 @@ class Builder:
     def place(self, raw: RawNode, line: int) -> bool:
         """Make ``nodes`` the list for a node that has not the indentation expected; False if it is no part
         of this dump, which is over."""
-        # Before the blank that stands for no outputs.
+        # Before the space that represents no outputs.
         width = max(len(raw[0] or "") - (0 if raw[1] else 1), 0)
         if self.graph is None:
             if self._first is not None:
@@ -217,7 +217,7 @@ class Builder:
     def _unwind(self, indent: int, line: int) -> None:
         """Close the blocks whose ends are missing, as the indentation tells."""
         if indent <= 0 and self._stack and not self._flat and not self._base:
-            # Nothing inside a block can have no indentation: the print has lost its leading blanks.
+            # Nothing inside a block can have no indentation: the print has lost its leading spaces.
             self._flat = True
         if self._base is not None and 0 <= indent < self._base and not self._stack:
             # The dump began inside a block; what stands less deep shows where the graph's own nodes stand.

@@ -378,7 +378,7 @@ class JitMessages:
         for group in plan.plan.groups if plan is not None else ():
             if value in group.values:
                 for kind, source in group.body:
-                    text = "a group of one operator is not worth a kernel and was taken back"
+                    text = "a group of one operator is not worth a kernel and was undone"
                     state(self.pending, NodeText(kind, source, value, True), "FD220", text, pos)
 
 

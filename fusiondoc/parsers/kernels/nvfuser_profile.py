@@ -60,7 +60,7 @@ def profile_of(line: bytes, columns: tuple[str, ...]) -> Profile | None:
     """A line of the table; None if its cells are not those of the columns."""
     cells = _CELL.findall(line.decode("utf-8", "replace"))
     if _DEVICE in columns and len(cells) > len(columns):
-        # A device's name has blanks.
+        # A device's name has spaces.
         at = columns.index(_DEVICE)
         end = len(cells) - (len(columns) - at - 1)
         cells[at:end] = [" ".join(cells[at:end])]

@@ -53,7 +53,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
             "Findings",
             list(_findings(comparison)),
         ),
-        ("What cannot be told", [escape(note) for note in comparison.notes]),
+        ("What cannot be compared", [escape(note) for note in comparison.notes]),
     ):
         if rows:
             yield from ("", f"#### {title}", "")

@@ -106,7 +106,7 @@ def _body(comparison: Comparison) -> Iterator[str]:
         ),
     )
     if comparison.notes:
-        yield "<h2>What cannot be told</h2>"
+        yield "<h2>What cannot be compared</h2>"
         yield _list(comparison.notes)
 
 

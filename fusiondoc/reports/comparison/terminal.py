@@ -42,7 +42,7 @@ def render(comparison: Comparison, *, width: int = 80, colour: bool = False, blo
         ("Kernels", _kernels(comparison)),
         ("Model", _model(comparison)),
         ("Findings", _findings(comparison)),
-        ("What cannot be told", _notes(comparison)),
+        ("What cannot be compared", _notes(comparison)),
     ):
         if part is not None:
             parts += ["", Text(title, style="bold"), Padding(part, (0, 0, 0, 1))]

@@ -13,9 +13,9 @@ from fusiondoc.reports.html.summary import Bar, peak_bar
 from fusiondoc.reports.wording import count, dims, peak_share, percent, seconds, size
 
 _BOUND = {
-    "bandwidth": "bound by bandwidth",
+    "bandwidth": "bandwidth-bound",
     "cache": "served from a cache",
-    "launch": "bound by its launch: it moves too little",
+    "launch": "launch-bound: it moves too little",
 }
 
 

@@ -114,7 +114,7 @@ def _kernels(report: Report) -> str:
         text += f" ({share} of {report.peak.gb_per_s:,.0f}, {PEAK_FROM[report.peak.source]})"
     text += f", {times:.3f} ms for one launch of each"
     launch = sum(kernel.bound == "launch" for kernel in report.kernels)
-    return text + (f", {launch} bound by the launch" if launch else "")
+    return text + (f", {launch} launch-bound" if launch else "")
 
 
 PEAK_FROM = {"given": "as given", "measured": "measured", "driver": "by the driver", "table": "by its name"}

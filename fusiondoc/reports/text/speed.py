@@ -51,7 +51,7 @@ def speed(report: Report, width: int) -> RenderableType | None:
 
 
 def _width(names: list[str], rows: list[list[Text]]) -> int:
-    """Columns that the table takes, with two blanks between its own."""
+    """Columns that the table takes, with two spaces between its own."""
     return sum(max(len(name), *(len(row[i]) for row in rows)) + 2 for i, name in enumerate(names)) - 2
 
 
