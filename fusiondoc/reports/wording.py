@@ -25,8 +25,9 @@ NO_OPERATORS = ("prim::GetAttr",)
 
 
 def count(number: int, what: str) -> str:
-    """``3 groups``, ``1 group``."""
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
+    """``3 groups``, ``1 group``, ``2 passes``."""
+    ending = "es" if what.endswith("s") else "s"
+    return f"{number:,} {what}" + ("" if number == 1 else ending)
 
 
 def size(number: int | None) -> str:

@@ -48,7 +48,7 @@ def time_line(context: Context) -> TimeLine | None:
     longest = max((_median(span) or 0.0 for span in spans), default=0.0)
     profiling = sum(one.stage == "profiling" for one in report.iterations)
     steady = next((one.index for one in report.iterations if one.stage == "steady"), None)
-    note = f"{count(profiling, 'pass').replace('passs', 'passes')} went to profiling"
+    note = f"{count(profiling, 'pass')} went to profiling"
     note += f"; steady from {steady}." if steady is not None else "; none was steady."
     rows = tuple(_passes(span, longest, report) for span in spans)
     return TimeLine(note, rows, len({one.inputs for one in report.iterations}) > 1)
