@@ -1,0 +1,125 @@
+"""The package as it is installed: a wheel with every file, where there is nothing but its needs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from command_line import ROOT, Run
+
+pytestmark = pytest.mark.xdist_group("installed")
+
+LOG = ROOT / "fixtures" / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"
+EVERY_MODULE = """
+import importlib, pkgutil, sys, fusiondoc
+names = [m.name for m in pkgutil.walk_packages(fusiondoc.__path__, "fusiondoc.")]
+for name in names:
+    if name.split(".")[1] not in ("probe", "testing", "pytest_plugin", "__main__"):
+        importlib.import_module(name)
+assert "torch" not in sys.modules
+print(len(names), sys.version.split()[0], fusiondoc.__file__)
+"""
+
+
+def run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A command that finds nothing of this checkout."""
+    foreign = ("PYTHON", "FUSIONDOC_", "COV")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    own["COLUMNS"] = "80"
+    done = subprocess.run(
+        [*map(str, command)],
+        cwd=cwd,
+        env=own,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, so that nothing of an earlier build gets into it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    shutil.copytree(ROOT / "fusiondoc", folder / "fusiondoc", ignore=shutil.ignore_patterns("__pycache__"))
+    isolated = [] if not importlib.util.find_spec("wheel") else ["--no-build-isolation"]
+    pip(sys.executable, "wheel", "--no-deps", *isolated, "-w", folder / "dist", folder, cwd=folder)
+    (made,) = (folder / "dist").glob("fusiondoc-*.whl")
+    return made
+
+
+def pip(python: object, *arguments: object, cwd: Path) -> None:
+    """Skips where there is no network."""
+    options = ("--disable-pip-version-check", "--quiet", "--retries", "1")
+    command = [*map(str, (python, "-m", "pip", *arguments, *options))]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode and "connection" in done.stderr.lower():
+        pytest.skip("needs a package index")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
+    files = {path for path in (ROOT / "fusiondoc").rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {name for name in archive.namelist() if name.startswith("fusiondoc/")}
+    assert packed == {path.relative_to(ROOT).as_posix() for path in files}
+
+
+def reports(folder: Path, program: Path) -> dict[str, object]:
+    """The commands that need no torch, and the report of the log without the time that it took."""
+    run(program, "parse", LOG, "--output", "report.json", cwd=folder)
+    run(program, "parse", LOG, "--output", "page.html", cwd=folder)
+    page = (folder / "page.html").read_text("utf-8")
+    assert "<style>" in page and "<script>" in page and "CudaFusionGroup" in page
+    same = run(program, "compare", "report.json", LOG, "--format", "json", cwd=folder)
+    assert json.loads(same.stdout)["same"] is True
+    assert "FD201" in run(program, "explain", "FD201", cwd=folder).stdout
+    run(program, "repro", LOG, "--group", "G1", "--output", "group.py", cwd=folder)
+    compile((folder / "group.py").read_text("utf-8"), "group.py", "exec")
+    report = json.loads((folder / "report.json").read_text("utf-8"))
+    report["parse"]["seconds"] = report["timing"] = None
+    return dict(report)
+
+
+def test_the_wheel_works_where_nothing_else_is(wheel: Path, tmp_path: Path) -> None:
+    python = tmp_path / "venv" / "bin" / "python"
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv", cwd=tmp_path)
+    # What pip installs runs in the other environment; pip itself stays in this one.
+    pip(sys.executable, "--python", python, "install", wheel, cwd=tmp_path)
+    assert str(tmp_path) in run(python, "-c", EVERY_MODULE, cwd=tmp_path).stdout
+    assert reports(tmp_path, python.with_name("fusiondoc"))["groups"]
+
+
+def python38() -> Path | None:
+    """A real Python 3.8, on the PATH or beneath pyenv."""
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    found = sorted(root.glob("versions/3.8.*/bin/python3.8"))
+    on_path = shutil.which("python3.8")
+    candidates = [*found, *([Path(on_path)] if on_path else [])]
+    works = (one for one in candidates if subprocess.run([one, "-c", ""], check=False).returncode == 0)
+    return next(works, None)
+
+
+def test_python_38_makes_the_same_reports(wheel: Path, tmp_path: Path, fusiondoc: Run) -> None:
+    interpreter = python38()
+    if interpreter is None:
+        pytest.skip("needs Python 3.8")
+    run(interpreter, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    python = tmp_path / "venv" / "bin" / "python"
+    pip(python, "install", wheel, cwd=tmp_path)
+    said = run(python, "-c", EVERY_MODULE, cwd=tmp_path).stdout
+    assert " 3.8." in said and str(tmp_path) in said
+    found = reports(tmp_path, python.with_name("fusiondoc"))
+    here = json.loads(fusiondoc("parse", LOG, "--format", "json").stdout)
+    here["parse"]["seconds"] = here["timing"] = None
+    assert found == here
