@@ -10,6 +10,8 @@ FINDINGS_FOUND = 1
 WRONG_USAGE = 2
 MODEL_FAILED = 3
 CANNOT_RUN = 4
+OWN_FAULT = 70
+"""A fault of fusiondoc's own (EX_SOFTWARE of sysexits.h): never 1, which CI reads as findings."""
 INTERRUPTED = 130
 
 

@@ -1,10 +1,16 @@
-"""Copies of the program's source files in a capture, so that a report can show them on any machine later."""
+"""Source files of the program: which ones may be read, and their copies in a capture.
+
+A log may name any file, and a report shows lines of the files that it names. So only Python files of the
+project are read: below the project's folder or a folder that the user names, never through a link out of it.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
-from typing import Iterable
+from typing import Iterable, Sequence
 
 FOLDER = "sources"
 INDEX = "index.json"
@@ -15,8 +21,26 @@ MOST_BYTES = 1 << 20
 MOST_BYTES_IN_ALL = 5 << 20
 
 
-def keep_sources(capture: Path, files: Iterable[str], cwd: Path) -> None:
-    """Copy the Python files of these names (as the log has them, relative to ``cwd``) into the capture.
+_PROJECT = ("pyproject.toml", "setup.cfg", "setup.py", ".git", ".hg")
+"""What the top folder of a project has in it."""
+
+
+def project_root(folder: Path) -> Path:
+    """The project that ``folder`` belongs to: the nearest folder above with a mark of a project. The user's
+    home and what is above it are none; without any it is the folder itself."""
+    folder = Path(os.path.realpath(folder))
+    home = Path(os.path.realpath(Path.home()))
+    for one in (folder, *folder.parents):
+        if one in (home, *home.parents):
+            break
+        if any((one / mark).exists() for mark in _PROJECT):
+            return one
+    return folder
+
+
+def keep_sources(capture: Path, files: Iterable[str], cwd: Path, roots: Sequence[Path] = ()) -> None:
+    """Copy the Python files of these names (as the log has them, relative to ``cwd``) into the capture: those
+    of the project of ``cwd`` and those below ``roots``.
 
     ``index.json`` beside them has name -> copy. What cannot be read or written is left out: a report can do
     without it.
@@ -24,8 +48,9 @@ def keep_sources(capture: Path, files: Iterable[str], cwd: Path) -> None:
     index: dict[str, str] = {}
     size = 0
     folder = capture / FOLDER
+    allowed = (project_root(cwd), *roots)
     for name in sorted(set(files)):
-        data = read_source(cwd / name)
+        data = read_source(cwd / name, allowed)
         if data is None or size + len(data) > MOST_BYTES_IN_ALL:
             continue
         try:
@@ -53,18 +78,25 @@ def kept_source(capture: Path, name: str) -> str | None:
     copy = index.get(name) if isinstance(index, dict) else None
     if not isinstance(copy, str) or Path(copy).name != copy:
         return None
-    data = read_source(folder / copy)
+    data = read_source(folder / copy, (folder,))
     return None if data is None else text_of(data)
 
 
-def read_source(path: Path) -> bytes | None:
-    """A Python file of at most a megabyte; None for anything else. A log may name any file: only sources are
-    shown."""
+def read_source(path: Path, roots: Sequence[Path]) -> bytes | None:
+    """A regular Python file of at most a megabyte that really is below one of ``roots``, all links followed;
+    None for anything else."""
     try:
-        if path.suffix != ".py" or not path.is_file() or path.stat().st_size > MOST_BYTES:
+        real = Path(os.path.realpath(path))
+        inside = any(Path(os.path.realpath(root)) in real.parents for root in roots)
+        if real.suffix != ".py" or not inside:
             return None
-        return path.read_bytes()
-    except (OSError, ValueError):
+        told = real.stat()
+        if not stat.S_ISREG(told.st_mode) or told.st_size > MOST_BYTES:
+            return None
+        with real.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        return data if len(data) <= MOST_BYTES else None
+    except (OSError, ValueError, RuntimeError):
         return None
 
 

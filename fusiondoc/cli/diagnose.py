@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.options import make_request, peak_option, run_options
+from fusiondoc.cli.options import make_request, peak_option, run_options, source_root_option
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options, tell
 from fusiondoc.errors import INTERRUPTED
 
@@ -33,6 +33,7 @@ from fusiondoc.errors import INTERRUPTED
     "--time", "timed", is_flag=True, help="Run once more without logs and time it, eager against fused."
 )
 @peak_option
+@source_root_option
 @report_options
 def command(
     target: str,
@@ -45,6 +46,7 @@ def command(
     try_eval: bool,
     timed: bool,
     peak: float | None,
+    source_root: tuple[Path, ...],
     **options: Any,
 ) -> int:
     """Run TARGET under a fuser and report what fused, what did not and why.
@@ -73,6 +75,7 @@ def command(
         CaptureStore(),
         follow_ups=FollowUps(not no_rerun, timed, try_changes, try_eval),
         peak=peak,
+        source_roots=source_root,
         tell=tell,
         progress=terminal_progress,
     )

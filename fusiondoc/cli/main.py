@@ -9,7 +9,7 @@ import sys
 
 import click
 
-from fusiondoc.errors import INTERRUPTED, FusiondocError, did_you_mean
+from fusiondoc.errors import INTERRUPTED, OWN_FAULT, FusiondocError, did_you_mean
 from fusiondoc.version import __version__
 
 COMMANDS = {
@@ -126,4 +126,32 @@ def main(argv: list[str] | None = None) -> None:
         else:
             print("next: check the path and its permissions.", file=sys.stderr)
         sys.exit(2)
+    except Exception as error:
+        if debug:
+            raise
+        _own_fault(error)
+        sys.exit(OWN_FAULT)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _own_fault(error: Exception) -> None:
+    """Say what a report of the fault needs, and keep the traceback in a file."""
+    import tempfile
+    import traceback
+
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    print(f"error: fusiondoc failed: {type(error).__name__}: {str(error)[:200]!r}", file=sys.stderr)
+    where = ""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", errors="backslashreplace", prefix="fusiondoc-", suffix=".txt", delete=False
+        ) as file:
+            file.write(f"fusiondoc {__version__}, Python {sys.version}, {sys.platform}\n\n{text}")
+        where = f" Its details are in {file.name}."
+    except OSError:
+        where = "\n" + text
+    print(
+        f"next: This is a fault of fusiondoc's own; please report it.{where} FUSIONDOC_DEBUG=1 shows it"
+        " at once.",
+        file=sys.stderr,
+    )

@@ -116,6 +116,17 @@ def peak_option(command: F) -> F:
     )(command)
 
 
+def source_root_option(command: F) -> F:
+    """``--source-root FOLDER``, as the argument ``source_root``."""
+    return click.option(
+        "--source-root",
+        multiple=True,
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        metavar="FOLDER",
+        help="Show lines of the Python files below FOLDER too; by default only those of this project.",
+    )(command)
+
+
 def run_options(command: F) -> F:
     """Every option that says how to run a model."""
     for option in reversed(_OPTIONS):

@@ -7,17 +7,19 @@ from pathlib import Path
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.options import peak_option
+from fusiondoc.cli.options import peak_option, source_root_option
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
 
 
 @click.command(name="parse")
 @click.argument("logs", nargs=-1, metavar="[LOG]...", shell_complete=completion.files)
 @peak_option
+@source_root_option
 @report_options
 def command(
     logs: tuple[str, ...],
     peak: float | None,
+    source_root: tuple[Path, ...],
     format_: str | None,
     output: Path | None,
     fail_on: tuple[str, ...],
@@ -38,6 +40,6 @@ def command(
     from fusiondoc.cli.config import heard
     from fusiondoc.workflows.load import report_from
 
-    report = heard(report_from(logs, peak))
+    report = heard(report_from(logs, peak, source_root))
     emit(report, format_, output)
     return exit_status(report, fail_on)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 from pathlib import Path
+
+from fusiondoc.model.report import Texts
 
 
 def near(source: str) -> str:
@@ -16,11 +17,12 @@ def near(source: str) -> str:
     return source[library + 1 :] if library >= 0 else source
 
 
-def code_at(source: str | None) -> str | None:
-    """The text of ``file:line``, if that file can be read here; paths start at the current folder."""
-    if source is None:
+def code_at(source: str | None, texts: Texts | None) -> str | None:
+    """The text of ``file:line``, if that file is at hand: kept by the capture, or of the project here."""
+    if source is None or texts is None:
         return None
     file, _, line = source.rpartition(":")
-    if not line.isdigit() or not Path(file).is_file():
+    if not line.isdecimal() or len(line) > 9:
         return None
-    return linecache.getline(file, int(line)).strip() or None
+    lines = (texts.source(file) or "").split("\n")
+    return lines[int(line) - 1].strip() or None if 0 < int(line) <= len(lines) else None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.sources import kept_source, read_source, text_of
+from fusiondoc.captures.sources import kept_source, project_root, read_source, text_of
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
@@ -23,23 +23,26 @@ from fusiondoc.workflows.speed import speed_of
 from fusiondoc.workflows.verification import verification
 
 
-def report_from(arguments: Sequence[str], peak: float | None = None) -> Report:
+def report_from(
+    arguments: Sequence[str], peak: float | None = None, source_roots: Sequence[Path] = ()
+) -> Report:
     """The report of logs and captures; of the newest capture without any.
 
     Args:
         peak: memory bandwidth in GB/s that the user gave.
+        source_roots: folders beside the project whose Python files may be shown.
     """
     if not arguments:
-        return report_of(CaptureStore().newest(), peak)
+        return report_of(CaptureStore().newest(), peak, source_roots=source_roots)
     if len(arguments) == 1 and is_capture(Path(arguments[0])):
-        return report_of(Capture(Path(arguments[0])), peak)
+        return report_of(Capture(Path(arguments[0])), peak, source_roots=source_roots)
     logs = find_logs(arguments)
     report, observed = read_logs(logs, work_out=Reasons())
     report = replace(
         report,
         target={"name": ", ".join(log.name for log in logs[:3])},
         peak=peak_of({}, None, peak),
-        texts=LogTexts(logs),
+        texts=LogTexts(logs, None, source_roots),
     )
     return diagnose(report, Context(observed))
 
@@ -67,12 +70,18 @@ def parse_capture(capture: Capture) -> ParsedLog:
     return ParsedLog(report, observed, tuple(logs))
 
 
-def report_of(capture: Capture, peak: float | None = None, parsed: ParsedLog | None = None) -> Report:
+def report_of(
+    capture: Capture,
+    peak: float | None = None,
+    parsed: ParsedLog | None = None,
+    source_roots: Sequence[Path] = (),
+) -> Report:
     """The report of a capture: what its log says, with what the probe recorded.
 
     Args:
         peak: memory bandwidth in GB/s that the user gave.
         parsed: the log, if it has been read already.
+        source_roots: folders beside the project whose Python files may be shown.
     """
     parsed = parsed or parse_capture(capture)
     report = parsed.report
@@ -88,7 +97,7 @@ def report_of(capture: Capture, peak: float | None = None, parsed: ParsedLog | N
         iterations=_timed(report.iterations, records),
         verification=verification(records),
         tries=_tries(capture),
-        texts=LogTexts(parsed.logs, capture.path),
+        texts=LogTexts(parsed.logs, capture.path, source_roots),
         timing={
             "child": seconds.get("child"),
             "overhead": seconds.get("overhead"),
@@ -111,16 +120,26 @@ class LogTexts:
     """The texts that a report refers to, read when a renderer asks: lines of its logs, and source files,
     those that its capture kept first."""
 
-    def __init__(self, logs: Sequence[LogInput], capture: Path | None = None) -> None:
+    def __init__(
+        self, logs: Sequence[LogInput], capture: Path | None = None, source_roots: Sequence[Path] = ()
+    ) -> None:
         self._logs = logs
         self._capture = capture
+        self._source_roots = tuple(source_roots)
+        self._sources: dict[str, str | None] = {}
 
     def source(self, file: str) -> str | None:
-        """The copy in the capture, else the file on disk as seen from the current folder."""
+        """The copy in the capture, else the file on disk as seen from the current folder, if it is of the
+        project."""
+        if file not in self._sources:
+            self._sources[file] = self._read(file)
+        return self._sources[file]
+
+    def _read(self, file: str) -> str | None:
         kept = kept_source(self._capture, file) if self._capture is not None else None
         if kept is not None:
             return kept
-        data = read_source(Path(file))
+        data = read_source(Path(file), (project_root(Path.cwd()), *self._source_roots))
         return None if data is None else text_of(data)
 
     def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Iterator
+from pathlib import Path
+from typing import Callable, Iterator, Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import failure
@@ -74,6 +75,7 @@ def diagnose_target(
     *,
     follow_ups: FollowUps = FollowUps(),
     peak: float | None = None,
+    source_roots: Sequence[Path] = (),
     tell: Tell = tell_nobody,
     progress: ShowProgress = no_progress,
 ) -> Finished:
@@ -82,6 +84,7 @@ def diagnose_target(
     Args:
         store: where the capture goes, such as ``CaptureStore(folder)``.
         peak: memory bandwidth of the device in GB/s, if the user gave one.
+        source_roots: folders beside the project whose Python files the capture may keep.
         tell: is told notes and what runs next.
         progress: shows how far each run is.
 
@@ -89,7 +92,15 @@ def diagnose_target(
         UsageError, CannotRun: nothing ran, so there is nothing to report.
     """
     ran = run_target(request, store, tell=tell, progress=progress)
-    return report_run(request, ran, follow_ups=follow_ups, peak=peak, tell=tell, progress=progress)
+    return report_run(
+        request,
+        ran,
+        follow_ups=follow_ups,
+        peak=peak,
+        source_roots=source_roots,
+        tell=tell,
+        progress=progress,
+    )
 
 
 def run_target(
@@ -117,6 +128,7 @@ def report_run(
     *,
     follow_ups: FollowUps = FollowUps(),
     peak: float | None = None,
+    source_roots: Sequence[Path] = (),
     tell: Tell = tell_nobody,
     progress: ShowProgress = no_progress,
 ) -> Finished:
@@ -125,17 +137,18 @@ def report_run(
     capture = ran.capture
     keep_peak(capture, peak)
     parsed = parse_capture(capture)
-    keep_sources(capture.path, _user_files(parsed.report), request.cwd)
+    roots = [*source_roots, *([request.target.path.parent] if request.target.path else [])]
+    keep_sources(capture.path, _user_files(parsed.report), request.cwd, roots)
     if follow_ups.rerun and wants_rerun(parsed.report, capture):
         rerun_without_fallback(request, capture, tell, progress)
-    report = report_of(capture, parsed=parsed)
+    report = report_of(capture, parsed=parsed, source_roots=source_roots)
     finished = not ran.interrupted
     if follow_ups.timing and ran.failed is None and finished:
         finished = run_timing(request, capture, report, tell, progress)
-        report = report_of(capture, parsed=parsed)
+        report = report_of(capture, parsed=parsed, source_roots=source_roots)
     if (follow_ups.tries or follow_ups.eval_mode) and finished:
         finished = run_tries(request, capture, report, follow_ups.eval_mode, tell, progress)
-        report = report_of(capture, parsed=parsed)
+        report = report_of(capture, parsed=parsed, source_roots=source_roots)
     return Finished(report, capture, ran.failed, not finished)
 
 

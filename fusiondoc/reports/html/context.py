@@ -93,7 +93,7 @@ class Context:
         """The text of ``file:line``."""
         file, _, number = (user_source or "").rpartition(":")
         lines = self.lines_of(file) if file else None
-        if lines is None or not number.isdigit() or not 0 < int(number) <= len(lines):
+        if lines is None or not number.isdecimal() or len(number) > 9 or not 0 < int(number) <= len(lines):
             return None
         return lines[int(number) - 1].strip() or None
 

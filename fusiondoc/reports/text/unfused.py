@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.model.report import Reason, Report, Unfused
+from fusiondoc.model.report import Reason, Report, Texts, Unfused
 from fusiondoc.reports.source_code import code_at, near
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more
 from fusiondoc.reports.wording import NO_OPERATORS
@@ -36,7 +36,7 @@ def unfused(report: Report, width: int) -> RenderableType | None:
     for reason, rows in reasons:
         if left <= 0:
             break
-        parts += [_reason(reason), Padding(_rows(rows[:left], width - 3), (0, 0, 0, 2))]
+        parts += [_reason(reason), Padding(_rows(rows[:left], width - 3, report.texts), (0, 0, 0, 2))]
         left -= len(rows)
     return Lines(*parts, *more(sum(len(rows) for _, rows in reasons)))
 
@@ -47,7 +47,7 @@ def _reason(reason: Reason) -> Text:
     return text
 
 
-def _rows(rows: list[Unfused], width: int) -> Table:
+def _rows(rows: list[Unfused], width: int, texts: Texts | None) -> Table:
     """Operator, line and code; the code has what the other two leave of ``width`` columns."""
     cells = [(row.op + (f" x{row.count}" if row.count > 1 else ""), _place(row)) for row in rows]
     left = width - sum(max(len(cell[i]) for cell in cells) for i in (0, 1)) - 4
@@ -56,7 +56,7 @@ def _rows(rows: list[Unfused], width: int) -> Table:
     table.add_column(overflow="fold")
     table.add_column(no_wrap=True, style="dim")
     for row, cell in zip(rows, cells):
-        code = code_at(row.user_source) or ""
+        code = code_at(row.user_source, texts) or ""
         table.add_row(
             *cell, code if len(code) <= left else code[: max(0, left - 1)] + "…" if left > 12 else ""
         )

@@ -1,0 +1,94 @@
+"""A log may name any file: only Python files of the project are read and shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fusiondoc.captures.sources import MOST_BYTES, keep_sources, kept_source, project_root, read_source
+from fusiondoc.model.report import Report
+from fusiondoc.reports.html import render as render_html
+from fusiondoc.reports.text.screen import render as render_text
+from fusiondoc.workflows.load import report_from
+
+
+def log_that_names(*files: str) -> str:
+    nodes = "\n".join(
+        f"  %{number} : Tensor = aten::cumsum(%1, %2, %3) # {file}:1:0"
+        for number, file in enumerate(files, 10)
+    )
+    return f"graph(%1 : Tensor,\n      %2 : int,\n      %3 : NoneType):\n{nodes}\n  return (%10)\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "pyproject.toml").touch()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def shown(folder: Path, *files: str, roots: tuple[Path, ...] = ()) -> str:
+    (folder / "a.log").write_text(log_that_names(*files), encoding="utf-8")
+    report: Report = report_from([str(folder / "a.log")], source_roots=roots)
+    assert report.unfused
+    return render_text(report) + render_html(report)
+
+
+def test_only_python_files_of_the_project_are_shown(project: Path) -> None:
+    (project / "model.py").write_text("mine = 1\n")
+    (project / "secret.txt").write_text("s3cr3t\n")
+    (project / ".env").write_text("s3cr3t\n")
+    outside = project.parent / "outside.py"
+    outside.write_text("s3cr3t = 1\n")
+    (project / "link.py").symlink_to(outside)
+    (project / "folder").symlink_to(project.parent)
+    big = project / "big.py"
+    big.write_text("s3cr3t\n" + "#" * MOST_BYTES)
+    text = shown(
+        project,
+        str(project / "model.py"),
+        *(str(project / name) for name in ("secret.txt", ".env", "link.py", "folder/outside.py", "big.py")),
+        str(outside),
+        "../outside.py",
+        "/proc/self/environ",
+        "/proc/kmsg",
+    )
+    assert "mine = 1" in text
+    assert "s3cr3t" not in text
+
+
+def test_a_folder_that_the_user_names_counts_too(project: Path) -> None:
+    other = project.parent / "other"
+    other.mkdir()
+    (other / "layer.py").write_text("named = 1\n")
+    assert "named = 1" not in shown(project, str(other / "layer.py"))
+    assert "named = 1" in shown(project, str(other / "layer.py"), roots=(other,))
+
+
+def test_a_line_number_that_is_no_number_is_no_line(project: Path) -> None:
+    (project / "model.py").write_text("mine = 1\n")
+    shown(project, *(f"{project / 'model.py'}:{number}" for number in ("²", "9" * 5000, "0", "-1")))
+
+
+def test_a_capture_keeps_files_of_its_project_only(project: Path) -> None:
+    capture = project / "capture"
+    capture.mkdir()
+    (project / "model.py").write_text("mine = 1\n")
+    (project.parent / "outside.py").write_text("s3cr3t = 1\n")
+    keep_sources(capture, ["model.py", "../outside.py"], project)
+    assert kept_source(capture, "model.py") == "mine = 1\n"
+    assert kept_source(capture, "../outside.py") is None
+    (capture / "sources" / "0.py").unlink()
+    (capture / "sources" / "0.py").symlink_to(project.parent / "outside.py")
+    assert kept_source(capture, "model.py") is None
+
+
+def test_the_project_is_never_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "work").mkdir()
+    assert project_root(tmp_path / "work") == tmp_path / "work"
+    assert read_source(tmp_path / "work", (tmp_path,)) is None
