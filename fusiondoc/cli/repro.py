@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Iterator
 import click
 
 from fusiondoc.errors import UsageError
+from fusiondoc.repro.recipe import FUSERS
 
 if TYPE_CHECKING:
     from fusiondoc.repro.write import Groups
-
-FUSERS = ("nvfuser", "nnc", "onednn", "legacy", "none")
 
 
 @click.command(name="repro")

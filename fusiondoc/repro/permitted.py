@@ -13,10 +13,8 @@ import re
 from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS
 from fusiondoc.errors import UsageError
 from fusiondoc.parsers.ir.graph import Node
-from fusiondoc.repro.recipe import DEFINED, Input, Recipe, Step, TensorSpec
+from fusiondoc.repro.recipe import DEFINED, FUSERS, Input, Recipe, Step, TensorSpec
 from fusiondoc.repro.values import DTYPES, ir_type
-
-FUSERS = ("nvfuser", "nnc", "onednn", "legacy", "none")
 
 _WITH_THEM = frozenset(
     [f"prim::{name}" for name in ("Constant", "ListConstruct", "ConstantChunk", "FusedConcat")]

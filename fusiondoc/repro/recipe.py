@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Iterable, Mapping
 
+FUSERS = ("nvfuser", "nnc", "onednn", "legacy", "none")
+"""What a file may use; "none" runs it unfused."""
+
 RANDOM_OPERATORS = frozenset(
     f"aten::{name}"
     for name in (

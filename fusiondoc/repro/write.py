@@ -116,8 +116,9 @@ def write_script(known: Groups, name: str, output: Path | None, force: bool, fus
     _refuse(path, force)
     recipe = rebuild(found, _hints(found, known), fuser)
     if not recipe.outputs:
+        why = one_line("; ".join(recipe.problems)) or "it is empty"
         raise UsageError(
-            f"Nothing of group {group.id} can be rebuilt: {'; '.join(recipe.problems) or 'it is empty'}",
+            f"Nothing of group {group.id} can be rebuilt: {why}",
             f"See {known.place(found.file, found.line)}.",
         )
     title = _title(found, known)
