@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.ending import failure
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.captures.target import parse_target
@@ -30,7 +30,17 @@ def run_target(folder: Path, target: str, **options: Any) -> tuple[Capture, Fusi
     options.setdefault("timeout", 120)
     request = RunRequest(target=parse_target(target, folder), cwd=folder, **options)
     capture = run(request, CaptureStore(folder))
-    return capture, failure(capture)
+    return capture, capture.failure()
+
+
+def records_of(capture: Capture, kind: str | None = None) -> list[dict[str, Any]]:
+    """The probe's records as they are in the file now, of one kind or all; a cut last line is left out."""
+    try:
+        lines = (capture.path / "records.jsonl").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    found = [json.loads(line) for line in lines if line.endswith("}")]
+    return [one for one in found if kind in (None, one["record"])]
 
 
 def log_of(capture: Capture) -> str:

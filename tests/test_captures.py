@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fusiondoc.captures.capture import SCHEMA, Capture
+from fusiondoc.captures.ending import Result
 from fusiondoc.captures.store import KEPT, CaptureStore
 from fusiondoc.errors import UsageError
 
@@ -44,16 +45,16 @@ def test_a_cut_record_is_left_out(tmp_path: Path) -> None:
         b'\xff\xfe\n[1]\n{"record": "environment", "gpu": "a GPU", "torch": null}\n{"record": "iterat'
     )
     capture = Capture(path)
-    assert [record["record"] for record in capture.records()] == ["fuser", "environment", "environment"]
-    assert capture.environment == {"gpu": "a GPU", "torch": "2.1.2"}
-    assert capture.error is None
+    assert capture.records.fuser.effective == "nnc"
+    assert capture.records.environment.texts == {"gpu": "a GPU", "torch": "2.1.2"}
+    assert capture.records.passes == () and capture.records.error is None
 
 
 def test_a_run_that_was_killed_with_fusiondoc_has_no_result(tmp_path: Path) -> None:
     path = make(CaptureStore(tmp_path))
-    assert Capture(path).result == {}
+    assert Capture(path).result == Result()
     (path / "result.json").write_text('{"exit_st')
-    assert Capture(path).result == {}
+    assert Capture(path).result == Result()
 
 
 @pytest.mark.parametrize(

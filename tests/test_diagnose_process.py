@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import write
+from running import records_of, write
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.store import CaptureStore
@@ -128,7 +128,7 @@ def test_ctrl_c_stops_the_child_keeps_the_capture_and_exits_with_130(tmp_path: P
     while time.monotonic() < deadline and capture is None:
         time.sleep(0.1)
         for one in CaptureStore(tmp_path).list():
-            if sum(record["record"] == "iteration" for record in one.records()) >= 3:
+            if len(records_of(one, "iteration")) >= 3:
                 capture = one
     assert capture is not None
     process.send_signal(signal.SIGINT)
@@ -136,4 +136,4 @@ def test_ctrl_c_stops_the_child_keeps_the_capture_and_exits_with_130(tmp_path: P
     assert process.returncode == 130
     assert b"Traceback" not in said and b"interrupted" in said
     assert b"TensorExprGroup" in report
-    assert capture.result["interrupted"] is True
+    assert capture.result.interrupted is True

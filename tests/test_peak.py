@@ -10,6 +10,7 @@ import pytest
 from conftest import FIXTURES, Run
 
 from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.records import Environment
 from fusiondoc.fuser_knobs.gpu_bandwidth import SLOWEST, TABLE, bandwidth_of
 from fusiondoc.model.runs import Peak
 from fusiondoc.runner.memory_bandwidth import Measured
@@ -35,20 +36,29 @@ def nothing_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_the_order_is_given_measured_driver_table(measured: Measured) -> None:
-    everything = {"gpu": NAME, "gpu_memory_gb_per_s": 4814.3}
+    everything = Environment(NAME, 4814.3)
     assert peak_of(everything, None, 5000.0) == Peak(5000.0, "given")
     assert peak_of(everything, None, None) == Peak(4100.5, "measured")
-    other = {"gpu": "NVIDIA A100-SXM4-40GB", "gpu_memory_gb_per_s": 1555.2}
+    other = Environment("NVIDIA A100-SXM4-40GB", 1555.2)
     assert peak_of(other, None, None) == Peak(1555.2, "driver")
-    assert peak_of({**other, "gpu_memory_gb_per_s": None}, None, None) == Peak(1555, "table")
-    assert peak_of({"gpu": "NVIDIA Imaginary 9000"}, None, None) is None
-    assert peak_of({}, None, None) is None
+    assert peak_of(Environment(other.gpu), None, None) == Peak(1555, "table")
+    assert peak_of(Environment("NVIDIA Imaginary 9000"), None, None) is None
+    assert peak_of(Environment(), None, None) is None
 
 
 def test_what_a_capture_keeps_counts_before_this_machines_own(measured: Measured) -> None:
-    everything = {"gpu": NAME, "gpu_memory_gb_per_s": 4814.3}
-    assert peak_of(everything, {"gb_per_s": 4200, "source": "measured"}, None) == Peak(4200.0, "measured")
-    assert peak_of(everything, {"gb_per_s": "many", "source": "given"}, None) == Peak(4100.5, "measured")
+    everything = Environment(NAME, 4814.3)
+    assert peak_of(everything, Peak(4200.0, "measured"), None) == Peak(4200.0, "measured")
+
+
+@pytest.mark.parametrize(
+    ("rate", "source"), [('"many"', "given"), ("-1", "given"), ("1e999", "measured"), ("5", "x")]
+)
+def test_a_damaged_peak_is_none(rate: str, source: str, tmp_path: Path) -> None:
+    copy = tmp_path / "capture"
+    shutil.copytree(CAPTURE, copy)
+    (copy / "peak.json").write_text(f'{{"gb_per_s": {rate}, "source": "{source}"}}')
+    assert Capture(copy).peak is None
 
 
 def test_a_measured_peak_travels_with_the_capture(

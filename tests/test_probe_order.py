@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from running import log_of, run_target, write
+from running import log_of, records_of, run_target, write
 
 pytestmark = pytest.mark.torch
 
@@ -84,7 +84,7 @@ def test_iterations_are_marked_where_they_begin(tmp_path: Path) -> None:
         "[fusiondoc] iteration 3/3 forward inputs 0",
         "[fusiondoc] end",
     ]
-    records = [record for record in capture.records() if record["record"] == "iteration"]
+    records = records_of(capture, "iteration")
     assert [(one["index"], one["runs"], one["phase"], one["inputs"]) for one in records] == [
         (number, 3, "forward", 0) for number in (1, 2, 3)
     ]

@@ -22,7 +22,7 @@ def failing(folder: Path, source: str, target: str = "user.py", **options: objec
     assert error is not None
     shown = f"{error.message}\n{error.hint}\n{log_of(capture)}"
     assert "fusiondoc/probe" not in shown and "fusiondoc/runner" not in shown
-    assert capture.result["exit_status"] == error.exit_code
+    assert capture.result.exit_status == error.exit_code
     return error
 
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from running import log_of, run_target, write
+from running import log_of, records_of, run_target, write
 from test_run_child import wait_until_gone
 
 from fusiondoc.captures.capture import Capture
@@ -60,8 +60,8 @@ def test_a_child_that_dies_of_a_signal_leaves_its_capture(tmp_path: Path) -> Non
     write(tmp_path, "user.py", ENDS_IN_PASS_TWO.format(last="os.kill(os.getpid(), signal.SIGSEGV)"))
     capture, error = run_target(tmp_path, "user.py")
     assert isinstance(error, ModelFailed) and "died of SIGSEGV" in error.message
-    assert capture.result["signal"] == "SIGSEGV" and capture.result["exit_status"] is None
-    assert sum(record["record"] == "iteration" for record in capture.records()) == 2
+    assert capture.result.signal == "SIGSEGV" and capture.result.exit_status is None
+    assert len(records_of(capture, "iteration")) == 2
     # Python's stack at that moment, and before it the whole log of two passes.
     assert "in inputs" in log_of(capture) and "TensorExprGroup" in log_of(capture)
 
@@ -76,14 +76,14 @@ def test_a_program_that_ends_the_process(tmp_path: Path) -> None:
 def test_sys_exit_in_a_model_is_a_failure(tmp_path: Path) -> None:
     write(tmp_path, "user.py", ENDS_IN_PASS_TWO.format(last="raise SystemExit(0)"))
     capture, error = run_target(tmp_path, "user.py")
-    assert isinstance(error, ModelFailed) and capture.result["exit_status"] == 3
+    assert isinstance(error, ModelFailed) and capture.result.exit_status == 3
 
 
 def test_a_run_that_never_ends(tmp_path: Path) -> None:
     write(tmp_path, "user.py", ENDS_IN_PASS_TWO.format(last="time.sleep(600)"))
     capture, error = run_target(tmp_path, "user.py", timeout=10)
     assert isinstance(error, ModelFailed) and "did not end in 10 s" in error.message
-    assert capture.result["timed_out"]
+    assert capture.result.timed_out
     assert "in inputs" in log_of(capture)  # where it was
 
 
@@ -99,7 +99,7 @@ def wait_for_pass(folder: Path, count: int) -> Capture:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         for capture in CaptureStore(folder).list():
-            if sum(record["record"] == "iteration" for record in capture.records()) >= count:
+            if len(records_of(capture, "iteration")) >= count:
                 return capture
         time.sleep(0.05)
     raise AssertionError("no pass in time")
@@ -118,8 +118,8 @@ def test_an_interruption_keeps_what_was_captured(tmp_path: Path) -> None:
     said, _ = process.communicate(timeout=20)
     assert "'interrupted': True" in said
     assert wait_until_gone(child)
-    assert capture.result["interrupted"] and capture.result["exit_status"] == 130
-    assert capture.error is not None and capture.error["type"] == "KeyboardInterrupt"
+    assert capture.result.interrupted and capture.result.exit_status == 130
+    assert capture.records.error is not None and capture.records.error.type == "KeyboardInterrupt"
     assert "TensorExprGroup" in log_of(capture)
 
 

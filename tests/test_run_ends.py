@@ -49,7 +49,7 @@ def test_the_programs_own_end_is_its_failure(last: str, script: bool, said: str,
     assert said in failed.message
     assert failed.hint
     assert "fusiondoc/probe" not in failed.message
-    assert not capture.result["interrupted"]
+    assert not capture.result.interrupted
 
 
 def test_a_script_may_end_itself_anywhere(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_processes_left_behind_that_go_on_printing_are_not_waited_for(tmp_path: 
     capture, failed = run_target(tmp_path, "user.py", script=True)
     assert failed is None
     assert time.monotonic() - began < 30
-    assert not capture.result["timed_out"]
+    assert not capture.result.timed_out
     assert "worked" in log_of(capture)
 
 

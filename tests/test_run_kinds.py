@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
-from running import log_of, run_target, write
+from running import log_of, records_of, run_target, write
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.errors import ModelFailed, UsageError
@@ -22,7 +22,7 @@ GROUP = re.compile(r"= prim::TensorExprGroup_0\[?")
 def passes(capture: Capture) -> list[tuple[int, str, int]]:
     return [
         (one["index"], one["phase"], one["inputs"])
-        for one in capture.records()
+        for one in records_of(capture)
         if one["record"] == "iteration"
     ]
 
@@ -67,7 +67,7 @@ def test_a_script_without_a_model_is_run_without_being_asked(tmp_path: Path) -> 
     assert log_of(capture).count("ran once") == 1
     assert isinstance(error, ModelFailed) and "exited with status 4" in error.message
     assert error.message.endswith("\nran once")
-    notes = [record["text"] for record in capture.records() if record["record"] == "note"]
+    notes = [note.text for note in capture.records.notes]
     assert notes == [
         "train.py defines no 'model': run as a script",
         "--backward has no effect on a script that is run as it is",
@@ -200,7 +200,7 @@ def test_named_functions_inputs_seed_and_knobs(tmp_path: Path) -> None:
         assert error is None, error
         draws += re.findall(r"^draw (.*)$", log_of(capture), re.M)
     assert draws[0] == draws[1]
-    knobs = {one["name"]: one for one in capture.records() if one["record"] == "knob"}
+    knobs = {one["name"]: one for one in records_of(capture, "knob")}
     assert knobs["profiled_runs"]["effective"] == "3" and knobs["profiled_runs"]["live"] is True
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 2):
         assert knobs["single_node"]["live"] is False  # a no-op since nvFuser left
@@ -232,7 +232,7 @@ def test_switches_that_the_file_throws_are_set_back(tmp_path: Path) -> None:
     capture, error = run_target(tmp_path, "own.py", runs=3)
     assert error is None
     assert GROUP.search(log_of(capture))
-    assert any("fuser switches" in one["text"] for one in capture.records() if one["record"] == "note")
+    assert any("fuser switches" in note.text for note in capture.records.notes)
 
 
 def test_options_of_a_script_without_the_dashes(tmp_path: Path, fusiondoc: Run) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from running import log_of, run_target, write
+from running import log_of, records_of, run_target, write
 
 pytestmark = pytest.mark.torch
 
@@ -47,7 +47,8 @@ def test_operators_are_traced_to_the_line_that_calls_them(tmp_path: Path) -> Non
     path = write(tmp_path, "user.py", SOURCE)
     capture, error = run_target(tmp_path, "user.py", runs=3)
     assert error is None
-    found = capture.record("source_map")["map"]
+    [record] = records_of(capture, "source_map")
+    found = record["map"]
     lines = {}
     for number, text in enumerate(path.read_text().split("\n"), 1):
         if "  # " in text and text.rpartition("# ")[2].isupper():

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any, Mapping
 
-from fusiondoc.errors import UsageError
+from fusiondoc.captures.ending import Result, failure_of
+from fusiondoc.captures.follow_ups import Rerun, TimedRun, Tries
+from fusiondoc.captures.json_fields import as_json, object_of, read_object
+from fusiondoc.captures.records import Records, raw_records, read_records
+from fusiondoc.captures.request import KeptRequest
+from fusiondoc.errors import FusiondocError, UsageError
+from fusiondoc.model.runs import Peak, Try
 from fusiondoc.version import __version__
 
 SCHEMA = "fusiondoc.capture/1"
 _SCHEMA_NUMBER = re.compile(r"fusiondoc\.capture/(\d+)\Z")
 
+REQUEST, RESULT, RECORDS = "request.json", "result.json", "records.jsonl"
+_PEAK, _RERUN, _TIMING, _TRIES = "peak.json", "rerun.json", "timing.json", "tries.json"
+
 
 class Capture:
-    """Reads a capture folder. Every file but ``request.json`` may be missing or cut off: the run may have
-    been killed at any moment.
+    """A capture folder. Every file but ``request.json`` may be missing or cut off: the run may have been
+    killed at any moment. Each file is read once, when something of it is asked for first.
 
     Raises:
         UsageError: the folder is no capture, or one of a newer fusiondoc.
@@ -27,108 +37,132 @@ class Capture:
         if not path.is_dir():
             raise UsageError(f"there is no capture '{path}'", "fusiondoc captures lists them.")
         try:
-            request = json.loads((path / "request.json").read_bytes())
+            request = json.loads((path / REQUEST).read_bytes())
         except FileNotFoundError:
             raise UsageError(
-                f"'{path}' is no capture: it has no request.json", "fusiondoc captures lists them."
+                f"'{path}' is no capture: it has no {REQUEST}", "fusiondoc captures lists them."
             ) from None
-        except ValueError as error:
-            raise UsageError(f"{path / 'request.json'} cannot be read: {error}", "Run it again.") from None
+        except (ValueError, RecursionError) as error:
+            raise UsageError(f"{path / REQUEST} cannot be read: {error}", "Run it again.") from None
         _check_schema(path, request)
         for part in ("target", "options", "environment_set"):
             if not isinstance(request.get(part) or {}, dict):
                 raise UsageError(
-                    f"{path / 'request.json'} is damaged: its {part} is no object",
+                    f"{path / REQUEST} is damaged: its {part} is no object",
                     f"Its log can be read all the same: fusiondoc parse {path / 'log'}",
                 )
-        self.request: dict[str, Any] = request
+        self._raw_request: Mapping[str, Any] = request
+        self.request = KeptRequest.from_json(request)
 
     @property
     def name(self) -> str:
         return self.path.name
 
     @property
+    def label(self) -> str:
+        """The target as the user named it, else the name of the capture."""
+        return self.request.target.text or self.name
+
+    @property
     def log_path(self) -> Path:
         """The log, byte for byte as the child wrote it; may be missing."""
         return self.path / "log"
 
-    @property
-    def result(self) -> dict[str, Any]:
-        """How the run ended; empty while it runs and if fusiondoc itself was killed."""
-        try:
-            result = json.loads((self.path / "result.json").read_bytes())
-        except (OSError, ValueError):
-            return {}
-        return result if isinstance(result, dict) else {}
+    @cached_property
+    def result(self) -> Result:
+        """How the run ended; ``Ended.UNFINISHED`` while it runs and if fusiondoc itself was killed."""
+        return read_object(Result, object_of(self._bytes(RESULT))) or Result()
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """The probe's records in order; lines that are no JSON object (a cut last one) are left out."""
+    @cached_property
+    def records(self) -> Records:
+        """What the probe told."""
+        return read_records(self._records)
+
+    @cached_property
+    def _records(self) -> bytes:
+        return self._bytes(RECORDS)
+
+    @cached_property
+    def peak(self) -> Peak | None:
+        """The memory bandwidth that was given or measured for the run; None if none was."""
+        peak = read_object(Peak, object_of(self._bytes(_PEAK)))
+        known = peak is not None and peak.source in ("given", "measured") and peak.gb_per_s > 0
+        return peak if known else None
+
+    @cached_property
+    def rerun(self) -> Rerun | None:
+        """What the rerun without fallback showed; None if there was none."""
+        kept = object_of(self._bytes(_RERUN))
+        return read_object(Rerun, kept) if kept else None
+
+    @cached_property
+    def timing(self) -> TimedRun | None:
+        """The run of ``--time``; None if there was none."""
+        kept = object_of(self._bytes(_TIMING))
+        return read_object(TimedRun, kept) if kept else None
+
+    @cached_property
+    def tries(self) -> tuple[Try, ...]:
+        """The runs of ``--try``; () if there were none."""
+        return (read_object(Tries, object_of(self._bytes(_TRIES))) or Tries()).tries
+
+    def failure(self) -> FusiondocError | None:
+        """The error that the run ended with, or None; None also for an interruption."""
+        label = self.request.target.text or "the program"
+        return failure_of(self.result, self.records, label, self.request.options.timeout, self.log_path)
+
+    def keep_result(self, result: Result) -> None:
+        """Write how the run ended. OSError if it cannot be written, as of the methods below."""
+        self._write(RESULT, result)
+        self.result = result
+
+    def keep_peak(self, peak: Peak) -> None:
+        """Write the memory bandwidth that its kernels are held against."""
+        self._write(_PEAK, peak)
+        self.peak = peak
+
+    def keep_rerun(self, rerun: Rerun) -> None:
+        """Write what the rerun without fallback showed."""
+        self._write(_RERUN, rerun)
+        self.rerun = rerun
+
+    def keep_timing(self, timing: TimedRun) -> None:
+        """Write what came of the run of ``--time``."""
+        self._write(_TIMING, timing)
+        self.timing = timing
+
+    def keep_tries(self, tries: tuple[Try, ...]) -> None:
+        """Write the runs of ``--try``."""
+        self._write(_TRIES, Tries(tries))
+        self.tries = tries
+
+    def add_source_map(self, source_map: Mapping[str, str]) -> None:
+        """Add lines of the program that the probe could not tell, as it would have told them."""
+        with (self.path / RECORDS).open("a", encoding="utf-8") as records:
+            records.write(json.dumps({"record": "source_map", "map": dict(source_map)}) + "\n")
+        for name in ("_records", "records"):
+            self.__dict__.pop(name, None)
+
+    def document(self) -> dict[str, object]:
+        """Everything that it holds but the log, to be printed (``captures show --format json``)."""
+        content: dict[str, object] = {"name": self.name, "path": str(self.path), **self._raw_request}
+        content["result"] = as_json(self.result)
+        content["records"] = raw_records(self._records)
+        return content
+
+    def _bytes(self, name: str) -> bytes:
         try:
-            data = (self.path / "records.jsonl").read_bytes()
+            return (self.path / name).read_bytes()
         except OSError:
-            return
-        for line in data.split(b"\n"):
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(record, dict) and "record" in record:
-                yield record
+            return b""
 
-    def record(self, kind: str) -> dict[str, Any]:
-        """All records of one kind merged, later values over earlier ones that are not None; {} without
-        any."""
-        merged: dict[str, Any] = {}
-        for record in self.records():
-            if record["record"] == kind:
-                merged.update({k: v for k, v in record.items() if v is not None or k not in merged})
-        merged.pop("record", None)
-        return merged
+    def _write(self, name: str, content: object) -> None:
+        write_json(self.path / name, as_json(content))
 
-    @property
-    def environment(self) -> dict[str, Any]:
-        """Python, torch, GPU ... as the probe found them."""
-        return self.record("environment")
 
-    @property
-    def rerun(self) -> dict[str, Any] | None:
-        """What the rerun without fallback showed (``rerun.json``); None if there was none."""
-        return self._part("rerun.json")
-
-    @property
-    def tries(self) -> dict[str, Any] | None:
-        """The runs of ``--try`` (``tries.json``); None if there were none."""
-        return self._part("tries.json")
-
-    @property
-    def peak(self) -> dict[str, Any] | None:
-        """The memory bandwidth that was given or measured for the run (``peak.json``); None if none was."""
-        return self._part("peak.json")
-
-    @property
-    def timing(self) -> dict[str, Any] | None:
-        """The run of ``--time`` (``timing.json``); None if there was none."""
-        return self._part("timing.json")
-
-    def _part(self, name: str) -> dict[str, Any] | None:
-        try:
-            part = json.loads((self.path / name).read_bytes())
-        except (OSError, ValueError):
-            return None
-        return part if isinstance(part, dict) else None
-
-    def add(self, name: str, content: dict[str, Any]) -> None:
-        """Write a file on further runs that belong to this one.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        (self.path / name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-    @property
-    def error(self) -> dict[str, Any] | None:
-        """The error that the probe told of, or None."""
-        return self.record("error") or None
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """A file of a capture. OSError if it cannot be written."""
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def _check_schema(path: Path, request: Any) -> None:

@@ -28,11 +28,11 @@ _SLACK = 2.0
 
 def collect(capture: Capture) -> list[Path]:
     """Move the files that the run was asked for, said that it wrote, and did write since it began."""
-    asked = capture.request["options"].get("dumps", ())
+    asked = capture.request.options.dumps
     endings = {OPTIONS[name] for name in asked if name in OPTIONS}
     if not endings and _DRAWING not in asked:
         return []
-    here = Path(capture.request["cwd"])
+    here = Path(capture.request.cwd or ".")
     names = _named(capture.log_path) if endings else set()
     if _DRAWING in asked:
         endings.add(".dot")
@@ -52,7 +52,7 @@ def collect(capture: Capture) -> list[Path]:
 def texts(capture: Capture) -> dict[str, list[tuple[str, str]]]:
     """Kernel -> (dump, text) of the files in the capture; binary ones are left out."""
     found: dict[str, list[tuple[str, str]]] = {}
-    asked = [name for name in capture.request["options"].get("dumps", ()) if name in OPTIONS]
+    asked = [name for name in capture.request.options.dumps if name in OPTIONS]
     for option in asked:
         for path in sorted((capture.path / FOLDER).glob(f"__tmp_*{OPTIONS[option]}")):
             data = path.read_bytes()

@@ -1,53 +1,122 @@
-"""What the end of a run means for the user: nothing, or an error with its exit status."""
+"""How a run ended (``result.json``), and what that means for the user: nothing, or an error with its exit
+status. The one place that works it out."""
 
 from __future__ import annotations
 
-from fusiondoc.captures.capture import Capture
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from fusiondoc.captures.records import Failure, Records
 from fusiondoc.errors import CANNOT_RUN, WRONG_USAGE, CannotRun, FusiondocError, ModelFailed, UsageError
 
 _SHOWN_LINES = 5
+_TAIL_BYTES = 4000
 _OWN = ("[fusiondoc] ", "fusiondoc: ")
 """Lines in the log that are the probe's."""
 
 
-def failure(capture: Capture) -> FusiondocError | None:
-    """The error that a run ended with, or None. An interruption is none: see ``interrupted`` in the
-    result."""
-    result = capture.result
-    if result.get("interrupted"):
+class Ended(Enum):
+    """How a run came to its end; the first that holds, in this order."""
+
+    INTERRUPTED = "interrupted"
+    TIMED_OUT = "timed out"
+    SIGNAL = "signal"
+    DONE = "done"
+    FAILED = "failed"
+    UNFINISHED = "not finished"
+    """It still runs, or fusiondoc itself was killed."""
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Where the time of a run went; ``runner.launch.run`` says what each is."""
+
+    child: float | None = None
+    probe: float | None = None
+    overhead: float | None = None
+    startup: float | None = None
+    first_look: float | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the parent saw of the child's end."""
+
+    exit_status: int | None = None
+    signal: str | None = None
+    """Such as SIGSEGV; the exit status is None then."""
+    timed_out: bool = False
+    interrupted: bool = False
+    seconds: Seconds = Seconds()
+    log_bytes: int | None = None
+
+    @property
+    def ended(self) -> Ended:
+        if self.interrupted:
+            return Ended.INTERRUPTED
+        if self.timed_out:
+            return Ended.TIMED_OUT
+        if self.signal:
+            return Ended.SIGNAL
+        if self.exit_status is None:
+            return Ended.UNFINISHED
+        return Ended.DONE if self.exit_status == 0 else Ended.FAILED
+
+    @property
+    def in_words(self) -> str:
+        """Such as "died of SIGSEGV"."""
+        if self.ended is Ended.SIGNAL:
+            return f"died of {self.signal}"
+        return f"failed (status {self.exit_status})" if self.ended is Ended.FAILED else self.ended.value
+
+    @property
+    def cut_short(self) -> bool:
+        """The run did not come to its end: what is missing from the log says nothing."""
+        return self.ended in (Ended.INTERRUPTED, Ended.TIMED_OUT, Ended.SIGNAL)
+
+
+def failure_of(
+    result: Result, records: Records, label: str, timeout: float | None, log: Path
+) -> FusiondocError | None:
+    """The error that a run ended with, or None. An interruption is none.
+
+    Args:
+        label: how messages name the target.
+        timeout: the seconds that the run had.
+    """
+    if result.ended is Ended.INTERRUPTED:
         return None
-    label = capture.request.get("target", {}).get("text", "the program")
-    if result.get("timed_out"):
-        seconds = capture.request.get("options", {}).get("timeout")
+    if result.ended is Ended.TIMED_OUT:
+        within = f"in {timeout:g} s" if timeout is not None else "in time"
         return ModelFailed(
-            f"{label} did not end in {seconds:g} s and was stopped",
-            f"{capture.log_path} ends with where it was (Python's stack). --timeout gives it more time.",
+            f"{label} did not end {within} and was stopped",
+            f"{log} ends with where it was (Python's stack). --timeout gives it more time.",
         )
-    told = capture.error
-    if result.get("signal"):
+    if result.ended is Ended.SIGNAL:
         return ModelFailed(
-            f"{label} died of {result['signal']}",
-            f"{capture.log_path} ends with Python's stack at that moment, if there was time to print it.",
+            f"{label} died of {result.signal}",
+            f"{log} ends with Python's stack at that moment, if there was time to print it.",
         )
-    status = result.get("exit_status")
-    hint = f"The whole output is in {capture.log_path}."
+    status, told = result.exit_status, records.error
+    hint = f"The whole output is in {log}."
     if told is not None:
         kind = {WRONG_USAGE: UsageError, CANNOT_RUN: CannotRun}.get(status or 0, ModelFailed)
-        said = "" if told.get("traceback") or kind is not ModelFailed else _last_lines(capture)
-        return kind(_text(told, label) + said, told.get("hint") or hint)
-    done = bool(capture.record("done"))
+        said = "" if told.traceback or kind is not ModelFailed else _last_lines(log)
+        return kind(_text(told, label) + said, told.hint or hint)
+    done = records.done is not None
     # A script may end itself at any place (os._exit); a model has passes to do.
-    if not status and (done or status is None or capture.record("target").get("how") == "script"):
+    if not status and (done or status is None or records.target.how == "script"):
         return None
     when = "after" if done else "before"
     return ModelFailed(
-        f"{label} ended with exit status {status} {when} all passes were done{_last_lines(capture)}", hint
+        f"{label} ended with exit status {status} {when} all passes were done{_last_lines(log)}", hint
     )
 
 
-def _text(told: dict[str, object], label: str) -> str:
-    if not told.get("traceback"):
-        return str(told["message"])
+def _text(told: Failure, label: str) -> str:
+    if not told.traceback:
+        return told.message or f"{label} failed"
     doing = {
         "import": "could not be imported",
         "script": "cannot be scripted",
@@ -58,13 +127,15 @@ def _text(told: dict[str, object], label: str) -> str:
         "verify": "failed in the eager run that --verify compares with",
         "eager": "failed in the eager run that --time compares with",
         "exit": "ended the process",
-    }.get(str(told["stage"]), "failed")
-    return f"{label} {doing}\n{str(told['traceback']).rstrip()}"
+    }.get(told.stage, "failed")
+    return f"{label} {doing}\n{told.traceback.rstrip()}"
 
 
-def _last_lines(capture: Capture) -> str:
+def _last_lines(log: Path) -> str:
     try:
-        text = capture.log_path.read_bytes()[-4000:].decode("utf-8", "replace")
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            text = file.read().decode("utf-8", "replace")
     except OSError:
         return ""
     lines = [line for line in text.rstrip().split("\n") if not line.startswith(_OWN)][-_SHOWN_LINES:]

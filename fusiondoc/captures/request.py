@@ -1,16 +1,47 @@
-"""What is asked of a run."""
+"""What is asked of a run, and what a capture keeps of that (``request.json``)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Mapping
 
+from fusiondoc.captures.json_fields import as_json, read_object
 from fusiondoc.captures.target import TargetSpec
 from fusiondoc.errors import UsageError
 from fusiondoc.probe.input_text import InputTextError, parse_input
 
 FUSERS = ("auto", "nvfuser", "nnc", "onednn", "legacy", "none")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a run as a capture keeps them; ``RunRequest`` says what each means. None: not told."""
+
+    fuser: str | None = None
+    runs: int | None = None
+    backward: bool | None = None
+    trace: bool | None = None
+    script: bool | None = None
+    script_args: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
+    device: str | None = None
+    seed: int | None = None
+    timeout: float | None = None
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    dumps: tuple[str, ...] = ()
+    verify: bool | None = None
+    no_freeze: bool | None = None
+    eval: bool | None = None
+    timing: bool | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = as_json(self)
+        return found
+
+    def told(self) -> dict[str, Any]:
+        """Those that are set to anything, by name."""
+        return {name: value for name, value in self.as_json().items() if value not in (None, False, [], {})}
 
 
 @dataclass(frozen=True)
@@ -80,23 +111,71 @@ class RunRequest:
                 f"--timeout {self.timeout:g}: it must be more than 0 seconds", "Such as --timeout 60"
             )
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Options:
         """The options as the capture keeps them."""
-        return {
-            "fuser": self.fuser,
-            "runs": self.runs,
-            "backward": self.backward,
-            "trace": self.trace,
-            "script": self.script,
-            "script_args": list(self.script_args),
-            "inputs": list(self.inputs),
-            "device": self.device,
-            "seed": self.seed,
-            "timeout": self.timeout,
-            "knobs": dict(self.knobs),
-            "dumps": list(self.dumps),
-            "verify": self.verify,
-            "no_freeze": self.no_freeze,
-            "eval": self.eval,
-            "timing": self.timing,
+        return Options(**{one.name: getattr(self, one.name) for one in fields(Options)})
+
+
+@dataclass(frozen=True)
+class KeptTarget:
+    """A target as a capture keeps it: the fields of ``TargetSpec``, as far as they are told."""
+
+    text: str | None = None
+    kind: str | None = None
+    path: str | None = None
+    module: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class KeptRequest:
+    """What a run was asked for, and with what it ran."""
+
+    schema: str | None = None
+    fusiondoc: str | None = None
+    """The version that made the capture."""
+    created: str | None = None
+    """Time in ISO 8601, UTC."""
+    command: tuple[str, ...] = ()
+    cwd: str | None = None
+    target: KeptTarget = KeptTarget()
+    options: Options = Options()
+    environment_set: Mapping[str, str] = field(default_factory=dict)
+    """Variables that fusiondoc set."""
+    environment_user: Mapping[str, str] = field(default_factory=dict)
+    """What the user had set that bears on a run."""
+    merged: tuple[str, ...] = ()
+    """Variables that hold the user's values and fusiondoc's."""
+    dropped: tuple[str, ...] = ()
+    """Variables of the user that the run was without."""
+    notes: tuple[str, ...] = ()
+    python: str | None = None
+    python_version: str | None = None
+    torch: str | None = None
+    names_of_options: tuple[str, ...] = ()
+    """Options that the file has: those of a later version are not told in an older capture."""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> KeptRequest:
+        """What could be read of it; the rest is not told."""
+        options = data.get("options")
+        names = tuple(map(str, options)) if isinstance(options, dict) else ()
+        return replace(read_object(cls, data) or cls(), names_of_options=names)
+
+    def as_json(self) -> dict[str, Any]:
+        """The file."""
+        content: dict[str, Any] = as_json(self)
+        del content["names_of_options"]
+        return content
+
+    def told_options(self) -> dict[str, Any] | None:
+        """The options that the file has, as a report keeps them; None if it has none."""
+        told = {
+            name: value for name, value in self.options.as_json().items() if name in self.names_of_options
         }
+        return told or None
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The variables of the run that bear on fusion."""
+        return {**self.environment_user, **self.environment_set}

@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.request import RunRequest
+from fusiondoc.captures.request import KeptTarget, Options, RunRequest
 from fusiondoc.captures.target import TargetSpec
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs.checks import DUMP
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
-
-_OPTIONS = {one.name for one in fields(RunRequest)} - {"target", "python", "variables", "cwd", "command"}
 
 
 def request_again(capture: Capture, dumps: Sequence[str], command: Sequence[str] = ()) -> RunRequest:
@@ -25,30 +23,27 @@ def request_again(capture: Capture, dumps: Sequence[str], command: Sequence[str]
         UsageError: its target, folder or request is gone.
     """
     request = capture.request
-    target = _target(request.get("target") or {}, capture)
-    folder = Path(request.get("cwd") or ".")
+    target = _target(request.target, capture)
+    folder = Path(request.cwd or ".")
     if not folder.is_dir():
         raise UsageError(
             f"'{capture.name}' ran in {folder}, which is gone", "Name the target to run it from here."
         )
-    options: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in (request.get("options") or {}).items()
-        if name in _OPTIONS
-    }
+    told = {one.name: getattr(request.options, one.name) for one in fields(Options)}
+    options = {name: value for name, value in told.items() if value is not None}
     options.update(dumps=tuple(dumps), verify=False)
     return RunRequest(
         target=target,
-        python=Path(request.get("python") or "python"),
+        python=Path(request.python or "python"),
         cwd=folder,
-        variables=_variables(request.get("environment_user") or {}, request.get("environment_set") or {}),
+        variables=_variables(request.environment_user, request.environment_set),
         command=tuple(command),
         **options,
     )
 
 
-def _target(told: Mapping[str, Any], capture: Capture) -> TargetSpec:
-    kind, path = told.get("kind"), told.get("path")
+def _target(told: KeptTarget, capture: Capture) -> TargetSpec:
+    kind, path = told.kind, told.path
     if kind not in ("file", "module", "archive") or (kind != "module") != bool(path):
         raise UsageError(
             f"'{capture.name}' does not say what ran", "Name the target: fusiondoc kernels TARGET"
@@ -57,9 +52,7 @@ def _target(told: Mapping[str, Any], capture: Capture) -> TargetSpec:
         raise UsageError(
             f"{path} is gone, so '{capture.name}' cannot run again", "Name its target where it is now."
         )
-    return TargetSpec(
-        str(told.get("text")), kind, Path(path) if path else None, told.get("module"), told.get("name")
-    )
+    return TargetSpec(str(told.text), kind, Path(path) if path else None, told.module, told.name)
 
 
 def _variables(user: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:

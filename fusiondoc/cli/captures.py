@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import Any, Iterator, Mapping
+from typing import Any, Iterator
 
 import click
 
 from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.ending import Seconds
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.cli import completion
 from fusiondoc.errors import UsageError
@@ -63,10 +64,7 @@ def show(name: str | None, form: str) -> None:
     store = CaptureStore()
     capture = store.get(name) if name else store.newest()
     if form == "json":
-        content = {"name": capture.name, "path": str(capture.path), **capture.request}
-        content["result"] = capture.result
-        content["records"] = list(capture.records())
-        click.echo(json.dumps({"schema": SCHEMA, "capture": content}, indent=1))
+        click.echo(json.dumps({"schema": SCHEMA, "capture": capture.document()}, indent=1))
         return
     for title, value in _details(capture):
         if value:
@@ -120,63 +118,43 @@ _LEAST_TARGET = 12
 
 
 def _summary(capture: Capture) -> dict[str, Any]:
-    request = capture.request
     return {
         "name": capture.name,
         "path": str(capture.path),
-        "created": request.get("created"),
-        "target": request.get("target", {}).get("text", "?"),
-        "torch": request.get("torch"),
-        "fuser": capture.record("fuser").get("effective"),
-        "ended": ending(capture),
-        "seconds": capture.result.get("seconds", {}).get("child"),
+        "created": capture.request.created,
+        "target": capture.request.target.text or "?",
+        "torch": capture.request.torch,
+        "fuser": capture.records.fuser.effective,
+        "ended": capture.result.in_words,
+        "seconds": capture.result.seconds.child,
     }
 
 
-def ending(capture: Capture) -> str:
-    """How the run ended, in a few words."""
-    result = capture.result
-    if not result:
-        return "not finished"
-    if result.get("interrupted"):
-        return "interrupted"
-    if result.get("timed_out"):
-        return "timed out"
-    if result.get("signal"):
-        return f"died of {result['signal']}"
-    status = result.get("exit_status")
-    return "done" if status == 0 else f"failed (status {status})"
-
-
 def _details(capture: Capture) -> list[tuple[str, str]]:
-    request, result = capture.request, capture.result
-    environment, fuser = capture.environment, capture.record("fuser")
-    options = request.get("options", {})
-    given = {name: value for name, value in options.items() if value not in (None, False, [], {})}
-    variables = [f"{name}={value}" for name, value in request.get("environment_set", {}).items()]
-    error = capture.error
-    seconds = result.get("seconds", {})
+    request, told = capture.request, capture.records
+    variables = [f"{name}={value}" for name, value in request.environment_set.items()]
     size = capture.log_path.stat().st_size if capture.log_path.exists() else 0
     return [
         ("capture", str(capture.path)),
-        ("made", f"{request.get('created')} by fusiondoc {request.get('fusiondoc')}"),
-        ("command", " ".join(request.get("command", []))),
-        ("target", str(request.get("target", {}).get("text"))),
-        ("options", " ".join(f"{name}={value}" for name, value in given.items())),
-        ("python", f"{request.get('python')} ({request.get('python_version')})"),
-        ("torch", str(request.get("torch"))),
-        ("gpu", str(environment.get("gpu") or "")),
-        ("fuser", f"{fuser['effective']} ({fuser['why']})" if fuser else ""),
+        ("made", f"{request.created} by fusiondoc {request.fusiondoc}"),
+        ("command", " ".join(request.command)),
+        ("target", str(request.target.text)),
+        ("options", " ".join(f"{name}={value}" for name, value in request.options.told().items())),
+        ("python", f"{request.python} ({request.python_version})"),
+        ("torch", str(request.torch)),
+        ("gpu", told.environment.gpu or ""),
+        ("fuser", f"{told.fuser.effective} ({told.fuser.why})" if told.fuser.effective else ""),
         ("variables", "\n             ".join(variables)),
-        ("merged", ", ".join(request.get("merged", []))),
-        ("ended", ending(capture)),
-        ("error", str(error["message"]).split("\n")[0] if error else ""),
-        ("seconds", ", ".join(_seconds(seconds))),
+        ("merged", ", ".join(request.merged)),
+        ("ended", capture.result.in_words),
+        ("error", told.error.message.split("\n")[0] if told.error else ""),
+        ("seconds", ", ".join(_seconds(capture.result.seconds))),
         ("log", f"{capture.log_path} ({size} bytes)"),
     ]
 
 
-def _seconds(measured: Mapping[str, Any]) -> Iterator[str]:
-    for name, where in (("child", "in the model's process"), ("overhead", "added by fusiondoc")):
-        if measured.get(name) is not None:
-            yield f"{measured[name]:.2f} {where}"
+def _seconds(measured: Seconds) -> Iterator[str]:
+    if measured.child is not None:
+        yield f"{measured.child:.2f} in the model's process"
+    if measured.overhead is not None:
+        yield f"{measured.overhead:.2f} added by fusiondoc"

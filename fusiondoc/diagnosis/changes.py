@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Iterable, Mapping
+from typing import Iterable, Mapping
 
+from fusiondoc.captures.request import Options
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.versions import exists_in, parse_version
 from fusiondoc.model.report import Finding, Report
@@ -74,7 +75,7 @@ _NEXT = {"nvfuser": ("nnc",), "nnc": ("nvfuser", "onednn"), "onednn": ("nnc",), 
 """The fuser to try in the place of another, best first."""
 
 
-def suggested(report: Report, options: Mapping[str, Any], kind: str) -> list[Change]:
+def suggested(report: Report, options: Options, kind: str) -> list[Change]:
     """The changes that the findings of a report suggest and this torch can make, the worst finding's first.
 
     Args:
@@ -101,20 +102,18 @@ def eval_mode() -> Change:
     return Change(EVAL, (), eval=True)
 
 
-def _change(
-    name: str, codes: tuple[str, ...], report: Report, options: Mapping[str, Any], kind: str
-) -> Change | None:
-    script = bool(options.get("script"))
+def _change(name: str, codes: tuple[str, ...], report: Report, options: Options, kind: str) -> Change | None:
+    script = bool(options.script)
     if name == MORE_RUNS:
-        return None if script else Change(f"--runs {2 * options['runs']}", codes, double_runs=True)
+        return None if script else Change(f"--runs {2 * (options.runs or 1)}", codes, double_runs=True)
     if name == TRACE:
-        already = script or options.get("trace") or kind == "archive"
+        already = script or options.trace or kind == "archive"
         return None if already else Change(TRACE, codes, trace=True)
     if name == OTHER_FUSER:
         fuser = _other_fuser(report, options)
         return None if fuser is None else Change(f"--fuser {fuser}", codes, fuser=fuser)
     knob, _, value = name.partition("=")
-    if not _works(knob, report) or (options.get("knobs") or {}).get(knob) == value:
+    if not _works(knob, report) or options.knobs.get(knob) == value:
         return None
     return Change(name, codes, knobs={knob: value})
 
@@ -128,15 +127,15 @@ def _works(name: str, report: Report) -> bool:
     return knob.fuser in ("executor", report.fuser.effective)
 
 
-def _other_fuser(report: Report, options: Mapping[str, Any]) -> str | None:
-    effective = report.fuser.effective or options.get("fuser")
+def _other_fuser(report: Report, options: Options) -> str | None:
+    effective = report.fuser.effective or options.fuser
     for fuser in _NEXT.get(str(effective), ("nnc",)):
         if _can_run(fuser, report, options):
             return fuser
     return None
 
 
-def _can_run(fuser: str, report: Report, options: Mapping[str, Any]) -> bool:
+def _can_run(fuser: str, report: Report, options: Options) -> bool:
     """What the environment tells without a trial: nvFuser needs torch 1.12 to 2.1, CUDA and a GPU; oneDNN
     Graph works on the CPU, in frozen modules, so without a backward pass."""
     environment = report.environment
@@ -145,7 +144,7 @@ def _can_run(fuser: str, report: Report, options: Mapping[str, Any]) -> bool:
         return (1, 12) <= version <= (2, 1) and bool(environment.get("cuda")) and bool(environment.get("gpu"))
     if fuser == "onednn":
         on_gpu = any("cuda" in text for group in report.groups for text in group.inputs)
-        return version >= (1, 12) and not options.get("backward") and not on_gpu
+        return version >= (1, 12) and not options.backward and not on_gpu
     return True
 
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Mapping
 
+from fusiondoc.captures.ending import Ended
+from fusiondoc.captures.follow_ups import Rerun
 from fusiondoc.model.report import Fallback, Report
 from fusiondoc.parsers.lines.error_texts import IN_WORDS, read_error
 
 
-def with_errors(report: Report, rerun: Mapping[str, Any] | None) -> Report:
+def with_errors(report: Report, rerun: Rerun | None) -> Report:
     """The report with the kinds of errors, and the error of the rerun at the fallback that came first.
 
     The rerun stops at its first error, so it says nothing on the others; later ones often follow from it.
     """
     fallbacks = [_classified(one) for one in report.fallbacks]
-    error = (rerun or {}).get("error")
-    if error and fallbacks:
+    error = rerun.error if rerun is not None else None
+    if error is not None and fallbacks:
         first = min(range(len(fallbacks)), key=lambda i: _line(fallbacks[i]))
         if fallbacks[first].error is None:
-            fallbacks[first] = replace(fallbacks[first], error=error["text"], error_kind=error["kind"])
+            fallbacks[first] = replace(fallbacks[first], error=error.text, error_kind=error.kind)
     return replace(report, fallbacks=tuple(fallbacks))
 
 
@@ -42,7 +43,7 @@ def error_in_words(fallback: Fallback) -> str:
     return f": {words}: {fallback.error}" if words else f": {fallback.error}"
 
 
-def advice_on(fallback: Fallback, rerun: Mapping[str, Any] | None) -> str:
+def advice_on(fallback: Fallback, rerun: Rerun | None) -> str:
     """What to do, by what is known of the error."""
     remembered = " torch remembers the failure and silently runs the operators unfused from then on."
     if "legacy executor" in (fallback.error or ""):
@@ -64,11 +65,12 @@ def advice_on(fallback: Fallback, rerun: Mapping[str, Any] | None) -> str:
             "Run with PYTORCH_NVFUSER_DISABLE=fallback (torch 1.12 to 2.1) to see the real error; diagnose"
             " does so by itself." + remembered
         )
-    if rerun.get("error"):
+    if rerun.error is not None:
         return "Fix the group that fell back first, then look again: later failures often follow from it."
     ended = {
-        "signal": f"The rerun without fallback died of {rerun.get('signal')} instead of raising an error",
-        "timed out": "The rerun without fallback did not end in time",
-        "interrupted": "The rerun without fallback was interrupted",
-    }.get(str(rerun.get("ended")), "A rerun without fallback raised no error: the failure comes and goes")
-    return ended + ";" + remembered
+        Ended.SIGNAL: f"The rerun without fallback died of {rerun.signal} instead of raising an error",
+        Ended.TIMED_OUT: "The rerun without fallback did not end in time",
+        Ended.INTERRUPTED: "The rerun without fallback was interrupted",
+    }
+    otherwise = "A rerun without fallback raised no error: the failure comes and goes"
+    return (ended.get(rerun.ended, otherwise) if rerun.ended else otherwise) + ";" + remembered

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import replace
@@ -11,9 +10,11 @@ from pathlib import Path
 from typing import Any, Callable
 
 from fusiondoc import LOADED
-from fusiondoc.captures.capture import SCHEMA, Capture
+from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.dump_files import collect
-from fusiondoc.captures.request import RunRequest
+from fusiondoc.captures.ending import Result, Seconds
+from fusiondoc.captures.records import LiveRecord, live_record
+from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import Place, cannot_write
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.runner.child import Child, Ending
@@ -25,7 +26,7 @@ from fusiondoc.version import __version__
 
 
 def run(request: RunRequest, store: Place, progress: Progress | None = None) -> Capture:
-    """Run ``request`` and return its capture, however the child ended: ``outcome.failure`` says what that
+    """Run ``request`` and return its capture, however the child ended: ``Capture.failure`` says what that
     means.
 
     An interruption (Ctrl-C, SIGTERM, SIGHUP) stops the child, keeps what it has said, and is told by
@@ -58,24 +59,25 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
     environment = replace(environment, set={**environment.set, **request.variables})
     folder = store.new(request.target.slug)
     try:
-        _write(folder / "request.json", _request_json(request, interpreter, environment))
-        _write(folder / "spec.json", _spec(request))
+        write_json(folder / REQUEST, _kept(request, interpreter, environment).as_json())
+        write_json(folder / "spec.json", _spec(request))
         ending = _run_child(request, environment, interpreter.path, folder, progress)
         if ending.log_error is not None:
             raise ending.log_error
-        own = Capture(folder).record("done").get("own_seconds")
+        capture = Capture(folder)
+        done = capture.records.done
+        own = done.own_seconds if done is not None else None
         around = time.perf_counter() - looked - ending.seconds
-        seconds = {
-            "child": round(ending.seconds, 4),
-            "probe": own,
-            "overhead": round(startup + around + own, 4) if own is not None else None,
-            "startup": round(startup, 4),
-            "first_look": round(looked - began, 4),
-        }
-        _write(folder / "result.json", _result_json(ending, seconds))
+        seconds = Seconds(
+            child=round(ending.seconds, 4),
+            probe=own,
+            overhead=round(startup + around + own, 4) if own is not None else None,
+            startup=round(startup, 4),
+            first_look=round(looked - began, 4),
+        )
+        capture.keep_result(_result(ending, seconds))
     except OSError as error:
         raise cannot_write(error, folder) from None
-    capture = Capture(folder)
     collect(capture)
     return capture
 
@@ -83,7 +85,7 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
 def _run_child(
     request: RunRequest, environment: RunEnvironment, python: Path, folder: Path, progress: Progress | None
 ) -> Ending:
-    records = folder / "records.jsonl"
+    records = folder / RECORDS
     child = Child(
         probe_command(python, folder / "spec.json", records),
         environment.child(os.environ),
@@ -104,51 +106,40 @@ def _spec(request: RunRequest) -> dict[str, Any]:
         "parent": os.getpid(),
         "target": request.target.as_json(),
         "cwd": str(request.cwd),
-        **request.options(),
+        **request.options().as_json(),
     }
 
 
-def _request_json(
-    request: RunRequest, interpreter: Interpreter, environment: RunEnvironment
-) -> dict[str, Any]:
-    return {
-        "schema": SCHEMA,
-        "fusiondoc": __version__,
-        "created": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        "command": list(request.command),
-        "cwd": str(request.cwd),
-        "target": request.target.as_json(),
-        "options": request.options(),
-        "environment_set": dict(environment.set),
-        "environment_user": dict(environment.user),
-        "merged": list(environment.merged),
-        "dropped": list(environment.dropped),
-        "notes": list(environment.notes),
-        "python": str(interpreter.path),
-        "python_version": interpreter.python,
-        "torch": interpreter.torch,
-    }
+def _kept(request: RunRequest, interpreter: Interpreter, environment: RunEnvironment) -> KeptRequest:
+    return KeptRequest(
+        schema=SCHEMA,
+        fusiondoc=__version__,
+        created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        command=request.command,
+        cwd=str(request.cwd),
+        target=KeptTarget(**request.target.as_json()),
+        options=request.options(),
+        environment_set=environment.set,
+        environment_user=environment.user,
+        merged=environment.merged,
+        dropped=environment.dropped,
+        notes=environment.notes,
+        python=str(interpreter.path),
+        python_version=interpreter.python,
+        torch=interpreter.torch,
+    )
 
 
-def _result_json(ending: Ending, seconds: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "exit_status": ending.exit_status,
-        "signal": ending.signal,
-        "timed_out": ending.timed_out,
-        "interrupted": ending.interrupted,
-        "seconds": seconds,
-        "log_bytes": ending.log_bytes,
-    }
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+def _result(ending: Ending, seconds: Seconds) -> Result:
+    return Result(
+        ending.exit_status, ending.signal, ending.timed_out, ending.interrupted, seconds, ending.log_bytes
+    )
 
 
 class RecordTail:
-    """Hands on each record once, as soon as its line is complete."""
+    """Hands on each record that tells of progress once, as soon as its line is complete."""
 
-    def __init__(self, path: Path, handle: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, path: Path, handle: Callable[[LiveRecord], None]) -> None:
         self._path = path
         self._handle = handle
         self._read = 0
@@ -164,7 +155,9 @@ class RecordTail:
         complete = data[: data.rfind(b"\n") + 1]
         self._read += len(complete)
         for line in complete.splitlines():
-            self._handle(json.loads(line))
+            record = live_record(line)
+            if record is not None:
+                self._handle(record)
 
 
 def process_age() -> float:

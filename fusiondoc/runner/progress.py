@@ -6,11 +6,13 @@ import sys
 from contextlib import contextmanager
 from typing import Any, Callable, ContextManager, Iterator, Optional, Protocol
 
+from fusiondoc.captures.records import FuserSwitch, LiveRecord, Loaded
+
 
 class Progress(Protocol):
-    """Is told of every record of the probe while the run goes on."""
+    """Is told of what the probe tells of its progress while the run goes on."""
 
-    def record(self, record: dict[str, Any]) -> None: ...
+    def record(self, record: LiveRecord) -> None: ...
 
 
 ShowProgress = Callable[[str], ContextManager[Optional[Progress]]]
@@ -46,16 +48,15 @@ class _Bar:
         self._label = label
         self._fuser = ""
 
-    def record(self, record: dict[str, Any]) -> None:
-        kind = record["record"]
-        if kind == "fuser":
-            self._fuser = f" under {record['effective']}"
+    def record(self, record: LiveRecord) -> None:
+        if isinstance(record, FuserSwitch):
+            self._fuser = f" under {record.effective}"
             self._say("loading")
-        elif kind == "target":
-            self._say("running" if record["how"] == "script" else "first pass")
-        elif kind == "iteration":
-            self._bar.update(self._task, total=record["runs"], completed=record["index"])
-            self._say(record["phase"])
+        elif isinstance(record, Loaded):
+            self._say("running" if record.how == "script" else "first pass")
+        else:
+            self._bar.update(self._task, total=record.runs, completed=record.index)
+            self._say(record.phase)
 
     def _say(self, doing: str) -> None:
         self._bar.update(self._task, description=f"{self._label}{self._fuser}: {doing}")

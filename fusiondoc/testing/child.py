@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
-from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import FUSERS, RunRequest
 from fusiondoc.captures.target import TargetSpec
 from fusiondoc.errors import UsageError, did_you_mean
@@ -70,14 +68,9 @@ def run_in_child(
         raise KeyboardInterrupt
     if ran.failed is not None:
         raise ran.failed
-    _add_source_map(ran.capture, target.source_map)
+    # The probe cannot tell it of an archive.
+    ran.capture.add_source_map(target.source_map)
     return report_run(request, ran).report
-
-
-def _add_source_map(capture: Capture, source_map: Mapping[str, str]) -> None:
-    """Add to the records what the probe could not tell of an archive."""
-    with (capture.path / "records.jsonl").open("a", encoding="utf-8") as records:
-        records.write(json.dumps({"record": "source_map", "map": dict(source_map)}) + "\n")
 
 
 def _knob(value: Any) -> str:

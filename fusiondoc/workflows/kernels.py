@@ -80,15 +80,13 @@ def check_known(name: str) -> None:
 
 def of_capture(capture: Capture, dumps: Sequence[str]) -> Looked:
     """The capture's report; where it lacks a dump, that of its target run again with it."""
-    from fusiondoc.captures.ending import failure
-
-    lacking = [name for name in dumps if not is_set(name, _variables(capture))]
+    lacking = [name for name in dumps if not is_set(name, capture.request.variables)]
     if not lacking:
-        return Looked(_report(capture), failure(capture))
+        return Looked(_report(capture), capture.failure())
     again = _earlier(capture)
-    had = tuple((again or capture).request.get("options", {}).get("dumps") or ())
-    if again is not None and all(is_set(name, _variables(again)) for name in dumps):
-        return Looked(_report(again), failure(again))
+    had = (again or capture).request.options.dumps
+    if again is not None and all(is_set(name, again.request.variables) for name in dumps):
+        return Looked(_report(again), again.failure())
     return _run_again(capture, had, dumps, lacking)
 
 
@@ -162,11 +160,6 @@ def _with(kernel: Kernel, files: Sequence[tuple[str, str]]) -> Kernel:
 def _earlier(capture: Capture) -> Capture | None:
     path = capture.path / FOLDER
     return Capture(path) if is_capture(path) else None
-
-
-def _variables(capture: Capture) -> dict[str, str]:
-    request = capture.request
-    return {**(request.get("environment_user") or {}), **(request.get("environment_set") or {})}
 
 
 def _lacking(report: Report, dumps: Sequence[str], name: str) -> tuple[str, ...]:

@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.records import Environment, KnobSetting, PassDone
 from fusiondoc.captures.sources import kept_source, project_root, read_source, text_of
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.context import Context
 from fusiondoc.model.report import Evidence, FuserState, KnobState, Report
-from fusiondoc.model.runs import Iteration, Try
+from fusiondoc.model.runs import Iteration
 from fusiondoc.parsers.excerpts import excerpts
 from fusiondoc.parsers.lines.log_files import LogInput, find_logs
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.workflows.peak import peak_of
 from fusiondoc.workflows.speed import speed_of
-from fusiondoc.workflows.verification import verification
 
 
 def report_from(
@@ -41,7 +41,7 @@ def report_from(
     report = replace(
         report,
         target={"name": ", ".join(log.name for log in logs[:3])},
-        peak=peak_of({}, None, peak),
+        peak=peak_of(Environment(), None, peak),
         texts=LogTexts(logs, None, source_roots),
     )
     return diagnose(report, Context(observed))
@@ -65,8 +65,8 @@ def parse_capture(capture: Capture) -> ParsedLog:
     """Read the log of a capture."""
     log = capture.log_path
     logs = [LogInput(str(_relative(log)), log)] if log.exists() else []
-    fuser = str(capture.record("fuser").get("effective") or "") or None
-    report, observed = read_logs(logs, _sources(list(capture.records())), work_out=Reasons(fuser))
+    told = capture.records
+    report, observed = read_logs(logs, told.source_map, work_out=Reasons(told.fuser.effective))
     return ParsedLog(report, observed, tuple(logs))
 
 
@@ -84,36 +84,35 @@ def report_of(
         source_roots: folders beside the project whose Python files may be shown.
     """
     parsed = parsed or parse_capture(capture)
-    report = parsed.report
-    records = list(capture.records())
-    result, request = capture.result, capture.request
-    seconds = result.get("seconds") or {}
+    report, told = parsed.report, capture.records
     report = replace(
         report,
-        environment={k: str(v) for k, v in capture.environment.items() if v is not None and v != ""},
-        fuser=_fuser(report.fuser, capture.record("fuser"), request),
-        peak=peak_of(capture.environment, capture.peak, peak),
-        knobs=tuple(_knob(r) for r in records if r["record"] == "knob"),
-        iterations=_timed(report.iterations, records),
-        verification=verification(records),
-        tries=_tries(capture),
+        environment=told.environment.texts,
+        fuser=_fuser(report.fuser, capture),
+        peak=peak_of(told.environment, capture.peak, peak),
+        knobs=tuple(map(_knob, told.knobs)),
+        iterations=_timed(report.iterations, told.passes),
+        verification=told.verification,
+        tries=capture.tries,
         texts=LogTexts(parsed.logs, capture.path, source_roots),
         timing={
-            "child": seconds.get("child"),
-            "overhead": seconds.get("overhead"),
+            "child": capture.result.seconds.child,
+            "overhead": capture.result.seconds.overhead,
             "parse": report.parse.seconds,
         },
         target={
-            "name": (request.get("target") or {}).get("text") or capture.name,
-            "command": request.get("command"),
-            "options": request.get("options"),
-            "environment_set": request.get("environment_set"),
+            "name": capture.label,
+            "command": list(capture.request.command),
+            "options": capture.request.told_options(),
+            "environment_set": capture.request.environment_set,
             "capture": str(_relative(capture.path)),
         },
     )
     speed, note = speed_of(capture, report)
     report = replace(report, speed=speed, speed_note=note)
-    return diagnose(report, Context(parsed.observed, result, request, capture.error, capture.rerun))
+    return diagnose(
+        report, Context(parsed.observed, capture.request, capture.result, told.error, capture.rerun)
+    )
 
 
 class LogTexts:
@@ -147,32 +146,6 @@ class LogTexts:
         return excerpts(self._logs, lines, graphs)
 
 
-def _tries(capture: Capture) -> tuple[Try, ...]:
-    """What ``--try`` kept; nothing if there were none, or the file is damaged."""
-    kept = capture.tries
-    try:
-        return tuple(Try(**{**row, "codes": tuple(row["codes"])}) for row in (kept or {}).get("tries", ()))
-    except (TypeError, KeyError):
-        return ()
-
-
-def _sources(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The probe's map of operators to the user's lines.
-
-    Where all operators of a library line have one caller, that line alone is a key too: passes replace
-    operators and keep their source.
-    """
-    sources: dict[str, str] = {}
-    for record in records:
-        if record["record"] == "source_map" and isinstance(record.get("map"), dict):
-            sources.update(record["map"])
-    callers: dict[str, set[str]] = {}
-    for key, line in sources.items():
-        callers.setdefault(key.partition("|")[2], set()).add(line)
-    sources.update({f"|{source}": lines.pop() for source, lines in callers.items() if len(lines) == 1})
-    return sources
-
-
 def _relative(path: Path) -> Path:
     try:
         return path.resolve().relative_to(Path.cwd())
@@ -180,28 +153,21 @@ def _relative(path: Path) -> Path:
         return path
 
 
-def _fuser(seen: FuserState, record: Mapping[str, Any], request: Mapping[str, Any]) -> FuserState:
+def _fuser(seen: FuserState, capture: Capture) -> FuserState:
     """The probe says what was set; groups in the log prove what worked."""
-    requested = record.get("requested") or (request.get("options") or {}).get("fuser")
-    effective = seen.effective or record.get("effective")
-    return FuserState(requested, effective, record.get("live"), record.get("why"))
+    told = capture.records.fuser
+    requested = told.requested or capture.request.options.fuser
+    return FuserState(requested, seen.effective or told.effective, told.live, told.why)
 
 
-def _knob(record: Mapping[str, Any]) -> KnobState:
+def _knob(told: KnobSetting) -> KnobState:
     def text(value: Any) -> str | None:
         return None if value is None else str(value)
 
-    return KnobState(
-        str(record.get("name")),
-        text(record.get("requested")),
-        text(record.get("effective")),
-        record.get("live"),
-    )
+    return KnobState(told.name, text(told.requested), text(told.effective), told.live)
 
 
-def _timed(iterations: tuple[Iteration, ...], records: Sequence[Mapping[str, Any]]) -> tuple[Iteration, ...]:
+def _timed(iterations: tuple[Iteration, ...], passes: Sequence[PassDone]) -> tuple[Iteration, ...]:
     """The iterations that the log marks, with the seconds that the probe took."""
-    seconds = {
-        (r.get("index"), r.get("phase")): r.get("seconds") for r in records if r["record"] == "iteration"
-    }
-    return tuple(replace(i, seconds=seconds.get((i.index, i.phase))) for i in iterations)
+    seconds = {(one.index, one.phase): one.seconds for one in passes}
+    return tuple(replace(one, seconds=seconds.get((one.index, one.phase))) for one in iterations)

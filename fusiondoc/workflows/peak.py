@@ -4,17 +4,15 @@ table."""
 from __future__ import annotations
 
 import contextlib
-import math
-from typing import Any, Mapping
 
 from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.records import Environment
 from fusiondoc.fuser_knobs.gpu_bandwidth import bandwidth_of
 from fusiondoc.model.runs import Peak
+from fusiondoc.runner.memory_bandwidth import remembered_bandwidth
 
 
-def peak_of(
-    environment: Mapping[str, Any], kept: Mapping[str, Any] | None, given: float | None
-) -> Peak | None:
+def peak_of(environment: Environment, kept: Peak | None, given: float | None) -> Peak | None:
     """The best known peak: given, measured, from the driver, from the table; None for no GPU that is known.
 
     Args:
@@ -23,35 +21,29 @@ def peak_of(
     """
     if given is not None:
         return Peak(given, "given")
-    if kept is not None and kept.get("source") in ("given", "measured") and _number(kept.get("gb_per_s")):
-        return Peak(float(kept["gb_per_s"]), str(kept["source"]))
-    gpu = environment.get("gpu")
-    measured = remembered(gpu)
+    if kept is not None:
+        return kept
+    measured = _remembered(environment.gpu)
     if measured is not None:
         return Peak(measured, "measured")
-    if _number(environment.get("gpu_memory_gb_per_s")):
-        return Peak(float(environment["gpu_memory_gb_per_s"]), "driver")
-    known = bandwidth_of(gpu)
+    told = environment.gpu_memory_gb_per_s
+    if told is not None and told > 0:
+        return Peak(told, "driver")
+    known = bandwidth_of(environment.gpu)
     return Peak(known, "table") if known is not None else None
 
 
 def keep_peak(capture: Capture, given: float | None) -> None:
     """Write a given or measured peak into the capture, so that its report is the same on another machine."""
-    measured = remembered(capture.environment.get("gpu")) if given is None else None
-    if given is not None or measured is not None:
-        source = "given" if given is not None else "measured"
+    peak = Peak(given, "given") if given is not None else None
+    if peak is None:
+        measured = _remembered(capture.records.environment.gpu)
+        peak = Peak(measured, "measured") if measured is not None else None
+    if peak is not None:
         with contextlib.suppress(OSError):
-            capture.add("peak.json", {"gb_per_s": given or measured, "source": source})
+            capture.keep_peak(peak)
 
 
-def remembered(gpu: Any) -> float | None:
+def _remembered(gpu: str | None) -> float | None:
     """What ``env --measure`` found for a GPU of this name."""
-    from fusiondoc.runner.memory_bandwidth import remembered_bandwidth
-
-    return remembered_bandwidth(str(gpu)) if gpu else None
-
-
-def _number(value: Any) -> bool:
-    return (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0
-    )
+    return remembered_bandwidth(gpu) if gpu else None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any, Callable
+from typing import Callable
 
 from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.ending import Ended
+from fusiondoc.captures.follow_ups import FoundError, Rerun
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.fuser_knobs.fallback import fallback_off, is_off
@@ -24,11 +26,10 @@ _LOG_BYTES = 64 << 20
 
 def wants_rerun(report: Report, capture: Capture) -> bool:
     """Whether groups fell back, the log does not say why, and a rerun may."""
-    result = capture.result
     return (
         any(fallback.error is None for fallback in report.fallbacks)
         and not is_off(os.environ)
-        and not (result.get("timed_out") or result.get("interrupted"))
+        and capture.result.ended not in (Ended.TIMED_OUT, Ended.INTERRUPTED)
     )
 
 
@@ -36,39 +37,23 @@ def rerun_without_fallback(
     request: RunRequest, capture: Capture, tell: Callable[[str], None], progress: ShowProgress
 ) -> None:
     """Run the request once more with nvFuser's fallback switched off; what it shows goes into ``capture``."""
-    torch = str(capture.request.get("torch"))
+    torch = str(capture.request.torch)
     variables = fallback_off(torch, os.environ)
     again = replace(request, variables={**request.variables, **variables}, verify=False)
     tell("note: groups fell back; running once more without fallback to see why (--no-rerun)")
     with progress(f"{request.target.label} without fallback") as bar:
         done = run(again, Within(capture.path, FOLDER), bar)
     error = _error(done)
-    result = done.result
-    capture.add(
-        "rerun.json",
-        {
-            "variables": variables,
-            "capture": FOLDER,
-            "ended": _ending(result),
-            "signal": result.get("signal"),
-            "error": None if error is None else {"kind": error.kind, "text": str(error)},
-        },
-    )
-
-
-def _ending(result: dict[str, Any]) -> str:
-    for name, words in (("interrupted", "interrupted"), ("timed_out", "timed out"), ("signal", "signal")):
-        if result.get(name):
-            return words
-    return "done" if result.get("exit_status") == 0 else "failed"
+    found = None if error is None else FoundError(str(error), error.kind)
+    capture.keep_rerun(Rerun(variables, FOLDER, done.result.ended, done.result.signal, found))
 
 
 def _error(capture: Capture) -> FuserError | None:
     """The error that ended the rerun, or one in its log that the program caught."""
-    told = capture.error
+    told = capture.records.error
     error = None
-    if told is not None and told.get("stage") not in ("interrupted", "exit"):
-        error = read_error(f"{told.get('type')}: {told.get('message')}")
+    if told is not None and told.stage not in ("interrupted", "exit"):
+        error = read_error(f"{told.type}: {told.message}")
     if error is not None and error.kind != PROGRAM:
         return error
     try:

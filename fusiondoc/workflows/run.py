@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Callable, Iterator, Sequence
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.ending import failure
+from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.sources import keep_sources
 from fusiondoc.captures.store import Place
@@ -41,7 +41,7 @@ class Ran:
 
     @property
     def interrupted(self) -> bool:
-        return bool(self.capture.result.get("interrupted"))
+        return self.capture.result.ended is Ended.INTERRUPTED
 
 
 @dataclass(frozen=True)
@@ -113,10 +113,9 @@ def run_target(
     """
     with progress(request.target.label) as bar:
         capture = run(request, place, bar)
-    for record in capture.records():
-        if record["record"] == "note":
-            tell(f"note: {record.get('text')}")
-    failed = failure(capture)
+    for note in capture.records.notes:
+        tell(f"note: {note.text}")
+    failed = capture.failure()
     if isinstance(failed, (UsageError, CannotRun)):
         raise failed
     return Ran(capture, failed)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
-
 from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.records import TimedPasses
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import Speed, Spread
+from fusiondoc.model.runs import Speed
 
 INTERPRETED = (
     "no speed: NNC ran through its own evaluator here (this torch has no LLVM), hundreds of times slower than"
@@ -28,7 +27,7 @@ def interpreted(report: Report) -> bool:
 
 def why_not_timed(report: Report, capture: Capture) -> str | None:
     """Why an eager pass beside a fused one would say nothing; None where it would."""
-    if capture.record("target").get("how") == "script":
+    if capture.records.target.how == "script":
         return SCRIPT
     return INTERPRETED if interpreted(report) else None
 
@@ -42,43 +41,23 @@ def speed_of(capture: Capture, report: Report) -> tuple[tuple[Speed, ...], str |
         return (), why_not or (NOT_ASKED if report.groups else None)
     rows: list[Speed] = []
     eager = None
-    if kept.get("capture"):
-        for record in _records(capture, str(kept["capture"])):
-            row = _row(record)
-            if row is not None:
-                rows.append(row)
-                eager = record.get("eager")
-    note = kept.get("problem")
+    for passes in _timed_passes(capture, kept.capture):
+        speed = passes.as_speed()
+        if speed is not None:
+            rows.append(speed)
+            eager = passes.eager
+    note = kept.problem
     if note is None and rows:
-        dropped = [str(name) for name in kept.get("dropped") or ()]
         note = f"timed in a process without logs; eager is {eager}"
-        if dropped:
-            note += f"; your {', '.join(dropped)} was left out there"
-    return tuple(rows), None if note is None else str(note)
+        if kept.dropped:
+            note += f"; your {', '.join(kept.dropped)} was left out there"
+    return tuple(rows), note
 
 
-def _records(capture: Capture, folder: str) -> list[Mapping[str, Any]]:
+def _timed_passes(capture: Capture, folder: str | None) -> tuple[TimedPasses, ...]:
+    if folder is None:
+        return ()
     try:
-        inner = Capture(capture.path / folder)
+        return Capture(capture.path / folder).records.speeds
     except FusiondocError:
-        return []
-    return [record for record in inner.records() if record["record"] == "speed"]
-
-
-def _row(record: Mapping[str, Any]) -> Speed | None:
-    """None for a record that is damaged."""
-    try:
-        low, middle, high = (float(one) for one in record["ms"])
-        warm_up = tuple(float(one) for one in record["warmup_ms"])
-        return Speed(
-            way=str(record["way"]),
-            phase=str(record["phase"]),
-            inputs=int(record["inputs"]),
-            ms=Spread(low, middle, high),
-            passes=int(record["passes"]),
-            first_ms=warm_up[0] if warm_up else None,
-            memory_bytes=record.get("memory_bytes"),
-            warmup_ms=warm_up,
-        )
-    except (KeyError, TypeError, ValueError):
-        return None
+        return ()

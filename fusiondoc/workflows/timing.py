@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Callable
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.ending import failure
+from fusiondoc.captures.ending import Ended
+from fusiondoc.captures.follow_ups import TimedRun
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.errors import FusiondocError
@@ -30,29 +31,22 @@ def run_timing(
     why_not = why_not_timed(report, capture)
     if why_not is not None:
         tell(f"note: --time: {why_not}")
-        capture.add("timing.json", {"capture": None, "problem": why_not, "dropped": []})
+        capture.keep_timing(TimedRun(problem=why_not))
         return True
     timed = replace(request, timing=True, verify=False, dumps=(), command=())
     tell("timing without logs, eager against fused")
     with progress(f"{request.target.label} timed") as bar:
         try:
             done = run(timed, Within(capture.path, FOLDER), bar)
-            failed = failure(done)
+            failed = done.failure()
         except FusiondocError as error:
-            capture.add("timing.json", {"capture": None, "problem": _problem(error), "dropped": []})
+            capture.keep_timing(TimedRun(problem=_problem(error)))
             return True
-    dropped = done.request.get("dropped") or []
+    dropped = done.request.dropped
     if dropped:
         tell(f"note: {', '.join(dropped)} left out of the timed run")
-    capture.add(
-        "timing.json",
-        {
-            "capture": FOLDER,
-            "problem": None if failed is None else _problem(failed),
-            "dropped": dropped,
-        },
-    )
-    return not done.result.get("interrupted")
+    capture.keep_timing(TimedRun(FOLDER, None if failed is None else _problem(failed), dropped))
+    return done.result.ended is not Ended.INTERRUPTED
 
 
 def _problem(error: FusiondocError) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, replace
+from dataclasses import replace
 from statistics import median
 from typing import Callable
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.ending import failure
+from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.diagnosis.changes import Change, eval_mode, suggested
@@ -41,7 +41,7 @@ def run_tries(
     if not changes:
         tell("note: --try: no finding suggests a change that can be made here")
         return True
-    rows = [measured(ASKED, (), report, capture, failure(capture))]
+    rows = [measured(ASKED, (), report, capture, capture.failure())]
     finished = True
     for number, change in enumerate(changes, 1):
         tell(f"trying {number} of {len(changes)}: {change.name}")
@@ -50,7 +50,7 @@ def run_tries(
             finished = False
             break
         rows.append(row)
-    capture.add("tries.json", {"tries": [asdict(row) for row in rows]})
+    capture.keep_tries(tuple(rows))
     return finished
 
 
@@ -63,9 +63,9 @@ def _try(
             done = run(changed(request, change), Within(capture.path, folder), bar)
         except FusiondocError as error:
             return _failed(change, error), False
-    if done.result.get("interrupted"):
+    if done.result.ended is Ended.INTERRUPTED:
         return _failed(change, FusiondocError("interrupted")), True
-    row = measured(change.name, change.codes, report_of(done), done, failure(done))
+    row = measured(change.name, change.codes, report_of(done), done, done.failure())
     return replace(row, capture=folder), False
 
 
@@ -88,7 +88,7 @@ def measured(
     """The numbers of a run that the table compares."""
     rates = [kernel.gb_per_s.median for kernel in report.kernels if kernel.gb_per_s is not None]
     status: int | None = failed.exit_code if failed is not None else 0
-    if capture.result.get("signal"):
+    if capture.result.signal:
         status = None
     return Try(
         change=name,

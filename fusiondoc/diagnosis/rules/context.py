@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Mapping
+from typing import Callable, Iterable
 
+from fusiondoc.captures.ending import Result
+from fusiondoc.captures.follow_ups import Rerun
+from fusiondoc.captures.records import Failure
+from fusiondoc.captures.request import KeptRequest
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.observed import Observed
 
@@ -12,20 +16,19 @@ from fusiondoc.parsers.observed import Observed
 @dataclass(frozen=True)
 class Context:
     observed: Observed
-    result: Mapping[str, Any] = field(default_factory=dict)
-    """How the child ended (result.json of the capture); empty for a plain log."""
-    request: Mapping[str, Any] = field(default_factory=dict)
-    """What was asked for (request.json of the capture); empty for a plain log."""
-    error: Mapping[str, Any] | None = None
-    """The probe's error record, if the user's program failed."""
-    rerun: Mapping[str, Any] | None = None
-    """What a rerun without fallback showed (``rerun.json`` of the capture)."""
+    request: KeptRequest | None = None
+    """What was asked for; None for a plain log."""
+    result: Result = field(default_factory=Result)
+    """How the child ended; nothing is told for a plain log."""
+    error: Failure | None = None
+    """What the probe told of it, if the user's program failed."""
+    rerun: Rerun | None = None
+    """What a rerun without fallback showed."""
 
     @property
     def cut_short(self) -> bool:
         """The run did not come to its end: what is missing from the log says nothing."""
-        ended = self.result.get("signal") or self.result.get("timed_out") or self.result.get("interrupted")
-        return bool(ended) or self.error is not None
+        return self.result.cut_short or self.error is not None
 
 
 Rule = Callable[[Report, Context], Iterable[Finding]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
+from fusiondoc.captures.request import KeptRequest
 from fusiondoc.diagnosis.rules.context import Context
 from fusiondoc.diagnosis.rules.make import finding
 from fusiondoc.fuser_knobs.versions import parse_version
@@ -84,7 +85,7 @@ def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
     known = {fallback.error_kind for fallback in report.fallbacks} - {None}
     if known and "option" not in known:
         return  # the cause is another one
-    if context.request and not _users_own_options(context):
+    if context.request is not None and not _users_own_options(context.request):
         return  # fusiondoc sets only what this torch knows
     if any(not group.fallback and group.kind == "CudaFusionGroup" for group in report.groups):
         return
@@ -97,18 +98,17 @@ def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
     )
 
 
-def _users_own_options(context: Context) -> bool:
-    theirs = context.request.get("environment_user") or {}
-    return bool(context.request.get("merged")) or any(name.startswith("PYTORCH_NVFUSER_") for name in theirs)
+def _users_own_options(request: KeptRequest) -> bool:
+    theirs = request.environment_user
+    return bool(request.merged) or any(name.startswith("PYTORCH_NVFUSER_") for name in theirs)
 
 
 def merged_variables(report: Report, context: Context) -> Iterable[Finding]:
     """FD004: log variables of the user were merged with what was needed."""
-    merged = context.request.get("merged") or []
-    if not merged:
+    if context.request is None or not context.request.merged:
         return
-    values = context.request.get("environment_set") or {}
-    shown = "; ".join(f"{name}={values.get(name, '')}" for name in merged)
+    values = context.request.environment_set
+    shown = "; ".join(f"{name}={values.get(name, '')}" for name in context.request.merged)
     yield finding(
         "FD004",
         f"Variables that were set already were merged with what fusiondoc needs: {shown}",

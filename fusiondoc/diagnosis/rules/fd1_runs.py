@@ -88,7 +88,7 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
         return
     if any(knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS for knob in report.knobs):
         return  # FD104 names the cause
-    if context.request:
+    if context.request is not None:
         yield finding(
             "FD901",
             "The program ran nothing in TorchScript, so no fuser had anything to say",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping
+from typing import Iterable
 
+from fusiondoc.captures.ending import Ended
+from fusiondoc.captures.records import Failure
 from fusiondoc.diagnosis.fallback_errors import advice_on, error_in_words
 from fusiondoc.diagnosis.rules.context import Context
 from fusiondoc.diagnosis.rules.make import finding
@@ -50,9 +52,9 @@ def fell_back(report: Report, context: Context) -> Iterable[Finding]:
 
 def crashed(report: Report, context: Context) -> Iterable[Finding]:
     """FD303: the process died of a signal."""
-    signal = context.result.get("signal")
-    if not signal or context.result.get("timed_out") or context.result.get("interrupted"):
+    if context.result.ended is not Ended.SIGNAL:
         return
+    signal = context.result.signal
     if context.observed.last_work is not None:
         stage, group_id, line = context.observed.last_work
         group = next((g for g in report.groups if g.id == group_id), None)
@@ -81,7 +83,7 @@ def crashed(report: Report, context: Context) -> Iterable[Finding]:
 
 def timed_out(report: Report, context: Context) -> Iterable[Finding]:
     """FD905: the program did not end."""
-    if context.result.get("timed_out"):
+    if context.result.timed_out:
         yield finding(
             "FD905",
             "The program did not end in time and was stopped; this report is of what it did until then",
@@ -136,8 +138,8 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
     if error is not None:
         yield finding(
             "FD905",
-            f"The program failed{_WHEN.get(str(error.get('stage')), '')}: {_last_error(error)}",
-            advice=error.get("hint"),
+            f"The program failed{_WHEN.get(error.stage, '')}: {_last_error(error)}",
+            advice=error.hint,
         )
         return
     for text, line in context.observed.errors[:3]:
@@ -156,15 +158,15 @@ _WHEN = {
 """Stages of the probe's error record."""
 
 
-def _last_error(error: Mapping[str, Any]) -> str:
+def _last_error(error: Failure) -> str:
     """Type and message; TorchScript puts the true error behind its own traceback, on the last line."""
-    lines = str(error.get("message", "")).strip().split("\n")
+    lines = error.message.strip().split("\n")
     last = lines[-1].strip()
     if "Error: " in last and len(lines) > 1:
         return last[:300]
     text = lines[0][:300].rstrip(":")
     # What the probe says itself has no type that is the program's.
-    return text if error.get("type") == "Refused" else f"{error.get('type')}: {text}"
+    return text if error.type == "Refused" else f"{error.type}: {text}"
 
 
 def toolchain(report: Report, context: Context) -> Iterable[Finding]:
@@ -175,7 +177,7 @@ def toolchain(report: Report, context: Context) -> Iterable[Finding]:
     capability = parse_pair(report.environment.get("capability"))
     unknown = cuda is not None and capability is not None and knows(cuda, capability) is False
     if found is None:
-        if not (unknown and context.result.get("signal")) or context.result.get("timed_out"):
+        if not (unknown and context.result.signal) or context.result.timed_out:
             return
         found = (None, ())
     error, evidence = found
@@ -190,11 +192,10 @@ def toolchain(report: Report, context: Context) -> Iterable[Finding]:
 def _found(report: Report, context: Context) -> tuple[FuserError | None, tuple[Evidence, ...]] | None:
     texts: list[tuple[str, tuple[Evidence, ...]]] = []
     if context.error is not None:
-        texts.append((str(context.error.get("message")), ()))
+        texts.append((context.error.message, ()))
     texts += [(one.error, tuple(one.evidence)[:1]) for one in report.fallbacks if one.error is not None]
-    rerun = (context.rerun or {}).get("error")
-    if rerun:
-        texts.append((rerun["text"], ()))
+    if context.rerun is not None and context.rerun.error is not None:
+        texts.append((context.rerun.error.text, ()))
     texts += [(text, (line,)) for text, line in context.observed.errors]
     for text, evidence in texts:
         error = read_error(text) or read_error("RuntimeError: " + text)

@@ -18,7 +18,7 @@ _STATED_BY_A_FUSER = ("FD222", "FD223", "FD224", "FD233", "FD299")
 def missing_parts(report: Report, context: Context) -> Iterable[Finding]:
     """FD906: groups without kernels, kernels without groups, operators without the fuser's own reason."""
     fuser = report.fuser.effective or ("nvfuser" if report.kernels else None)
-    if context.request or fuser not in _FUSERS:
+    if context.request is not None or fuser not in _FUSERS:
         return
     missing = list(_reasons(report, context, fuser))
     if fuser == "nvfuser":

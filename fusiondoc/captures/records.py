@@ -1,0 +1,245 @@
+"""What the probe told of a run, line by line in ``records.jsonl``: one frozen dataclass a kind of record.
+
+Every record may be missing, cut off or of another version: fields that are not told are None, or empty.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Mapping, Union
+
+from fusiondoc.captures.json_fields import read_object
+from fusiondoc.model.runs import Speed, Spread, Verification
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Python, torch and the GPU. Written again at the end of a script, which may touch the GPU only then."""
+
+    gpu: str | None = None
+    gpu_memory_gb_per_s: float | None = None
+    """What the driver tells, in 10^9 bytes a second."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Everything that the record has, as a report shows it."""
+
+
+@dataclass(frozen=True)
+class FuserSwitch:
+    """The fuser that was asked for, the one that was switched on, and whether it read back as on."""
+
+    requested: str | None = None
+    effective: str | None = None
+    live: bool | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class KnobSetting:
+    """A knob as it was asked for and as it reads back."""
+
+    name: str
+    requested: Any = None
+    effective: Any = None
+    live: bool | None = None
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The target: ``how`` is "script" for a file that runs as it is, else "model"."""
+
+    how: str | None = None
+    label: str | None = None
+    signature: str | None = None
+
+
+@dataclass(frozen=True)
+class PassDone:
+    """A pass of the model. ``index`` of ``runs`` counts from 1, ``inputs`` (which shapes) from 0."""
+
+    index: int
+    phase: str
+    inputs: int = 0
+    runs: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that the user should know, such as an option without effect."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class TimedPasses:
+    """Passes of ``--time``: ``ms`` is minimum, median and maximum of those that count."""
+
+    way: str
+    phase: str
+    inputs: int
+    passes: int
+    ms: tuple[float, ...]
+    warmup_ms: tuple[float, ...]
+    memory_bytes: int | None = None
+    eager: str | None = None
+    """What the eager pass was, in words."""
+
+    def as_speed(self) -> Speed | None:
+        """None if it does not hold three times."""
+        if len(self.ms) != 3:
+            return None
+        first = self.warmup_ms[0] if self.warmup_ms else None
+        return Speed(
+            self.way,
+            self.phase,
+            self.inputs,
+            Spread(*self.ms),
+            self.passes,
+            first,
+            self.memory_bytes,
+            self.warmup_ms,
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The error that ended the program, or that the probe refused with (``type`` "Refused")."""
+
+    stage: str = ""
+    type: str = ""
+    message: str = ""
+    traceback: str | None = None
+    hint: str | None = None
+
+
+@dataclass(frozen=True)
+class Done:
+    """The probe came to its end. Seconds since it started, and those of them that it needed for itself."""
+
+    seconds: float | None = None
+    own_seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Records:
+    """All records of a run."""
+
+    environment: Environment = Environment()
+    fuser: FuserSwitch = FuserSwitch()
+    target: Loaded = Loaded()
+    knobs: tuple[KnobSetting, ...] = ()
+    passes: tuple[PassDone, ...] = ()
+    notes: tuple[Note, ...] = ()
+    speeds: tuple[TimedPasses, ...] = ()
+    verification: tuple[Verification, ...] = ()
+    source_map: Mapping[str, str] = field(default_factory=dict)
+    """Operators of the user's graphs to the lines of the program that they come from."""
+    error: Failure | None = None
+    done: Done | None = None
+
+
+LiveRecord = Union[FuserSwitch, Loaded, PassDone]
+"""What tells how far a run is."""
+
+
+def live_record(line: bytes) -> LiveRecord | None:
+    """The record in a line, if it tells how far the run is."""
+    data = _line(line)
+    kind = data["record"] if data is not None else None
+    if kind == "fuser":
+        return read_object(FuserSwitch, data)
+    if kind == "target":
+        return read_object(Loaded, data)
+    return read_object(PassDone, data) if kind == "iteration" else None
+
+
+def raw_records(data: bytes) -> list[dict[str, Any]]:
+    """The lines that are records; others (a cut last one) are left out."""
+    return [record for record in map(_line, data.split(b"\n")) if record is not None]
+
+
+def _line(line: bytes) -> dict[str, Any] | None:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) and isinstance(record.get("record"), str) else None
+
+
+def read_records(data: bytes) -> Records:
+    """The records in ``records.jsonl``."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for record in raw_records(data):
+        rows.setdefault(record["record"], []).append(record)
+
+    def all_of(kind: str) -> list[dict[str, Any]]:
+        return rows.get(kind, [])
+
+    return Records(
+        environment=_environment(_merged(all_of("environment"))),
+        fuser=read_object(FuserSwitch, _merged(all_of("fuser"))) or FuserSwitch(),
+        target=read_object(Loaded, _merged(all_of("target"))) or Loaded(),
+        knobs=_kept(read_object(KnobSetting, one) for one in all_of("knob")),
+        passes=_kept(read_object(PassDone, one) for one in all_of("iteration")),
+        notes=_kept(read_object(Note, one) for one in all_of("note")),
+        speeds=_kept(read_object(TimedPasses, one) for one in all_of("speed")),
+        verification=_kept(_compared(one) for one in all_of("verify")),
+        source_map=_source_map(all_of("source_map")),
+        error=read_object(Failure, _merged(all_of("error"))) if all_of("error") else None,
+        done=read_object(Done, _merged(all_of("done"))) if all_of("done") else None,
+    )
+
+
+def _merged(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Records of a kind as one, later values over earlier ones that are not None."""
+    merged: dict[str, Any] = {}
+    for record in records:
+        merged.update({k: v for k, v in record.items() if v is not None or k not in merged})
+    return merged
+
+
+def _environment(record: dict[str, Any]) -> Environment:
+    known = read_object(Environment, record) or Environment()
+    texts = {name: str(value) for name, value in record.items() if name != "record" and _shown(value)}
+    return Environment(known.gpu, known.gpu_memory_gb_per_s, texts)
+
+
+def _shown(value: Any) -> bool:
+    return value is not None and value != "" and not isinstance(value, dict)
+
+
+def _compared(record: Mapping[str, Any]) -> tuple[Verification, ...] | None:
+    """One row for each compared tensor of a pass."""
+    results = record.get("results")
+    if not isinstance(results, list):
+        return None
+    whole = {name: record.get(name, ()) for name in ("iteration", "inputs", "random")}
+    rows = (read_object(Verification, {**one, **whole}) for one in results if isinstance(one, dict))
+    return tuple(row for row in rows if row is not None)
+
+
+def _kept(found: Iterable[Any]) -> tuple[Any, ...]:
+    """Those that could be read; tuples among them are put one behind the other."""
+    kept: list[Any] = []
+    for one in found:
+        if one is not None:
+            kept.extend(one if isinstance(one, tuple) else (one,))
+    return tuple(kept)
+
+
+def _source_map(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The probe's map of operators to the user's lines.
+
+    Where all operators of a library line have one caller, that line alone is a key too: passes replace
+    operators and keep their source.
+    """
+    sources: dict[str, str] = {}
+    for record in records:
+        if isinstance(record.get("map"), dict):
+            sources.update({key: line for key, line in record["map"].items() if isinstance(line, str)})
+    callers: dict[str, set[str]] = {}
+    for key, line in sources.items():
+        callers.setdefault(key.partition("|")[2], set()).add(line)
+    sources.update({f"|{source}": lines.pop() for source, lines in callers.items() if len(lines) == 1})
+    return sources
