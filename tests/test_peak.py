@@ -10,7 +10,7 @@ import pytest
 from conftest import FIXTURES, Run
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.records import Environment
+from fusiondoc.captures.probe_records import Environment
 from fusiondoc.fuser_knobs.gpu_bandwidth import SLOWEST, TABLE, bandwidth_of
 from fusiondoc.model.runs import Peak
 from fusiondoc.runner.memory_bandwidth import Measured

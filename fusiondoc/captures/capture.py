@@ -11,7 +11,7 @@ from typing import Any, Mapping
 from fusiondoc.captures.ending import Result, failure_of
 from fusiondoc.captures.follow_ups import Rerun, TimedRun, Tries
 from fusiondoc.captures.json_fields import as_json, object_of, read_object
-from fusiondoc.captures.records import Records, raw_records, read_records
+from fusiondoc.captures.probe_records import Records, raw_records, read_records
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.model.runs import Peak, Try

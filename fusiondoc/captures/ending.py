@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from fusiondoc.captures.records import Failure, Records
+from fusiondoc.captures.probe_records import Failure, Records
 from fusiondoc.errors import CANNOT_RUN, WRONG_USAGE, CannotRun, FusiondocError, ModelFailed, UsageError
 
 _SHOWN_LINES = 5

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import sys
 from collections.abc import Mapping as AnyMapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Mapping, Optional, Tuple, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Mapping, TypeVar, Union, get_args, get_origin
+
+from fusiondoc.model.typed_fields import field_types
 
 T = TypeVar("T")
 
@@ -61,17 +61,8 @@ def _object(kind: Any, data: object) -> Any:
 @lru_cache(maxsize=None)
 def _fields(kind: Any) -> list[tuple[Any, Any]]:
     """Each field with its type."""
-    try:
-        hints = get_type_hints(kind)
-    except TypeError:  # Python 3.8 and 3.9 cannot evaluate "float | None", nor 3.8 "tuple[str, ...]"
-        names = {**vars(sys.modules[kind.__module__]), "Optional": Optional, "Tuple": Tuple}
-        hints = {field.name: eval(_for_old_python(str(field.type)), names) for field in fields(kind)}
-    return [(field, hints[field.name]) for field in fields(kind)]
-
-
-def _for_old_python(hint: str) -> str:
-    hint = hint.replace("tuple[", "Tuple[")
-    return re.sub(r"^(.*) \| None$", r"Optional[\1]", hint)
+    types = field_types(kind)
+    return [(field, types[field.name]) for field in fields(kind)]
 
 
 def _value(kind: Any, value: Any) -> Any:

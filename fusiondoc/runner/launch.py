@@ -13,7 +13,7 @@ from fusiondoc import LOADED
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.dump_files import collect
 from fusiondoc.captures.ending import Result, Seconds
-from fusiondoc.captures.records import LiveRecord, live_record
+from fusiondoc.captures.probe_records import LiveRecord, live_record
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import Place, cannot_write
 from fusiondoc.fuser_knobs.checks import check_knob

@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from typing import Any, Callable, ContextManager, Iterator, Optional, Protocol
 
-from fusiondoc.captures.records import FuserSwitch, LiveRecord, Loaded
+from fusiondoc.captures.probe_records import FuserSwitch, LiveRecord, Loaded
 
 
 class Progress(Protocol):

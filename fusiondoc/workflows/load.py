@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.records import Environment, KnobSetting, PassDone
+from fusiondoc.captures.probe_records import Environment, KnobSetting, PassDone
 from fusiondoc.captures.sources import kept_source, project_root, read_source, text_of
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.diagnosis.diagnose import diagnose

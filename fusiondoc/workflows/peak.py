@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.records import Environment
+from fusiondoc.captures.probe_records import Environment
 from fusiondoc.fuser_knobs.gpu_bandwidth import bandwidth_of
 from fusiondoc.model.runs import Peak
 from fusiondoc.runner.memory_bandwidth import remembered_bandwidth

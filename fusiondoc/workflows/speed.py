@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.records import TimedPasses
+from fusiondoc.captures.probe_records import TimedPasses
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Speed

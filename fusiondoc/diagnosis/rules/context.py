@@ -7,7 +7,7 @@ from typing import Callable, Iterable
 
 from fusiondoc.captures.ending import Result
 from fusiondoc.captures.follow_ups import Rerun
-from fusiondoc.captures.records import Failure
+from fusiondoc.captures.probe_records import Failure
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.observed import Observed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterable
 
 from fusiondoc.captures.ending import Ended
-from fusiondoc.captures.records import Failure
+from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.fallback_errors import advice_on, error_in_words
 from fusiondoc.diagnosis.rules.context import Context
 from fusiondoc.diagnosis.rules.make import finding
