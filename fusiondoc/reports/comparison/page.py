@@ -2,112 +2,140 @@
 
 from __future__ import annotations
 
-from html import escape
-from typing import Iterable, Iterator
+from base64 import b64encode
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Iterator
+
+from markupsafe import Markup
 
 from fusiondoc.comparison.differences import Comparison, GroupChange, KernelChange
 from fusiondoc.reports.comparison import words
+from fusiondoc.reports.page_templates import render_page
 from fusiondoc.reports.source_code import near
 
-_STYLE = """
-:root { color-scheme: light dark; --bad: #b3261e; --good: #1b6e2e; --other: #8a5a00; --line: #8884; }
-@media (prefers-color-scheme: dark) { :root { --bad: #ff8a80; --good: #7fd48f; --other: #f0b95a; } }
-body { font: 16px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem; padding: 0 1rem; }
-table { border-collapse: collapse; width: 100%; }
-th, td { border-bottom: 1px solid var(--line); padding: .35rem .6rem; text-align: left; vertical-align: top; }
-td { overflow-wrap: anywhere; }
-code, li { font-size: .92em; }
-ul { margin: 0; padding-left: 1.2rem; }
-.bad { color: var(--bad); } .good { color: var(--good); } .other { color: var(--other); }
-.kind { font-weight: 600; white-space: nowrap; }
-@media print { body { margin: 0; max-width: none; } }
-"""
+_HERE = Path(__file__).resolve().parent
 
 _BAD = ("gone", "split", "slower", "came")
 _GOOD = ("added", "merged", "faster")
 _MARKS = {"came": "new", "gone": "gone", "reason": "other reason", "count": "other count"}
 
 
+@dataclass(frozen=True)
+class Mark:
+    """What became of something; ``style``: "bad", "good" or "other"."""
+
+    text: str
+    style: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """A change: its marks, what it is about, where, what more there is to say (a list under "details", else
+    lines)."""
+
+    marks: tuple[Mark, ...]
+    what: str
+    place: str = ""
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """Changes of one kind, and a sentence on those that are not rows."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class ComparisonPage:
+    """``sides`` and ``settings`` are rows of words."""
+
+    title: str
+    changed: str
+    sides: tuple[tuple[str, str, str], ...]
+    settings: tuple[tuple[str, str, str, str], ...]
+    parts: tuple[Part, ...]
+    notes: tuple[str, ...]
+
+
 def render(comparison: Comparison) -> str:
     """The comparison as a page of HTML."""
-    title = "fusiondoc: " + ("nothing changed" if comparison.same else "what changed")
-    body = "\n".join(_body(comparison))
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n"
-        f"{body}\n</main>\n</body>\n</html>\n"
+    style = (_HERE / "comparison.css").read_text(encoding="utf-8")
+    digest = b64encode(sha256(style.encode("utf-8")).digest()).decode("ascii")
+    return render_page(
+        _HERE / "templates",
+        "comparison.html.jinja",
+        policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-{digest}'",
+        style=Markup(style),
+        page=_page(comparison),
     )
 
 
-def _body(comparison: Comparison) -> Iterator[str]:
-    yield f"<p>{escape(words.changed(comparison))}</p>"
+def _page(comparison: Comparison) -> ComparisonPage:
     sides = (("A", comparison.a), ("B", comparison.b))
-    yield from _table(
-        "Sides",
-        ("", "report", "in figures"),
-        ((name, escape(near(one.name)), escape(words.side(one))) for name, one in sides),
-    )
-    yield from _table(
-        "Settings",
-        ("", "name", "A", "B"),
-        (
-            (one.kind, escape(one.name), escape(one.a or "not set"), escape(one.b or "not set"))
-            for one in comparison.differences
+    kernels, counted = words.only_bytes(comparison)
+    parts = (
+        Part("Groups", ("change", "groups", "from", "details"), tuple(map(_group, comparison.groups))),
+        Part(
+            "Not fused",
+            ("change", "what"),
+            tuple(Row((_came(row.change),), words.unfused(row)) for row in comparison.unfused),
+        ),
+        Part(
+            "Fallbacks",
+            ("change", "what"),
+            tuple(Row((_came(row.change),), words.fallback(row)) for row in comparison.fallbacks),
+        ),
+        Part("Kernels", ("change", "kernel", "details"), tuple(map(_kernel, kernels)), counted),
+        Part(
+            "Model",
+            ("change", "way", "time"),
+            tuple(
+                Row(
+                    (_mark(str(one.speed.change)),),
+                    f"{one.way} {one.phase}",
+                    details=(words.speed(one.speed),),
+                )
+                for one in comparison.speed
+            ),
+        ),
+        Part(
+            "Findings",
+            ("change", "code", "what"),
+            tuple(
+                Row(
+                    (_came(row.change),),
+                    f"{row.finding.severity} {row.finding.code}",
+                    details=(
+                        row.finding.message,
+                        *([row.finding.advice] if row.finding.advice and row.change == "came" else []),
+                    ),
+                )
+                for row in comparison.findings
+            ),
         ),
     )
-    yield from _table(
-        "Groups",
-        ("change", "groups", "from", "details"),
-        (
-            (
-                " ".join(_mark(kind, kind) for kind in change.kinds),
-                escape(words.group_head(change)),
-                f"<code>{escape(words.place(change.b or change.a))}</code>",
-                _list(_details(change)),
-            )
-            for change in comparison.groups
+    return ComparisonPage(
+        title="fusiondoc: " + ("nothing changed" if comparison.same else "what changed"),
+        changed=words.changed(comparison),
+        sides=tuple((name, near(one.name), words.side(one)) for name, one in sides),
+        settings=tuple(
+            (one.kind, one.name, one.a or "not set", one.b or "not set") for one in comparison.differences
         ),
+        parts=tuple(part for part in parts if part.rows or part.note),
+        notes=comparison.notes,
     )
-    for title, rows in (
-        ("Not fused", [(row.change, words.unfused(row)) for row in comparison.unfused]),
-        ("Fallbacks", [(row.change, words.fallback(row)) for row in comparison.fallbacks]),
-    ):
-        yield from _table(title, ("change", "what"), ((_came(c), escape(text)) for c, text in rows))
-    shown, counted = words.only_bytes(comparison)
-    yield from _table("Kernels", ("change", "kernel", "details"), map(_kernel, shown))
-    if counted:
-        yield f"<p>{escape(counted)}.</p>"
-    yield from _table(
-        "Model",
-        ("change", "way", "time"),
-        (
-            (
-                _mark(str(one.speed.change), str(one.speed.change)),
-                escape(f"{one.way} {one.phase}"),
-                escape(words.speed(one.speed)),
-            )
-            for one in comparison.speed
-        ),
-    )
-    yield from _table(
-        "Findings",
-        ("change", "code", "what"),
-        (
-            (
-                _came(row.change),
-                escape(f"{row.finding.severity} {row.finding.code}"),
-                escape(row.finding.message)
-                + (
-                    f"<br>{escape(row.finding.advice)}" if row.finding.advice and row.change == "came" else ""
-                ),
-            )
-            for row in comparison.findings
-        ),
-    )
-    if comparison.notes:
-        yield "<h2>What cannot be compared</h2>"
-        yield _list(comparison.notes)
+
+
+def _group(change: GroupChange) -> Row:
+    marks = tuple(map(_mark, change.kinds))
+    place = words.place(change.b or change.a)
+    return Row(marks, words.group_head(change), place, tuple(_details(change)))
 
 
 def _details(change: GroupChange) -> Iterator[str]:
@@ -124,33 +152,16 @@ def _details(change: GroupChange) -> Iterator[str]:
         yield words.speed(change.speed)
 
 
-def _kernel(change: KernelChange) -> tuple[str, str, str]:
-    facts = [fact for fact in words.kernel_facts(change) if not fact.startswith("nvFuser")]
-    marks = " ".join(_mark(kind, kind) for kind in change.kinds if kind != "bytes")
-    return marks, escape(words.kernel_head(change)), _list(facts)
+def _kernel(change: KernelChange) -> Row:
+    facts = tuple(fact for fact in words.kernel_facts(change) if not fact.startswith("nvFuser"))
+    marks = tuple(_mark(kind) for kind in change.kinds if kind != "bytes")
+    return Row(marks, words.kernel_head(change), details=facts)
 
 
-def _mark(kind: str, text: str) -> str:
-    style = "bad" if kind in _BAD else "good" if kind in _GOOD else "other"
-    return f'<span class="kind {style}">{escape(text)}</span>'
+def _mark(kind: str) -> Mark:
+    return Mark(kind, "bad" if kind in _BAD else "good" if kind in _GOOD else "other")
 
 
-def _came(change: str) -> str:
+def _came(change: str) -> Mark:
     style = "good" if change == "gone" else "bad" if change == "came" else "other"
-    return f'<span class="kind {style}">{_MARKS[change]}</span>'
-
-
-def _list(lines: Iterable[str]) -> str:
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
-    return f"<ul>{items}</ul>" if items else ""
-
-
-def _table(title: str, heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """A part with a table; nothing without a row. Cells are HTML already."""
-    cells = ["".join(f"<td>{cell}</td>" for cell in row) for row in rows]
-    if cells:
-        head = "".join(f'<th scope="col">{escape(one)}</th>' for one in heads)
-        yield f"<h2>{escape(title)}</h2>"
-        yield f"<table><thead><tr>{head}</tr></thead><tbody>"
-        yield from (f"<tr>{row}</tr>" for row in cells)
-        yield "</tbody></table>"
+    return Mark(_MARKS.get(change, change), style)
