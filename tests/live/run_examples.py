@@ -25,4 +25,5 @@ for argument in sys.argv[1:]:
         with torch.set_grad_enabled(backward):
             result = scripted(*example.inputs)
         if backward:
-            result.sum().backward()
+            results = result if isinstance(result, tuple) else (result,)
+            sum(one.sum() for one in results if one.requires_grad).backward()
