@@ -13,7 +13,7 @@ from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.report import Report
 from fusiondoc.workflows.load import report_of
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("compare live")]
 
 PROGRAM = """\
 import torch

@@ -14,7 +14,7 @@ import fusiondoc
 from fusiondoc.errors import UsageError
 from fusiondoc.probe import live_capture
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("live capture")]
 
 LIVE = Path(__file__).parent / "live"
 

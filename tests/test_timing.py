@@ -4,17 +4,21 @@ reported."""
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
-from conftest import ROOT, Run
+from command_line import ROOT, Run, runs_in_this_process
 from running import write
 
 from fusiondoc.runner.variables import quiet_environment
 
 pytestmark = pytest.mark.torch
+one_run = pytest.mark.xdist_group("timing")
+"""Tests that share the run ``timed``: in one worker, so that it is made once."""
 
 SCHEMA = json.loads((ROOT / "docs" / "report.schema.json").read_text())
 
@@ -51,10 +55,33 @@ def diagnose(fusiondoc: Run, folder: Path, *arguments: object, **kwargs: Any) ->
     return report, done.stderr
 
 
-def test_eager_against_fused(fusiondoc: Run, tmp_path: Path) -> None:
-    write(tmp_path, "net.py", NET + "    inputs = [inputs, (torch.randn(3, 4, 16, 16),)]\n")
-    report, _ = diagnose(fusiondoc, tmp_path, "net.py", "--fuser", "onednn")
-    rows = report["speed"]
+@dataclass(frozen=True)
+class Timed:
+    """A run of ``--time``: its folder, report and stderr."""
+
+    folder: Path
+    report: dict[str, Any]
+    said: str
+
+    @property
+    def capture(self) -> Path:
+        (path,) = (self.folder / ".fusiondoc").glob("*-net")
+        return path
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Timed:
+    """Two shapes under oneDNN Graph, where the user has set what would slow it down."""
+    folder = tmp_path_factory.mktemp("timed")
+    write(folder, "net.py", NET + "    inputs = [inputs, (torch.randn(3, 4, 16, 16),)]\n")
+    own = {"PYTORCH_JIT_LOG_LEVEL": "graph_executor", "CUDA_LAUNCH_BLOCKING": "1", "MARK": "kept"}
+    run = runs_in_this_process(folder, cache)
+    return Timed(folder, *diagnose(run, folder, "net.py", "--fuser", "onednn", env=own))
+
+
+@one_run
+def test_eager_against_fused(timed: Timed) -> None:
+    rows = timed.report["speed"]
     assert [(row["inputs"], row["way"], row["phase"]) for row in rows] == [
         (0, "eager", "forward"),
         (0, "fused", "forward"),
@@ -68,37 +95,34 @@ def test_eager_against_fused(fusiondoc: Run, tmp_path: Path) -> None:
         assert row["memory_bytes"] is None  # no GPU
     assert all(row["ms"]["min"] >= 5 for row in rows if row["way"] == "eager")
     # Every eager pass wrote a line: those of the warm-up, and those that were counted.
-    timed = sum(row["passes"] + len(row["warmup_ms"]) for row in rows if row["way"] == "eager")
-    assert len((tmp_path / "eager").read_text().splitlines()) == timed
-    assert report["groups"] and "eager is Python" in report["speed_note"]
+    counted = sum(row["passes"] + len(row["warmup_ms"]) for row in rows if row["way"] == "eager")
+    assert len((timed.folder / "eager").read_text().splitlines()) == counted
+    assert timed.report["groups"] and "eager is Python" in timed.report["speed_note"]
 
 
-def test_the_timed_process_logs_nothing(fusiondoc: Run, tmp_path: Path) -> None:
-    write(tmp_path, "net.py", NET)
-    own = {"PYTORCH_JIT_LOG_LEVEL": "graph_executor", "CUDA_LAUNCH_BLOCKING": "1", "MARK": "kept"}
-    report, said = diagnose(fusiondoc, tmp_path, "net.py", "--fuser", "onednn", env=own)
-    (capture,) = (tmp_path / ".fusiondoc").glob("*-net")
-    assert b"[DUMP" in (capture / "log").read_bytes()
-    assert b"[DUMP" not in (capture / "timing" / "log").read_bytes()
-    assert set((tmp_path / "eager").read_text().splitlines()) == {"None kept"}
-    request = json.loads((capture / "timing" / "request.json").read_text())
+@one_run
+def test_the_timed_process_logs_nothing(timed: Timed) -> None:
+    assert b"[DUMP" in (timed.capture / "log").read_bytes()
+    assert b"[DUMP" not in (timed.capture / "timing" / "log").read_bytes()
+    assert set((timed.folder / "eager").read_text().splitlines()) == {"None kept"}
+    request = json.loads((timed.capture / "timing" / "request.json").read_text())
     assert request["environment_set"] == {}
     assert request["dropped"] == ["PYTORCH_JIT_LOG_LEVEL", "CUDA_LAUNCH_BLOCKING"]
-    assert "PYTORCH_JIT_LOG_LEVEL, CUDA_LAUNCH_BLOCKING" in said
-    assert "CUDA_LAUNCH_BLOCKING" in report["speed_note"]
+    assert "PYTORCH_JIT_LOG_LEVEL, CUDA_LAUNCH_BLOCKING" in timed.said
+    assert "CUDA_LAUNCH_BLOCKING" in timed.report["speed_note"]
 
 
-def test_the_report_can_be_made_again(fusiondoc: Run, tmp_path: Path) -> None:
-    write(tmp_path, "net.py", NET)
-    report, _ = diagnose(fusiondoc, tmp_path, "net.py", "--fuser", "onednn")
-    again = json.loads(fusiondoc("parse", "--format", "json", cwd=tmp_path).stdout)
-    assert again["speed"] == report["speed"] and again["speed_note"] == report["speed_note"]
-    shown = fusiondoc("parse", cwd=tmp_path).stdout
+@one_run
+def test_the_report_can_be_made_again(fusiondoc: Run, tmp_path: Path, timed: Timed) -> None:
+    capture = tmp_path / "capture"
+    shutil.copytree(timed.capture, capture)
+    again = json.loads(fusiondoc("parse", capture, "--format", "json").stdout)
+    assert again["speed"] == timed.report["speed"] and again["speed_note"] == timed.report["speed_note"]
+    shown = fusiondoc("parse", capture).stdout
     assert "× as fast" in shown and "warm-up, forward" in shown
-    (capture,) = (tmp_path / ".fusiondoc").glob("*-net")
     damaged = (capture / "timing" / "records.jsonl").read_text().replace('"ms"', '"mm"')
     (capture / "timing" / "records.jsonl").write_text(damaged)
-    assert json.loads(fusiondoc("parse", "--format", "json", cwd=tmp_path).stdout)["speed"] == []
+    assert json.loads(fusiondoc("parse", capture, "--format", "json").stdout)["speed"] == []
 
 
 def test_torchscript_without_its_python_code_is_timed_unoptimised(fusiondoc: Run, tmp_path: Path) -> None:
