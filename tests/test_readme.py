@@ -67,6 +67,8 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
         "--tee",
         "--tag-output",
         "--epochs",
+        "--strict",
+        "--gpu-architecture",
         "--check",
         "--show-config",
         "--fusion-fuser",
