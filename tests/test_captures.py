@@ -9,14 +9,15 @@ import pytest
 
 from fusiondoc.captures.capture import SCHEMA, Capture
 from fusiondoc.captures.ending import Result
-from fusiondoc.captures.store import KEPT, CaptureStore
+from fusiondoc.captures.store import KEPT, CaptureStore, while_writing
 from fusiondoc.errors import UsageError
 
 
 def make(store: CaptureStore, slug: str = "model", **request: object) -> Path:
     path = store.new(slug)
     content = {"schema": SCHEMA, "fusiondoc": "0.1.0", "target": {"text": f"{slug}.py"}, **request}
-    (path / "request.json").write_text(json.dumps(content))
+    with while_writing(path):
+        (path / "request.json").write_text(json.dumps(content))
     return path
 
 

@@ -18,7 +18,7 @@ from command_line import ROOT
 
 PACKAGE = ROOT / "fusiondoc"
 MOST_LINES = 400
-EVERYWHERE = {"version"}
+EVERYWHERE = {"version", "whole_files"}
 """What anything may import: it imports nothing itself."""
 
 ENTRANCES = {"", "__main__"}

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
 import shutil
 import time
 from pathlib import Path
-from typing import Protocol, Sequence
+from typing import Iterator, Protocol, Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.errors import UsageError, did_you_mean
 
 FOLDER = ".fusiondoc"
 KEPT = 20
-"""How many captures are kept; ``new`` removes older ones."""
+"""How many captures are kept; ``new`` removes older ones, but none that is kept by name or being written."""
+
+WRITING = "writing"
+"""A file in a capture while a run writes it: the number of the process that does."""
+
+KEEP = "keep"
+"""A file in a capture that is to stay until it is removed by name."""
 
 _NAME = re.compile(r"\d{8}-\d{6}-")
 
@@ -98,9 +105,25 @@ class CaptureStore:
             path = self._make(slug)
         except OSError as error:
             raise cannot_write(error, self.folder) from None
-        for old in [other for other in self.paths() if other != path][KEPT - 1 :]:
-            shutil.rmtree(old, ignore_errors=True)
+        others = [other for other in self.paths() if other != path and not (other / KEEP).exists()]
+        for old in others[KEPT - 1 :]:
+            if not being_written(old):
+                shutil.rmtree(old, ignore_errors=True)
         return path
+
+    def keep(self, *names: str) -> tuple[str, ...]:
+        """Keep captures until they are removed by name; returns the names of their folders.
+
+        Raises:
+            UsageError: there is no such capture, or it cannot be written.
+        """
+        paths = [self._find(name) for name in names]
+        for path in paths:
+            try:
+                (path / KEEP).touch()
+            except OSError as error:
+                raise cannot_write(error, path) from None
+        return tuple(path.name for path in paths)
 
     def remove(self, *names: str) -> tuple[str, ...]:
         """Remove captures by name; returns the names of the removed folders."""
@@ -134,6 +157,7 @@ class CaptureStore:
             path = self.folder / (f"{stamp}-{slug}" + (f"-{number}" if number > 1 else ""))
             try:
                 path.mkdir()
+                (path / WRITING).write_text(str(os.getpid()), encoding="ascii")
                 return path
             except FileExistsError:
                 continue
@@ -160,10 +184,43 @@ class CaptureStore:
         return f"fusiondoc captures lists them; the newest is {known[0]}."
 
 
+def being_written(path: Path) -> bool:
+    """Whether the process that makes this capture still runs."""
+    try:
+        process = int((path / WRITING).read_bytes()[:20])
+    except (OSError, ValueError):
+        return False
+    if process == os.getpid():
+        return True
+    if os.name == "nt":
+        # No signal 0 there: a run of the last day counts.
+        return time.time() - (path / WRITING).stat().st_mtime < 86_400
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def while_writing(path: Path) -> Iterator[None]:
+    """For as long as it lasts no other run removes this capture to make room."""
+    with contextlib.suppress(OSError):
+        (path / WRITING).write_text(str(os.getpid()), encoding="ascii")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            (path / WRITING).unlink()
+
+
 def _age(path: Path) -> tuple[str, int]:
     """The second in the name, and the number behind it; slugs hold no dash."""
     number = path.name.rpartition("-")[2]
-    return path.name[:15], int(number) if path.name.count("-") > 2 and number.isdigit() else 1
+    numbered = path.name.count("-") > 2 and re.fullmatch("[0-9]{1,9}", number) is not None
+    return path.name[:15], int(number) if numbered else 1
 
 
 def cannot_write(error: OSError, place: Path) -> UsageError:

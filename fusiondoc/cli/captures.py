@@ -27,12 +27,13 @@ _format = click.option(
 def command(context: click.Context, form: str) -> None:
     """List, show and remove the captures in .fusiondoc/; without a subcommand: list.
 
-    The newest 20 captures are kept.
+    The newest 20 captures are kept, and those that `keep` names.
 
     \b
     Examples:
       fusiondoc captures                     newest first
       fusiondoc captures show bias_gelu      by name, or a part that only one has
+      fusiondoc captures keep bias_gelu      until it is removed by name
       fusiondoc captures remove --all
     """
     if context.invoked_subcommand is None:
@@ -69,6 +70,19 @@ def show(name: str | None, form: str) -> None:
     for title, value in _details(capture):
         if value:
             click.echo(f"{title + ':':<13}{value}")
+
+
+@command.command()
+@click.argument("names", nargs=-1, required=True, shell_complete=completion.captures)
+def keep(names: tuple[str, ...]) -> None:
+    """Keep captures until they are removed by name, however many newer ones there are.
+
+    \b
+    Example:
+      fusiondoc captures keep 20260102-030405-model
+    """
+    for name in CaptureStore().keep(*names):
+        click.echo(f"kept {name}")
 
 
 @command.command()

@@ -24,6 +24,7 @@ from typing import Sequence
 from fusiondoc.expectations.read_file import read_text
 from fusiondoc.expectations.update import updated
 from fusiondoc.model.report import Report
+from fusiondoc.whole_files import write_whole
 
 
 @click.command(name="check")
@@ -194,7 +195,7 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
         return
     mark = _BOM if file.exists() and file.read_bytes().startswith(_BOM) else b""
     try:
-        file.write_bytes(mark + after.encode("utf-8"))
+        write_whole(file, mark + after.encode("utf-8"))
     except OSError as error:
         raise UsageError(
             f"Cannot write {file}: {error.strerror}", "Choose another file with --expect."

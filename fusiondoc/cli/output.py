@@ -15,6 +15,7 @@ from fusiondoc.cli import completion
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.reports.formats import REPORT_FORMATS, render_report
+from fusiondoc.whole_files import write_whole
 
 ENDINGS = {
     ".json": "json",
@@ -109,7 +110,7 @@ def write(text: str, output: Path | None) -> None:
         click.echo(text, nl=False)
         return
     try:
-        output.write_text(text, encoding="utf-8", errors="backslashreplace")
+        write_whole(output, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise UsageError(
             f"Cannot write {output}: {error.strerror}", "Choose another file with --output."

@@ -14,6 +14,7 @@ from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.kernel_choice import narrowed
 from fusiondoc.reports.kernel_texts import chosen, ending
 from fusiondoc.reports.text.kernel_listing import render
+from fusiondoc.whole_files import write_whole
 
 SCHEMA = "fusiondoc.kernels/1"
 INDEX = "index.json"
@@ -58,9 +59,9 @@ def save(report: Report, kernels: Sequence[Kernel], options: Sequence[str], fold
             if name not in files and name != INDEX:
                 (folder / name).unlink()
         for name, data in files.items():
-            (folder / name).write_bytes(data)
+            write_whole(folder / name, data)
         index = json.dumps(content, indent=1) + "\n"
-        (folder / INDEX).write_text(index, encoding="utf-8")
+        write_whole(folder / INDEX, index.encode("utf-8"))
     except OSError as error:
         raise UsageError(
             f"cannot save into {folder}: {error.strerror}", "Choose another folder with --save."

@@ -18,6 +18,7 @@ from fusiondoc.repro.rebuild import FUSER_OF_KIND, rebuild
 from fusiondoc.repro.recipe import Recipe
 from fusiondoc.repro.script import script
 from fusiondoc.runner.child import Interruptions
+from fusiondoc.whole_files import write_whole
 
 _SHOWN_OPS = 6
 
@@ -207,7 +208,7 @@ def _refuse(path: Path, force: bool) -> None:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text.encode("utf-8"))
     except OSError as error:
         raise UsageError(
             f"Cannot write {path}: {error.strerror}", "Choose another file with --output."

@@ -15,7 +15,7 @@ from fusiondoc.captures.dump_files import collect
 from fusiondoc.captures.ending import Result, Seconds
 from fusiondoc.captures.probe_records import LiveRecord, live_record
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
-from fusiondoc.captures.store import Place, cannot_write
+from fusiondoc.captures.store import Place, cannot_write, while_writing
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.runner.child import Child, Ending
 from fusiondoc.runner.interpreter import Interpreter, inspect
@@ -59,23 +59,24 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
     environment = replace(environment, set={**environment.set, **request.variables})
     folder = store.new(request.target.slug)
     try:
-        write_json(folder / REQUEST, _kept(request, interpreter, environment).as_json())
-        write_json(folder / "spec.json", _spec(request))
-        ending = _run_child(request, environment, interpreter.path, folder, progress)
-        if ending.log_error is not None:
-            raise ending.log_error
-        capture = Capture(folder)
-        done = capture.records.done
-        own = done.own_seconds if done is not None else None
-        around = time.perf_counter() - looked - ending.seconds
-        seconds = Seconds(
-            child=round(ending.seconds, 4),
-            probe=own,
-            overhead=round(startup + around + own, 4) if own is not None else None,
-            startup=round(startup, 4),
-            first_look=round(looked - began, 4),
-        )
-        capture.keep_result(_result(ending, seconds))
+        with while_writing(folder):
+            write_json(folder / REQUEST, _kept(request, interpreter, environment).as_json())
+            write_json(folder / "spec.json", _spec(request))
+            ending = _run_child(request, environment, interpreter.path, folder, progress)
+            if ending.log_error is not None:
+                raise ending.log_error
+            capture = Capture(folder)
+            done = capture.records.done
+            own = done.own_seconds if done is not None else None
+            around = time.perf_counter() - looked - ending.seconds
+            seconds = Seconds(
+                child=round(ending.seconds, 4),
+                probe=own,
+                overhead=round(startup + around + own, 4) if own is not None else None,
+                startup=round(startup, 4),
+                first_look=round(looked - began, 4),
+            )
+            capture.keep_result(_result(ending, seconds))
     except OSError as error:
         raise cannot_write(error, folder) from None
     collect(capture)

@@ -17,7 +17,7 @@ from typing import Any, Sequence
 
 from fusiondoc.captures.capture import SCHEMA, Capture
 from fusiondoc.captures.request import FUSERS
-from fusiondoc.captures.store import CaptureStore
+from fusiondoc.captures.store import CaptureStore, while_writing
 from fusiondoc.captures.target import TargetSpec
 from fusiondoc.errors import CannotRun, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import DUMP
@@ -229,7 +229,8 @@ class LiveRun:
             "seconds": {"child": round(time.perf_counter() - self._began, 4)},
             "log_bytes": self.log.stat().st_size,
         }
-        (self.path / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        with while_writing(self.path):
+            (self.path / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
     def _after(self) -> list[str]:
         """What the report shows to be missing."""

@@ -13,7 +13,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.sources import keep_sources
-from fusiondoc.captures.store import Place
+from fusiondoc.captures.store import Place, while_writing
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.model.report import Report
 from fusiondoc.runner.launch import run
@@ -134,21 +134,22 @@ def report_run(
     """The report of a run just made, after its follow-up runs. The capture keeps the peak and the program's
     sources. Its log is parsed once."""
     capture = ran.capture
-    keep_peak(capture, peak)
-    parsed = parse_capture(capture)
-    roots = [*source_roots, *([request.target.path.parent] if request.target.path else [])]
-    keep_sources(capture.path, _user_files(parsed.report), request.cwd, roots)
-    if follow_ups.rerun and wants_rerun(parsed.report, capture):
-        rerun_without_fallback(request, capture, tell, progress)
-    report = report_of(capture, parsed=parsed, source_roots=source_roots)
-    finished = not ran.interrupted
-    if follow_ups.timing and ran.failed is None and finished:
-        finished = run_timing(request, capture, report, tell, progress)
+    with while_writing(capture.path):
+        keep_peak(capture, peak)
+        parsed = parse_capture(capture)
+        roots = [*source_roots, *([request.target.path.parent] if request.target.path else [])]
+        keep_sources(capture.path, _user_files(parsed.report), request.cwd, roots)
+        if follow_ups.rerun and wants_rerun(parsed.report, capture):
+            rerun_without_fallback(request, capture, tell, progress)
         report = report_of(capture, parsed=parsed, source_roots=source_roots)
-    if (follow_ups.tries or follow_ups.eval_mode) and finished:
-        finished = run_tries(request, capture, report, follow_ups.eval_mode, tell, progress)
-        report = report_of(capture, parsed=parsed, source_roots=source_roots)
-    return Finished(report, capture, ran.failed, not finished)
+        finished = not ran.interrupted
+        if follow_ups.timing and ran.failed is None and finished:
+            finished = run_timing(request, capture, report, tell, progress)
+            report = report_of(capture, parsed=parsed, source_roots=source_roots)
+        if (follow_ups.tries or follow_ups.eval_mode) and finished:
+            finished = run_tries(request, capture, report, follow_ups.eval_mode, tell, progress)
+            report = report_of(capture, parsed=parsed, source_roots=source_roots)
+        return Finished(report, capture, ran.failed, not finished)
 
 
 def _user_files(report: Report) -> set[str]:

@@ -1,0 +1,49 @@
+"""Writing a file whole or not at all: a full disk or a signal never leaves half of a report behind."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write ``data`` beside the file and put it in its place when all of it is on disk.
+
+    A link is followed: the file that it leads to changes. The permissions of a file that already exists stay.
+    What is no regular file (``/dev/stdout``, a pipe) is written to directly.
+
+    Raises:
+        OSError: it cannot be written; then the old file is as it was.
+    """
+    mode = None
+    if path.exists():
+        told = path.stat()
+        if not stat.S_ISREG(told.st_mode):
+            with path.open("wb") as file:
+                file.write(data)
+            return
+        if not os.access(path, os.W_OK):
+            raise PermissionError(13, os.strerror(13), str(path))
+        mode = stat.S_IMODE(told.st_mode)
+    real = Path(os.path.realpath(path))
+    handle, name = tempfile.mkstemp(dir=str(real.parent), prefix=f".{real.name[:40]}.", suffix=".part")
+    beside = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.chmod(mode if mode is not None else _usual_mode())
+        beside.replace(real)
+    except BaseException:
+        beside.unlink()
+        raise
+
+
+def _usual_mode() -> int:
+    """The permissions of a file that open() makes."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
