@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import fields
-from fusiondoc.expectations.expectation import Count, Source
+from fusiondoc.expectations.expectation import Count, SourceRange
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.schema import schema
 from fusiondoc.model.codes import CODES
@@ -73,7 +73,11 @@ def test_what_a_file_says() -> None:
     first, second = section.groups
     assert (first.ops, first.order, first.count) == (("aten::add", "prim::X"), "sequence", Count(1))
     assert (second.ops, second.order, second.count) == (("aten::mul",), "set", Count(2, 2))
-    assert second.source == (Source("a/model.py", 18, 20), Source("b.py", 3, 3), Source("c.py"))
+    assert second.source == (
+        SourceRange("a/model.py", 18, 20),
+        SourceRange("b.py", 3, 3),
+        SourceRange("c.py"),
+    )
     assert (second.dtype, section.when.fuser, section.number_of_groups) == (("bool",), ("nnc",), Count(1, 3))
     assert (section.min_coverage, section.speed.peak, section.speed.tolerance) == (0.9, 0.5, 0.05)
     assert section.findings.allow == ("note",)

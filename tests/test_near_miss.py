@@ -132,16 +132,17 @@ def test_nothing_measured_and_nothing_fused() -> None:
 
 
 def test_the_function_and_class_of_the_program(tmp_path: Path) -> None:
-    from fusiondoc.expectations.places import Line, names_at
+    from fusiondoc.expectations.places import names_at
+    from fusiondoc.model.source import Source
 
     file = tmp_path / "model.py"
     file.write_text(
         "class A:\n    def forward(self):\n        x = 1\n        return x\n\n\ndef f():\n    pass\ny = 1\n"
     )
-    assert names_at(Line(str(file), 3)) == ("A.forward", "A")
-    assert names_at(Line(str(file), 8)) == ("f", "")
-    assert names_at(Line(str(file), 9)) == ("", "")
-    assert names_at(Line(str(tmp_path / "none.py"), 1)) is None
+    assert names_at(Source(str(file), 3)) == ("A.forward", "A")
+    assert names_at(Source(str(file), 8)) == ("f", "")
+    assert names_at(Source(str(file), 9)) == ("", "")
+    assert names_at(Source(str(tmp_path / "none.py"), 1)) is None
 
 
 def test_the_plugin_can_ask_for_a_group_without_a_file() -> None:

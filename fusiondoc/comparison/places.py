@@ -7,16 +7,14 @@ weak sign.
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from typing import Dict, Iterator, NamedTuple, Tuple
 
 from fusiondoc.alignment import Marks, align
 from fusiondoc.model.report import Report
+from fusiondoc.model.source import Source
 
 WEAK_FILE = "<string>"
-
-_SOURCE = re.compile(r"(.*?):(\d+)(?::(\d+))?\Z", re.DOTALL)
 
 Token = Tuple[int, int]
 """(file, line) as numbers that both sides share; negative for a line that only one side has."""
@@ -82,10 +80,10 @@ class Places:
 
 def split_source(source: str) -> tuple[str, int, int]:
     """``file:line:column`` in its parts; what is not there is 0."""
-    match = _SOURCE.match(source)
-    if match is None:
+    found = Source.parse(source)
+    if found is None:
         return source, 0, 0
-    return match[1].replace("\\", "/"), int(match[2]), int(match[3] or 0)
+    return found.file.replace("\\", "/"), found.line, found.column or 0
 
 
 def _sources(report: Report) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ from typing import Sequence
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Finding, Report, Suppressed
+from fusiondoc.model.source import Source, path_ends_with
 
 _COMMENT = re.compile(r"#\s*fusiondoc:\s*ignore\b(?:\s*\[([^\]]*)\])?", re.IGNORECASE)
 _RULE = re.compile(r"(\w+)(?::(.+?)(?::(\d+))?)?\Z")
@@ -35,9 +36,9 @@ class Ignore:
             return False
         if self.file is None:
             return True
-        file, line = _place(finding.source)
-        wanted, parts = _parts(self.file), _parts(file)
-        return parts[-len(wanted) :] == wanted and self.line in (None, line)
+        place = Source.parse(finding.source)
+        file, line = (place.file, place.line) if place is not None else (finding.source or "", None)
+        return path_ends_with(file, self.file) and self.line in (None, line)
 
 
 def parse_ignore(text: str) -> Ignore:
@@ -75,22 +76,13 @@ def suppress(report: Report, ignore: Sequence[Ignore]) -> tuple[Report, list[str
 
 def _comment(source: str | None) -> tuple[list[str] | None, str]:
     """The codes in the comment on the line of a finding: None without one, empty for all codes; the line."""
-    file, line = _place(source)
-    if line is None or not Path(file).is_file():
+    place = Source.parse(source)
+    if place is None or not Path(place.file).is_file():
         return None, ""
-    match = _COMMENT.search(linecache.getline(file, line))
+    match = _COMMENT.search(linecache.getline(place.file, place.line))
     if match is None:
         return None, ""
     codes = re.split(r"[\s,]+", (match.group(1) or "").strip().upper())
     here = str(Path.cwd()) + os.sep
-    return [code for code in codes if code], f"{file[len(here) :] if file.startswith(here) else file}:{line}"
-
-
-def _place(source: str | None) -> tuple[str, int | None]:
-    """File and line of ``file:line``."""
-    file, _, line = (source or "").rpartition(":")
-    return (file, int(line)) if file and line.isdigit() else (source or "", None)
-
-
-def _parts(path: str) -> list[str]:
-    return [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
+    shown = place.at_line
+    return [code for code in codes if code], shown[len(here) :] if shown.startswith(here) else shown

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from fusiondoc.expectations.expectation import Expectations, Section, When
-from fusiondoc.expectations.places import ends_with
 from fusiondoc.model.report import Report
+from fusiondoc.model.source import path_ends_with
 
 _PART = re.compile(r"(>=|<=|==|!=|>|<)?\s*(\d+(?:\.\d+)*)\Z")
 
@@ -29,7 +29,7 @@ def why_not(when: When, report: Report) -> str | None:
     if when.gpu and not any(part.lower() in (gpu or "").lower() for part in when.gpu):
         return f"it is for {' or '.join(when.gpu)}, and the GPU is {gpu or 'unknown'}"
     name = str(report.target.get("name") or "")
-    if when.target and not any(ends_with(name, end) for end in when.target):
+    if when.target and not any(path_ends_with(name, end) for end in when.target):
         return f"it is for {' or '.join(when.target)}, and the model is {name or 'unknown'}"
     return None
 

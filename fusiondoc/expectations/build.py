@@ -13,7 +13,7 @@ from fusiondoc.expectations.expectation import (
     GroupExpectation,
     Path,
     Section,
-    Source,
+    SourceRange,
     Speed,
     When,
 )
@@ -89,9 +89,9 @@ def _speed(values: Mapping[str, Any]) -> Speed:
     return Speed(values.get("min_peak"), values.get("min_gb_per_s"), values.get("tolerance") or 0.0)
 
 
-def _source(text: str) -> Source:
+def _source(text: str) -> SourceRange:
     file, _, lines = text.partition(":")
     first, _, last = lines.partition("-")
     if not first:
-        return Source(file)
-    return Source(file, *sorted((int(first), int(last or first))))
+        return SourceRange(file)
+    return SourceRange(file, *sorted((int(first), int(last or first))))

@@ -38,7 +38,7 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceRange:
     """A file, or lines of it: ``model.py``, ``model.py:31``, ``model.py:18-20``."""
 
     file: str
@@ -73,7 +73,7 @@ class GroupExpectation:
     order: str = "sequence"
     count: Count = Count(at_least=1)
     phase: str | None = None
-    source: tuple[Source, ...] = ()
+    source: tuple[SourceRange, ...] = ()
     function: str | None = None
     module: str | None = None
     dtype: tuple[str, ...] = ()

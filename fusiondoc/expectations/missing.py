@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Sequence, Tuple
 
 from fusiondoc.expectations.expectation import GroupExpectation
-from fusiondoc.expectations.places import Line, line_of, shown
+from fusiondoc.expectations.places import line_of, shown
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
+from fusiondoc.model.source import Source
 
 _FAR = 1_000_000
 """A distance in lines beyond every file: another file, or a line that the log does not tell."""
@@ -102,7 +103,7 @@ def tell(missing: Sequence[Missing]) -> list[str]:
     ]
 
 
-def _anchor(group: Group | None, before: int | None) -> Line | None:
+def _anchor(group: Group | None, before: int | None) -> Source | None:
     """The user's line to measure from: of the node before, else the first that is known."""
     if group is None:
         return None
@@ -114,7 +115,7 @@ def _best(
     report: Report,
     op: str,
     phase: str | None,
-    anchor: Line | None,
+    anchor: Source | None,
     group: Group | None,
     used: set[int],
 ) -> Unfused | tuple[Group, OpNode] | None:
@@ -142,21 +143,21 @@ def _other(phase: str | None, wanted: str | None) -> int:
     return int(phase is not None and wanted is not None and phase != wanted)
 
 
-def _distance(line: Line | None, anchor: Line | None) -> int:
+def _distance(line: Source | None, anchor: Source | None) -> int:
     if line is None or anchor is None or line.file != anchor.file:
         return _FAR
-    return abs(line.number - anchor.number)
+    return abs(line.line - anchor.line)
 
 
-def _between(report: Report, anchor: Line | None, node: OpNode) -> Unfused | None:
+def _between(report: Report, anchor: Source | None, node: OpNode) -> Unfused | None:
     """An unfused operator on the lines between two groups; one with a stated reason first."""
     end = line_of(node)
     if anchor is None or end is None or anchor.file != end.file:
         return None
-    first, last = sorted((anchor.number, end.number))
+    first, last = sorted((anchor.line, end.line))
     rows = []
     for row in report.unfused:
         line = line_of(row)
-        if line is not None and line.file == anchor.file and first <= line.number <= last:
+        if line is not None and line.file == anchor.file and first <= line.line <= last:
             rows.append(row)
     return min(rows, key=lambda row: not row.reason.stated, default=None)

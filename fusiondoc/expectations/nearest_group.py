@@ -6,7 +6,7 @@ import re
 from typing import Mapping, NamedTuple
 
 from fusiondoc.expectations.expectation import GroupExpectation, Speed
-from fusiondoc.expectations.places import is_in, line_of, named, names_at
+from fusiondoc.expectations.places import is_in, line_of, named, names_at, near
 from fusiondoc.model.report import Group, Kernel
 
 DTYPE_OF = {
@@ -103,7 +103,7 @@ def dtypes(group: Group) -> tuple[str, ...]:
 def _source(group: Group, wanted: GroupExpectation) -> list[str]:
     lines = [line_of(node) for node in group.nodes]
     missed = [source for source in wanted.source if not any(is_in(line, source) for line in lines)]
-    known = sorted({str(line) for line in lines if line is not None})
+    known = sorted({near(line) for line in lines if line is not None})
     where = "comes from " + _few(known) if known else "has no line that the log tells"
     return [f"it {where}, not from {source}" for source in missed]
 

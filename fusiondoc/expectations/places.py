@@ -6,54 +6,37 @@ import ast
 import os
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
-from fusiondoc.expectations.expectation import Source
+from fusiondoc.expectations.expectation import SourceRange
 from fusiondoc.model.report import OpNode, Unfused
+from fusiondoc.model.source import Source, path_ends_with
 
 
-class Line(NamedTuple):
-    """A line of a file, as the log or the probe named it."""
-
-    file: str
-    number: int
-
-    def __str__(self) -> str:
-        here = str(Path.cwd()) + os.sep
-        shown = self.file[len(here) :] if self.file.startswith(here) else self.file
-        return f"{shown}:{self.number}"
-
-
-def line_of(node: OpNode | Unfused) -> Line | None:
+def line_of(node: OpNode | Unfused) -> Source | None:
     """The user's line of an operator; None where the log cannot tell it."""
-    file, _, number = (node.user_source or "").rpartition(":")
-    return Line(file, int(number)) if file and number.isdigit() else None
+    return Source.parse(node.user_source)
+
+
+def near(line: Source) -> str:
+    """``file:line``, without the name of the current folder."""
+    here = str(Path.cwd()) + os.sep
+    return line.at_line[len(here) :] if line.file.startswith(here) else line.at_line
 
 
 def shown(node: OpNode | Unfused) -> str:
     """The user's line, or what the log names instead; empty without either."""
     line = line_of(node)
-    return str(line) if line else node.source or ""
+    return near(line) if line else node.source or ""
 
 
-def is_in(line: Line | None, source: Source) -> bool:
+def is_in(line: Source | None, wanted: SourceRange) -> bool:
     """Whether the line is in the range. The file may be named by the end of its path."""
-    if line is None or not ends_with(line.file, source.file):
+    if line is None or not path_ends_with(line.file, wanted.file):
         return False
-    return source.first is None or source.first <= line.number <= (source.last or source.first)
+    return wanted.first is None or wanted.first <= line.line <= (wanted.last or wanted.first)
 
 
-def ends_with(path: str, end: str) -> bool:
-    """Whether the last parts of the path are those of ``end``."""
-    parts, last = _parts(path), _parts(end)
-    return bool(last) and parts[-len(last) :] == last
-
-
-def _parts(path: str) -> list[str]:
-    return [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
-
-
-def names_at(line: Line) -> tuple[str, str] | None:
+def names_at(line: Source) -> tuple[str, str] | None:
     """Qualified name of the innermost function around a line and of the innermost class ("" for none).
 
     None where the file is not at hand, or is no Python that this interpreter reads.
@@ -63,7 +46,7 @@ def names_at(line: Line) -> tuple[str, str] | None:
         return None
     function = owner = ""
     for first, last, name, is_class in spans:
-        if first <= line.number <= last:
+        if first <= line.line <= last:
             function, owner = (function, name) if is_class else (name, owner)
     return function, owner
 

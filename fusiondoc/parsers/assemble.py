@@ -25,7 +25,7 @@ from fusiondoc.parsers.rows.group_rows import GroupTable, RunOfGroups, group_row
 from fusiondoc.parsers.rows.kernel_rows import fallbacks_of, kernels_of
 from fusiondoc.parsers.rows.programs import PlansOfStream, programs_of
 from fusiondoc.parsers.rows.unfused_rows import WorkOut, unfused_of
-from fusiondoc.parsers.sources import SourceMap
+from fusiondoc.parsers.user_lines import SourceMap
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from fusiondoc.parsers.lines.ranks import RankTags, Tag, ranks
 from fusiondoc.parsers.lines.tagged_lines import SAMPLE
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.rows.unfused_rows import WorkOut
-from fusiondoc.parsers.sources import SourceMap
 from fusiondoc.parsers.stream import Stream
+from fusiondoc.parsers.user_lines import SourceMap
 
 
 def read_logs(

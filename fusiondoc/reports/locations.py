@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, Sequence
 
 from fusiondoc.model.report import Expectation, Finding, Report, Suppressed
+from fusiondoc.model.source import Source
 from fusiondoc.reports.text.expectation_lines import sentence
 
 EXPECTATION = "expectation"
@@ -59,9 +60,9 @@ def expectation_location(one: Expectation) -> Location | None:
 def finding_location(finding: Finding | Suppressed, report: Report) -> Location | None:
     """The user's line; without one the first line of the target's file; of a log the line that proves it, or
     its first one. None where all that is known is the standard input."""
-    file, _, line = (finding.source or "").rpartition(":")
-    if file and line.isdigit() and not file.startswith("<"):
-        return Location(relative(file), int(line))
+    place = Source.parse(finding.source)
+    if place is not None and place.has_file:
+        return Location(relative(place.file), place.line)
     target = str(report.target.get("name") or "")
     if report.target.get("capture") and ".py" in target:
         return Location(relative(target[: target.rindex(".py") + 3]), 1)

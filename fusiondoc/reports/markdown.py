@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Iterable, Sequence
 
 from fusiondoc.model.report import Expectation, Finding, Group, Kernel, Report, Unfused
-from fusiondoc.reports.source_code import near
+from fusiondoc.reports.source_code import near, without_column
 from fusiondoc.reports.wording import (
     count,
     dims,
@@ -217,10 +217,7 @@ def _kernel(kernel: Kernel, report: Report) -> str:
 
 def _place(source: str) -> str:
     """``file:line``, near the current folder."""
-    parts = near(source).rsplit(":", 2)
-    place = (
-        ":".join(parts[:2]) if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit() else near(source)
-    )
+    place = without_column(near(source))
     return place if len(place) <= 200 else "…" + place[-199:]
 
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from fusiondoc.model.report import Texts
+from fusiondoc.model.source import Source
 
 
 def near(source: str) -> str:
@@ -19,10 +20,14 @@ def near(source: str) -> str:
 
 def code_at(source: str | None, texts: Texts | None) -> str | None:
     """The text of ``file:line``, if that file is at hand: kept by the capture, or of the project here."""
-    if source is None or texts is None:
+    place = Source.parse(source)
+    if place is None or texts is None:
         return None
-    file, _, line = source.rpartition(":")
-    if not line.isdecimal() or len(line) > 9:
-        return None
-    lines = (texts.source(file) or "").split("\n")
-    return lines[int(line) - 1].strip() or None if 0 < int(line) <= len(lines) else None
+    lines = (texts.source(place.file) or "").split("\n")
+    return lines[place.line - 1].strip() or None if 0 < place.line <= len(lines) else None
+
+
+def without_column(source: str) -> str:
+    """``file:line`` of a source that has a column; another text as it is."""
+    place = Source.parse(source)
+    return place.at_line if place is not None else source

@@ -16,6 +16,7 @@ from fusiondoc.captures.sources import keep_sources
 from fusiondoc.captures.store import Place, while_writing
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.model.report import Report
+from fusiondoc.model.source import Source
 from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress, no_progress
 from fusiondoc.workflows.load import parse_capture, report_of
@@ -154,7 +155,8 @@ def report_run(
 
 def _user_files(report: Report) -> set[str]:
     """The files of the user's own program that the report names."""
-    return {line.rpartition(":")[0] for line in _user_lines(report)}
+    places = map(Source.parse, _user_lines(report))
+    return {place.file for place in places if place is not None}
 
 
 def _user_lines(report: Report) -> Iterator[str]:

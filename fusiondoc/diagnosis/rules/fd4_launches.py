@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterable, Sequence
 
 from fusiondoc.diagnosis.rules.context import Context
@@ -11,6 +10,7 @@ from fusiondoc.diagnosis.rules.make import finding
 from fusiondoc.diagnosis.specialisations import by_inputs
 from fusiondoc.diagnosis.speed_of_light import LAUNCH, counted_bytes, launch_bound_below, must_move
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
+from fusiondoc.model.source import Source
 
 IN_A_ROW = 4
 """So many small groups in a row are worth a word."""
@@ -189,24 +189,16 @@ def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
 
 def _beside(row: Unfused, groups: Sequence[Group]) -> Group | None:
     """A group of the same phase with an operator at most a few lines away."""
-    place = _place(row.user_source or row.source)
-    if place is None:
+    place = Source.parse(row.user_source or row.source)
+    if place is None or not place.has_file:
         return None
     for group in groups:
         if group.phase == row.phase and group.rank == row.rank:
             for node in group.nodes:
-                other = _place(node.user_source or node.source)
-                if other is not None and other[0] == place[0] and abs(other[1] - place[1]) <= NEAR:
+                other = Source.parse(node.user_source or node.source)
+                if other is not None and other.file == place.file and abs(other.line - place.line) <= NEAR:
                     return group
     return None
-
-
-_PLACE = re.compile(r"(.+?):(\d+)(?::\d+)?$")
-
-
-def _place(source: str | None) -> tuple[str, int] | None:
-    found = _PLACE.match(source or "")
-    return (found.group(1), int(found.group(2))) if found and not found.group(1).startswith("<") else None
 
 
 def _line_of(group: Group) -> str | None:

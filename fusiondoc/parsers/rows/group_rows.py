@@ -15,7 +15,7 @@ from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions
 from fusiondoc.parsers.ir.types import bytes_once, is_tensor
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
-from fusiondoc.parsers.sources import SourceMap, user_source
+from fusiondoc.parsers.user_lines import SourceMap, user_source
 
 Body = Tuple[Op, ...]
 

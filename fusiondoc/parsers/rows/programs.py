@@ -12,7 +12,7 @@ from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
 from fusiondoc.parsers.rows.group_rows import GroupTable, PhasedPlan
 from fusiondoc.parsers.rows.unfused_rows import ReasonCodes, fused_elsewhere
-from fusiondoc.parsers.sources import SourceMap, user_source
+from fusiondoc.parsers.user_lines import SourceMap, user_source
 
 MOST_NODES = 3_000
 """Nodes of all programs together: a picture of more helps nobody, and memory stays bounded."""

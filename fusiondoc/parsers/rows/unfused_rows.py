@@ -13,7 +13,7 @@ from fusiondoc.parsers.ir.types import bytes_once
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.plan import DiffGraph, LooseNode, Op
 from fusiondoc.parsers.rows.group_rows import PhasedPlan
-from fusiondoc.parsers.sources import SourceMap, user_source
+from fusiondoc.parsers.user_lines import SourceMap, user_source
 
 NO_REASON = "FD299"
 GAVE_UP = "FD304"

@@ -7,8 +7,9 @@ from itertools import islice
 from typing import Iterable, Sequence
 
 from fusiondoc.model.report import Evidence, Report
+from fusiondoc.model.source import Source
 from fusiondoc.reports.html.highlight import Highlighter
-from fusiondoc.reports.source_code import near
+from fusiondoc.reports.source_code import near, without_column
 from fusiondoc.reports.wording import outside
 
 HUES = 8
@@ -91,11 +92,11 @@ class Context:
 
     def code_at(self, user_source: str | None) -> str | None:
         """The text of ``file:line``."""
-        file, _, number = (user_source or "").rpartition(":")
-        lines = self.lines_of(file) if file else None
-        if lines is None or not number.isdecimal() or len(number) > 9 or not 0 < int(number) <= len(lines):
+        place = Source.parse(user_source)
+        lines = self.lines_of(place.file) if place is not None else None
+        if place is None or lines is None or not 0 < place.line <= len(lines):
             return None
-        return lines[int(number) - 1].strip() or None
+        return lines[place.line - 1].strip() or None
 
     def room_for(self, text: str) -> bool:
         """Whether the page has room for another long text; takes it if so."""
@@ -117,9 +118,7 @@ def shown(source: str | None) -> str:
     """A source range for reading: near paths, without the column."""
     if not source:
         return ""
-    text = near(source)
-    parts = text.rsplit(":", 2)
-    return ":".join(parts[:2]) if len(parts) == 3 and parts[1].isdigit() and parts[2].isdigit() else text
+    return without_column(near(source))
 
 
 def _reasons(report: Report) -> list[ReasonKind]:

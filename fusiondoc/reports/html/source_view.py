@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from markupsafe import Markup
 
 from fusiondoc.model.report import Unfused
+from fusiondoc.model.source import Source
 from fusiondoc.reports.html.context import Context
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import count, outside
@@ -46,7 +47,7 @@ class SourceFile:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceView:
     """``full``: further lines were left out."""
 
     files: tuple[SourceFile, ...]
@@ -61,7 +62,7 @@ class _Mark:
     outside: list[Unfused] = field(default_factory=list)
 
 
-def source_view(context: Context) -> Source | None:
+def source_view(context: Context) -> SourceView | None:
     """None if no line of the user's own program is known."""
     files = _marks(context)
     if not files:
@@ -77,15 +78,15 @@ def source_view(context: Context) -> Source | None:
         made.append(SourceFile(near(name), context.lines_of(name) is not None, tuple(lines), says))
         if left <= 0:
             break
-    return Source(tuple(made), left <= 0)
+    return SourceView(tuple(made), left <= 0)
 
 
 def _marks(context: Context) -> dict[str, dict[int, _Mark]]:
     files: dict[str, dict[int, _Mark]] = {}
 
     def mark(user_source: str) -> _Mark | None:
-        file, _, line = user_source.rpartition(":")
-        return files.setdefault(file, {}).setdefault(int(line), _Mark()) if line.isdigit() else None
+        place = Source.parse(user_source)
+        return files.setdefault(place.file, {}).setdefault(place.line, _Mark()) if place is not None else None
 
     for group in context.report.groups:
         for node in group.nodes:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model.report import Dump, Group, Kernel, Report
+from fusiondoc.model.source import Source
 from fusiondoc.reports.kernel_texts import chosen, lexer
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.text.layout_of_text import drawn
@@ -172,12 +173,9 @@ def source_lines(group: Group) -> str:
     """Where the group's operators stand: each file once, with its lines."""
     files: dict[str, dict[str, None]] = {}
     for node in group.nodes:
-        source = near(node.user_source or node.source or "")
-        file, _, line = source.partition(":") if source.startswith("<") else source.rpartition(":")
-        if not node.user_source and not source.startswith("<"):
-            file, _, line = file.rpartition(":")
-        if file:
-            files.setdefault(file, {})[line.split(":")[0]] = None
+        place = Source.parse(near(node.user_source or node.source or ""))
+        if place is not None:
+            files.setdefault(place.file, {})[str(place.line)] = None
     return "; ".join(f"{file}:{','.join(lines)}" for file, lines in files.items()) or "no source lines"
 
 
