@@ -20,9 +20,8 @@ from fusiondoc.errors import UsageError
 from fusiondoc.model.report import Report
 from fusiondoc.reports import notebook
 from fusiondoc.reports.formats import render_comparison, render_report
-from fusiondoc.workflows.inputs import side
 from fusiondoc.workflows.live_run import LiveRun
-from fusiondoc.workflows.load import report_from, report_of
+from fusiondoc.workflows.load import report_from, report_of, side
 
 __all__ = ["Comparison", "LiveRun", "Report", "capture", "compare", "parse", "render"]
 

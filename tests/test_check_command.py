@@ -164,7 +164,7 @@ def test_versions(torch: str, wanted: str, fits: bool) -> None:
     ],
 )  # fmt: skip
 def test_what_is_a_target_and_what_a_log(argument: str, target: bool, tmp_path: Path, monkeypatch) -> None:
-    from fusiondoc.workflows.check_input import is_target
+    from fusiondoc.workflows.inputs import is_target
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.py").mkdir()
@@ -184,7 +184,7 @@ def test_a_log_with_the_name_of_a_module_is_told(fusiondoc: Run, tmp_path: Path)
     [
         (["train.log"], "check needs --expect FILE.yaml"),
         (["train.log", "--expect", "none.yaml"], "Cannot read none.yaml"),
-        (["trian.log", "--expect", "good.yaml"], "neither a log that exists nor a target"),
+        (["trian.log", "--expect", "good.yaml"], "nor a target"),
         (["trian.log", "--expect", "good.yaml"], "Did you mean train.log"),
         (["none.py", "--expect", "good.yaml"], "there is no file 'none.py'"),
         (["train.log", "--expect", "bad.yaml"], "bad.yaml:2:1: unknown key 'gruops' in the file. Did you mean 'groups'?"),

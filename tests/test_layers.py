@@ -162,8 +162,6 @@ TABLE = allowed((ROOT / "CONTRIBUTING.md").read_text("utf-8"))
 BEING_MENDED = {
     "fusiondoc.reports.text.groups": "fusiondoc.diagnosis.specialisations",
     "fusiondoc.runner.launch": "fusiondoc",
-    "fusiondoc.workflows.check_input": "fusiondoc.cli.options",
-    "fusiondoc.workflows.kernels": "fusiondoc.cli.options",
 }
 """Arrows that are still there, to be taken out."""
 NAMES_BEING_MENDED = [
@@ -174,9 +172,6 @@ NAMES_BEING_MENDED = [
     "build",
     "outcome",
     "write",
-    "inputs",
-    "timing",
-    "child",
 ]
 
 

@@ -20,7 +20,7 @@ def test_a_log_that_does_not_exist(fusiondoc: Run, tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text("")
     done = fusiondoc("parse", "trian.log")
     assert done.returncode == 2
-    assert "No such log" in done.stderr and "train.log" in done.stderr
+    assert "there is no log" in done.stderr and "train.log" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
+import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Sequence
 
 import click
 
@@ -17,14 +19,6 @@ from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError, did_you_me
 if TYPE_CHECKING:
     from fusiondoc.expectations.expectation import Expectations, Section
     from fusiondoc.model.report import Report
-import difflib
-import sys
-from typing import Sequence
-
-from fusiondoc.expectations.read_file import read_text
-from fusiondoc.expectations.update import updated
-from fusiondoc.model.report import Report
-from fusiondoc.whole_files import write_whole
 
 
 @click.command(name="check")
@@ -82,11 +76,11 @@ def command(
     if expectations is not None:
         _known_sections(expectations, only)
     from fusiondoc.cli.config import heard
-    from fusiondoc.workflows.check_input import is_target, report_of_logs
+    from fusiondoc.workflows.inputs import is_target
 
     failed = None
-    if targets and is_target(targets[0]):
-        # Here: what starts processes is not there on Windows, where logs can be checked.
+    if targets and is_target(targets[0], tell):
+        # Here: what runs a target takes longer to import than what reads a log.
         from fusiondoc.runner.progress import terminal_progress
         from fusiondoc.workflows.run import FollowUps, diagnose_target
 
@@ -103,15 +97,13 @@ def command(
             return INTERRUPTED
         report, failed = done.report, done.failed
     else:
-        report = report_of_logs(targets, _given(options), peak)
+        report = _report_of_logs(targets, _given(options), peak)
     report = heard(report)
     if failed is not None:
         if format_ is not None or output is not None:
             emit(report, format_, output)
         raise failed
     if update:
-        from fusiondoc.cli.check import update_file
-
         update_file(expect, report, only, diff_to_stdout=(format_ or "text") == "text" and output is None)
         expectations = _expectations(expect, False)
     assert expectations is not None  # without a file --update has made one
@@ -123,6 +115,25 @@ def command(
     if any(not one.holds for one in report.expectations):
         return FINDINGS_FOUND
     return exit_status(report, fail_on)
+
+
+def _report_of_logs(arguments: Sequence[str], given: Sequence[str], peak: float | None) -> Report:
+    """The report of logs, captures, or the newest capture; ``given`` are run options, which fit none."""
+    from fusiondoc.workflows.load import report_from
+
+    if given:
+        what = f"'{arguments[0]}' is a log" if arguments else "without a TARGET the newest capture is read"
+        raise UsageError(
+            f"{given[0]} says how to run a model, but {what}",
+            "A TARGET is FILE.py, FILE.py:NAME, package.module:NAME or FILE.pt.",
+        )
+    try:
+        return report_from(arguments, peak)
+    except UsageError as error:
+        if error.message.startswith("there is no log, folder"):
+            message = f"{error.message}, nor a target (FILE.py, FILE.py:NAME, package.module:NAME, FILE.pt)"
+            raise UsageError(message, error.hint) from None
+        raise
 
 
 def _given(options: dict[str, Any]) -> list[str]:
@@ -188,6 +199,10 @@ _BOM = b"\xef\xbb\xbf"
 
 def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout: bool) -> None:
     """Bring the file in line with the report; the difference goes to stdout, or to stderr beside a report."""
+    from fusiondoc.expectations.read_file import read_text
+    from fusiondoc.expectations.update import updated
+    from fusiondoc.whole_files import write_whole
+
     before = read_text(file) if file.exists() else ""
     after = updated(before, str(file), report, only)
     if after == before:

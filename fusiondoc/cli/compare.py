@@ -83,7 +83,7 @@ def command(
         raise UsageError("A and B cannot both be stdin", "Save one of the logs to a file.")
     from fusiondoc.comparison.compare_reports import compare
     from fusiondoc.comparison.fail_on import reached
-    from fusiondoc.workflows.inputs import side
+    from fusiondoc.workflows.load import side
 
     comparison = compare(side(a), side(b), threshold)
     _emit(comparison, format_, output)

@@ -64,7 +64,8 @@ def command(
             f"Unexpected argument '{script_args[0]}'", "For a target: fusiondoc env --export TARGET"
         )
     from fusiondoc.runner.interpreter import inspect, try_everything
-    from fusiondoc.runner.memory_bandwidth import measure_bandwidth, remembered_bandwidth
+    from fusiondoc.runner.memory_bandwidth import measure_bandwidth
+    from fusiondoc.runner.remembered import remembered_bandwidth
 
     interpreter = inspect(options["python"] or Path(sys.executable))
     measured = measure_bandwidth(interpreter.path) if measure else None

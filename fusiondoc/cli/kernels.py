@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Sequence
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.options import peak_option, run_options
-from fusiondoc.cli.output import in_colour, write
+from fusiondoc.cli.options import make_request, peak_option, run_options
+from fusiondoc.cli.output import in_colour, tell, write
 from fusiondoc.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
     from fusiondoc.model.report import Kernel, Report
+    from fusiondoc.workflows.kernels import Looked
 
 _SORT = (
     "id",
@@ -88,12 +89,13 @@ def command(
       fusiondoc kernels train.log --group G2 --save code/
     """
     from fusiondoc.reports.kernel_choice import available, choose, narrowed
-    from fusiondoc.workflows.kernels import look
+    from fusiondoc.workflows.inputs import is_target
+    from fusiondoc.workflows.load import with_peak
 
-    context = click.get_current_context()
-    dumps = tuple(dict.fromkeys(one for text in options.pop("dumps") for one in text.split(",") if one))
-    looked = look(arguments, dumps, options, _given(context, options))
-    report = looked.report if peak is None else _against(looked.report, peak)
+    dumps = tuple(dict.fromkeys(one for text in options["dumps"] for one in text.split(",") if one))
+    target = bool(arguments) and is_target(arguments[0], tell)
+    looked = _of_target(arguments, options, dumps) if target else _of_logs(arguments, options, dumps)
+    report = looked.report if peak is None else with_peak(looked.report, peak)
     if looked.failed is not None and looked.ran and not report.kernels:
         raise looked.failed
     kernels = choose(report, names, groups, sort, top)
@@ -121,17 +123,28 @@ def command(
     return 0
 
 
-def _against(report: Report, peak: float) -> Report:
-    """The report with its kernels held against another memory bandwidth, in GB/s."""
-    from dataclasses import replace
+def _of_target(arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str, ...]) -> Looked:
+    from fusiondoc.runner.progress import terminal_progress
+    from fusiondoc.workflows.kernels import of_target
 
-    from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
-    from fusiondoc.model.runs import Peak
-
-    return with_speed_of_light(replace(report, peak=Peak(peak, "given")))
+    request = make_request(arguments[0], arguments[1:], {**options, "dumps": dumps})
+    return of_target(request, tell=tell, progress=terminal_progress)
 
 
-def _given(context: click.Context, options: dict[str, Any]) -> set[str]:
+def _of_logs(arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str, ...]) -> Looked:
+    from fusiondoc.runner.progress import terminal_progress
+    from fusiondoc.workflows.kernels import of_arguments
+
+    given = _given(click.get_current_context(), {*options} - {"dumps"})
+    if given:
+        raise UsageError(
+            f"--{sorted(given)[0].replace('_', '-')} is for running a TARGET, and none is named",
+            "Name the target: fusiondoc kernels TARGET --dump NAME",
+        )
+    return of_arguments(arguments, dumps, tell=tell, progress=terminal_progress)
+
+
+def _given(context: click.Context, options: set[str]) -> set[str]:
     """The names of the options of a run that are on the command line, as they are written there."""
     from click.core import ParameterSource
 

@@ -122,8 +122,9 @@ def command(
 def _known_groups(arguments: tuple[str, ...]) -> Iterator[Groups]:
     """The groups of the logs. Stdin is kept for as long as it is needed: the log is read twice."""
     from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.parsers.lines.log_files import LogInput, find_logs, read_chunks
+    from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
     from fusiondoc.repro.write import groups_of
+    from fusiondoc.workflows.inputs import logs_of, sources_of
     from fusiondoc.workflows.load import report_from
 
     with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
@@ -135,5 +136,5 @@ def _known_groups(arguments: tuple[str, ...]) -> Iterator[Groups]:
             given = [str(kept) if argument == "-" else argument for argument in given]
         report = report_from(given)
         files = dict.fromkeys(e.file for group in report.groups for e in group.evidence)
-        logs = [LogInput(name, Path(name)) for name in files] or find_logs(given)
+        logs = [LogInput(name, Path(name)) for name in files] or logs_of(sources_of(given))
         yield groups_of(report.groups, logs, {str(Path(folder) / "stdin.log"): "<stdin>"})

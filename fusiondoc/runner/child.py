@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import selectors
 import signal
@@ -91,8 +90,11 @@ class Child:
             start_new_session=True,
         )
         assert process.stdout is not None
-        # A child that dumps graphs should not wait for the reader.
-        with contextlib.suppress(OSError):
+        # A child that dumps graphs should not wait for the reader. Imported here: Windows has no fcntl, and
+        # what reads logs there imports this module too.
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
             fcntl.fcntl(process.stdout.fileno(), _SETPIPE_SZ, _PIPE_BYTES)
         return process
 

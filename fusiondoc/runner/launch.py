@@ -16,6 +16,7 @@ from fusiondoc.captures.ending import Result, Seconds
 from fusiondoc.captures.probe_records import LiveRecord, live_record
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import Place, cannot_write, while_writing
+from fusiondoc.errors import CannotRun
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.runner.child import Child, Ending
 from fusiondoc.runner.interpreter import Interpreter, inspect
@@ -42,6 +43,11 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
     Raises:
         UsageError, CannotRun: the run cannot start, or its log cannot be written.
     """
+    if not hasattr(os, "killpg"):
+        raise CannotRun(
+            "models run on Linux and macOS only: this system has no process groups",
+            "Run it there, or in WSL; its logs and captures can be read here: fusiondoc parse LOG",
+        )
     began = time.perf_counter()
     startup = process_age() if request.command else 0.0
     request.check()

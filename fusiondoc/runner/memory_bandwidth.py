@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fusiondoc.errors import CannotRun
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.probe_call import call_probe
-from fusiondoc.runner.remembered import Cache
-
-_KIND = "bandwidth"
+from fusiondoc.runner.remembered import remember_bandwidth
 
 
 @dataclass(frozen=True)
@@ -41,18 +38,5 @@ def measure_bandwidth(python: str | Path) -> Measured:
         )
     found = Measured(record["gpu"], record["gb_per_s"], record["copied_bytes"])
     value = {"gb_per_s": found.gb_per_s, "copied_bytes": found.copied_bytes, "python": str(interpreter.path)}
-    Cache(_KIND).put([found.gpu], _stamps(value), value)
+    remember_bandwidth(found.gpu, value)
     return found
-
-
-def remembered_bandwidth(gpu: str) -> float | None:
-    """What was measured on a GPU of this name, or None. The name is all that counts: two interpreters on a
-    machine measure the same memory."""
-    value = Cache(_KIND).get([gpu], _stamps)
-    rate = value.get("gb_per_s") if value is not None else None
-    return float(rate) if isinstance(rate, (int, float)) and rate > 0 else None
-
-
-def _stamps(value: Any) -> list[Any]:
-    """Nothing to check: a GPU's memory does not change."""
-    return []

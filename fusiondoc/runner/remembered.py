@@ -64,3 +64,24 @@ class Cache:
     def _path(self, key: Any) -> Path:
         digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
         return cache_folder() / self._kind / f"{digest}.json"
+
+
+_BANDWIDTH = "bandwidth"
+
+
+def remember_bandwidth(gpu: str, value: Mapping[str, Any]) -> None:
+    """Remember what was measured on a GPU of this name: ``gb_per_s`` (10^9 bytes a second) and how."""
+    Cache(_BANDWIDTH).put([gpu], _nothing_to_check(value), value)
+
+
+def remembered_bandwidth(gpu: str) -> float | None:
+    """What was measured on a GPU of this name, or None. The name is all that counts: two interpreters on a
+    machine measure the same memory."""
+    value = Cache(_BANDWIDTH).get([gpu], _nothing_to_check)
+    rate = value.get("gb_per_s") if value is not None else None
+    return float(rate) if isinstance(rate, (int, float)) and rate > 0 else None
+
+
+def _nothing_to_check(value: Any) -> list[Any]:
+    """A GPU's memory does not change."""
+    return []

@@ -1,4 +1,4 @@
-"""A run of what a test gave, in a child, and its report."""
+"""A run of what a test gave, and its report. (named as runner/child.py: the same child, of a test)"""
 
 from __future__ import annotations
 

@@ -1,81 +1,149 @@
-"""The two sides of a comparison: logs, captures, folders of logs, saved reports."""
+"""What an argument of a command names. (named as probe/inputs.py: there they are those of a model)
+
+A target to run, a log, a capture, a saved report, or stdin.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
+from typing import Callable, Sequence
 
 from fusiondoc.captures.store import FOLDER, CaptureStore
+from fusiondoc.captures.target import ARCHIVE_ENDINGS
 from fusiondoc.errors import UsageError
-from fusiondoc.model.report import Report
-from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
-from fusiondoc.reports.json_reading import looks_like_report, read_report
-from fusiondoc.workflows.load import is_capture, report_from, report_of
+from fusiondoc.parsers.lines.log_files import LogInput, find_logs, read_chunks
+from fusiondoc.reports.json_reading import looks_like_report
 
-_MOST_REPORT_BYTES = 1 << 30
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
+_ENDINGS = "|".join(map(re.escape, ARCHIVE_ENDINGS))
+_FILE = re.compile(rf"(\.py|{_ENDINGS})(:[^/\\]*)?\Z", re.IGNORECASE)
+_JSON = re.compile(r"\.json(\.(gz|xz|bz2|zst))?\Z", re.IGNORECASE)
 
 
-def side(argument: str) -> Report:
-    """The report that an argument names; its name is the argument, with what it was made of.
+class Kind(Enum):
+    """The kinds of things to report on."""
 
-    A file is a saved JSON report or a log (both may be compressed), a folder a capture or a folder of logs,
-    ``-`` a log from stdin; anything else is the name of a capture, or a part of it that only one has.
+    LOG = "log"
+    """A file, or a folder of them."""
+    CAPTURE = "capture"
+    REPORT = "saved report"
+    STDIN = "stdin"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Something to report on. ``text`` is how the user names it; ``path`` where it is, None for stdin."""
+
+    kind: Kind
+    text: str
+    path: Path | None = None
+
+
+def is_target(argument: str, tell: Callable[[str], None] | None = None) -> bool:
+    """Whether an argument is a model to run, by its form alone but for one case.
+
+    ``FILE.py``, ``FILE.py:NAME``, ``FILE.pt`` and ``package.module:NAME`` are; all else is a log. An existing
+    file or folder of the form ``module:NAME`` is a log, which ``tell`` is told; so is a folder of any name.
+    """
+    path = Path(argument)
+    if path.is_dir():
+        return False
+    if _FILE.search(argument):
+        return True
+    if _MODULE.match(argument) is None:
+        return False
+    if path.exists():
+        if tell is not None:
+            tell(
+                f"note: '{argument}' is read as a log, because there is such a file; for the module, run from"
+                " another folder"
+            )
+        return False
+    return True
+
+
+def source_of(argument: str) -> Source:
+    """What an argument that is no target names. A path comes before the name of a capture (or a part of it
+    that only one has); a file is a saved report by its ending ``.json`` or by how it begins.
 
     Raises:
-        UsageError: there is no such thing, or it cannot be read.
+        UsageError: there is no such thing.
     """
-    report = _read(argument)
-    name = "stdin" if argument == "-" else argument
-    inner = str(report.target.get("name") or "")
-    if _named_json(Path(argument)) or "capture" in report.target:
-        name += f" ({inner})" if inner not in ("", argument) else ""
-    return replace(report, target={**report.target, "name": name})
-
-
-def _read(argument: str) -> Report:
     path = Path(argument)
-    if argument != "-" and not path.exists():
-        return _named(argument)
-    if argument != "-" and path.is_file():
-        report = _saved(argument, path)
-        if report is not None:
-            return report
-    if path.is_dir() and not is_capture(path):
-        saved = sorted(path.glob("*.json"))
-        if saved and not any(p.suffix != ".json" for p in path.iterdir() if p.is_file()):
-            raise UsageError(f"{argument} holds JSON files and no log", f"Name one of them: {saved[0]}")
-    return report_from([argument])
+    if argument == "-":
+        return Source(Kind.STDIN, argument)
+    if is_capture(path):
+        return Source(Kind.CAPTURE, argument, path)
+    if path.is_dir():
+        _no_folder_of_reports(argument, path)
+        return Source(Kind.LOG, argument, path)
+    if path.is_file():
+        return Source(Kind.REPORT if _holds_report(argument, path) else Kind.LOG, argument, path)
+    if path.exists():  # a pipe: what is read of it is gone
+        return Source(Kind.LOG, argument, path)
+    return Source(Kind.CAPTURE, argument, _named(argument))
 
 
-def _saved(argument: str, path: Path) -> Report | None:
-    """The report in a file, if it is one and no log."""
-    chunks = read_chunks(LogInput(argument, path))
-    start = next(chunks, b"")
-    if not _named_json(path) and not looks_like_report(start):
-        return None
-    data = [start]
-    size = len(start)
-    for chunk in chunks:
-        data.append(chunk)
-        size += len(chunk)
-        if size > _MOST_REPORT_BYTES:
-            raise UsageError(f"{argument} is larger than any report", "Compare the logs themselves.")
-    return read_report(b"".join(data), argument)
+def sources_of(arguments: Sequence[str]) -> list[Source]:
+    """What the arguments of a command name that takes parts of one run: the newest capture without any.
+
+    Raises:
+        UsageError: there is no such thing; a saved report, which is a whole run, is one of several.
+    """
+    if not arguments:
+        newest = CaptureStore().newest()
+        return [Source(Kind.CAPTURE, newest.name, newest.path)]
+    sources = [source_of(argument) for argument in arguments]
+    for one in sources:
+        if one.kind is Kind.REPORT and len(sources) > 1:
+            raise UsageError(
+                f"{one.text} is a saved report, which is not a part of a run",
+                "Name it alone, or compare two of them: fusiondoc compare A B",
+            )
+    return sources
 
 
-def _named_json(path: Path) -> bool:
-    return re.search(r"\.json(\.(gz|xz|bz2|zst))?\Z", path.name.lower()) is not None
+def logs_of(sources: Sequence[Source]) -> list[LogInput]:
+    """The logs of some sources; those of a capture for its folder."""
+    return find_logs([one.text if one.path is None else str(one.path) for one in sources])
 
 
-def _named(argument: str) -> Report:
+def is_capture(path: Path) -> bool:
+    """Whether this is the folder of a capture."""
+    return (path / "request.json").is_file()
+
+
+def named_json(text: str) -> bool:
+    """Whether a name is that of a JSON file, compressed or not."""
+    return _JSON.search(Path(text).name) is not None
+
+
+def _holds_report(argument: str, path: Path) -> bool:
+    return named_json(argument) or looks_like_report(next(read_chunks(LogInput(argument, path)), b""))
+
+
+def _no_folder_of_reports(argument: str, path: Path) -> None:
+    saved = sorted(path.glob("*.json"))
+    if saved and not any(one.suffix != ".json" for one in path.iterdir() if one.is_file()):
+        raise UsageError(f"{argument} holds JSON files and no log", f"Name one of them: {saved[0]}")
+
+
+def _named(argument: str) -> Path:
+    """The capture of that name."""
     store = CaptureStore()
     try:
-        return report_of(store.get(argument))
+        return store.get(argument).path
     except UsageError as error:
-        if error.message.startswith(f"there is no capture '{argument}'"):
-            raise UsageError(
-                f"There is no log, folder, report or capture '{argument}'",
-                error.hint if store.paths() else f"Name a file; there are no captures in {FOLDER}/ here.",
-            ) from None
-        raise
+        if not error.message.startswith(f"there is no capture '{argument}'"):
+            raise
+        hint = error.hint if store.paths() else f"Name a file; there are no captures in {FOLDER}/ here."
+    try:
+        find_logs([argument])
+    except UsageError as error:
+        # Files that are near it, or where to look for logs.
+        if error.hint and error.hint.startswith(("Did you mean", "It is a link")):
+            hint = error.hint
+    raise UsageError(f"there is no log, folder, report or capture '{argument}'", hint)

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Mapping, Sequence
-
-import click
+from typing import Sequence
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.store import CaptureStore
+from fusiondoc.captures.dump_files import texts
+from fusiondoc.captures.request import RunRequest
+from fusiondoc.captures.request_again import request_again
+from fusiondoc.captures.store import CaptureStore, Place, Within
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue
-from fusiondoc.fuser_knobs.dumps import USUAL, how_to_set, is_set
+from fusiondoc.fuser_knobs.dumps import USUAL, check_dumps, how_to_set, is_set, together
 from fusiondoc.model.report import Dump, Kernel, Report
 from fusiondoc.reports.kernel_texts import present
-from fusiondoc.workflows.load import is_capture, report_from, report_of
+from fusiondoc.runner.interpreter import inspect
+from fusiondoc.runner.progress import ShowProgress
+from fusiondoc.runner.variables import has_nvfuser, release
+from fusiondoc.workflows.inputs import Kind, is_capture, sources_of
+from fusiondoc.workflows.load import report_from, report_of
+from fusiondoc.workflows.run import Tell, run_target
 
 FOLDER = "kernels"
 """The capture of a run again, inside the capture of the run it repeats."""
-
-_TARGET_ENDINGS = (".py", ".pt", ".pth", ".ts")
 
 
 @dataclass(frozen=True)
@@ -35,40 +38,26 @@ class Looked:
     lacking: tuple[str, ...] = ()
 
 
-def is_target(text: str) -> bool:
-    """Whether an argument is something to run: a program or model, or ``module:NAME``. A file that is there
-    and has no such ending is a log."""
-    if text == "-" or Path(text).is_dir():
-        return False
-    file = text
-    head, colon, tail = text.rpartition(":")
-    if colon and tail.isidentifier() and not Path(text).exists():
-        file = head
-        if not file.endswith(_TARGET_ENDINGS):
-            return all(part.isidentifier() for part in head.split("."))
-    return file.lower().endswith(_TARGET_ENDINGS)
+def of_target(request: RunRequest, *, tell: Tell, progress: ShowProgress) -> Looked:
+    """Run a target that is to print the dumps of the request, and those that name its kernels."""
+    nvfuser = _check(request)
+    fuser = "nnc" if request.fuser == "auto" and not nvfuser else request.fuser
+    usual = [name for name in USUAL.get(fuser, ()) if name not in request.dumps]
+    request = replace(request, dumps=(*request.dumps, *usual))
+    return _run(request, CaptureStore(), tell, progress)
 
 
-def look(
-    arguments: Sequence[str], dumps: Sequence[str], options: Mapping[str, Any], given: set[str]
+def of_arguments(
+    arguments: Sequence[str], dumps: Sequence[str], *, tell: Tell, progress: ShowProgress
 ) -> Looked:
-    """The report to show. ``options`` are those of a run; ``given`` are those of them that were written."""
-    if arguments and is_target(arguments[0]):
-        return _run_target(arguments[0], arguments[1:], dumps, dict(options))
-    if given:
-        name = sorted(given)[0]
-        raise UsageError(
-            f"--{name.replace('_', '-')} is for running a TARGET, and none is named",
-            "Name the target: fusiondoc kernels TARGET --dump NAME",
-        )
-    if not arguments:
-        return of_capture(CaptureStore().newest(), dumps)
-    if len(arguments) == 1 and is_capture(Path(arguments[0])):
-        return of_capture(Capture(Path(arguments[0])), dumps)
+    """The report of logs, a capture or a saved report; of the newest capture without any."""
+    sources = sources_of(arguments)
+    if len(sources) == 1 and sources[0].kind is Kind.CAPTURE and sources[0].path is not None:
+        return of_capture(Capture(sources[0].path), dumps, tell=tell, progress=progress)
     for name in dumps:
         check_known(name)
     report = report_from(arguments)
-    return Looked(report, lacking=_lacking(report, dumps, ", ".join(arguments[:3])))
+    return Looked(report, lacking=_lacking(report, dumps, ", ".join(arguments[:3]), tell))
 
 
 def check_known(name: str) -> None:
@@ -78,7 +67,7 @@ def check_known(name: str) -> None:
         raise UsageError(f"there is no dump '{name}'. {did_you_mean(name, known)}", "fusiondoc knobs --all")
 
 
-def of_capture(capture: Capture, dumps: Sequence[str]) -> Looked:
+def of_capture(capture: Capture, dumps: Sequence[str], *, tell: Tell, progress: ShowProgress) -> Looked:
     """The capture's report; where it lacks a dump, that of its target run again with it."""
     lacking = [name for name in dumps if not is_set(name, capture.request.variables)]
     if not lacking:
@@ -87,62 +76,28 @@ def of_capture(capture: Capture, dumps: Sequence[str]) -> Looked:
     had = (again or capture).request.options.dumps
     if again is not None and all(is_set(name, again.request.variables) for name in dumps):
         return Looked(_report(again), again.failure())
-    return _run_again(capture, had, dumps, lacking)
-
-
-def _run_again(capture: Capture, had: Sequence[str], dumps: Sequence[str], lacking: Sequence[str]) -> Looked:
-    from fusiondoc.captures.request_again import request_again
-    from fusiondoc.captures.store import Within
-    from fusiondoc.fuser_knobs.dumps import together
-
     request = request_again(capture, together(had, dumps))
     # Refused before it is said that something runs.
     _check(request)
-    click.echo(
-        f"note: {capture.name} has no {', '.join(lacking)}; running {request.target.label} again with it",
-        err=True,
-    )
-    return _run(request, Within(capture.path, FOLDER))
+    tell(f"note: {capture.name} has no {', '.join(lacking)}; running {request.target.label} again with it")
+    return _run(request, Within(capture.path, FOLDER), tell, progress)
 
 
-def _run_target(
-    target: str, script_args: Sequence[str], dumps: Sequence[str], options: dict[str, Any]
-) -> Looked:
-    from fusiondoc.cli.options import make_request
-
-    options["dumps"] = dumps
-    request = make_request(target, script_args, options)
-    nvfuser = _check(request)
-    fuser = "nnc" if request.fuser == "auto" and not nvfuser else request.fuser
-    usual = [name for name in USUAL.get(fuser, ()) if name not in dumps]
-    options["dumps"] = (*dumps, *usual)
-    return _run(make_request(target, script_args, options), CaptureStore())
-
-
-def _check(request: Any) -> bool:
+def _check(request: RunRequest) -> bool:
     """Refuse dumps that this torch does not print; whether it has nvFuser."""
-    from fusiondoc.fuser_knobs.dumps import check_dumps
-    from fusiondoc.runner.interpreter import inspect
-    from fusiondoc.runner.variables import has_nvfuser, release
-
     interpreter = inspect(request.python)
     torch = interpreter.require_torch()
     check_dumps(request.dumps, request.fuser, torch, (1, 10) <= release(torch) < (2, 2))
     return has_nvfuser(torch, interpreter.torch_cuda)
 
 
-def _run(request: Any, place: Any) -> Looked:
-    from fusiondoc.runner.progress import terminal_progress
-    from fusiondoc.workflows.run import run_target
-
-    ran = run_target(request, place, tell=lambda line: click.echo(line, err=True), progress=terminal_progress)
+def _run(request: RunRequest, place: Place, tell: Tell, progress: ShowProgress) -> Looked:
+    ran = run_target(request, place, tell=tell, progress=progress)
     return Looked(_report(ran.capture), ran.failed, ran.interrupted, True)
 
 
 def _report(capture: Capture) -> Report:
     """The report of a capture, with the files that nvFuser wrote for each kernel."""
-    from fusiondoc.captures.dump_files import texts
-
     report = report_of(capture)
     files = texts(capture)
     return replace(
@@ -162,7 +117,7 @@ def _earlier(capture: Capture) -> Capture | None:
     return Capture(path) if is_capture(path) else None
 
 
-def _lacking(report: Report, dumps: Sequence[str], name: str) -> tuple[str, ...]:
+def _lacking(report: Report, dumps: Sequence[str], name: str, tell: Tell) -> tuple[str, ...]:
     """A log cannot be run again: say what to set. Where it holds some of the dumps, that is a note."""
     have = present(report.kernels)
     lacking = tuple(one for one in dumps if one not in have)
@@ -177,5 +132,5 @@ def _lacking(report: Report, dumps: Sequence[str], name: str) -> tuple[str, ...]
         message += f" (it holds {', '.join(have)})"
     if len(lacking) == len(dumps):
         raise UsageError(message, hint)
-    click.echo(f"note: {message}. {hint}", err=True)
+    tell(f"note: {message}. {hint}")
     return lacking

@@ -1,4 +1,4 @@
-"""From the arguments of a command to a finished report: logs, captures, or the newest capture."""
+"""From the arguments of a command to a finished report: logs, captures, saved reports. Starts no process."""
 
 from __future__ import annotations
 
@@ -9,34 +9,66 @@ from typing import Any, Iterable, Mapping, Sequence
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import Environment, KnobSetting, PassDone
 from fusiondoc.captures.sources import kept_source, project_root, read_source, text_of
-from fusiondoc.captures.store import CaptureStore
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.context import Context
+from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
+from fusiondoc.errors import UsageError
 from fusiondoc.model.report import Evidence, FuserState, KnobState, Report
-from fusiondoc.model.runs import Iteration
+from fusiondoc.model.runs import Iteration, Peak
 from fusiondoc.parsers.excerpts import excerpts
-from fusiondoc.parsers.lines.log_files import LogInput, find_logs
+from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.read import read_logs
+from fusiondoc.reports.json_reading import read_report
+from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, source_of, sources_of
 from fusiondoc.workflows.peak import peak_of
 from fusiondoc.workflows.speed import speed_of
+
+_MOST_REPORT_BYTES = 1 << 30
 
 
 def report_from(
     arguments: Sequence[str], peak: float | None = None, source_roots: Sequence[Path] = ()
 ) -> Report:
-    """The report of logs and captures; of the newest capture without any.
+    """The report of what the arguments name: logs, captures (a folder, or a name), a saved report, "-" for
+    stdin; of the newest capture without any.
 
     Args:
         peak: memory bandwidth in GB/s that the user gave.
         source_roots: folders beside the project whose Python files may be shown.
     """
-    if not arguments:
-        return report_of(CaptureStore().newest(), peak, source_roots=source_roots)
-    if len(arguments) == 1 and is_capture(Path(arguments[0])):
-        return report_of(Capture(Path(arguments[0])), peak, source_roots=source_roots)
-    logs = find_logs(arguments)
+    return _report(sources_of(arguments), peak, source_roots)
+
+
+def side(argument: str) -> Report:
+    """The report that an argument of a comparison names; its name is the argument, with what it was made of.
+
+    Raises:
+        UsageError: there is no such thing, or it cannot be read.
+    """
+    report = _report([source_of(argument)], None, ())
+    name = "stdin" if argument == "-" else argument
+    inner = str(report.target.get("name") or "")
+    if named_json(argument) or "capture" in report.target:
+        name += f" ({inner})" if inner not in ("", argument) else ""
+    return replace(report, target={**report.target, "name": name})
+
+
+def with_peak(report: Report, peak: float) -> Report:
+    """The report with its kernels held against another memory bandwidth, in GB/s."""
+    return with_speed_of_light(replace(report, peak=Peak(peak, "given")))
+
+
+def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequence[Path]) -> Report:
+    first = sources[0]
+    if len(sources) == 1 and first.path is not None:
+        if first.kind is Kind.CAPTURE:
+            return report_of(Capture(first.path), peak, source_roots=source_roots)
+        if first.kind is Kind.REPORT:
+            saved = _saved(first.text, first.path)
+            return saved if peak is None else with_peak(saved, peak)
+    logs = logs_of(sources)
     report, observed = read_logs(logs, work_out=Reasons())
     report = replace(
         report,
@@ -47,9 +79,15 @@ def report_from(
     return diagnose(report, Context(observed))
 
 
-def is_capture(path: Path) -> bool:
-    """Whether this is the folder of a capture."""
-    return (path / "request.json").is_file()
+def _saved(name: str, path: Path) -> Report:
+    data: list[bytes] = []
+    size = 0
+    for chunk in read_chunks(LogInput(name, path)):
+        data.append(chunk)
+        size += len(chunk)
+        if size > _MOST_REPORT_BYTES:
+            raise UsageError(f"{name} is larger than any report", "Read the logs themselves.")
+    return read_report(b"".join(data), name)
 
 
 @dataclass(frozen=True)

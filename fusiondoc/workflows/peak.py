@@ -9,7 +9,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import Environment
 from fusiondoc.fuser_knobs.gpu_bandwidth import bandwidth_of
 from fusiondoc.model.runs import Peak
-from fusiondoc.runner.memory_bandwidth import remembered_bandwidth
+from fusiondoc.runner.remembered import remembered_bandwidth
 
 
 def peak_of(environment: Environment, kept: Peak | None, given: float | None) -> Peak | None:

@@ -1,4 +1,4 @@
-"""What the timed run of ``--time`` measured, or why there is no speed."""
+"""What ``--time`` measured, or why there is no speed. (named as reports/text/speed.py: how that is shown)"""
 
 from __future__ import annotations
 

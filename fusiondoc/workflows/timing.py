@@ -1,4 +1,4 @@
-"""``--time``: the model once more in a child without logs and dumps, eager against fused."""
+"""``--time``: once more without logs, eager against fused. (named as probe/timing.py: what the child does)"""
 
 from __future__ import annotations
 

@@ -1,0 +1,100 @@
+"""Commands that read logs work where neither torch nor what only POSIX has can be imported (Windows)."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import FIXTURES, ROOT
+
+LOG = FIXTURES / "compare" / "one-group.log"
+OTHER = FIXTURES / "compare" / "split.log"
+KERNELS = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"
+CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
+
+PROGRAM = """
+import json, sys
+
+BLOCKED = {"fcntl", "resource", "termios", "torch", "pwd", "grp"}
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in BLOCKED:
+            raise ImportError(f"{name} is blocked")
+
+for name in BLOCKED:
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Blocker())
+
+from click.testing import CliRunner
+from fusiondoc.cli.main import cli
+
+statuses = []
+for arguments in json.load(sys.stdin):
+    result = CliRunner().invoke(cli, arguments, standalone_mode=False)
+    if result.exception is not None:
+        import traceback
+        traceback.print_exception(*result.exc_info)
+    statuses.append([result.exception is None, result.return_value])
+print(json.dumps({"statuses": statuses, "blocked": sorted(BLOCKED & set(sys.modules))}))
+"""
+
+
+def test_every_command_that_reads_logs(tmp_path: Path) -> None:
+    expect = tmp_path / "expect.yaml"
+    expect.write_text("groups:\n- ops: [add, relu]\n")
+    saved = tmp_path / "saved.json"
+    commands = [["parse", str(LOG), "--output", str(saved)]]
+    commands += [
+        ["parse", str(source), "--format", form]
+        for source in (LOG, CAPTURE, saved)
+        for form in ("text", "json", "html")
+    ]
+    commands += [["compare", str(LOG), str(OTHER), "--format", form] for form in ("text", "json", "html")]
+    commands += [["compare", str(saved), str(CAPTURE)]]
+    commands += [
+        ["check", str(LOG), "--expect", str(expect), "--format", form] for form in ("text", "json", "html")
+    ]
+    commands += [["check", str(LOG), "--expect", str(tmp_path / "new.yaml"), "--update"]]
+    commands += [["explain", "FD201"], ["explain"]]
+    commands += [
+        ["repro", str(LOG)],
+        ["repro", str(LOG), "--group", "G1", "--output", str(tmp_path / "g.py")],
+    ]
+    commands += [["kernels", str(KERNELS), "--format", form] for form in ("text", "json")]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps(commands),
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    failed = [one for one, (fine, _) in zip(commands, found["statuses"]) if not fine]
+    assert failed == [], done.stderr
+    assert found["blocked"] == []
+
+
+def test_a_report_of_a_log_needs_nothing_that_starts_processes(tmp_path: Path) -> None:
+    program = (
+        "import sys\nfrom fusiondoc.workflows.load import report_from\n"
+        f"report_from([{str(LOG)!r}])\nreport_from([{str(CAPTURE)!r}])\n"
+        "print([name for name in sys.modules if name.startswith('fusiondoc.runner')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "FUSIONDOC_CACHE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert eval(done.stdout) == ["fusiondoc.runner", "fusiondoc.runner.remembered"]
