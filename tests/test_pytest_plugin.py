@@ -1,7 +1,7 @@
 """The fixture ``fusion`` in tests of its own: real test files, real child processes, NNC on the CPU.
 
-Nothing here may import torch in this process: after each test pytester takes the modules that came with it
-out of ``sys.modules``, and torch cannot be imported twice.
+Nothing here may import torch or run a command in this process: after each test pytester takes the modules
+that came with it out of ``sys.modules``, and torch cannot be imported twice.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def test_groups_are_found_and_switches_stay(pytester: Any, run: Any) -> None:
 
 
 @pytest.mark.torch
-def test_a_broken_expectation_says_what_check_says(pytester: Any, run: Any, fusiondoc: Run) -> None:
+def test_a_broken_expectation_says_what_check_says(pytester: Any, run: Any, fusiondoc_process: Run) -> None:
     page = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
     example = re.search(r"<!-- file: (test_gelu.py) -->\n```python\n(.*?)```", page, re.DOTALL)
     assert example is not None
@@ -159,7 +159,9 @@ def test_a_broken_expectation_says_what_check_says(pytester: Any, run: Any, fusi
     assert capture is not None and "captures are under kept" in text
     expect = pytester.path / "fusions.yaml"
     expect.write_text("groups:\n- [add, relu, mul]\n", encoding="utf-8")
-    checked = fusiondoc("check", capture.group(1), "--expect", expect, "--format", "json", cwd=pytester.path)
+    checked = fusiondoc_process(
+        "check", capture.group(1), "--expect", expect, "--format", "json", cwd=pytester.path
+    )
     assert checked.returncode == 1, checked.stderr
     (row,) = json.loads(checked.stdout)["expectations"]
     assert said.group(1) == f"expected {row['expected']}; found {row['found']}: {row['why']}"
