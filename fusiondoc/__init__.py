@@ -4,9 +4,9 @@
 one of them is asked for: the command line, which is in :mod:`fusiondoc.cli`, starts without it.
 """
 
-import time
 from typing import TYPE_CHECKING, Any
 
+from fusiondoc.load_time import LOADED as _LOADED  # noqa: F401 - first of all, as its time counts
 from fusiondoc.version import __version__
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ __all__ = [
     "parse",
     "render",
 ]
-
-LOADED = (time.process_time(), time.perf_counter())
-"""CPU seconds that this process had used when the package was imported, and when that was."""
 
 
 def __getattr__(name: str) -> Any:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations.applies import applying
+from fusiondoc.expectations.as_yaml import quoted
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
-from fusiondoc.expectations.write import quoted
 from fusiondoc.workflows.load import report_from
 
 REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"

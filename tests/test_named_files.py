@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fusiondoc.captures.sources import MOST_BYTES, keep_sources, kept_source, project_root, read_source
+from fusiondoc.captures.source_copies import MOST_BYTES, keep_sources, kept_source, project_root, read_source
 from fusiondoc.model.report import Report
 from fusiondoc.reports.html import render as render_html
 from fusiondoc.reports.text.screen import render as render_text

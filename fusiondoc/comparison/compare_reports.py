@@ -15,7 +15,7 @@ from fusiondoc.comparison.kernel_match import content
 from fusiondoc.comparison.notes import notes, passes_differ
 from fusiondoc.comparison.places import Places
 from fusiondoc.comparison.settings import differences
-from fusiondoc.comparison.speed import speed_change
+from fusiondoc.comparison.speed_change import speed_change
 from fusiondoc.comparison.unfused_changes import unfused_changes
 from fusiondoc.model.report import Report
 

@@ -10,7 +10,7 @@ from fusiondoc.comparison.differences import GroupChange, GroupRef, UnfusedChang
 from fusiondoc.comparison.group_match import Cluster, nodes_of
 from fusiondoc.comparison.items import Item, Node, Overlap
 from fusiondoc.comparison.places import Places, split_source
-from fusiondoc.comparison.speed import speed_change, total
+from fusiondoc.comparison.speed_change import speed_change, total
 from fusiondoc.model.report import Group, Kernel, OpNode
 
 

@@ -9,7 +9,14 @@ from typing import Mapping, Sequence
 from fusiondoc.comparison.differences import KernelChange, KernelRef
 from fusiondoc.comparison.kernel_code import changed_lines
 from fusiondoc.comparison.kernel_match import match_kernels
-from fusiondoc.comparison.speed import SAME_BYTES, counted_bytes, measured, rate, rate_change, speed_change
+from fusiondoc.comparison.speed_change import (
+    SAME_BYTES,
+    counted_bytes,
+    measured,
+    rate,
+    rate_change,
+    speed_change,
+)
 from fusiondoc.model.report import Kernel
 
 _FIGURES = (

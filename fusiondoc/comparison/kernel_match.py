@@ -7,7 +7,7 @@ from typing import Any, Hashable, Mapping, Sequence
 
 from fusiondoc.comparison.assign import candidates, greedy, pair_equal
 from fusiondoc.comparison.kernel_code import likeness, normalised, signature
-from fusiondoc.comparison.speed import counted_bytes
+from fusiondoc.comparison.speed_change import counted_bytes
 from fusiondoc.model.report import Kernel
 
 LEAST_LIKENESS = 0.5

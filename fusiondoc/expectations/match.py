@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Callable, Iterable, Sequence
 
 from fusiondoc.expectations.expectation import GroupExpectation, Section
+from fusiondoc.expectations.expectation_outcome import Outcome
 from fusiondoc.expectations.near_miss import describe, near_miss
 from fusiondoc.expectations.nearest_group import mismatches, percent, show_speed, speed_of, too_slow
-from fusiondoc.expectations.outcome import Outcome
 from fusiondoc.model.report import SEVERITIES, Finding, Group, Report
 
 

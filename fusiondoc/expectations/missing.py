@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Sequence, Tuple
 
 from fusiondoc.expectations.expectation import GroupExpectation
-from fusiondoc.expectations.places import line_of, shown
+from fusiondoc.expectations.origins import line_of, shown
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source
 

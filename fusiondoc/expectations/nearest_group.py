@@ -6,7 +6,7 @@ import re
 from typing import Mapping, NamedTuple
 
 from fusiondoc.expectations.expectation import GroupExpectation, Speed
-from fusiondoc.expectations.places import is_in, line_of, named, names_at, near
+from fusiondoc.expectations.origins import is_in, line_of, named, names_at, near
 from fusiondoc.model.report import Group, Kernel
 
 DTYPE_OF = {

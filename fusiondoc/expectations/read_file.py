@@ -9,10 +9,10 @@ import yaml
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.expectations import document, fields
-from fusiondoc.expectations.build import build_section
 from fusiondoc.expectations.document import Problems
 from fusiondoc.expectations.expectation import Expectations, Path, Section
 from fusiondoc.expectations.fields import Field
+from fusiondoc.expectations.from_values import build_section
 
 HINT = "docs/commands/check.md lists the keys; docs/expectations.schema.json lets an editor complete them."
 

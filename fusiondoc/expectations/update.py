@@ -6,12 +6,12 @@ import math
 from typing import Any, Callable, Mapping, Sequence
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import splices, write
+from fusiondoc.expectations import as_yaml, splices
 from fusiondoc.expectations.applies import applying
 from fusiondoc.expectations.expectation import Expectations, Section
+from fusiondoc.expectations.expectation_outcome import Outcome
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.missing import without_namespace
-from fusiondoc.expectations.outcome import Outcome
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.splices import CannotEdit
 from fusiondoc.model.report import Group, Report
@@ -28,7 +28,7 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
         UsageError: the text is no file of expectations, or is written in a way that cannot be edited.
     """
     if not text.strip():
-        return write.new_file(report)
+        return as_yaml.new_file(report)
     expectations = loads(text, name)
     sections = _chosen(expectations, report, only)
     try:
@@ -49,7 +49,7 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
 def _with_section(text: str, expectations: Expectations, report: Report) -> str:
     if not expectations.sections or not expectations.sections[0].path:
         raise CannotEdit("its one section is for another run; put it under 'sections:' to add one")
-    return splices.append(text, ("sections",), write.section_lines(report))
+    return splices.append(text, ("sections",), as_yaml.section_lines(report))
 
 
 def _section(text: str, name: str, section: Section, report: Report) -> str:
@@ -104,7 +104,7 @@ def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Re
             gone.append(outcome)
     path = (*section.path, "groups")
     left = [g for g in report.groups if g.respecialises is None and g.id not in claimed]
-    new = write.group_items(left)
+    new = as_yaml.group_items(left)
     if of_groups:
         for item in new:
             text = splices.append(text, path, item)
@@ -146,7 +146,7 @@ def _as_found(text: str, outcome: Outcome, group: Group) -> str:
     elif key == "contains":
         ops = near.shared
     if near.conditions:
-        return splices.replace_item(text, outcome.path, write.group_items([group])[0])
+        return splices.replace_item(text, outcome.path, as_yaml.group_items([group])[0])
     path = (*outcome.path, key)
     if splices.value(text, path) is None:
         path = outcome.path  # a plain list
@@ -182,7 +182,7 @@ def _whole(text: str, outcomes: Sequence[Outcome]) -> str:
 _LIMITS: Mapping[str, Callable[[Any], str]] = {
     "number_of_groups": str,
     "max_fallbacks": str,
-    "min_coverage": write.share,
+    "min_coverage": as_yaml.share,
     "min_peak": lambda value: f"{math.floor(value * 100) / 100:g}",
     "min_gb_per_s": lambda value: str(math.floor(value)),
 }

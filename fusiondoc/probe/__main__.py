@@ -1,7 +1,7 @@
 """The start of the probe: ``python .../probe/__main__.py SPEC.json RECORDS.jsonl``.
 
 Written so that every Python since 2.7 can read it, to say clearly when it is too old. The probe's folder
-leaves ``sys.path`` and its files load as the private package ``_fusiondoc_probe``: a user's ``inputs.py`` or
+leaves ``sys.path`` and its files load as the private package ``_fusiondoc_probe``: a user's ``targets.py`` or
 ``records.py`` is never shadowed.
 """
 

@@ -14,9 +14,9 @@ from typing import Any
 from . import environment, failures, fusers, stdio
 from .clock import Clock
 from .failures import Refused, UserError, message_of, users_traceback
-from .inputs import from_module, from_texts
 from .iterations import Passes
 from .models import device_of, home, move, signature, to_torchscript
+from .pass_inputs import from_module, from_texts
 from .records import Records
 from .script_run import run_script
 from .source_map import source_map
@@ -208,7 +208,7 @@ def _run_model(torch: Any, spec: dict[str, Any], records: Records, clock: Clock,
         _turn_knobs(torch, spec["knobs"])
     records.write("target", how="model", label=loaded.label, signature=signature(scripted))
     if spec.get("timing"):
-        from .timing import Timing
+        from .timed_passes import Timing
 
         with clock.users_work():
             Timing(torch, scripted, model, shapes, spec["backward"], records).run(spec["runs"])

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from .failures import Refused, UserError
-from .inputs import Shape, tensors_in
 from .models import signature
+from .pass_inputs import Shape, tensors_in
 from .records import Records
 from .stdio import mark
 

@@ -9,7 +9,7 @@ from typing import Any, Iterator
 
 from .compare import compare_kind, compare_statistics, compare_values, largest_of, relative, statistics
 from .failures import CANNOT_RUN, Refused, UserError
-from .inputs import tensors_in
+from .pass_inputs import tensors_in
 from .random_ops import random_flow
 from .records import Records
 

@@ -9,7 +9,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Callable
 
-from fusiondoc import LOADED
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.dump_files import collect
 from fusiondoc.captures.ending import Result, Seconds
@@ -18,6 +17,7 @@ from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import Place, cannot_write, while_writing
 from fusiondoc.errors import CannotRun
 from fusiondoc.fuser_knobs.checks import check_knob
+from fusiondoc.load_time import LOADED
 from fusiondoc.runner.child import Child, Ending
 from fusiondoc.runner.interpreter import Interpreter, inspect
 from fusiondoc.runner.probe_call import probe_command

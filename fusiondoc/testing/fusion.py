@@ -46,7 +46,7 @@ class Fusion:
     ) -> Report:
         """The report of ``runs`` passes (forward, and backward if asked for) of ``fn(*inputs)``."""
         __tracebackhide__ = True
-        from fusiondoc.testing.child import run_in_child
+        from fusiondoc.testing.child_run import run_in_child
 
         try:
             return run_in_child(

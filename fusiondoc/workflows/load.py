@@ -8,7 +8,7 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import Environment, KnobSetting, PassDone
-from fusiondoc.captures.sources import kept_source, project_root, read_source, text_of
+from fusiondoc.captures.source_copies import kept_source, project_root, read_source, text_of
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.context import Context

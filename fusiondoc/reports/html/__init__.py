@@ -16,9 +16,9 @@ from markupsafe import Markup
 
 from fusiondoc.model.report import Report
 from fusiondoc.reports.html.closing import expectations_view, findings_view, log_view, reproduce_view
-from fusiondoc.reports.html.context import Context
 from fusiondoc.reports.html.group_list import group_list, unfused_list
 from fusiondoc.reports.html.kernel_list import kernel_list
+from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.html.program_view import program_view
 from fusiondoc.reports.html.run_views import numbers_view, speed_view, time_line, tries_view
 from fusiondoc.reports.html.source_view import source_view

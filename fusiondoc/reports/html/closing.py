@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Mapping
 
 from fusiondoc.model.report import Expectation, Fallback, Finding, KnobState, UnrecognisedLine
-from fusiondoc.reports.html.context import QUOTED, Context, Quotes, shown
 from fusiondoc.reports.html.group_list import Facts
+from fusiondoc.reports.html.page_context import QUOTED, Context, Quotes, shown
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import DOING, percent, seconds, size
 

@@ -8,8 +8,8 @@ from typing import Sequence
 from markupsafe import Markup
 
 from fusiondoc.model.report import Group
-from fusiondoc.reports.html.context import MOST_ROWS, Context, Quotes, ReasonKind, shown
 from fusiondoc.reports.html.highlight import ir
+from fusiondoc.reports.html.page_context import MOST_ROWS, Context, Quotes, ReasonKind, shown
 from fusiondoc.reports.wording import outside, phase_of, runs_of, short_type, size
 
 Facts = Sequence["tuple[str, str | None]"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from fusiondoc.model.report import Kernel
-from fusiondoc.reports.html.context import MOST_ROWS, Context
 from fusiondoc.reports.html.group_list import Facts
+from fusiondoc.reports.html.page_context import MOST_ROWS, Context
 from fusiondoc.reports.html.summary import Bar, peak_bar
 from fusiondoc.reports.wording import count, dims, peak_share, percent, seconds, size
 

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any
 
 from fusiondoc.model.report import Program, ProgramNode, Unfused
-from fusiondoc.reports.html.context import QUOTED, Context, shown
+from fusiondoc.reports.html.page_context import QUOTED, Context, shown
 from fusiondoc.reports.printable import visible
 
 

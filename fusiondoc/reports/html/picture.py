@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Sequence
 
 from fusiondoc.model.report import Group, Program, ProgramNode
-from fusiondoc.reports.html.context import Context, shown
 from fusiondoc.reports.html.layout import Point, draw
+from fusiondoc.reports.html.page_context import Context, shown
 from fusiondoc.reports.wording import NO_OPERATORS, count, runs_of
 
 _CHARACTER = 6.9

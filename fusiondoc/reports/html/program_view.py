@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from fusiondoc.model.report import Program, Report
-from fusiondoc.reports.html.context import Context, ReasonKind
 from fusiondoc.reports.html.node_data import NodeData
+from fusiondoc.reports.html.page_context import Context, ReasonKind
 from fusiondoc.reports.html.picture import Picture, picture
 from fusiondoc.reports.page_templates import script_data
 

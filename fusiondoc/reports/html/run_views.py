@@ -9,7 +9,7 @@ from typing import Sequence
 
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Iteration, Speed, Try, Verification
-from fusiondoc.reports.html.context import Context
+from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.html.summary import Bar
 from fusiondoc.reports.wording import count, seconds
 

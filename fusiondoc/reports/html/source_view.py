@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from fusiondoc.model.report import Unfused
 from fusiondoc.model.source import Source
-from fusiondoc.reports.html.context import Context
+from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import count, outside
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from fusiondoc.model.report import Finding, Kernel, Report
-from fusiondoc.reports.html.context import Context, ReasonKind
+from fusiondoc.reports.html.page_context import Context, ReasonKind
 from fusiondoc.reports.wording import (
     Speedup,
     count,

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from fusiondoc.model.report import Report
 from fusiondoc.reports.text.bars import sparkline
+from fusiondoc.reports.text.further_runs import pairs, verdict
 from fusiondoc.reports.text.layout_of_text import FUSERS, STYLES, fields
-from fusiondoc.reports.text.speed import pairs, verdict
 from fusiondoc.reports.text.unfused import by_reason
 from fusiondoc.reports.wording import NO_OPERATORS, count, fuser
 

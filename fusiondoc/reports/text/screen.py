@@ -11,10 +11,10 @@ from fusiondoc.model.report import Report
 from fusiondoc.reports.text.bars import plain
 from fusiondoc.reports.text.findings import fallbacks, findings, log
 from fusiondoc.reports.text.first_screen import summary
+from fusiondoc.reports.text.further_runs import speed, tries, verification
 from fusiondoc.reports.text.groups import groups, shapes
 from fusiondoc.reports.text.kernel_table import kernels
 from fusiondoc.reports.text.layout_of_text import drawn
-from fusiondoc.reports.text.speed import speed, tries, verification
 from fusiondoc.reports.text.unfused import unfused
 
 

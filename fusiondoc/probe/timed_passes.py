@@ -10,7 +10,7 @@ import time
 from typing import Any, Callable, Sequence
 
 from .failures import Refused, UserError
-from .inputs import Shape, tensors_in
+from .pass_inputs import Shape, tensors_in
 from .records import Records
 from .verify import eager_twin, unfused
 
