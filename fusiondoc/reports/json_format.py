@@ -31,7 +31,8 @@ def plain(value: Any) -> Any:
     """A value of a model as dictionaries and lists, with the fields that stand in JSON (``metadata``)."""
     if is_dataclass(value):
         names = [f.name for f in fields(value) if f.metadata.get("json", True)]
-        return {name: plain(getattr(value, name)) for name in (*names, *DERIVED.get(type(value), ()))}
+        derived = next((DERIVED[kind] for kind in type(value).__mro__ if kind in DERIVED), ())
+        return {name: plain(getattr(value, name)) for name in (*names, *derived)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):

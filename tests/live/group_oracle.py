@@ -1,18 +1,20 @@
-"""Runs a function under a fuser and prints, as JSON, the groups that torch's own graph API finds.
+"""Runs functions under a fuser and prints, as JSON, the groups that torch's own graph API finds of each.
 
-    python group_oracle.py PROGRAM inference|backward SHAPES nnc|nvfuser
+    python group_oracle.py nnc|nvfuser [[PROGRAM, "inference"|"backward", SHAPES, LOG], ...]
 
-nnc runs on the CPU, nvfuser on the GPU. The JIT log goes to stderr meanwhile: the test compares what
-fusiondoc reads there with this.
+nnc runs on the CPU, nvfuser on the GPU. The JIT log of each goes to its file meanwhile, as stderr: the test
+compares what fusiondoc reads there with this.
 """
 
 import json
+import os
 import sys
+import types
 
 import torch
 import torch.nn.functional as F
 
-NVFUSER = sys.argv[4] == "nvfuser"
+NVFUSER = sys.argv[1] == "nvfuser"
 DEVICE = "cuda" if NVFUSER else "cpu"
 KIND = "prim::CudaFusionGroup" if NVFUSER else "prim::TensorExprGroup"
 
@@ -97,9 +99,10 @@ def plans_of(state):
                 yield "backward", graph
 
 
-def main():
-    name, backward, shapes = sys.argv[1], sys.argv[2] == "backward", json.loads(sys.argv[3])
-    function = torch.jit.script(PROGRAMS[name])
+def plans_after(name, backward, shapes):
+    # A function of its own: torch keeps what it compiled of one, with the plans of earlier runs.
+    program = PROGRAMS[name]
+    function = torch.jit.script(types.FunctionType(program.__code__, program.__globals__, name))
     for shape in shapes:
         for _ in range(6):
             x = torch.randn(*shape, device=DEVICE, requires_grad=backward)
@@ -107,7 +110,13 @@ def main():
             out = function(x, y)
             if backward:
                 out.sum().backward()
-    print(json.dumps([[phase, groups_of(graph)] for phase, graph in plans_of(function.get_debug_state())]))
+    return [[phase, groups_of(graph)] for phase, graph in plans_of(function.get_debug_state())]
 
 
-main()
+found = []
+for name, mode, shapes, log in json.loads(sys.argv[2]):
+    file = os.open(log, os.O_WRONLY | os.O_CREAT)
+    os.dup2(file, 2)
+    os.close(file)
+    found.append(plans_after(name, mode == "backward", shapes))
+print(json.dumps(found))
