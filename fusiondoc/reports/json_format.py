@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from dataclasses import fields, is_dataclass
 from enum import Enum
@@ -31,8 +32,9 @@ def plain(value: Any) -> Any:
     """A value of a model as dictionaries and lists, with the fields that stand in JSON (``metadata``)."""
     if is_dataclass(value):
         names = [f.name for f in fields(value) if f.metadata.get("json", True)]
-        derived = next((DERIVED[kind] for kind in type(value).__mro__ if kind in DERIVED), ())
-        return {name: plain(getattr(value, name)) for name in (*names, *derived)}
+        for kind in inspect.getmro(type(value)):
+            names += DERIVED.get(kind, ())
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
