@@ -5,10 +5,13 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from command_line import runs_in_this_process
 from conftest import FIXTURES, ROOT, Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -131,7 +134,6 @@ def test_a_pyproject_of_others_is_never_parsed(fusiondoc: Run, tmp_path: Path) -
 
 def test_help_and_version_read_no_configuration(tmp_path: Path) -> None:
     import os
-    import subprocess
 
     pyproject(tmp_path, "runs = 3\n")
     for args in (["--help"], ["--version"], ["parse", "--help"]):
@@ -179,7 +181,20 @@ inputs = (torch.rand(4, 8),)
 """
 
 
+@pytest.fixture(scope="module")
+def plain_run(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    """The capture of a run of a model without a comment, which is not there any more."""
+    folder = tmp_path_factory.mktemp("plain")
+    (folder / "model.py").write_text(MODEL.replace("{comment}", ""))
+    done = runs_in_this_process(folder, cache)("diagnose", "model.py", "--fuser", "nnc")
+    assert done.returncode == 0, done.stderr
+    (folder / "model.py").unlink()
+    (capture,) = (folder / ".fusiondoc").glob("*-model")
+    return capture
+
+
 @pytest.mark.torch
+@pytest.mark.xdist_group("plain run")
 @pytest.mark.parametrize(
     ("comment", "suppressed", "note"),
     [
@@ -190,10 +205,19 @@ inputs = (torch.rand(4, 8),)
     ],
 )  # fmt: skip
 def test_a_comment_on_the_line(
-    comment: str, suppressed: int, note: str, fusiondoc: Run, tmp_path: Path
+    comment: str, suppressed: int, note: str, fusiondoc: Run, tmp_path: Path, plain_run: Path
 ) -> None:
-    (tmp_path / "model.py").write_text(MODEL.replace("{comment}", comment))
-    done = fusiondoc("diagnose", "model.py", "--fuser", "nnc", "-f", "json", "--fail-on", "FD211")
+    """As if the run had been of a file with this comment: in the capture's copy of it."""
+    shutil.copytree(plain_run, tmp_path / "capture")
+    (copy,) = (tmp_path / "capture" / "sources").glob("*.py")
+    assert copy.read_text() == MODEL.replace("{comment}", "")
+    copy.write_text(MODEL.replace("{comment}", comment))
+    done = fusiondoc("parse", "capture", "-f", "json", "--fail-on", "FD211")
+    said(done, suppressed, note)
+
+
+def said(done: subprocess.CompletedProcess[str], suppressed: int, note: str) -> None:
+    """Whether FD211 is suppressed by a comment on line 5, and what is noted about it."""
     report = json.loads(done.stdout)
     assert [one["code"] for one in report["suppressed"]] == ["FD211"] * suppressed
     assert done.returncode == (0 if suppressed else 1)
@@ -201,6 +225,13 @@ def test_a_comment_on_the_line(
         assert report["suppressed"][0]["by"] == "comment: model.py:5"
         assert report["suppressed"][0]["source"].endswith("model.py:5")
     assert note in done.stderr and (note or "ignore" not in done.stderr)
+
+
+@pytest.mark.torch
+def test_a_comment_counts_in_the_run_itself(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL.replace("{comment}", "  # fusiondoc: ignore[FD211]"))
+    done = fusiondoc("diagnose", "model.py", "--fuser", "nnc", "-f", "json", "--fail-on", "FD211")
+    said(done, 1, "")
 
 
 def test_tables_of_toml_in_other_spellings(fusiondoc: Run, tmp_path: Path) -> None:
