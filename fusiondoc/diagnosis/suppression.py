@@ -79,6 +79,7 @@ def _comment(source: str | None) -> tuple[list[str] | None, str]:
     place = Source.parse(source)
     if place is None or not Path(place.file).is_file():
         return None, ""
+    linecache.checkcache(place.file)  # it may have been edited since this process has read it
     match = _COMMENT.search(linecache.getline(place.file, place.line))
     if match is None:
         return None, ""
