@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import stat
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -51,9 +50,7 @@ def test_facts_are_read_without_importing_torch(calls: list[str], fake_torch: Pa
 
 def test_the_second_look_starts_no_child(calls: list[str], fake_torch: Path) -> None:
     first = interpreter.inspect(sys.executable)
-    began = time.perf_counter()
     assert interpreter.inspect(sys.executable) == first
-    assert time.perf_counter() - began < 0.05
     assert calls == ["facts"]
 
 

@@ -65,7 +65,6 @@ def test_exit_status_and_signal_are_told(tmp_path: Path) -> None:
 
 
 def test_a_timeout_stops_the_child_and_what_it_started(tmp_path: Path) -> None:
-    began = time.perf_counter()
     ending = run_python(
         tmp_path,
         "import subprocess, sys, time\n"
@@ -74,7 +73,6 @@ def test_a_timeout_stops_the_child_and_what_it_started(tmp_path: Path) -> None:
         timeout=1.5,
     )
     assert ending.timed_out and ending.signal == "SIGTERM"
-    assert time.perf_counter() - began < 8
     assert wait_until_gone(int((tmp_path / "log").read_text()))
 
 

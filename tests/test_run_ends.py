@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -68,12 +67,11 @@ def test_processes_left_behind_that_go_on_printing_are_not_waited_for(tmp_path: 
         "        os.write(1, b'noise\\n'); time.sleep(0.02)\n"
         "os._exit(0)",
     )
-    began = time.monotonic()
     capture, failed = run_target(tmp_path, "user.py", script=True)
     assert failed is None
-    assert time.monotonic() - began < 30
     assert not capture.result.timed_out
     assert "worked" in log_of(capture)
+    assert log_of(capture).count("noise") < 2000
 
 
 def test_messages_that_are_no_text(fusiondoc: Run, tmp_path: Path) -> None:
