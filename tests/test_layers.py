@@ -188,6 +188,14 @@ def test_no_name_stands_twice_without_a_reason() -> None:
     assert {stem: paths for stem, paths in without.items() if len(paths) > 1} == {}
 
 
+def test_the_files_that_answer_questions_are_there() -> None:
+    named = re.findall(
+        r"\? \| `(fusiondoc/[\w/]+\.py)` \|$", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.M
+    )
+    assert len(named) >= 10
+    assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
 def test_no_file_is_too_long() -> None:
     lines = {name: text.count("\n") for name, text in SOURCES.items()}
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
