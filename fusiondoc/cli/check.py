@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 import click
 
-from fusiondoc.captures.store import CaptureStore
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, peak_option, run_options
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options, tell
@@ -81,6 +80,7 @@ def command(
     failed = None
     if targets and is_target(targets[0], tell):
         # Here: what runs a target takes longer to import than what reads a log.
+        from fusiondoc.captures.store import CaptureStore
         from fusiondoc.runner.progress import terminal_progress
         from fusiondoc.workflows.run import FollowUps, diagnose_target
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import textwrap
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from fusiondoc.cli.options import make_request, run_options
 from fusiondoc.errors import UsageError
 
 if TYPE_CHECKING:
-    from fusiondoc.runner.interpreter import Tried
+    from fusiondoc.runner.interpreter import Tried, TriedFuser
 
 SCHEMA = "fusiondoc.env/1"
 
@@ -75,14 +76,14 @@ def command(
     if form == "json":
         found = {name: value for name, value in tried.environment.items() if name != "record"}
         found["gpu_measured_gb_per_s"] = rate
-        fusers = [{**row, "install": _install(row)} for row in tried.fusers]
+        fusers = [{**asdict(row), "install": _install(row)} for row in tried.fusers]
         click.echo(json.dumps({"schema": SCHEMA, "environment": found, "fusers": fusers}, indent=1))
         return
     _print(str(interpreter.path), tried, rate)
 
 
-def _install(row: Any) -> str | None:
-    return None if row["available"] else _INSTALL.get(row["fuser"])
+def _install(row: TriedFuser) -> str | None:
+    return None if row.available else _INSTALL.get(row.fuser)
 
 
 def _print(python: str, tried: Tried, measured: float | None) -> None:
@@ -106,9 +107,9 @@ def _print(python: str, tried: Tried, measured: float | None) -> None:
         click.echo("gpu     none that torch sees")
     click.echo("")
     width = min(shutil.get_terminal_size((80, 24)).columns, 110)
-    for row in sorted(tried.fusers, key=lambda row: _SHOWN.index(row["fuser"])):
-        start = f"{row['fuser']:<8} {'yes' if row['available'] else 'no':<4} "
-        click.echo(textwrap.fill(str(row["why"]), width, initial_indent=start, subsequent_indent=_INDENT))
+    for row in sorted(tried.fusers, key=lambda row: _SHOWN.index(row.fuser)):
+        start = f"{row.fuser:<8} {'yes' if row.available else 'no':<4} "
+        click.echo(textwrap.fill(str(row.why), width, initial_indent=start, subsequent_indent=_INDENT))
         needed = _install(row)
         if needed:
             start = _INDENT + "needs "

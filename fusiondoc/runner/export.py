@@ -33,14 +33,14 @@ class Export:
 
 def choose_fuser(requested: str, tried: Tried) -> tuple[str, str]:
     """The fuser that ``requested`` means on the torch that was tried, and why; CannotRun if it cannot."""
-    rows = {str(row["fuser"]): row for row in tried.fusers}
+    rows = {row.fuser: row for row in tried.fusers}
     if requested == "auto":
         nvfuser = rows["nvfuser"]
-        return "nvfuser" if nvfuser["available"] else "nnc", f"auto: {nvfuser['why']}"
+        return "nvfuser" if nvfuser.available else "nnc", f"auto: {nvfuser.why}"
     row = rows[requested]
-    if not row["available"]:
-        raise CannotRun(f"{requested} cannot work here: {row['why']}", "fusiondoc env says which fusers can.")
-    return requested, str(row["why"])
+    if not row.available:
+        raise CannotRun(f"{requested} cannot work here: {row.why}", "fusiondoc env says which fusers can.")
+    return requested, str(row.why)
 
 
 def export(fuser: str, knobs: Mapping[str, str], environment: RunEnvironment, tried: Tried) -> Export:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Mapping
 
+from fusiondoc.captures.json_fields import read_object
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.runner.probe_call import PROBE, call_probe
 from fusiondoc.runner.remembered import Cache, stamp
@@ -44,12 +45,22 @@ class Interpreter:
 
 
 @dataclass(frozen=True)
+class TriedFuser:
+    """Whether a small function fused under a fuser, why (not), and on which device."""
+
+    fuser: str
+    available: bool
+    why: str | None = None
+    device: str | None = None
+
+
+@dataclass(frozen=True)
 class Tried:
-    """What was found by importing torch and trying: the probe's ``environment`` record, its rows on fusers
-    (fuser, available, why, device), and its records on knobs."""
+    """What was found by importing torch and trying: the probe's ``environment`` record, the fusers, and its
+    records on knobs."""
 
     environment: Mapping[str, Any]
-    fusers: tuple[Mapping[str, Any], ...]
+    fusers: tuple[TriedFuser, ...]
     knobs: tuple[Mapping[str, Any], ...]
 
 
@@ -122,7 +133,8 @@ def try_everything(python: str | Path, fresh: bool = False) -> Tried:
             "version_file": str(interpreter.version_file),
         }
         cache.put(key, _stamps(tried), tried)
-    return Tried(tried["environment"], tuple(tried["fusers"]), tuple(tried["knobs"]))
+    fusers = (read_object(TriedFuser, row) for row in tried["fusers"])
+    return Tried(tried["environment"], tuple(one for one in fusers if one is not None), tuple(tried["knobs"]))
 
 
 def _fusers(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
