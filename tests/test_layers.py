@@ -64,7 +64,10 @@ def _imports(node: ast.AST, typing_only: bool) -> Iterator[tuple[ast.Import | as
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             yield child, typing_only
-        elif isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+        elif isinstance(child, ast.If) and "TYPE_CHECKING" in (
+            getattr(child.test, "id", None),
+            getattr(child.test, "attr", None),
+        ):
             yield from _imports(child, True)
         else:
             yield from _imports(child, typing_only)

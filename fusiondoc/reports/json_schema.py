@@ -10,6 +10,7 @@ import ast
 import inspect
 import json
 import sys
+import textwrap
 from collections import abc
 from dataclasses import fields
 from enum import Enum
@@ -181,7 +182,7 @@ def _or_null(shape: dict[str, Any]) -> dict[str, Any]:
 
 def _texts_behind_fields(kind: type) -> dict[str, str]:
     """Field -> the string that follows it in the source."""
-    (node,) = ast.parse(inspect.cleandoc(inspect.getsource(kind))).body
+    (node,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(node, ast.ClassDef)
     found = {}
     for field, after in zip(node.body, node.body[1:]):
