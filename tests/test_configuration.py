@@ -114,7 +114,7 @@ def test_what_is_wrong_is_told_with_its_place(text: str, said: str, fusiondoc: R
         ("ignore: 5\n", "fusiondoc.yaml:1:1: ignore: '5' is no finding code"),
         ("fail-on: {a: b}\n", "fusiondoc.yaml:1:1: fail-on takes a value or a list, not a table"),
         ("ignore: [FD201, {a: b}]\n", "fusiondoc.yaml:1:1: ignore: '{'a': 'b'}' is no finding code"),
-        ("ignore: &a [*a]\n", "fusiondoc.yaml:1:9: nested too deeply"),
+        ("ignore: &a [*a]\n", "fusiondoc.yaml: its aliases expand"),
         ("runs:\n", "fusiondoc.yaml:1:1: runs must be text or a number"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Mapping
@@ -36,6 +37,7 @@ class Capture:
         self.path = path
         if not path.is_dir():
             raise UsageError(f"there is no capture '{path}'", "fusiondoc captures lists them.")
+        _refuse_links(path)
         try:
             request = json.loads((path / REQUEST).read_bytes())
         except FileNotFoundError:
@@ -158,6 +160,20 @@ class Capture:
 
     def _write(self, name: str, content: object) -> None:
         write_json(self.path / name, as_json(content))
+
+
+def _refuse_links(path: Path) -> None:
+    """A capture holds files that a run wrote; a link or device in one leads to something else."""
+    for name in (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _TRIES, "log"):
+        try:
+            mode = (path / name).lstat().st_mode
+        except OSError:
+            continue
+        if not stat.S_ISREG(mode):
+            raise UsageError(
+                f"'{path}' is no capture to trust: its {name} is a link or no file",
+                "Name the log itself if you want it read: fusiondoc parse FILE",
+            )
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

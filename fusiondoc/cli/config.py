@@ -20,6 +20,12 @@ META = "fusiondoc.ignore"
 SHARING = ("diagnose", "parse", "check", "kernels", "compare", "bench")
 """Commands that take the keys at the top; a table of its own sets the options of any command."""
 
+RUNNING = ("diagnose", "check", "kernels", "bench", "fix")
+"""Commands that run the user's model, and so the interpreter that a project's file may name."""
+
+WRITES = ("output", "save")
+"""Options that name what is written: a project's file may name files and folders of the project only."""
+
 _HINT = "docs/configuration.md lists the keys: those of the long options, and ignore."
 
 
@@ -51,6 +57,12 @@ def apply(ctx: click.Context, path: str, kind: str, commands: Iterable[str]) -> 
         if len(refused) == len(takers):
             raise refused[0]
     for name, (place, values) in settings.tables.items():
+        if name in commands and name not in RUNNING and "python" in values:
+            raise UsageError(
+                f"{values['python'].place}: python counts for commands that run your model"
+                f" ({', '.join(RUNNING)}), not for {name}",
+                f"Give it on the command line: fusiondoc {name} --python FILE",
+            )
         if _dashed(name) in every:
             raise UsageError(f"{place}: {name} takes a value or a list, not a table", _HINT)
         if name not in commands:
@@ -102,6 +114,8 @@ def _checked(option: click.Option, key: str, value: Value, settings: Settings) -
             what = str(one).lower() if isinstance(one, bool) else "that"
             raise UsageError(f"{value.place}: {key} must be text or a number, not {what}", _HINT)
         text = str(one)
+        if key in WRITES:
+            _inside(text, key, value, settings)
         if isinstance(option.type, click.Path) and settings.file.parent != Path.cwd():
             text = os.path.relpath(settings.file.parent / text)
         try:
@@ -110,6 +124,15 @@ def _checked(option: click.Option, key: str, value: Value, settings: Settings) -
             raise UsageError(f"{value.place}: {key}: {error.message}", _HINT) from None
         texts.append(text)
     return texts if option.multiple else texts[0]
+
+
+def _inside(text: str, key: str, value: Value, settings: Settings) -> None:
+    folder = Path(os.path.realpath(settings.file.parent))
+    if folder not in Path(os.path.realpath(folder / text)).parents:
+        raise UsageError(
+            f"{value.place}: {key} = {text!r} is outside the folder of {settings.shown}",
+            f"Name a file below that folder, or give --{key} on the command line.",
+        )
 
 
 def _ignore(value: Value | None) -> tuple[Ignore, ...]:

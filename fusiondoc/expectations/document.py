@@ -42,7 +42,13 @@ def position(node: yaml.Node) -> Position:
 def compose(text: str, file: str) -> yaml.Node | None:
     """The root node; None for a file with no content. UsageError for what is no YAML, with its position."""
     try:
-        return yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is not None and _expanded(root) > _MOST_NODES:
+            raise UsageError(
+                f"{file}: its aliases expand to more than {_MOST_NODES:,} values",
+                "Write them out.",
+            )
+        return root
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
@@ -61,6 +67,29 @@ def compose(text: str, file: str) -> yaml.Node | None:
 
 
 _HINT = "It is read as YAML: keys and values with a colon and a space between them, lists with a dash."
+
+
+_MOST_NODES = 200_000
+"""Values that a document may have, counted with every alias written out."""
+
+
+def _expanded(root: yaml.Node) -> int:
+    """The values of a document with its aliases written out, without writing them out; an alias inside what
+    it names counts as too many."""
+    sizes: dict[int, int] = {}
+
+    def size(node: yaml.Node) -> int:
+        known = sizes.get(id(node))
+        if known is not None:
+            return known
+        sizes[id(node)] = _MOST_NODES + 1  # of itself, while it is counted
+        parts = node.value if isinstance(node, (yaml.SequenceNode, yaml.MappingNode)) else ()
+        inner = [one for part in parts for one in (part if isinstance(part, tuple) else (part,))]
+        total = min(1 + sum(map(size, inner)), _MOST_NODES + 1)
+        sizes[id(node)] = total
+        return total
+
+    return size(root)
 
 
 def kind(node: yaml.Node) -> str:

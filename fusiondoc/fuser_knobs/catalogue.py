@@ -38,6 +38,33 @@ def variables() -> tuple[Variable, ...]:
     return VARIABLES
 
 
+_OF_DEVICES = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "NVIDIA_TF32_OVERRIDE",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "TORCH_CUDNN_V8_API_DISABLED",
+    "TORCH_CPP_LOG_LEVEL",
+    "TORCH_SHOW_CPP_STACKTRACES",
+    "TORCH_LOGS",
+    "TORCH_CUDA_ARCH_LIST",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+)
+
+
+def is_kept(name: str) -> bool:
+    """Whether a capture keeps the value of this variable of the user's: one that a fuser, or torch in what it
+    does on a device, reads. By name, so that no token is kept because of how its name begins."""
+    return name in _KEPT
+
+
 def options(variable: str, torch_version: TorchVersion = None) -> tuple[Option, ...]:
     """The options of PYTORCH_NVFUSER_DUMP, _ENABLE or _DISABLE that this torch knows."""
     version = as_version(torch_version)
@@ -74,3 +101,6 @@ def log_files(torch_version: TorchVersion = None) -> tuple[LogFile, ...]:
     """The files that PYTORCH_JIT_LOG_LEVEL may name for this torch."""
     version = as_version(torch_version)
     return tuple(file for file in LOG_FILES if exists_in(file.live, version))
+
+
+_KEPT = frozenset((*(variable.name for variable in VARIABLES), *_OF_DEVICES))

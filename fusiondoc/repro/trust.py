@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Sequence
 
+from fusiondoc.captures.capture import REQUEST
+from fusiondoc.captures.own import is_own
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import UsageError
 
@@ -22,13 +24,13 @@ def refuse_foreign(arguments: Sequence[str], store: CaptureStore, option: str) -
     own = {
         place.resolve()
         for path in store.paths()
-        if not (path / "log").is_symlink()
+        if not (path / "log").is_symlink() and is_own(path, REQUEST)
         for place in (path, path / "log")
     }
     for argument in arguments or [str(store.newest().path)]:
         if argument == "-" or Path(argument).resolve() not in own:
             raise UsageError(
-                f"{option} runs files made from {argument}, which is not a capture in {store.folder}: "
+                f"{option} runs files made from {argument}, which is no capture of yours in {store.folder}: "
                 "somebody else may have written it",
                 f"Leave {option} out and look at the file; if you trust who made the log, add --trust-log.",
             )

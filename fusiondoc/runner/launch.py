@@ -12,6 +12,7 @@ from typing import Any, Callable
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.dump_files import collect
 from fusiondoc.captures.ending import Result, Seconds
+from fusiondoc.captures.own import sign
 from fusiondoc.captures.probe_records import LiveRecord, live_record
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import Place, cannot_write, while_writing
@@ -67,6 +68,7 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
     try:
         with while_writing(folder):
             write_json(folder / REQUEST, _kept(request, interpreter, environment).as_json())
+            sign(folder, REQUEST)
             write_json(folder / "spec.json", _spec(request))
             ending = _run_child(request, environment, interpreter.path, folder, progress)
             if ending.log_error is not None:

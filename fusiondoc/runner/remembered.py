@@ -10,15 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Callable, Mapping
 
+from fusiondoc.captures.own import user_folder
 from fusiondoc.version import __version__
-
-
-def cache_folder() -> Path:
-    """$FUSIONDOC_CACHE, or ``fusiondoc`` in $XDG_CACHE_HOME or ~/.cache."""
-    own = os.environ.get("FUSIONDOC_CACHE")
-    if own:
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fusiondoc"
 
 
 def stamp(path: Path) -> list[int] | None:
@@ -63,7 +56,7 @@ class Cache:
 
     def _path(self, key: Any) -> Path:
         digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
-        return cache_folder() / self._kind / f"{digest}.json"
+        return user_folder() / self._kind / f"{digest}.json"
 
 
 _BANDWIDTH = "bandwidth"

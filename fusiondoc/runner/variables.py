@@ -15,15 +15,6 @@ from fusiondoc.fuser_knobs.log_levels import check_log_level, merge_log_levels
 from fusiondoc.fuser_knobs.needed import DUMPS, LOG_LEVELS
 
 _VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
-_OF_INTEREST = (
-    "PYTORCH_",
-    "TORCH_",
-    "NVFUSER_",
-    "ONEDNN_",
-    "DNNL_",
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_LAUNCH_BLOCKING",
-)
 
 
 @dataclass(frozen=True)
@@ -63,7 +54,7 @@ def quiet_environment(user: Mapping[str, str]) -> RunEnvironment:
     dropped."""
     if user.get("PYTORCH_JIT") == "0":
         raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
-    of_interest = {name: value for name, value in sorted(user.items()) if name.startswith(_OF_INTEREST)}
+    of_interest = {name: value for name, value in sorted(user.items()) if catalogue.is_kept(name)}
     dropped = tuple(name for name in _SLOWS if user.get(name))
     return RunEnvironment({}, of_interest, (), (), dropped)
 
@@ -124,7 +115,7 @@ def run_environment(
         # Below 3 strides, devices or all types are missing from the printed graphs.
         wanted[_VERBOSITY] = "3"
         notes.append(f"{_VERBOSITY}: raised from {user[_VERBOSITY]} to 3, else the log lacks types.")
-    of_interest = {name: value for name, value in sorted(user.items()) if name.startswith(_OF_INTEREST)}
+    of_interest = {name: value for name, value in sorted(user.items()) if catalogue.is_kept(name)}
     return RunEnvironment(wanted, of_interest, tuple(merged), tuple(notes))
 
 

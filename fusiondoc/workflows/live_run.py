@@ -15,7 +15,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Sequence
 
-from fusiondoc.captures.capture import SCHEMA, Capture
+from fusiondoc.captures.capture import REQUEST, SCHEMA, Capture
+from fusiondoc.captures.own import sign
 from fusiondoc.captures.request import FUSERS
 from fusiondoc.captures.store import CaptureStore, while_writing
 from fusiondoc.captures.target import TargetSpec
@@ -158,7 +159,8 @@ class LiveRun:
             "python": sys.executable,
             "torch": str(torch.__version__),
         }
-        (self.path / "request.json").write_text(json.dumps(request, indent=1) + "\n", encoding="utf-8")
+        (self.path / REQUEST).write_text(json.dumps(request, indent=1) + "\n", encoding="utf-8")
+        sign(self.path, REQUEST)
         others = threading.active_count() - 1
         if others:
             self._notes.append(

@@ -1,0 +1,125 @@
+"""Captures, configuration and expectations of others: nothing that they name is run, written or built."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Run
+
+from fusiondoc.captures.capture import REQUEST, SCHEMA, Capture
+from fusiondoc.captures.own import SIGNATURE, is_own, sign
+from fusiondoc.captures.request_again import request_again
+from fusiondoc.errors import UsageError
+from fusiondoc.expectations import document
+from fusiondoc.fuser_knobs import catalogue
+from fusiondoc.runner.variables import run_environment
+
+
+@pytest.fixture
+def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FUSIONDOC_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "capture"
+    folder.mkdir()
+    (tmp_path / "m.py").touch()
+    request = {
+        "schema": SCHEMA,
+        "target": {
+            "text": "m.py",
+            "kind": "file",
+            "path": str(tmp_path / "m.py"),
+            "module": None,
+            "name": None,
+        },
+        "cwd": str(tmp_path),
+        "python": "/bin/sh",
+        "options": {"fuser": "nnc"},
+        "environment_user": {
+            "LD_PRELOAD": "evil.so",
+            "PYTHONPATH": "evil",
+            "PYTORCH_JIT_TYPE_VERBOSITY": "2",
+        },
+        "environment_set": {},
+    }
+    (folder / REQUEST).write_text(json.dumps(request))
+    (folder / "log").touch()
+    return folder
+
+
+def test_only_a_capture_made_here_is_run_again(capture: Path) -> None:
+    with pytest.raises(UsageError, match="not made here by you") as refused:
+        request_again(Capture(capture), ("cuda_kernel",))
+    assert "--trust-capture" in (refused.value.hint or "")
+    assert request_again(Capture(capture), (), trusted=True).python == Path("/bin/sh")
+    sign(capture, REQUEST)
+    assert request_again(Capture(capture), ("cuda_kernel",)).dumps == ("cuda_kernel",)
+    (capture / REQUEST).write_text((capture / REQUEST).read_text().replace("/bin/sh", "/bin/bash"))
+    with pytest.raises(UsageError, match="not made here by you"):
+        request_again(Capture(capture), ())
+
+
+def test_the_key_is_outside_and_of_one_user(
+    capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sign(capture, REQUEST)
+    assert is_own(capture, REQUEST)
+    assert (tmp_path / "cache" / "captures.key").stat().st_mode & 0o077 == 0
+    monkeypatch.setenv("FUSIONDOC_CACHE", str(tmp_path / "other"))
+    assert not is_own(capture, REQUEST)
+    sign(capture, REQUEST)  # another user's own key is another one
+    monkeypatch.setenv("FUSIONDOC_CACHE", str(tmp_path / "cache"))
+    assert not is_own(capture, REQUEST)
+    (capture / SIGNATURE).write_bytes(b"")
+    assert not is_own(capture, REQUEST)
+
+
+def test_variables_come_from_a_list(capture: Path) -> None:
+    variables = request_again(Capture(capture), (), trusted=True).variables
+    assert variables == {"PYTORCH_JIT_TYPE_VERBOSITY": "2"}
+
+
+def test_tokens_are_not_kept() -> None:
+    user = {"TORCH_HUB_TOKEN": "x", "PYTORCH_TOKEN": "x", "NVFUSER_SECRET": "x", "CUDA_VISIBLE_DEVICES": "0"}
+    assert dict(run_environment("2.13.0", None, "nnc", (), user).user) == {"CUDA_VISIBLE_DEVICES": "0"}
+    assert catalogue.is_kept("PYTORCH_NVFUSER_DUMP") and not catalogue.is_kept("LD_PRELOAD")
+
+
+@pytest.mark.parametrize("name", [REQUEST, "log", "records.jsonl", "result.json"])
+def test_links_inside_are_refused(capture: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "elsewhere").write_text((capture / REQUEST).read_text())
+    if (capture / name).exists():
+        (capture / name).unlink()
+    (capture / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match=f"its {name} is a link"):
+        Capture(capture)
+
+
+@pytest.mark.parametrize("text", ["output = '../x.json'", "output = '/tmp/x.json'", "output = 'link/x.json'"])
+def test_a_projects_file_names_outputs_of_the_project_only(fusiondoc: Run, tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.log").write_text("x\n")
+    (tmp_path / "link").symlink_to(tmp_path.parent)
+    (tmp_path / "pyproject.toml").write_text(f"[tool.fusiondoc]\n{text}\n")
+    done = fusiondoc("parse", "a.log", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "pyproject.toml:2" in done.stderr and "outside the folder" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["knobs", "env"])
+def test_a_projects_interpreter_counts_only_where_its_model_runs(
+    fusiondoc: Run, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.fusiondoc.{command}]\npython = './evil'\n")
+    (tmp_path / "evil").write_text("#!/bin/sh\ntouch ran\n")
+    (tmp_path / "evil").chmod(0o755)
+    done = fusiondoc(command, cwd=tmp_path)
+    assert done.returncode == 2 and "python counts for commands that run your model" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_aliases_that_expand_are_refused_before_they_are_built() -> None:
+    rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    rows += [f"a{n}: &a{n} [" + ", ".join([f"*a{n - 1}"] * 9) + "]" for n in range(1, 12)]
+    with pytest.raises(UsageError, match="aliases expand"):
+        document.compose("\n".join(rows), "fusions.yaml")
+    assert document.compose("a: &a [1]\nb: *a", "fusions.yaml") is not None
