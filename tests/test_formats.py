@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from fusiondoc.model.report import Expectation, Finding, Suppressed
 from fusiondoc.reports import github, gitlab, junit, sarif
+from fusiondoc.reports.printable import visible
 from fusiondoc.workflows.load import report_from
 
 SCHEMAS = FIXTURES / "schemas"
@@ -129,7 +130,8 @@ def test_no_text_breaks_a_format(message: str, advice: str, file: str) -> None:
     assert len(lines) == 3 and lines[-1] == ""
     command, properties, text = unescaped(lines[1])
     assert (command, properties["line"], properties["title"]) == ("error", "3", "fusiondoc FD201")
-    assert text == message + (f"\n{advice}" if advice else "")
+    said = message + (f"\n{advice}" if advice else "")
+    assert text == visible(said.replace("\r\n", "\n"))
     SARIF.validate(json.loads(sarif.render(report)))
     json.loads(gitlab.render(report))
     check_xml(junit.render(report).encode("utf-8", "backslashreplace").decode())

@@ -4,6 +4,7 @@ None of it reaches a page, terminal, comment or annotation as itself."""
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections import Counter
 from dataclasses import fields, is_dataclass, replace
@@ -17,11 +18,13 @@ from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.report import Dump, Evidence, Expectation, Report, Segment, Suppressed
 from fusiondoc.model.runs import Iteration, Peak, Speed, Spread, Try, Verification
-from fusiondoc.reports.comparison import page
+from fusiondoc.reports import github, gitlab, json_format, markdown, sarif
+from fusiondoc.reports.comparison import comment, page, terminal
 from fusiondoc.reports.html import render as render_page
-from fusiondoc.reports.printable import (
-    visible,
-)
+from fusiondoc.reports.printable import in_github_log, in_json, no_workflow_commands, visible, visible_in
+from fusiondoc.reports.printable import markdown as markdown_text
+from fusiondoc.reports.text.kernel_listing import render as render_kernels
+from fusiondoc.reports.text.screen import render as render_text
 from fusiondoc.workflows.load import report_from
 
 SCRIPT = "<script>alert(1)</script>"
@@ -206,3 +209,89 @@ def test_the_page_runs_only_its_own_script() -> None:
     made = PAGES["report"](SCRIPT)
     assert Shape(made).elements["script"] == 2 and SCRIPT not in made
     assert Shape(PAGES["comparison"](SCRIPT)).elements["script"] == 0
+
+
+@pytest.mark.parametrize("colour", [False, True])
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_terminal_gets_no_command_of_a_log(kind: str, colour: bool) -> None:
+    report, changes = report_of(HOSTILE[kind]), comparison_of(HOSTILE[kind])
+    for made in (
+        render_text(report, width=80, colour=colour),
+        render_kernels(report, report.kernels, (HOSTILE[kind],), width=80, colour=colour),
+        terminal.render(changes, width=80, colour=colour),
+    ):
+        own = re.sub(r"\x1b\[[0-9;]*m", "", made) if colour else made
+        assert not has_hidden(own)
+        assert visible(HOSTILE[kind])[:8] in own or kind == "attribute"
+
+
+def test_no_line_of_a_text_is_a_command_to_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither at the start of a message's line, nor where a wrapped line happens to begin."""
+    wrapped = "x" * 75 + " ::warning::wrapped " + "y" * 60 + "\n  ::error::line"
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    for text in (COMMANDS, wrapped, "::add-mask::a"):
+        report, changes = report_of(text), comparison_of(text)
+        for made in (
+            render_text(report, width=80),
+            render_kernels(report, report.kernels, (text,), width=80),
+            terminal.render(changes, width=80),
+            in_github_log(markdown.render(report)),
+            in_github_log(comment.render(changes)),
+        ):
+            assert not re.search(r"^\s*::", made, re.MULTILINE) and "##[" not in made
+    assert no_workflow_commands("\x1b[1m ::x::") == "\x1b[1m : :x::"
+    assert no_workflow_commands("aten::add ::") == "aten::add ::"
+
+
+LINKS = "http://evil.example/a?b|c www.evil.example mailto:a@evil.example @someone #12 [a](b) `c` <i>"
+
+
+@pytest.mark.parametrize("kind", [*HOSTILE, "links"])
+def test_markdown_is_text_only(kind: str) -> None:
+    text = {**HOSTILE, "links": LINKS}[kind]
+    report = report_of(text)
+    for made in (markdown.render(report), comment.render(comparison_of(text)), github.summary(report)):
+        own = re.sub("([@#])\u200b", r"\1", made)
+        assert not has_hidden(own)
+        prose = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", made)
+        assert not re.search(r"(?i)http://|\bwww\.|mailto:|@\w|<script|<i>|(?<!\\)\[a", prose), prose
+        assert not re.search(r"(?<![\\`&])#\d", prose)
+
+
+def test_annotations_hold_no_hidden_character() -> None:
+    report = report_of(HOSTILE["control"])
+    assert not has_hidden(github.render(report))
+
+
+def test_json_has_hidden_characters_as_escapes() -> None:
+    report = report_of(HOSTILE["control"])
+    for module in (json_format, sarif, gitlab):
+        assert not has_hidden(module.render(report))
+    assert json.loads(json_format.render(report))["fuser"]["why"] in (None, HOSTILE["control"])
+    text = json.dumps(["\x9b\u202e\U000e0041é"], ensure_ascii=False)
+    assert in_json(text) == '["\\u009b\\u202e\\udb40\\udc41é"]' and json.loads(in_json(text)) == json.loads(
+        text
+    )
+
+
+@pytest.mark.parametrize("text", ["&" * 5000, "a`|b" * 2000, "word " * 1000])
+def test_a_comment_on_a_comparison_fits_github(text: str) -> None:
+    changes = comparison_of(text)
+    many = replace(
+        changes,
+        **{
+            name: getattr(changes, name)[:1] * 500
+            for name in ("groups", "unfused", "fallbacks", "kernels", "findings", "notes")
+        },
+    )
+    made = comment.render(many)
+    assert len(made) < 65_536 and "more lines: `--format json` has all" in made
+
+
+def test_only_what_is_hidden_is_escaped() -> None:
+    ordinary = "naïve 日本語 \u200d\u200c\n\tx → é"
+    assert visible(ordinary) is ordinary
+    assert visible("\x00\x9b\u202e\U000e0041\r") == "\\x00\\x9b\\u202e\\U000e0041\\x0d"
+    report = filled()
+    assert visible_in(report) is report
+    assert markdown_text("a_b *c*") == "a\\_b \\*c\\*"

@@ -122,6 +122,7 @@ def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
     from fusiondoc.reports.formats import render_comparison
+    from fusiondoc.reports.printable import in_github_log
     from fusiondoc.reports.text.bars import can_show_blocks
 
     text = render_comparison(
@@ -131,4 +132,6 @@ def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
         colour=in_colour(output),
         blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
     )
+    if output is None and format_ != "json":
+        text = in_github_log(text)
     write(text, output)

@@ -101,9 +101,9 @@ def main(argv: list[str] | None = None) -> None:
     except FusiondocError as error:
         if debug:
             raise
-        print(f"error: {error.message}", file=sys.stderr)
+        _say(f"error: {error.message}")
         if error.hint:
-            print(f"next: {error.hint}", file=sys.stderr)
+            _say(f"next: {error.hint}")
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
@@ -120,7 +120,7 @@ def main(argv: list[str] | None = None) -> None:
     except OSError as error:
         if debug:
             raise
-        print(f"error: {error}", file=sys.stderr)
+        _say(f"error: {error}")
         if error.errno == 28:
             print("next: free some space, or choose another file with --output.", file=sys.stderr)
         else:
@@ -132,6 +132,13 @@ def main(argv: list[str] | None = None) -> None:
         _own_fault(error)
         sys.exit(OWN_FAULT)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _say(text: str) -> None:
+    """A message that may quote a log or a path: no command to the terminal or to the runner of GitHub."""
+    from fusiondoc.reports.printable import in_github_log, visible
+
+    print(in_github_log(visible(text)), file=sys.stderr)
 
 
 def _own_fault(error: Exception) -> None:

@@ -15,6 +15,7 @@ from fusiondoc.cli import completion
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.reports.formats import REPORT_FORMATS, render_report
+from fusiondoc.reports.printable import in_github_log, visible
 from fusiondoc.whole_files import write_whole
 
 ENDINGS = {
@@ -84,6 +85,8 @@ def emit(
         blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
         width = shutil.get_terminal_size((80, 24)).columns
         text = make(report, width=width, colour=in_colour(output), blocks=blocks)
+    if output is None and format_ in ("junit", "markdown", "html"):
+        text = in_github_log(text)
     write(text, output)
     if os.environ.get("GITHUB_ACTIONS") == "true" and (format_ != "github" or output is not None):
         from fusiondoc.reports.github import append_summary
@@ -95,7 +98,7 @@ def emit(
 
 def tell(line: str) -> None:
     """A line on stderr, beside the results."""
-    click.echo(line, err=True)
+    click.echo(in_github_log(visible(line)), err=True)
 
 
 def in_colour(output: Path | None) -> bool:

@@ -5,11 +5,11 @@ Escaping is that of the runner's own toolkit (actions/toolkit, packages/core/src
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 from fusiondoc.model.report import Report
 from fusiondoc.reports.locations import Problem, problems
+from fusiondoc.reports.printable import markdown, visible
 
 MOST = 10
 """GitHub shows ten annotations of each kind for a step and drops the rest."""
@@ -25,7 +25,7 @@ def render(report: Report) -> str:
     # One notice is kept for the line on the rest.
     most = {"error": MOST, "warning": MOST, "note": MOST - 1}
     for problem in problems(report):
-        if shown[problem.severity] >= most[problem.severity]:
+        if shown.get(problem.severity, 0) >= most.get(problem.severity, 0):
             left_out += 1
             continue
         shown[problem.severity] += 1
@@ -43,11 +43,11 @@ def _line(problem: Problem) -> str:
         parts = [f"file={_property(problem.location.file)}", f"line={problem.location.line}"]
     parts.append(f"title={_property('fusiondoc ' + problem.code)}")
     text = problem.message + (f"\n{problem.advice}" if problem.advice else "")
-    return f"::{_COMMANDS[problem.severity]} {','.join(parts)}::{_data(text)}"
+    return f"::{_COMMANDS.get(problem.severity, 'notice')} {','.join(parts)}::{_data(text)}"
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(text.replace("\r\n", "\n")).replace("%", "%25").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
@@ -75,7 +75,7 @@ def summary(report: Report) -> str:
     said += f", coverage {cover:.0%}" if cover is not None else ""
     fallbacks = sum(fallback.count for fallback in report.fallbacks)
     said += f", {fallbacks} fallbacks" if fallbacks else ""
-    lines = [f"### fusiondoc: {_cell(str(report.target.get('name') or 'report'))}", "", said + "."]
+    lines = [f"### fusiondoc: {markdown(str(report.target.get('name') or 'report'))}", "", said + "."]
     if report.expectations:
         broken = sum(not one.holds for one in report.expectations)
         lines += ["", f"{len(report.expectations) - broken} of {len(report.expectations)} expectations hold."]
@@ -91,10 +91,5 @@ def summary(report: Report) -> str:
 
 def _row(problem: Problem) -> str:
     place = f"{problem.location.file}:{problem.location.line}" if problem.location else ""
-    return f"| {problem.severity} | {problem.code} | {_cell(place)} | {_cell(problem.message)} |"
-
-
-def _cell(text: str) -> str:
-    """Text that Markdown and HTML leave alone, on one line."""
-    flat = re.sub(r"\s+", " ", text).replace("&", "&amp;").replace("<", "&lt;")
-    return re.sub(r"([\\`*_\[\]|#])", r"\\\1", flat)
+    cells = (problem.severity, problem.code, place, problem.message)
+    return f"| {' | '.join(map(markdown, cells))} |"

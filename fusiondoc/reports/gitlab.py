@@ -9,6 +9,7 @@ import json
 
 from fusiondoc.model.report import Report
 from fusiondoc.reports.locations import fingerprints, problems
+from fusiondoc.reports.printable import in_json
 
 SEVERITY = {"error": "critical", "warning": "major", "note": "info"}
 
@@ -23,10 +24,10 @@ def render(report: Report) -> str:
             "check_name": problem.code,
             "description": problem.message,
             "categories": ["Performance"],
-            "severity": SEVERITY[problem.severity],
+            "severity": SEVERITY.get(problem.severity, "info"),
             "fingerprint": print_,
             "location": {"path": place.file, "lines": {"begin": place.line}},
         }
         for (problem, place), print_ in zip(placed, fingerprints([problem for problem, _ in placed]))
     ]
-    return json.dumps(issues, indent=2, ensure_ascii=False) + "\n"
+    return in_json(json.dumps(issues, indent=2, ensure_ascii=False)) + "\n"

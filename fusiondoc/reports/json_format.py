@@ -10,11 +10,12 @@ from typing import Any, Mapping, Sequence
 
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.report import Group, Report
+from fusiondoc.reports.printable import in_json
 
 
 def render(report: Report) -> str:
     """The report as JSON text, keys in the order of the schema."""
-    return json.dumps(as_dict(report), indent=2, ensure_ascii=False) + "\n"
+    return in_json(json.dumps(as_dict(report), indent=2, ensure_ascii=False)) + "\n"
 
 
 def as_dict(report: Report) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from fusiondoc.model.report import Finding, Report
+from fusiondoc.reports.printable import visible
 from fusiondoc.reports.text.expectation_lines import sentence
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -83,4 +84,4 @@ def _details(finding: Finding) -> str:
 
 def _clean(text: str) -> str:
     """Without the characters that XML cannot hold."""
-    return _NOT_XML.sub("\ufffd", text)
+    return visible(_NOT_XML.sub("\ufffd", text))

@@ -5,11 +5,12 @@ GitHub takes comments of up to 65,536 characters; rows that do not fit are left 
 
 from __future__ import annotations
 
-import re
 from itertools import islice
 from typing import Iterable, Sequence
 
 from fusiondoc.model.report import Expectation, Finding, Group, Kernel, Report, Unfused
+from fusiondoc.reports.printable import markdown as _text
+from fusiondoc.reports.printable import markdown_code as _code
 from fusiondoc.reports.source_code import near, without_column
 from fusiondoc.reports.wording import (
     count,
@@ -36,7 +37,6 @@ _SPARE = 400
 _SHARES = (("expectations", 0.2), ("findings", 0.35), ("groups", 0.5), ("unfused", 0.75), ("kernels", 1.0))
 """How much of the room may be used up when a section ends, so that none crowds out the others."""
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$!@])")
 _ICONS = {"error": "🔴", "warning": "🟡", "note": "🔵"}
 
 
@@ -160,9 +160,8 @@ def _expectation(one: Expectation) -> str:
 
 
 def _finding(finding: Finding) -> str:
-    lines = [
-        f"- {_ICONS[finding.severity]} **{finding.severity} {finding.code}** {_text(finding.message[:1000])}"
-    ]
+    head = f"{_ICONS.get(finding.severity, '')} **{_text(finding.severity)} {_text(finding.code)}**"
+    lines = [f"- {head} {_text(finding.message[:1000])}"]
     if finding.source:
         lines[0] += f" ({_code(_place(finding.source))})"
     if finding.advice:
@@ -175,11 +174,11 @@ def _group(group: Group) -> str:
     shown = ", ".join(ops[:8]) + (f", … {len(ops) - 8} more" if len(ops) > 8 else "")
     places = list(dict.fromkeys(_place(n.user_source) for n in group.nodes if n.user_source))
     lines = ", ".join(_code(place) for place in places[:3]) + (" …" if len(places) > 3 else "")
-    name = group.id + (" **fell back**" if group.fallback else "")
-    kernels = ", ".join(group.kernels[:4]) + (" …" if len(group.kernels) > 4 else "")
+    name = _text(group.id) + (" **fell back**" if group.fallback else "")
+    kernels = _text(", ".join(group.kernels[:4])) + (" …" if len(group.kernels) > 4 else "")
     return _row(
         name,
-        phase_of(group),
+        _text(phase_of(group)),
         _code(shown),
         lines or "–",
         size(group.bytes_in),
@@ -194,7 +193,7 @@ def _sorted(report: Report) -> list[Unfused]:
 
 def _unfused(row: Unfused) -> str:
     where = row.user_source or row.source
-    why = f"**{row.reason.code}** {_text(row.reason.text[:300])}" + (
+    why = f"**{_text(row.reason.code)}** {_text(row.reason.text[:300])}" + (
         "" if row.reason.stated else " (worked out)"
     )
     times = f"{row.count:,}" + (" (backward)" if row.phase == "backward" else "")
@@ -202,9 +201,9 @@ def _unfused(row: Unfused) -> str:
 
 
 def _kernel(kernel: Kernel, report: Report) -> str:
-    groups = ", ".join(islice(kernel.groups, 4)) + (" …" if len(kernel.groups) > 4 else "")
+    groups = _text(", ".join(islice(kernel.groups, 4))) + (" …" if len(kernel.groups) > 4 else "")
     return _row(
-        f"{kernel.id} {_code(kernel.name)}",
+        f"{_text(kernel.id)} {_code(kernel.name)}",
         groups or "–",
         "–" if kernel.launches is None else f"{kernel.launches:,}",
         dims(kernel.grid),
@@ -219,27 +218,3 @@ def _place(source: str) -> str:
     """``file:line``, near the current folder."""
     place = without_column(near(source))
     return place if len(place) <= 200 else "…" + place[-199:]
-
-
-def _text(text: str) -> str:
-    """Text in which nothing is markup, a mention of a person or the end of a table's cell."""
-    return (
-        _SPECIAL.sub(r"\\\1", _line(text))
-        .replace("\\<", "&lt;")
-        .replace("\\>", "&gt;")
-        .replace("\\@", "@\u200b")
-    )
-
-
-def _code(text: str) -> str:
-    """A code span. A pipe would end the cell even there, and a backtick the span."""
-    text = _line(text).replace("|", "\\|")
-    ticks = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
-    pad = " " if "`" in text else ""
-    return f"{ticks}{pad}{text}{pad}{ticks}" if text else "–"
-
-
-def _line(text: str) -> str:
-    """On one line, without control characters; lone surrogates cannot be written to a file."""
-    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return flat.encode("utf-8", "backslashreplace").decode("utf-8")

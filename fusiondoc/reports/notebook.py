@@ -3,20 +3,18 @@ nothing from the network; every text of the log is escaped."""
 
 from __future__ import annotations
 
-import re
 from html import escape
 from typing import Iterable, Sequence
 
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.report import Report
 from fusiondoc.reports.comparison import words
+from fusiondoc.reports.printable import visible
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import count, fuser, machine, outside, runs_of, verdict
 
 MOST_ROWS = 15
 """Of each table; the whole is in the other formats."""
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 _CELL = "text-align:left;vertical-align:top"
 
@@ -107,4 +105,4 @@ def _line(tag: str, text: str) -> str:
 
 
 def _safe(text: str) -> str:
-    return escape(_CONTROL.sub("\ufffd", text))
+    return escape(visible(text))

@@ -7,6 +7,7 @@ is a command to the runner of GitHub Actions.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Mapping, TypeVar
@@ -36,6 +37,11 @@ def one_line(text: str) -> str:
     return visible(" ".join(text.split()))
 
 
+def in_github_log(text: str) -> str:
+    """Text for this process's output: ``no_workflow_commands`` where that is the log of GitHub Actions."""
+    return no_workflow_commands(text) if os.environ.get("GITHUB_ACTIONS") == "true" else text
+
+
 def in_json(text: str) -> str:
     """A JSON document with hidden characters in JSON's own escapes: the same data, safe on a terminal."""
     return _HIDDEN.sub(_json_escape, text)
@@ -52,6 +58,8 @@ def visible_in(value: T) -> T:
     elif is_dataclass(value) and not isinstance(value, type):
         changed = {}
         for field in fields(value):
+            if not field.metadata.get("json", True):
+                continue
             before = getattr(value, field.name)
             after = visible_in(before)
             if after is not before:
@@ -97,7 +105,7 @@ def no_workflow_commands(text: str) -> str:
     return _COMMAND.sub(r"\1: :", text).replace("##[", "## [")
 
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&-])")
+_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#|~$!&]|^[-+=]|(?<=^\d)[.)]")
 _MARKUP = {"\\<": "&lt;", "\\>": "&gt;", "\\&": "&amp;"}
 _LINK = re.compile(r"(?:\b[a-z][a-z0-9+.-]*://|\bwww\.|\b(?:mailto|xmpp):)[^\s]+", re.IGNORECASE)
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Report
 from fusiondoc.reports.locations import Location, Problem, fingerprints, problems
+from fusiondoc.reports.printable import in_json
 from fusiondoc.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -30,7 +31,7 @@ def render(report: Report) -> str:
     }
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return json.dumps(log, indent=2, ensure_ascii=False) + "\n"
+    return in_json(json.dumps(log, indent=2, ensure_ascii=False)) + "\n"
 
 
 def _rule(code: str) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from typing import Any
 
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.reports.json_format import plain
+from fusiondoc.reports.printable import in_json
 
 
 def render(comparison: Comparison) -> str:
     """The comparison as JSON text, keys in the order of the schema."""
-    return json.dumps(as_dict(comparison), indent=2, ensure_ascii=False) + "\n"
+    return in_json(json.dumps(as_dict(comparison), indent=2, ensure_ascii=False)) + "\n"
 
 
 def as_dict(comparison: Comparison) -> dict[str, Any]:

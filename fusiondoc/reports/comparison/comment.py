@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from typing import Iterator
+from typing import Iterator, Sequence
 
 from fusiondoc.comparison.differences import Comparison, GroupChange
 from fusiondoc.reports.comparison import words
+from fusiondoc.reports.printable import markdown, markdown_code
 from fusiondoc.reports.source_code import near
 
 MOST_ROWS = 30
 """Rows of a part; comments are limited in size, the JSON has all."""
+
+MOST_OF_A_PART = 6_000
+"""Characters: the seven parts and the table of settings stay below GitHub's 65,536 for a comment together."""
+
+_LONGEST = 400
+"""Characters of one name or message, before they are escaped; those of a real log are shorter."""
 
 
 def render(comparison: Comparison) -> str:
@@ -32,20 +38,27 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         ("fallbacks", str(comparison.a.fallbacks), str(comparison.b.fallbacks)),
     ):
         yield f"| {name} | {escape(a)} | {escape(b)} |"
-    for one in comparison.differences:
-        yield f"| {escape(one.name)} | {escape(one.a or 'not set')} | {escape(one.b or 'not set')} |"
+    yield from _fitting(
+        [
+            f"| {escape(one.name)} | {escape(one.a or 'not set')} | {escape(one.b or 'not set')} |"
+            for one in comparison.differences
+        ]
+    )
     for title, rows in (
         ("Groups", [row for change in comparison.groups for row in _group(change)]),
-        ("Not fused", [f"{_WORDS[row.change]}: {escape(words.unfused(row))}" for row in comparison.unfused]),
+        (
+            "Not fused",
+            [f"{_came(row.change)}: {escape(words.unfused(row))}" for row in comparison.unfused],
+        ),
         (
             "Fallbacks",
-            [f"{_WORDS[row.change]}: {escape(words.fallback(row))}" for row in comparison.fallbacks],
+            [f"{_came(row.change)}: {escape(words.fallback(row))}" for row in comparison.fallbacks],
         ),
         ("Kernels", list(_kernels(comparison))),
         (
             "Model",
             [
-                f"**{one.speed.change}** {one.way} {one.phase}: {escape(words.speed(one.speed))}"
+                f"**{one.speed.change}** {escape(f'{one.way} {one.phase}: {words.speed(one.speed)}')}"
                 for one in comparison.speed
             ],
         ),
@@ -57,18 +70,34 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     ):
         if rows:
             yield from ("", f"#### {title}", "")
-            shown = rows[:MOST_ROWS]
+            shown = _fitting(rows)
             yield from (row if row.startswith("  ") else f"- {row}" for row in shown)
-            if len(rows) > MOST_ROWS:
-                yield f"- ... {len(rows) - MOST_ROWS} more lines: `--format json` has all"
+            if len(rows) > len(shown):
+                yield f"- ... {len(rows) - len(shown)} more lines: `--format json` has all"
+
+
+def _fitting(rows: Sequence[str]) -> list[str]:
+    """The first rows of a part, as far as its room goes."""
+    shown: list[str] = []
+    room = MOST_OF_A_PART
+    for row in rows[:MOST_ROWS]:
+        room -= len(row) + 3
+        if room < 0:
+            break
+        shown.append(row)
+    return shown
 
 
 _WORDS = {"came": "**new**", "gone": "gone", "reason": "other reason", "count": "other count"}
 
 
+def _came(change: str) -> str:
+    return _WORDS.get(change, "changed")
+
+
 def _group(change: GroupChange) -> Iterator[str]:
     where = words.place(change.b or change.a)
-    yield f"**{' and '.join(change.kinds)}** {escape(words.group_head(change))}" + (
+    yield f"**{escape(' and '.join(change.kinds))}** {escape(words.group_head(change))}" + (
         f" at {code(where)}" if where else ""
     )
     for text in words.nodes(change.ops_gone):
@@ -87,7 +116,7 @@ def _findings(comparison: Comparison) -> Iterator[str]:
     shown, rest = words.findings(comparison)
     for row in shown:
         finding = row.finding
-        yield f"{_WORDS[row.change]}: {finding.severity} {finding.code} {escape(finding.message)}"
+        yield f"{_came(row.change)}: {escape(f'{finding.severity} {finding.code} {finding.message}')}"
     if rest:
         yield escape(rest)
 
@@ -102,15 +131,14 @@ def _kernels(comparison: Comparison) -> Iterator[str]:
 
 
 def escape(text: str) -> str:
-    """The text as text: no Markdown, no HTML, no mention of a user."""
-    text = re.sub(r"([\\`*_{}\[\]()#+!|~-])", r"\\\1", text)
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("@", "&#64;")
-    return " ".join(text.split())
+    """The text as text, and not without end."""
+    return markdown(_cut(text))
 
 
 def code(text: str) -> str:
-    """The text as code, whatever backticks it holds."""
-    text = " ".join(text.split())
-    fence = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
-    pad = " " if "`" in text else ""
-    return f"{fence}{pad}{text}{pad}{fence}"
+    """The text as code, and not without end."""
+    return markdown_code(_cut(text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from fusiondoc.comparison.differences import Comparison, GroupChange
 from fusiondoc.reports.comparison import words
+from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.text.bars import plain
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, drawn, fields, more
@@ -33,6 +34,7 @@ def render(comparison: Comparison, *, width: int = 80, colour: bool = False, blo
     Args:
         blocks: the place it goes to can show arrows; else they are plain ASCII.
     """
+    comparison = visible_in(comparison)
     parts: list[RenderableType] = [_summary(comparison)]
     for title, part in (
         ("Settings", _settings(comparison)),
@@ -122,7 +124,7 @@ def _signed(rows: Sequence[tuple[str, str]]) -> RenderableType | None:
     table = _rows()
     for change, text in rows[:MOST_ROWS]:
         style = _KIND_STYLES.get(change, _OTHER) if change != "gone" else _GOOD
-        table.add_row(Text(_SIGNS[change], style=style), text)
+        table.add_row(Text(_SIGNS.get(change, "~"), style=style), text)
     return Lines(table, *more(len(rows)))
 
 
@@ -167,8 +169,10 @@ def _findings(comparison: Comparison) -> RenderableType | None:
     for row in shown[:MOST_ROWS]:
         finding = row.finding
         came = row.change == "came"
-        line = Text(_SIGNS[row.change] + " ", style=_BAD if came else _GOOD)
-        line.append(f"{finding.severity} {finding.code}", style=STYLES[finding.severity] if came else "dim")
+        line = Text(_SIGNS.get(row.change, "~") + " ", style=_BAD if came else _GOOD)
+        line.append(
+            f"{finding.severity} {finding.code}", style=STYLES.get(finding.severity, "") if came else "dim"
+        )
         line.append(f"  {finding.message}", style="default" if came else "dim")
         if finding.source and near(finding.source) not in finding.message:
             line.append(f"  {near(finding.source)}", style="dim")

@@ -10,9 +10,7 @@ from rich.text import Text
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, fields
-from fusiondoc.reports.wording import count
-
-DOING = {"compile": "compiling", "run": "running"}
+from fusiondoc.reports.wording import DOING, count
 
 
 def fallbacks(report: Report) -> RenderableType | None:
@@ -23,7 +21,8 @@ def fallbacks(report: Report) -> RenderableType | None:
     for fallback in report.fallbacks:
         often = f"{'' if fallback.count_exact else 'at least '}{count(fallback.count, 'time')}"
         lines = ", ".join(f"{e.file}:{e.line}" for e in list(fallback.evidence)[:2])
-        table.add_row(fallback.group or "group unknown", f"while {DOING[fallback.stage]}, {often} ({lines})")
+        doing = DOING.get(fallback.stage, fallback.stage)
+        table.add_row(fallback.group or "group unknown", f"while {doing}, {often} ({lines})")
     return table
 
 
@@ -48,7 +47,7 @@ def findings(report: Report) -> RenderableType:
 
 
 def _finding(finding: Finding) -> RenderableType:
-    head = Text(f"{finding.severity} {finding.code}", style=STYLES[finding.severity])
+    head = Text(f"{finding.severity} {finding.code}", style=STYLES.get(finding.severity, ""))
     head.append(f"  {finding.message}", style="default")
     lines: list[RenderableType] = [head]
     if finding.source:

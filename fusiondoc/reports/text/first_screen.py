@@ -111,7 +111,8 @@ def _kernels(report: Report) -> str:
     shares = [k.peak_fraction for k in launched if k.peak_fraction is not None]
     if shares and report.peak is not None:
         share = _range(min(shares), max(shares), "{:.0%}")
-        text += f" ({share} of {report.peak.gb_per_s:,.0f}, {PEAK_FROM[report.peak.source]})"
+        source = PEAK_FROM.get(report.peak.source, report.peak.source)
+        text += f" ({share} of {report.peak.gb_per_s:,.0f}, {source})"
     text += f", {times:.3f} ms for one launch of each"
     launch = sum(kernel.bound == "launch" for kernel in report.kernels)
     return text + (f", {launch} launch-bound" if launch else "")

@@ -21,17 +21,18 @@ def pairs(report: Report) -> list[tuple[Speed | None, Speed | None]]:
     found: dict[tuple[int, str], dict[str, Speed]] = {}
     for row in report.speed:
         found.setdefault((row.inputs, row.phase), {})[row.way] = row
-    return [(one.get("eager"), one.get("fused")) for one in found.values()]
+    both = [(one.get("eager"), one.get("fused")) for one in found.values()]
+    return [pair for pair in both if pair != (None, None)]
 
 
 def speed(report: Report, width: int) -> RenderableType | None:
     """A row for each shape and phase, and what warming up took; None without times. The spread is left out
     where ``width`` columns have no room for it."""
-    if not report.speed:
+    rows = pairs(report)
+    if not rows:
         return None
     several = len({row.inputs for row in report.speed}) > 1
     memory = any(row.memory_bytes is not None for row in report.speed)
-    rows = pairs(report)
     shown = rows[:MOST_ROWS]
     names = [*(["inputs"] if several else []), "ms", "eager", "fused", "fused is"]
     names += ["memory, eager", "fused"] if memory else []

@@ -13,6 +13,7 @@ from rich.text import Text
 from fusiondoc.model.report import Dump, Group, Kernel, Report
 from fusiondoc.model.source import Source
 from fusiondoc.reports.kernel_texts import chosen, lexer
+from fusiondoc.reports.printable import in_github_log, one_line, visible
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.text.layout_of_text import drawn
 from fusiondoc.reports.wording import dims
@@ -37,7 +38,7 @@ def render(
 
 
 def _table(report: Report, kernels: Sequence[Kernel], width: int) -> Iterator[RenderableType]:
-    yield Text(printable(_head(report, kernels)), style="bold")
+    yield Text(visible(_head(report, kernels)), style="bold")
     if not kernels:
         return
     groups = {group.id: group for group in report.groups}
@@ -57,7 +58,7 @@ def _table(report: Report, kernels: Sequence[Kernel], width: int) -> Iterator[Re
             below = list(_below(kernel, groups, narrow, described))
             if below:
                 yield Text("")
-                yield Text(printable(f"{kernel.id} {kernel.name}"), style="dim")
+                yield Text(visible(f"{kernel.id} {kernel.name}"), style="dim")
                 yield from below
 
 
@@ -92,7 +93,7 @@ def _rows(
 def _columns(kernels: Sequence[Kernel], narrow: bool) -> dict[str, Cell]:
     """The columns in which some kernel has something."""
     columns: dict[str, Cell] = {
-        "kernel": lambda k: printable(f"{k.id} {k.name}"),
+        "kernel": lambda k: visible(f"{k.id} {k.name}"),
         "group": lambda k: ",".join(k.groups[:3]) + ("…" if len(k.groups) > 3 else ""),
         "runs": lambda k: _number(k.launches),
         "grid": lambda k: dims(k.grid, "x", ""),
@@ -120,7 +121,7 @@ def _below(
     """What a kernel needs, and the lines of the program that it computes; for each group once."""
     needs = _needs(kernel, narrow)
     if needs:
-        yield Padding(Text(printable(needs), style="dim"), (0, 0, 0, 3))
+        yield Padding(Text(visible(needs), style="dim"), (0, 0, 0, 3))
     owners = [groups[one] for one in kernel.groups if one in groups]
     part = _segment(kernel, owners[0]) if owners else None
     if part is not None:
@@ -133,7 +134,7 @@ def _below(
         described[group.id] = kernel.id
         ops = ", ".join(node.op.split("::")[-1] for node in group.nodes)
         yield Padding(Text(f"{group.phase or 'phase unknown'}: {ops}", style="dim"), (0, 0, 0, 3))
-        yield Padding(Text(printable(source_lines(group)), style="dim"), (0, 0, 0, 3))
+        yield Padding(Text(visible(source_lines(group)), style="dim"), (0, 0, 0, 3))
     if len(owners) > 1:
         others = ", ".join(group.id for group in owners[1:])
         yield Padding(Text(f"the same graph: {others}", style="dim"), (0, 0, 0, 3))
@@ -194,10 +195,10 @@ def _head(report: Report, kernels: Sequence[Kernel]) -> str:
 def _dumps(kernels: Sequence[Kernel], options: Sequence[str], width: int, colour: bool) -> Iterator[str]:
     for kernel in kernels:
         for dump in chosen(kernel, options):
-            title = printable(f"{kernel.id} {kernel.name}, {dump.option}{_where(dump)}")
+            title = in_github_log(one_line(f"{kernel.id} {kernel.name}, {dump.option}{_where(dump)}"))
             line = f"── {title} " + "─" * max(2, width - len(title) - 4)
             yield f"\x1b[1m{line}\x1b[0m" if colour else line
-            text = printable(dump.text).strip("\n")
+            text = in_github_log(visible(dump.text)).strip("\n")
             yield _highlighted(text, dump.option) if colour else text
             yield ""
 
@@ -205,11 +206,6 @@ def _dumps(kernels: Sequence[Kernel], options: Sequence[str], width: int, colour
 def _where(dump: Dump) -> str:
     first = next(iter(dump.evidence), None)
     return f" ({first.file}:{first.line})" if first is not None else ""
-
-
-def printable(text: str) -> str:
-    """The text without what a terminal would take for a command."""
-    return "".join(c if c in "\n\t" or c.isprintable() else f"\\x{ord(c):02x}" for c in text)
 
 
 def _highlighted(text: str, option: str) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.reports import wording
+from fusiondoc.reports.printable import no_workflow_commands, visible
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -44,7 +46,8 @@ def size(number: int) -> str:
 
 
 def drawn(content: RenderableType, width: int, colour: bool) -> str:
-    """``content`` as text of at most ``width`` columns, with ANSI colours if ``colour``."""
+    """``content`` as text of at most ``width`` columns, with ANSI colours if ``colour``. Nothing in it is a
+    command to a terminal or to the runner of GitHub Actions."""
     out = io.StringIO()
     console = Console(
         file=out,
@@ -57,5 +60,16 @@ def drawn(content: RenderableType, width: int, colour: bool) -> str:
         markup=False,
         legacy_windows=False,
     )
-    console.print(content)
-    return "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
+    console.print(_Visible(content))
+    return no_workflow_commands("\n".join(line.rstrip() for line in out.getvalue().split("\n")))
+
+
+class _Visible:
+    """What is drawn, with hidden characters of its texts as escapes: styles come after, as ANSI codes."""
+
+    def __init__(self, content: RenderableType) -> None:
+        self._content = content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for segment in console.render(self._content, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)

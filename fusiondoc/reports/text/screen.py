@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from fusiondoc.model.report import Report
+from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.text.bars import plain
 from fusiondoc.reports.text.findings import fallbacks, findings, log
 from fusiondoc.reports.text.first_screen import summary
@@ -24,6 +25,7 @@ def render(report: Report, *, width: int = 80, colour: bool = False, blocks: boo
     Args:
         blocks: the place it goes to can show block characters; else its own drawings are plain ASCII.
     """
+    report = visible_in(report)
     parts: list[RenderableType] = [summary(report)]
     for title, part in (
         ("Speed", speed(report, width - 1)),
