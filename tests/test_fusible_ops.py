@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fusiondoc.diagnosis.operators import BY_FUSER, FUSER_OF_KIND, NVFUSER_SINCE, fusible_by, is_fusible
+from fusiondoc.diagnosis.operators import BY_FUSER, NVFUSER_SINCE, fusible_by, is_fusible
 from fusiondoc.fuser_knobs.versions import parse_version
+from fusiondoc.model.fusers import FUSER_OF_KIND
 
 _SECTION = re.compile(r"with prim::(\w+Group)_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL)
 _OP = re.compile(r"^ +%.* = ((?:aten|prim)::\w+)[\[(]", re.MULTILINE)
@@ -23,7 +24,7 @@ def test_every_operator_in_a_recorded_group_is_one_that_its_fuser_takes(recordin
         version = parse_version(log.relative_to(recordings).parts[0].split("-")[1])
         text = re.sub(r"(?m)^\[\w+ [\w.]+:\d+\] ", "", log.read_text(errors="replace"))
         for kind, body in _SECTION.findall(text):
-            fuser = FUSER_OF_KIND[kind]
+            fuser = FUSER_OF_KIND[kind].name
             for op in set(_OP.findall(body)) - {"prim::Constant"}:
                 assert op in BY_FUSER[fuser], (log.name, kind, op)
                 assert fuser != "nvfuser" or NVFUSER_SINCE[op] <= version, (log.name, op)

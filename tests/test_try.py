@@ -10,10 +10,9 @@ import pytest
 from conftest import Run
 from running import write
 
-from fusiondoc.diagnosis import changes
 from fusiondoc.diagnosis.changes import effect
 from fusiondoc.fuser_knobs.checks import check_knob
-from fusiondoc.model.codes import CODES
+from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.runs import Try
 
 NET = """
@@ -133,10 +132,10 @@ def test_nothing_to_try(fusiondoc: Run, tmp_path: Path) -> None:
 
 
 def test_every_change_has_a_finding_and_a_knob_that_exists() -> None:
-    named = {changes.OTHER_FUSER, changes.MORE_RUNS, changes.EVAL, changes.TRACE}
-    for code, names in changes.CHANGES.items():
-        assert code in CODES, code
-        for name in names:
+    named = {OTHER_FUSER, MORE_RUNS, TRACE}
+    assert sum(bool(code.tries) for code in CODES.values()) > 20
+    for code in CODES.values():
+        for name in code.tries:
             if name not in named:
                 knob, _, value = name.partition("=")
                 check_knob(knob, value)

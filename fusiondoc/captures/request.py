@@ -11,8 +11,6 @@ from fusiondoc.captures.target import TargetSpec
 from fusiondoc.errors import UsageError
 from fusiondoc.probe.input_text import InputTextError, parse_input
 
-FUSERS = ("auto", "nvfuser", "nnc", "onednn", "legacy", "none")
-
 
 @dataclass(frozen=True)
 class Options:

@@ -15,6 +15,7 @@ import click
 
 from fusiondoc.cli.options import make_request, run_options
 from fusiondoc.errors import UsageError
+from fusiondoc.model.fusers import CHOICES
 
 if TYPE_CHECKING:
     from fusiondoc.runner.interpreter import Tried, TriedFuser
@@ -28,7 +29,6 @@ _INSTALL = {
 }
 """What makes a fuser work that does not."""
 
-_SHOWN = ("nvfuser", "nnc", "onednn", "legacy", "none")
 _INDENT = " " * 14
 
 
@@ -107,7 +107,7 @@ def _print(python: str, tried: Tried, measured: float | None) -> None:
         click.echo("gpu     none that torch sees")
     click.echo("")
     width = min(shutil.get_terminal_size((80, 24)).columns, 110)
-    for row in sorted(tried.fusers, key=lambda row: _SHOWN.index(row.fuser)):
+    for row in sorted(tried.fusers, key=lambda row: CHOICES.index(row.fuser)):
         start = f"{row.fuser:<8} {'yes' if row.available else 'no':<4} "
         click.echo(textwrap.fill(str(row.why), width, initial_indent=start, subsequent_indent=_INDENT))
         needed = _install(row)

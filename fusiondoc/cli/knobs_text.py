@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from typing import Any, Iterator, Mapping
 
-_FUSERS = {
-    "nvfuser": "nvFuser",
-    "nnc": "NNC",
-    "onednn": "oneDNN Graph",
-    "legacy": "Legacy fuser",
+from fusiondoc.model.fusers import FUSERS, LEGACY
+
+_HEADINGS = {
+    **{fuser.name: fuser.title for fuser in FUSERS.values()},
+    LEGACY.name: "Legacy fuser",
     "executor": "Executor (all fusers)",
     "log": "Log",
 }
@@ -39,7 +39,7 @@ def listing(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[
 def _knobs(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
     no_ops = [one for one in shown["knobs"] if one["no_op"]]
     yield f"{'KNOB':<{_NAME}}{'VALUE HERE':<22}LIVE IN TORCH"
-    for fuser, title in _FUSERS.items():
+    for fuser, title in _HEADINGS.items():
         listed = [
             one for one in shown["knobs"] if one["fuser"] == fuser and (everything or one not in no_ops)
         ]

@@ -11,11 +11,11 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.errors import UsageError
+from fusiondoc.model.fusers import REQUESTS
 
 if TYPE_CHECKING:
     from fusiondoc.captures.request import RunRequest
 
-FUSERS = ("auto", "nvfuser", "nnc", "onednn", "legacy", "none")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,7 +30,7 @@ def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int | Non
 _OPTIONS = (
     click.option(
         "--fuser",
-        type=click.Choice(FUSERS),
+        type=click.Choice(REQUESTS),
         default="auto",
         show_default=True,
         help="auto: nvFuser where this torch really has it, else NNC.",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Iterator
 import click
 
 from fusiondoc.errors import UsageError
-from fusiondoc.repro.recipe import FUSERS
+from fusiondoc.model.fusers import CHOICES
 
 if TYPE_CHECKING:
     from fusiondoc.repro.write import Groups
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
-    "--fuser", type=click.Choice(FUSERS), help="The fuser that the file uses; by default that of the group."
+    "--fuser", type=click.Choice(CHOICES), help="The fuser that the file uses; by default that of the group."
 )
 @click.option(
     "--minimise", is_flag=True, help="Remove operators while the failure remains; runs many children."

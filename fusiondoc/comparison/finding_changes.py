@@ -9,15 +9,13 @@ from typing import Mapping
 from fusiondoc.comparison.assign import pair_equal
 from fusiondoc.comparison.differences import FallbackChange, FindingChange
 from fusiondoc.comparison.places import Place, Places
+from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import SEVERITIES, Fallback, Finding, Report
 
 _CHANGING = re.compile(r"\d+(?:[.,]\d+)*")
 _TIMES = re.compile(r" \(# times\)")
 _IDS = re.compile(r"[GK]#(?:(?:, | and | to )[GK]#)*(?: and # more)?")
 _SOURCES = re.compile(r"[^\s()]+:\d+(?::\d+)?")
-
-_OF_THE_WHOLE = ("FD0", "FD1", "FD402", "FD9")
-"""Codes of findings on the run or the log as a whole: whatever figures they give, it is the same one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +42,7 @@ def finding_changes(a: Report, b: Report, places: Places) -> tuple[FindingChange
         lambda f: (f.finding.code, f.place.token, f.words),
         lambda f: (f.finding.code, f.place.token) if f.fixed else None,
         lambda f: None if f.fixed else (f.finding.code, f.words),
-        lambda f: f.finding.code if f.finding.code.startswith(_OF_THE_WHOLE) else None,
+        lambda f: f.finding.code if _of_the_run(f.finding) else None,
     ):
         pair_equal(left_a, left_b, key)
     # One finding stands for many rows of an operator, and what has no line of its own is not counted.
@@ -54,6 +52,11 @@ def finding_changes(a: Report, b: Report, places: Places) -> tuple[FindingChange
     changes = [("came", f.finding) for f in left_b] + [("gone", f.finding) for f in left_a]
     changes.sort(key=lambda row: (row[0] == "gone", SEVERITIES.index(row[1].severity)))
     return tuple(FindingChange(change, finding) for change, finding in changes)
+
+
+def _of_the_run(finding: Finding) -> bool:
+    code = CODES.get(finding.code)  # a saved report of a later version can have others
+    return code is not None and code.of_the_run
 
 
 def _words(finding: Finding) -> str:

@@ -8,13 +8,9 @@ from typing import Iterable, Mapping
 from fusiondoc.captures.request import Options
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.versions import exists_in, parse_version
+from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Try
-
-OTHER_FUSER = "another fuser"
-MORE_RUNS = "runs doubled"
-EVAL = "eval mode"
-TRACE = "--trace"
 
 MOST_TRIES = 8
 
@@ -33,43 +29,6 @@ class Change:
 
 
 _CONTROL_FLOW = ("prim::If", "prim::Loop")
-_DYNAMIC = "fusion_strategy=DYNAMIC:10"
-_SINGLE = "single_node=on"
-
-CHANGES: dict[str, tuple[str, ...]] = {
-    "FD101": (MORE_RUNS,),
-    "FD103": (MORE_RUNS,),
-    "FD104": (OTHER_FUSER,),
-    "FD201": (OTHER_FUSER,),
-    "FD202": (OTHER_FUSER,),
-    "FD203": (OTHER_FUSER,),
-    "FD211": ("nnc_reductions=on", OTHER_FUSER),
-    "FD212": (MORE_RUNS, _DYNAMIC),
-    "FD215": (OTHER_FUSER,),
-    "FD219": ("nnc_reductions=on", OTHER_FUSER),
-    "FD220": ("fusion_group_inlining=off",),
-    "FD222": (OTHER_FUSER,),
-    "FD223": (OTHER_FUSER,),
-    "FD224": (OTHER_FUSER,),
-    "FD225": (_SINGLE, "fusion_group_inlining=off"),
-    "FD227": ("horizontal=off", "nnc_reductions=on"),
-    "FD228": (TRACE,),
-    "FD229": (TRACE,),
-    "FD231": ("autodiff_inlining=off",),
-    "FD232": (MORE_RUNS, TRACE),
-    "FD233": ("nnc_reductions=on", OTHER_FUSER),
-    "FD234": ("horizontal=off",),
-    "FD301": ("horizontal=off", OTHER_FUSER),
-    "FD302": ("horizontal=off", OTHER_FUSER),
-    "FD303": (OTHER_FUSER,),
-    "FD304": (_DYNAMIC,),
-    "FD305": (_DYNAMIC,),
-    "FD401": (OTHER_FUSER,),
-    "FD407": (_DYNAMIC,),
-    "FD501": (OTHER_FUSER,),
-}
-"""Code of a finding or of an unfused operator's reason -> changes: knobs as ``name=value``, or the names
-above."""
 
 _NEXT = {"nvfuser": ("nnc",), "nnc": ("nvfuser", "onednn"), "onednn": ("nnc",), "legacy": ("nnc",)}
 """The fuser to try in the place of another, best first."""
@@ -87,7 +46,7 @@ def suggested(report: Report, options: Options, kind: str) -> list[Change]:
     )
     wanted: dict[str, list[str]] = {}
     for code in found:
-        for name in CHANGES.get(code, ()):
+        for name in CODES[code].tries:
             wanted.setdefault(name, []).append(code)
     for row in report.unfused:
         # Whatever the log states on it: traced, a condition on shapes or flags is gone.

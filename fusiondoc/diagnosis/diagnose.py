@@ -17,7 +17,7 @@ from fusiondoc.diagnosis.rules import (
     fd5_numbers,
     fd9_log,
 )
-from fusiondoc.diagnosis.rules.context import Context, Rule
+from fusiondoc.diagnosis.rules.rule import Context, Rule
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.model.report import SEVERITIES, Finding, Report
 

@@ -86,14 +86,6 @@ BY_FUSER: dict[str, frozenset[str]] = {
     "legacy": frozenset(_named(_LEGACY)),
 }
 
-FUSER_OF_KIND = {
-    "CudaFusionGroup": "nvfuser",
-    "TensorExprGroup": "nnc",
-    "oneDNNFusionGroup": "onednn",
-    "FusionGroup": "legacy",
-}
-"""Kind of a fusion group -> its fuser."""
-
 
 def fusible_by(op: str, torch_version: str | None = None) -> frozenset[str]:
     """The fusers that can take the operator into a group; with a version, nvFuser only if its rules there

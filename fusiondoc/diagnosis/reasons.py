@@ -10,12 +10,11 @@ import re
 from typing import Callable, Iterator
 
 from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS, WITH_FORMULA, is_fusible
+from fusiondoc.model.fusers import FUSERS, fuser_title
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
-
-NAMES = {"nvfuser": "nvFuser", "nnc": "NNC", "onednn": "oneDNN Graph", "legacy": "the legacy fuser"}
 
 _MAKERS = "empty zeros ones full arange tensor scalar_tensor empty_like zeros_like ones_like full_like"
 _MORE_VIEWS = (
@@ -128,7 +127,7 @@ def dtype(place: Place) -> Reason | None:
     allowed = _DTYPES.get(place.fuser)
     for tensor in place.types():
         if tensor.dtype is not None and allowed is not None and tensor.dtype not in allowed:
-            return _reason("FD223", f"{NAMES[place.fuser]} does not fuse {tensor.dtype} tensors")
+            return _reason("FD223", f"{fuser_title(place.fuser)} does not fuse {tensor.dtype} tensors")
     return None
 
 
@@ -155,7 +154,7 @@ def no_rule(place: Place) -> Reason | None:
     """FD233: the catalogue of the fuser does not have it."""
     if place.loose.op in BY_FUSER[place.fuser]:
         return None
-    return _reason("FD233", f"{NAMES[place.fuser]} has no rule for {place.loose.op}")
+    return _reason("FD233", f"{fuser_title(place.fuser)} has no rule for {place.loose.op}")
 
 
 def cuts_region(place: Place) -> Reason | None:
@@ -297,7 +296,7 @@ class Reasons:
         fuser = outside.fuser
         if self._requested == "none" and is_fusible(outside.node.op):
             return _reason("FD104", "every fuser is off (--fuser none)")
-        if fuser is None and self._requested in NAMES:
+        if fuser is None and self._requested in FUSERS:
             fuser = self._requested
         if fuser is None:
             return None

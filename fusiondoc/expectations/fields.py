@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Mapping
 
-FUSERS = ("nvfuser", "nnc", "onednn", "legacy", "none")
+from fusiondoc.model.fusers import CHOICES
+
 PHASES = ("forward", "backward")
 DTYPES = (
     "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
@@ -81,7 +82,7 @@ ORDERS = {"ops": "sequence", "set": "set", "contains": "contains"}
 """At most one of these keys; its value is ``GroupExpectation.order``."""
 
 WHEN: Mapping[str, Field] = {
-    "fuser": Field("choice", "The fuser that worked.", "either", FUSERS),
+    "fuser": Field("choice", "The fuser that worked.", "either", CHOICES),
     "torch": Field("versions", "Versions of torch, in quotes; '2.1' is every 2.1.x."),
     "gpu": Field("text", "A part of the GPU's name: H100.", "either"),
     "target": Field("text", "The model: the end of its path, bias_gelu.py or model.py:block.", "either"),

@@ -12,8 +12,7 @@ from fusiondoc.fuser_knobs.entries import FuserDump
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
 from fusiondoc.fuser_knobs.log_levels import merge_log_levels, parse_log_level
 from fusiondoc.fuser_knobs.versions import describe, exists_in
-
-TITLES = {"nvfuser": "nvFuser", "nnc": "NNC", "onednn": "oneDNN Graph", "legacy": "the legacy fuser"}
+from fusiondoc.model.fusers import fuser_title
 
 _ONE_OF = (("cuda_kernel", "cuda_full"), ("fusion_ir", "fusion_ir_math"))
 """nvFuser prints the first of two where both are asked for, without a word on the other
@@ -47,11 +46,11 @@ def _check(name: str, fuser: str, torch_version: TorchVersion, nvfuser: bool) ->
         return
     meant = "nnc" if fuser == "auto" else fuser
     can = [dump.name for dump in catalogue.fuser_dumps(torch_version) if dump.fuser == meant]
-    prints = f"Under {TITLES.get(meant, meant)}: --dump {', '.join(can)}" if can else None
+    prints = f"Under {fuser_title(meant)}: --dump {', '.join(can)}" if can else None
     if name in catalogue.dump_options():
         if fuser == "nvfuser":
             checks.check_dump_option(name, torch_version)
-        under = TITLES.get(fuser, fuser)
+        under = fuser_title(fuser)
         why = "this torch has no nvFuser" if fuser == "auto" else f"the run is under {under}"
         raise UsageError(f"'{name}' is a dump of nvFuser, and {why}", prints)
     if fuser == "none" or not can:
@@ -71,7 +70,7 @@ def _check_fuser_dump(dump: FuserDump, fuser: str, torch_version: TorchVersion) 
     if fuser == dump.fuser or (fuser == "auto" and dump.fuser == "nnc"):
         return
     instead = f"Use --fuser {dump.fuser}."
-    raise UsageError(f"'{dump.name}' is a dump of {TITLES[dump.fuser]}, not of --fuser {fuser}", instead)
+    raise UsageError(f"'{dump.name}' is a dump of {fuser_title(dump.fuser)}, not of --fuser {fuser}", instead)
 
 
 def nvfuser_options(names: Sequence[str]) -> tuple[str, ...]:

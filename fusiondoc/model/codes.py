@@ -1,20 +1,79 @@
-"""The finding codes. They are stable: a code is never given to another meaning.
+"""The finding codes: all that is known of each, in one place. Its page is in ``diagnosis/pages/``.
 
-FD0xx environment and knobs, FD1xx nothing to fuse yet, FD2xx node not fused, FD3xx fallback, guard and crash,
-FD4xx kernel speed, FD5xx whole-model speed and numbers, FD9xx the log itself. Each has a page in ``pages/``.
+They are stable: a code is never given to another meaning.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from enum import Enum
+
+OTHER_FUSER = "another fuser"
+MORE_RUNS = "runs doubled"
+TRACE = "--trace"
+EVAL = "eval mode"
+_DYNAMIC = "fusion_strategy=DYNAMIC:10"
+_SINGLE = "single_node=on"
+_REDUCTIONS = "nnc_reductions=on"
+_NOT_HORIZONTAL = "horizontal=off"
+_KEEP_SMALL = "fusion_group_inlining=off"
+_KEEP_REGIONS = "autodiff_inlining=off"
 
 
-class Code(NamedTuple):
-    """``severity`` is the usual one: error, warning or note. ``title`` fits on one line of a terminal."""
+class Family(Enum):
+    """What a finding is about: the first digit of its code."""
+
+    ENVIRONMENT = "0"
+    """The environment and knobs."""
+    RUNS = "1"
+    """Nothing to fuse yet: runs, profiling, autodiff."""
+    NODE = "2"
+    """An operator that is not fused."""
+    FAILURE = "3"
+    """Fallback, guard and crash."""
+    KERNEL = "4"
+    """The speed of kernels."""
+    MODEL = "5"
+    """Speed and numbers of the whole model."""
+    LOG = "9"
+    """The log itself."""
+
+
+class Loss(Enum):
+    """What is lost because an operator is in no group."""
+
+    RESULT = "its result is written to memory and read again"
+    AROUND = "nothing of its own, but what is around it is cut apart"
+    NONE = "nothing"
+
+
+@dataclass(frozen=True)
+class Code:
+    """A finding code."""
 
     code: str
     severity: str
+    """The usual one: error, warning or note."""
     title: str
+    """Fits on one line of a terminal."""
+    advice: str | None = None
+    """What to change, where one sentence fits all operators with this reason. A code without it has a rule
+    that words its advice."""
+    tries: tuple[str, ...] = ()
+    """What ``diagnose --try`` changes for it: knobs as ``name=value``, or OTHER_FUSER, MORE_RUNS, TRACE."""
+    loss: Loss = Loss.RESULT
+    """Of a reason."""
+    whole_run: bool = False
+    """It sums up the run, though others of its family are about one group or kernel."""
+
+    @property
+    def family(self) -> Family:
+        return Family(self.code[2])
+
+    @property
+    def of_the_run(self) -> bool:
+        """It is about the run or the log as a whole: with other figures it is still the same finding."""
+        return self.whole_run or self.family in (Family.ENVIRONMENT, Family.RUNS, Family.LOG)
 
 
 _ALL = (
@@ -22,58 +81,264 @@ _ALL = (
     Code("FD002", "warning", "The requested fuser is not the one that was used"),
     Code("FD003", "error", "An unknown dump option makes every group fall back"),
     Code("FD004", "note", "Your log variables were merged with the required ones"),
-    Code("FD101", "warning", "Too few runs: only profiling happened"),
+    Code("FD101", "warning", "Too few runs: only profiling happened", tries=(MORE_RUNS,)),
     Code("FD102", "warning", "No fusion pass in the log"),
-    Code("FD103", "warning", "A gradient graph was still profiling at the end"),
-    Code("FD104", "warning", "The fuser is off"),
-    Code("FD201", "warning", "nvFuser has no rule for the operator"),
-    Code("FD202", "warning", "nvFuser does not support the type of an input"),
-    Code("FD203", "warning", "nvFuser does not support the type of an output"),
-    Code("FD204", "warning", "The operator does not run on a CUDA device"),
-    Code("FD205", "note", "The GPU is too old to fuse anything but elementwise operators"),
-    Code("FD206", "note", "The GPU is too old to fuse bfloat16"),
-    Code("FD207", "warning", "The operator runs on another device than the group"),
-    Code("FD211", "warning", "NNC does not support the operator"),
-    Code("FD212", "warning", "NNC does not know the shapes"),
-    Code("FD213", "warning", "NNC may not fuse on this device"),
-    Code("FD214", "note", "NNC found no single device for the operator"),
-    Code("FD215", "warning", "NNC does not support the types"),
-    Code("FD216", "note", "Order or shared memory prevents moving the operator into the group"),
-    Code("FD217", "note", "The operator is switched off by PYTORCH_TENSOREXPR_DONT_FUSE"),
-    Code("FD218", "warning", "The group would have too many arguments"),
-    Code("FD219", "note", "NNC states another condition that failed"),
-    Code("FD220", "note", "The group was too small and was undone"),
-    Code("FD221", "warning", "Tensors on several devices"),
-    Code("FD222", "note", "The tensors are on a device this fuser does not fuse on"),
-    Code("FD223", "warning", "The fuser does not support the dtype"),
-    Code("FD224", "warning", "More than eight dimensions"),
-    Code("FD225", "note", "Nothing next to it to fuse with"),
-    Code("FD226", "note", "Nothing to gain"),
-    Code("FD227", "warning", "Another operator separates it from what it would fuse with"),
-    Code("FD228", "note", "Alone in a branch or loop"),
-    Code("FD229", "warning", "Control flow cuts the graph"),
-    Code("FD230", "warning", "Changes a tensor in place, or its output shares memory"),
-    Code("FD231", "warning", "Needs a gradient, but is outside every differentiable graph"),
-    Code("FD232", "warning", "A value without a profiled type"),
-    Code("FD233", "note", "The fuser does not support the operator"),
-    Code("FD234", "warning", "Too many inputs and outputs for one group"),
-    Code("FD235", "note", "Bookkeeping of the gradient"),
-    Code("FD299", "note", "No reason found"),
-    Code("FD301", "error", "A group fell back while compiling"),
-    Code("FD302", "error", "A group fell back while running"),
-    Code("FD303", "error", "The process died while compiling or running a group"),
-    Code("FD304", "note", "An unfused copy ran because a guard failed"),
-    Code("FD305", "warning", "Many specialisations of one function"),
+    Code("FD103", "warning", "A gradient graph was still profiling at the end", tries=(MORE_RUNS,)),
+    Code(
+        "FD104",
+        "warning",
+        "The fuser is off",
+        advice="Choose a fuser: --fuser nnc or nvfuser; in a program: with torch.jit.fuser('fuser1').",
+        tries=(OTHER_FUSER,),
+    ),
+    Code(
+        "FD201",
+        "warning",
+        "nvFuser has no rule for the operator",
+        advice="Replace it with operators that nvFuser fuses, or accept that it splits the groups around it.",
+        tries=(OTHER_FUSER,),
+    ),
+    Code(
+        "FD202",
+        "warning",
+        "nvFuser does not support the type of an input",
+        advice="Cast the input to float16, bfloat16, float32 or float64 first; ranks above 8 are "
+        "rejected too: reshape.",
+        tries=(OTHER_FUSER,),
+    ),
+    Code(
+        "FD203",
+        "warning",
+        "nvFuser does not support the type of an output",
+        advice="Cast the output to float16, bfloat16, float32 or float64; ranks above 8 are rejected "
+        "too: reshape.",
+        tries=(OTHER_FUSER,),
+    ),
+    Code(
+        "FD204",
+        "warning",
+        "The operator does not run on a CUDA device",
+        advice="Move its tensors to the GPU (.to('cuda')); one CPU tensor keeps the operator out.",
+    ),
+    Code(
+        "FD205",
+        "note",
+        "The GPU is too old to fuse anything but elementwise operators",
+        advice="On this GPU only element-wise operators fuse: use a Volta GPU or newer.",
+    ),
+    Code(
+        "FD206",
+        "note",
+        "The GPU is too old to fuse bfloat16",
+        advice="Use float16 or float32 on this GPU; bfloat16 fuses from Ampere on.",
+    ),
+    Code(
+        "FD207",
+        "warning",
+        "The operator runs on another device than the group",
+        advice="Keep all tensors of the block on one GPU.",
+    ),
+    Code(
+        "FD211",
+        "warning",
+        "NNC does not support the operator",
+        advice="Replace it with operators that NNC fuses, or accept that it splits the groups around it.",
+        tries=(_REDUCTIONS, OTHER_FUSER),
+    ),
+    Code(
+        "FD212",
+        "warning",
+        "NNC does not know the shapes",
+        advice="Its shapes were not profiled: avoid views of unknown shape and branches around it, and "
+        "run it (profiling skips operators that did not run).",
+        tries=(MORE_RUNS, _DYNAMIC),
+    ),
+    Code(
+        "FD213",
+        "warning",
+        "NNC may not fuse on this device",
+        advice="Turn fusion on for its device: torch._C._jit_override_can_fuse_on_cpu(True) or "
+        "..._on_gpu(True).",
+    ),
+    Code(
+        "FD214",
+        "note",
+        "NNC found no single device for the operator",
+        advice="Give it tensor inputs on one device.",
+    ),
+    Code(
+        "FD215",
+        "warning",
+        "NNC does not support the types",
+        advice="Use float, half, int or bool tensors and constant arguments.",
+        tries=(OTHER_FUSER,),
+    ),
+    Code(
+        "FD216",
+        "note",
+        "Order or shared memory prevents moving the operator into the group",
+        advice="Reorder the program so that nothing between the operator and the group depends on it, "
+        "and avoid in-place changes.",
+    ),
+    Code(
+        "FD217",
+        "note",
+        "The operator is switched off by PYTORCH_TENSOREXPR_DONT_FUSE",
+        advice="Remove it from PYTORCH_TENSOREXPR_DONT_FUSE.",
+    ),
+    Code(
+        "FD218",
+        "warning",
+        "The group would have too many arguments",
+        advice="Split the block: a group takes at most 128 inputs and outputs.",
+    ),
+    Code(
+        "FD219",
+        "note",
+        "NNC states another condition that failed",
+        advice="The condition names what NNC requires; change the operator's arguments accordingly.",
+        tries=(_REDUCTIONS, OTHER_FUSER),
+    ),
+    Code(
+        "FD220",
+        "note",
+        "The group was too small and was undone",
+        advice="A lone operator gains nothing; put others next to it, or allow groups of one: --knob "
+        "fusion_group_inlining=off.",
+        tries=(_KEEP_SMALL,),
+    ),
+    Code(
+        "FD221",
+        "warning",
+        "Tensors on several devices",
+        advice="Put all tensors of the block on one device: x.to(y.device).",
+    ),
+    Code(
+        "FD222",
+        "note",
+        "The tensors are on a device this fuser does not fuse on",
+        advice="Move its tensors to the GPU: .to('cuda').",
+        tries=(OTHER_FUSER,),
+    ),
+    Code(
+        "FD223",
+        "warning",
+        "The fuser does not support the dtype",
+        advice="Compute in float32, float16 or bfloat16 where the result allows it, and cast outside the "
+        "block.",
+        tries=(OTHER_FUSER,),
+    ),
+    Code(
+        "FD224",
+        "warning",
+        "More than eight dimensions",
+        advice="Reshape to at most 8 dimensions before the block and back after it.",
+        tries=(OTHER_FUSER,),
+    ),
+    Code(
+        "FD225",
+        "note",
+        "Nothing next to it to fuse with",
+        advice="Nothing, if it is alone for good; under nvFuser --knob single_node=on makes it a group "
+        "of its own.",
+        tries=(_SINGLE, _KEEP_SMALL),
+    ),
+    Code(
+        "FD226",
+        "note",
+        "Nothing to gain",
+        advice="Nothing: it moves no data. It matters only between two groups.",
+        loss=Loss.NONE,
+    ),
+    Code(
+        "FD227",
+        "warning",
+        "Another operator separates it from what it would fuse with",
+        advice="Move the operator between them before or after the whole block, or replace it with ones "
+        "that fuse.",
+        tries=(_NOT_HORIZONTAL, _REDUCTIONS),
+    ),
+    Code(
+        "FD228",
+        "note",
+        "Alone in a branch or loop",
+        advice="Take it out of the branch or loop, or move its neighbours in.",
+        tries=(TRACE,),
+    ),
+    Code(
+        "FD229",
+        "warning",
+        "Control flow cuts the graph",
+        advice="Decide outside the scripted function: a constant flag, two functions, torch.where "
+        "instead of a branch, an argument that is never None.",
+        tries=(TRACE,),
+        loss=Loss.AROUND,
+    ),
+    Code(
+        "FD230",
+        "warning",
+        "Changes a tensor in place, or its output shares memory",
+        advice="Write the version without the underscore: x = x.add(y) instead of x.add_(y).",
+    ),
+    Code(
+        "FD231",
+        "warning",
+        "Needs a gradient, but is outside every differentiable graph",
+        advice="Run inference under torch.no_grad(); for training, --knob autodiff_inlining=off shows "
+        "small regions, and operators without a gradient formula are best moved out of the block.",
+        tries=(_KEEP_REGIONS,),
+    ),
+    Code(
+        "FD232",
+        "warning",
+        "A value without a profiled type",
+        advice="Run the code in the first passes too (all branches), so that its tensors are profiled.",
+        tries=(MORE_RUNS, TRACE),
+    ),
+    Code(
+        "FD233",
+        "note",
+        "The fuser does not support the operator",
+        advice="Replace it with operators that this fuser takes (fusiondoc explain FD233), or move it "
+        "out of the block.",
+        tries=(_REDUCTIONS, OTHER_FUSER),
+    ),
+    Code(
+        "FD234",
+        "warning",
+        "Too many inputs and outputs for one group",
+        advice="Split the block: a kernel takes at most 128 inputs and outputs.",
+        tries=(_NOT_HORIZONTAL,),
+    ),
+    Code(
+        "FD235",
+        "note",
+        "Bookkeeping of the gradient",
+        advice="Nothing: it belongs to the gradient executor. Fewer inputs that require gradients mean "
+        "fewer of them.",
+        loss=Loss.NONE,
+    ),
+    Code(
+        "FD299",
+        "note",
+        "No reason found",
+        advice="Get more of the log: fusiondoc diagnose records every reason that torch states.",
+    ),
+    Code("FD301", "error", "A group fell back while compiling", tries=(_NOT_HORIZONTAL, OTHER_FUSER)),
+    Code("FD302", "error", "A group fell back while running", tries=(_NOT_HORIZONTAL, OTHER_FUSER)),
+    Code("FD303", "error", "The process died while compiling or running a group", tries=(OTHER_FUSER,)),
+    Code("FD304", "note", "An unfused copy ran because a guard failed", tries=(_DYNAMIC,)),
+    Code("FD305", "warning", "Many specialisations of one function", tries=(_DYNAMIC,)),
     Code("FD306", "error", "The CUDA of this torch does not fit this GPU"),
-    Code("FD401", "warning", "A kernel is far below the memory bandwidth of the GPU"),
-    Code("FD402", "note", "Kernels move so little that their launch takes longer"),
+    Code("FD401", "warning", "A kernel is far below the memory bandwidth of the GPU", tries=(OTHER_FUSER,)),
+    Code("FD402", "note", "Kernels move so little that their launch takes longer", whole_run=True),
     Code("FD403", "note", "A group runs as several kernels"),
     Code("FD404", "warning", "A kernel spills registers to memory"),
     Code("FD405", "note", "Few warps of a kernel fit on a multiprocessor"),
     Code("FD406", "note", "Many small groups in a row"),
-    Code("FD407", "warning", "Compiled again for every shape"),
+    Code("FD407", "warning", "Compiled again for every shape", tries=(_DYNAMIC,)),
     Code("FD408", "note", "A copy next to a group that only changes the layout"),
-    Code("FD501", "error", "Fused numbers differ from eager"),
+    Code("FD501", "error", "Fused numbers differ from eager", tries=(OTHER_FUSER,)),
     Code("FD502", "note", "An output has another dtype or other strides than in eager"),
     Code("FD503", "note", "Random results were compared by their statistics"),
     Code("FD901", "warning", "No fusion lines in the log"),

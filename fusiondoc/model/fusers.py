@@ -36,8 +36,10 @@ CHOICES = (*FUSERS, "none")
 """What can be asked for in one run: a fuser by name, or none at all."""
 
 
-def fuser_title(name: str | None) -> str:
-    """The fuser as a sentence names it; "no fuser" for "none", and a name that is not known as it is."""
-    if name == "none":
-        return "no fuser"
-    return FUSERS[name].title if name in FUSERS else name or "no fuser"
+REQUESTS = ("auto", *CHOICES)
+"""What ``--fuser`` takes; "auto" leaves the choice to what this torch has."""
+
+
+def fuser_title(name: str) -> str:
+    """The fuser as a sentence names it; another name, such as none, as it is."""
+    return FUSERS[name].title if name in FUSERS else name

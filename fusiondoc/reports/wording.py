@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, NamedTuple
+from typing import Iterable, NamedTuple
 
+from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import Group, Kernel, Report, Unfused
 
 NOISE = 1.05
 """Medians of times that differ by less are the same."""
-
-FUSERS = {
-    "nvfuser": "nvFuser",
-    "nnc": "NNC",
-    "onednn": "oneDNN Graph",
-    "legacy": "the legacy fuser",
-    "none": "no fuser",
-}
 
 DOING = {"compile": "compiling", "run": "running"}
 """What a group did when it fell back, by the stage of the fallback."""
@@ -89,12 +82,12 @@ def verdict(report: Report) -> str:
     return text + (f", {count(fallbacks, 'fallback')}" if fallbacks else "")
 
 
-def fuser(report: Report, names: Mapping[str, str] = FUSERS) -> str:
-    """Which fuser worked, and which one was asked for."""
+def fuser(report: Report, none: str = "no fuser") -> str:
+    """Which fuser worked, and which one was asked for. ``none``: how to say that none did."""
     state = report.fuser
     if state.effective is None and state.requested is None:
         return "unknown: the log shows no group"
-    name = names.get(state.effective or "", state.effective or "unknown")
+    name = none if state.effective == "none" else fuser_title(state.effective or "unknown")
     if state.requested is not None and state.requested != state.effective:
         name += f" (asked: {state.requested})"
     return name

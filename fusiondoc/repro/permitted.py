@@ -12,8 +12,9 @@ import re
 
 from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS
 from fusiondoc.errors import UsageError
+from fusiondoc.model.fusers import CHOICES
 from fusiondoc.parsers.ir.graph import Node
-from fusiondoc.repro.recipe import DEFINED, FUSERS, Input, Recipe, Step, TensorSpec
+from fusiondoc.repro.recipe import DEFINED, Input, Recipe, Step, TensorSpec
 from fusiondoc.repro.values import DTYPES, ir_type
 
 _WITH_THEM = frozenset(
@@ -117,7 +118,7 @@ def is_literal(type_: str, text: str) -> bool:
 def check(recipe: Recipe) -> None:
     """UsageError if a file of this recipe would hold anything but operators of a fusion group, literals,
     types and names."""
-    if recipe.fuser not in FUSERS:
+    if recipe.fuser not in CHOICES:
         raise _refused(f"'{_short(recipe.fuser)}' is no fuser")
     for one in recipe.inputs:
         _check_value(one.name, one.type)

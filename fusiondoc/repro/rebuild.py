@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from fusiondoc.model.fusers import FUSER_OF_KIND
 from fusiondoc.parsers.ir.graph import Node, Value
 from fusiondoc.parsers.ir.types import TensorType, holds_tensor, is_tensor, parse_type
 from fusiondoc.repro.locate import Found
 from fusiondoc.repro.permitted import permit
 from fusiondoc.repro.recipe import DEFINED, Input, Recipe, ScalarSpec, Step
 from fusiondoc.repro.values import scalar_input, tensor_constant, tensor_input
-
-FUSER_OF_KIND = {
-    "CudaFusionGroup": "nvfuser",
-    "TensorExprGroup": "nnc",
-    "oneDNNFusionGroup": "onednn",
-    "FusionGroup": "legacy",
-}
 
 _COPIES = {
     f"prim::{name}_copy": f"aten::{name}"
@@ -215,7 +209,7 @@ def rebuild(found: Found, hints: Sequence[str] = (), fuser: str | None = None) -
         work.problems.append(f"%{value.name} is defined in a part of the graph that is missing")
         work.lost.append(value)
     recipe = Recipe(
-        fuser=fuser or FUSER_OF_KIND[found.group.kind],
+        fuser=fuser or FUSER_OF_KIND[found.group.kind].name,
         inputs=(*_inputs(found, work, hints), *work.constants),
         steps=tuple(work.steps),
         outputs=tuple(outputs),

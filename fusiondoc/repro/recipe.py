@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Iterable, Mapping
 
-FUSERS = ("nvfuser", "nnc", "onednn", "legacy", "none")
 """What a file may use; "none" runs it unfused."""
 
 RANDOM_OPERATORS = frozenset(

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Callable, Mapping, Sequence
 
 from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
+from fusiondoc.model.fusers import FUSER_OF_KIND
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.repro.locate import Found, cached_graphs, find_group
 from fusiondoc.repro.minimise import Search
 from fusiondoc.repro.outcome import Outcome, run_file
 from fusiondoc.repro.permitted import one_line
-from fusiondoc.repro.rebuild import FUSER_OF_KIND, rebuild
+from fusiondoc.repro.rebuild import rebuild
 from fusiondoc.repro.recipe import Recipe
 from fusiondoc.repro.script import script
 from fusiondoc.runner.child import Interruptions
@@ -124,8 +125,8 @@ def write_script(known: Groups, name: str, output: Path | None, force: bool, fus
         )
     title = _title(found, known)
     remarks = []
-    if fuser is not None and fuser != FUSER_OF_KIND[group.kind]:
-        remarks.append(f"The log has it under {FUSER_OF_KIND[group.kind]}; {fuser} was asked for.")
+    if fuser is not None and fuser != FUSER_OF_KIND[group.kind].name:
+        remarks.append(f"The log has it under {FUSER_OF_KIND[group.kind].name}; {fuser} was asked for.")
     if group.fallback:
         remarks.append("In the log this group fell back to its unfused operators.")
     _write(path, script(recipe, title, path.name, remarks, found.text))

@@ -6,10 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
-from fusiondoc.captures.request import FUSERS, RunRequest
+from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.target import TargetSpec
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import check_knob
+from fusiondoc.model.fusers import REQUESTS
 from fusiondoc.model.report import Report
 from fusiondoc.testing.archive import write_target
 from fusiondoc.testing.place import Numbered
@@ -43,8 +44,8 @@ def run_in_child(
     for name in options:
         if name not in OPTIONS:
             raise UsageError(f"unknown option '{name}'", did_you_mean(name, OPTIONS))
-    if fuser not in FUSERS:
-        raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, FUSERS))
+    if fuser not in REQUESTS:
+        raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, REQUESTS))
     given = dict(options)
     given["knobs"] = {name: _knob(value) for name, value in (given.get("knobs") or {}).items()}
     for name, value in given["knobs"].items():

@@ -17,12 +17,12 @@ from typing import Any, Sequence
 
 from fusiondoc.captures.capture import REQUEST, SCHEMA, Capture
 from fusiondoc.captures.own import sign
-from fusiondoc.captures.request import FUSERS
 from fusiondoc.captures.store import CaptureStore, while_writing
 from fusiondoc.captures.target import TargetSpec
 from fusiondoc.errors import CannotRun, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import DUMP
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
+from fusiondoc.model.fusers import REQUESTS
 from fusiondoc.model.report import Report
 from fusiondoc.probe import environment, fusers, live_capture
 from fusiondoc.probe.records import Records
@@ -49,8 +49,8 @@ class LiveRun:
     ended = False
 
     def __init__(self, folder: Path | None, fuser: str, dumps: Sequence[str]) -> None:
-        if fuser not in FUSERS:
-            raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, FUSERS))
+        if fuser not in REQUESTS:
+            raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, REQUESTS))
         self._store = CaptureStore(folder) if folder is not None else CaptureStore()
         self._fuser = fuser
         self._dumps = tuple(dumps)

@@ -11,7 +11,7 @@ from fusiondoc.captures.probe_records import Environment, KnobSetting, PassDone
 from fusiondoc.captures.source_copies import kept_source, project_root, read_source, text_of
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
-from fusiondoc.diagnosis.rules.context import Context
+from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import UsageError
 from fusiondoc.model.report import Evidence, FuserState, KnobState, Report

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Iterable
 
 from fusiondoc.captures.request import KeptRequest
-from fusiondoc.diagnosis.rules.context import Context
-from fusiondoc.diagnosis.rules.make import finding
+from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.fuser_knobs.versions import parse_version
 from fusiondoc.model.report import Finding, Report
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from fusiondoc.diagnosis.rules.context import Context
 from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
-from fusiondoc.diagnosis.rules.make import finding
+from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.model.report import Finding, Report
 
 HOW_TO_LOG = (

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable, Sequence
 
-from fusiondoc.diagnosis.rules.context import Context
-from fusiondoc.diagnosis.rules.make import finding
+from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.speed_of_light import (
     BANDWIDTH,
     FLOOR_MS,

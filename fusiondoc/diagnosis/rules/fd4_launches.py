@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Iterable, Sequence
 
-from fusiondoc.diagnosis.rules.context import Context
 from fusiondoc.diagnosis.rules.fd3_failures import describe
-from fusiondoc.diagnosis.rules.make import finding
-from fusiondoc.diagnosis.specialisations import by_inputs
+from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.speed_of_light import LAUNCH, counted_bytes, launch_bound_below, must_move
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
+from fusiondoc.model.shape_rows import by_inputs
 from fusiondoc.model.source import Source
 
 IN_A_ROW = 4

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Iterable, Sequence
 
-from fusiondoc.diagnosis.rules.context import Context
 from fusiondoc.diagnosis.rules.fd3_failures import describe
-from fusiondoc.diagnosis.rules.make import finding
+from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.model.report import Finding, Group, Report
 from fusiondoc.model.runs import Verification
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from fusiondoc.diagnosis.rules.context import Context
-from fusiondoc.diagnosis.rules.make import finding
+from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.fuser_knobs.needed import DUMPS, LOG_LEVELS
 from fusiondoc.model.report import Finding, Report
 

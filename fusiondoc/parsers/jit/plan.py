@@ -12,18 +12,14 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Iterable, Mapping, Tuple
 
+from fusiondoc.model.fusers import FUSERS
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir.graph import Dump, Graph, Node
 
-FUSION_KINDS = {
-    "prim::CudaFusionGroup": "CudaFusionGroup",
-    "prim::TensorExprGroup": "TensorExprGroup",
-    "prim::oneDNNFusionGroup": "oneDNNFusionGroup",
-    "prim::FusionGroup": "FusionGroup",
-}
+FUSION_KINDS = {fuser.node: fuser.kind for fuser in FUSERS.values()}
 
 GUARDS = frozenset(
     (

@@ -16,9 +16,9 @@ from fusiondoc.comparison.differences import (
     SpeedChange,
     UnfusedChange,
 )
+from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import OpNode
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.text.layout_of_text import FUSERS
 from fusiondoc.reports.wording import count, short_type
 
 KINDS = {
@@ -45,7 +45,7 @@ def side(one: Side) -> str:
     if one.torch:
         facts.append(f"torch {one.torch}")
     if one.fuser:
-        facts.append(FUSERS.get(one.fuser, one.fuser))
+        facts.append(fuser_title(one.fuser))
     facts.append(count(one.groups, "group"))
     facts.append(coverage(one))
     if one.fallbacks:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
+from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.report import Report
 from fusiondoc.reports.text.bars import sparkline
 from fusiondoc.reports.text.further_runs import pairs, verdict
-from fusiondoc.reports.text.layout_of_text import FUSERS, STYLES, fields
+from fusiondoc.reports.text.layout_of_text import STYLES, fields
 from fusiondoc.reports.text.unfused import by_reason
 from fusiondoc.reports.wording import NO_OPERATORS, count, fuser
 
@@ -49,7 +50,7 @@ def summary(report: Report) -> RenderableType:
 
 def _fuser(report: Report) -> str:
     state = report.fuser
-    name = fuser(report, FUSERS)
+    name = fuser(report, none="none")
     if not state.why or (state.effective is None and state.requested is None):
         return name
     why = state.why[len("auto: ") :] if state.why.startswith("auto: ") else state.why
@@ -76,9 +77,6 @@ def _verdict(report: Report) -> Text:
 
 
 MOST_REASONS = 3
-OF_NO_WEIGHT = ("FD226", "FD235")
-"""Views and bookkeeping: not what a user looks for first."""
-
 _TEXT = 60
 """Characters of a reason on the first screen; its section has the rest."""
 
@@ -87,7 +85,8 @@ def _why_not(report: Report) -> list[Text]:
     """The reasons that cost most: ``aten::sort x2: nvFuser has no rule (FD201)``."""
     found: dict[str, Text] = {}
     reasons = by_reason(report)
-    for reason, rows in [one for one in reasons if one[0].code not in OF_NO_WEIGHT] or reasons:
+    # Views and bookkeeping are not what a user looks for first.
+    for reason, rows in [one for one in reasons if _loses(one[0].code)] or reasons:
         if reason.code in found or len(found) == MOST_REASONS:
             continue
         counts: dict[str, int] = {}
@@ -98,6 +97,11 @@ def _why_not(report: Report) -> list[Text]:
         why = reason.text if len(reason.text) <= _TEXT else reason.text[: _TEXT - 1] + "…"
         found[reason.code] = Text(f"{listed}: {why} ({reason.code})")
     return list(found.values())
+
+
+def _loses(code: str) -> bool:
+    known = CODES.get(code)  # a saved report of a later version can have others
+    return known is None or known.loss is not Loss.NONE
 
 
 def _kernels(report: Report) -> str:

@@ -8,8 +8,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.diagnosis.specialisations import by_inputs
 from fusiondoc.model.report import Group, Report
+from fusiondoc.model.shape_rows import by_inputs
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more, size
 from fusiondoc.reports.wording import count, short_type

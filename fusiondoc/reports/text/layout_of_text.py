@@ -9,12 +9,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.reports import wording
 from fusiondoc.reports.printable import no_workflow_commands, visible
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
-
-FUSERS = {**wording.FUSERS, "none": "none"}
 
 MOST_ROWS = 40
 """Rows of a table on a terminal; the JSON report has all."""

@@ -1,15 +1,16 @@
-"""What the rules may look at besides the report: the log's other facts, and how the run ended."""
+"""What a rule is: what it may look at besides the report, and how it makes a finding of a code."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Callable, Iterable
+from typing import Callable, Iterable, Sequence
 
 from fusiondoc.captures.ending import Result
 from fusiondoc.captures.follow_ups import Rerun
 from fusiondoc.captures.probe_records import Failure
 from fusiondoc.captures.request import KeptRequest
-from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.report import Evidence, Finding, Report
 from fusiondoc.parsers.observed import Observed
 
 
@@ -33,3 +34,17 @@ class Context:
 
 Rule = Callable[[Report, Context], Iterable[Finding]]
 """A rule: report and context to findings. It never raises and changes nothing."""
+
+
+def finding(
+    code: str,
+    message: str,
+    *,
+    source: str | None = None,
+    evidence: Sequence[Evidence] = (),
+    advice: str | None = None,
+    severity: str | None = None,
+    saves_bytes: int | None = None,
+) -> Finding:
+    """A finding of ``code`` with its usual severity, unless another is given."""
+    return Finding(code, severity or CODES[code].severity, message, source, evidence, advice, saves_bytes)

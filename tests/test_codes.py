@@ -1,0 +1,40 @@
+"""What is known of each finding code and fuser, in one place, and whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from fusiondoc.model.codes import CODES, Code, Family, Loss
+from fusiondoc.model.fusers import CHOICES, FUSER_OF_KIND, FUSERS, fuser_title
+from fusiondoc.model.report import SEVERITIES
+from fusiondoc.parsers.jit.plan import FUSION_KINDS
+from fusiondoc.parsers.jit.rejections import CODES as REJECTIONS
+
+
+@pytest.mark.parametrize("code", CODES.values(), ids=list(CODES))
+def test_a_code_is_whole(code: Code) -> None:
+    assert code.severity in SEVERITIES and code.family in Family
+    assert 0 < len(code.title) <= 72 and not code.title.endswith(".")
+    assert len(set(code.tries)) == len(code.tries)
+    if code.family is Family.NODE:
+        assert code.advice is not None, "an operator with this reason would get no finding"
+    if code.advice is not None:
+        assert code.advice.endswith(".") and code.advice[0].isupper()
+
+
+def test_every_rejection_of_nvfuser_has_a_code_with_advice() -> None:
+    assert {code for code, _ in REJECTIONS.values()} <= {c.code for c in CODES.values() if c.advice}
+
+
+def test_what_is_lost_and_what_sums_up_the_run() -> None:
+    assert {c.code for c in CODES.values() if c.loss is Loss.NONE} == {"FD226", "FD235"}
+    assert {c.code for c in CODES.values() if c.loss is Loss.AROUND} == {"FD229"}
+    assert {c.code[:3] for c in CODES.values() if c.of_the_run} == {"FD0", "FD1", "FD4", "FD9"}
+    assert CODES["FD402"].of_the_run and not CODES["FD401"].of_the_run
+
+
+def test_fusers_and_their_kinds_are_one_to_one() -> None:
+    assert {fuser.name: fuser for fuser in FUSER_OF_KIND.values()} == FUSERS
+    assert FUSION_KINDS["prim::CudaFusionGroup"] == "CudaFusionGroup" == FUSERS["nvfuser"].kind
+    assert CHOICES == ("nvfuser", "nnc", "onednn", "legacy", "none")
+    assert [fuser_title(name) for name in ("onednn", "none", "other")] == ["oneDNN Graph", "none", "other"]
