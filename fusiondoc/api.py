@@ -9,21 +9,26 @@ model itself raised), ``CannotRun`` (this machine or this torch cannot do it); e
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+import shutil
+import sys
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Iterable, Sequence, Union
+from typing import Any, Callable, Iterable, Mapping, Sequence, Union
 
 from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.request import RunRequest
+from fusiondoc.captures.store import CaptureStore
+from fusiondoc.captures.target import TargetSpec, parse_target
 from fusiondoc.comparison.compare_reports import compare as compare_reports
 from fusiondoc.comparison.differences import Comparison
-from fusiondoc.errors import UsageError
+from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.model.report import Report
 from fusiondoc.reports import notebook
 from fusiondoc.reports.formats import render_comparison, render_report
 from fusiondoc.workflows.live_run import LiveRun
 from fusiondoc.workflows.load import report_from, report_of, side
 
-__all__ = ["Comparison", "LiveRun", "Report", "capture", "compare", "parse", "render"]
+__all__ = ["Comparison", "LiveRun", "Report", "capture", "compare", "diagnose", "parse", "render"]
 
 Log = Union[str, "os.PathLike[str]", Capture, LiveRun]
 """A path, or what was captured."""
@@ -57,6 +62,125 @@ def parse(logs: Log | Sequence[Log] | None = None, *, peak: float | None = None)
     if len(several) == 1 and isinstance(several[0], Capture):
         return _shown(report_of(several[0], peak))
     return _shown(report_from([_path(one) for one in several], peak))
+
+
+def diagnose(
+    what: str | os.PathLike[str] | Callable[..., Any],
+    inputs: Any = None,
+    *,
+    backward: bool = False,
+    fuser: str = "auto",
+    runs: int = 5,
+    trace: bool = False,
+    knobs: Mapping[str, Any] | None = None,
+    dumps: Iterable[str] = (),
+    device: str | None = None,
+    seed: int | None = None,
+    timeout: float = 600.0,
+    verify: bool = False,
+    time: bool = False,
+    rerun: bool = True,
+    no_freeze: bool = False,
+    peak: float | None = None,
+    script: bool = False,
+    script_args: Sequence[str] = (),
+    python: str | os.PathLike[str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    by_name: bool = True,
+    tell: Callable[[str], None] | None = None,
+) -> Report:
+    """Run a model under a fuser in a process of its own, and report what fused, what did not and why.
+
+    A target (``FILE.py``, ``FILE.py:NAME``, ``package.module:NAME`` or an archive ``FILE.pt``) runs exactly
+    as ``fusiondoc diagnose`` runs it. A function, an ``nn.Module`` or a scripted one of this process is
+    handed to the child: pickled, where all its code can be imported by name, else scripted here and saved as
+    an archive (a lambda, a bound method or another callable is traced). This process keeps its own fuser
+    state.
+
+    Args:
+        what: the target, or the model itself.
+        inputs: of a model, the arguments: a tuple, one tensor, a function that returns either, or a list of
+            tuples for several shapes. Of a target, the texts of ``--input``, such as
+            ``["float32[8,128]:grad"]``; None takes the file's own.
+        backward: add a backward pass to every run.
+        fuser: "auto" (nvFuser where this torch really has it, else NNC), "nvfuser", "nnc", "onednn", "legacy"
+            or "none".
+        runs: passes for each shape; a group appears in the second or third.
+        trace: trace instead of scripting.
+        knobs: as ``--knob``: name to value; True and False are "on" and "off".
+        dumps: names of what to print of kernels too, as ``--dump``.
+        device: move model and inputs there first, such as "cuda".
+        seed: of torch, set before the model is loaded.
+        timeout: seconds after which the child is stopped.
+        verify: compare every pass with an eager one.
+        time: run once more without logs, and time it, eager against fused.
+        rerun: where groups fell back, run again without fallback to see why.
+        no_freeze: under oneDNN Graph, run a module as it is instead of freezing it.
+        peak: memory bandwidth of the GPU in GB/s to hold kernels against.
+        script, script_args: run a file as it is, with these arguments.
+        python: the interpreter that runs a target, by default this one.
+        folder: captures are kept in ``.fusiondoc/`` of this folder, by default the current one.
+        by_name: False scripts a model here even if it could be imported by name, for one whose module must
+            not be imported again.
+        tell: is called with each note that the command would print on stderr.
+
+    Raises:
+        UsageError: wrong arguments, or inputs that cannot be handed to another process.
+        ModelFailed: the model cannot be scripted, or it raised; the message is its own traceback. What was
+            captured is the newest capture: ``fusiondoc.parse()``.
+        CannotRun: this torch or machine cannot do it.
+        KeyboardInterrupt: the user interrupted; the child was stopped.
+    """
+    # Here: reading logs goes on where there is nothing of what starts processes (POSIX).
+    from fusiondoc.workflows.run import FollowUps, diagnose_target, tell_nobody
+    from fusiondoc.workflows.run_model import check_fuser, knob_texts, name_of, run_model, slug_of
+
+    request = RunRequest(
+        target=TargetSpec(what if isinstance(what, str) else "", "file"),
+        python=Path(python or sys.executable),
+        fuser=check_fuser(fuser),
+        runs=runs,
+        backward=backward,
+        trace=trace,
+        device=device,
+        seed=seed,
+        timeout=timeout,
+        knobs=knob_texts(knobs),
+        dumps=(dumps,) if isinstance(dumps, str) else tuple(dumps),
+        verify=verify,
+        no_freeze=no_freeze,
+        script=script,
+        script_args=tuple(script_args),
+    )
+    store = CaptureStore(Path(folder) if folder is not None else None)
+    follow_ups = FollowUps(rerun, timing=time)
+    told = tell or tell_nobody
+    if isinstance(what, (str, os.PathLike)):
+        request = replace(request, inputs=_texts(inputs), target=parse_target(os.fspath(what)))
+        done = diagnose_target(request, store, follow_ups=follow_ups, peak=peak, tell=told)
+        if done.interrupted:
+            raise KeyboardInterrupt
+        if done.failed is not None:
+            raise done.failed
+        return _shown(done.report)
+    if python is not None or script:
+        raise UsageError(
+            "a model of this process is no script, and runs in this interpreter",
+            "Name a target instead: fusiondoc.diagnose('model.py', python=..., script=...).",
+        )
+    request = replace(request, target=TargetSpec(name_of(what), "file"))
+    request.check()
+    shapes = _shapes(inputs)
+    place = store.new(slug_of(what))
+    try:
+        done = run_model(
+            what, shapes, request, place, by_name=by_name, follow_ups=follow_ups, peak=peak, tell=told
+        )
+    except FusiondocError:
+        if not (place / "request.json").exists():  # nothing ran
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+    return _shown(done.report)
 
 
 def compare(a: Log | Report, b: Log | Report, *, slower_than: float = 0.1) -> Comparison:
@@ -196,6 +320,34 @@ class ShownRun(LiveRun):
 
 def _shown(report: Report) -> Report:
     return ShownReport(**{one.name: getattr(report, one.name) for one in fields(Report)})
+
+
+def _texts(inputs: Any) -> tuple[str, ...]:
+    """``--input`` texts."""
+    several = inputs if isinstance(inputs, (list, tuple)) else () if inputs is None else (inputs,)
+    if not all(isinstance(one, str) for one in several):
+        raise UsageError(
+            "inputs of a target are texts, as --input takes them: it runs in another process",
+            "Such as inputs=['float32[8,128]:grad', '0.5']; or pass the model itself with its tensors.",
+        )
+    return tuple(several)
+
+
+def _shapes(inputs: Any) -> list[tuple[Any, ...]]:
+    """The arguments of a model, a tuple for each shape."""
+    if inputs is None:
+        return [()]
+    if isinstance(inputs, tuple):
+        return [inputs]
+    if isinstance(inputs, list):
+        if inputs and all(isinstance(one, tuple) for one in inputs):
+            return inputs
+        raise UsageError(
+            "a list of inputs is a list of tuples, one for each shape", "For one shape pass a tuple: (x, y)."
+        )
+    if callable(inputs) and not hasattr(inputs, "dtype"):
+        return _shapes(inputs())
+    return [(inputs,)]
 
 
 def _path(log: Log) -> str:

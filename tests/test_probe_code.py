@@ -43,8 +43,8 @@ def test_it_imports_the_standard_library_and_torch_only(path: Path) -> None:
     assert others <= {"torch"}
 
 
-IN_THE_TEST_PROCESS = {"testing/archive.py"}
-"""Runs where the user's test has imported torch already, and asks for it when a test runs something."""
+IN_THE_USERS_PROCESS = {"workflows/model_files.py"}
+"""Runs where the user's program has imported torch already, and asks for it when a model is handed over."""
 
 
 def test_the_package_imports_torch_nowhere_else() -> None:
@@ -56,7 +56,7 @@ def test_the_package_imports_torch_nowhere_else() -> None:
             assert "torch" not in imported(ast.parse(source)), path
             if re.search(r"(import_module|__import__)\(\s*.torch\b", source):
                 by_name.add(path.relative_to(package).as_posix())
-    assert by_name == IN_THE_TEST_PROCESS
+    assert by_name == IN_THE_USERS_PROCESS
 
 
 def test_only_the_fixture_itself_brings_torch() -> None:

@@ -39,6 +39,11 @@ for arguments in json.load(sys.stdin):
         import traceback
         traceback.print_exception(*result.exc_info)
     statuses.append([result.exception is None, result.return_value])
+
+import fusiondoc
+
+for name in fusiondoc.__all__:
+    getattr(fusiondoc, name)
 print(json.dumps({"statuses": statuses, "blocked": sorted(BLOCKED & set(sys.modules))}))
 """
 

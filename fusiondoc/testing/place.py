@@ -15,23 +15,21 @@ def folder_name(nodeid: str) -> str:
     return f"{readable}-{zlib.crc32(nodeid.encode('utf-8', 'replace')):08x}"
 
 
-class Numbered:
-    """A new folder ``1-name``, ``2-name`` ... for each run. ``path`` is the folder; the model is written into
-    it before the run, and the run puts its capture there too, so the two stay together."""
+def numbered_folder(folder: Path, slug: str) -> Path:
+    """A new folder ``1-name``, ``2-name`` ... for each run: the model is written into it before the run, and
+    the run puts its capture there too, so the two stay together.
 
-    def __init__(self, folder: Path, slug: str) -> None:
-        number = 0
-        while True:
-            number += 1
-            self.path = folder / f"{number}-{slug}"
-            try:
-                self.path.mkdir(parents=True)
-                return
-            except FileExistsError:
-                continue
-            except OSError as error:
-                raise cannot_write(error, self.path) from None
-
-    def new(self, slug: str) -> Path:
-        """The folder (``runner.store.Place``)."""
-        return self.path
+    Raises:
+        UsageError: it cannot be written.
+    """
+    number = 0
+    while True:
+        number += 1
+        path = folder / f"{number}-{slug}"
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise cannot_write(error, path) from None

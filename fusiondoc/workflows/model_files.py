@@ -1,12 +1,15 @@
-"""The model of a test as files that a child can run: a TorchScript archive, the inputs, and a target.
+"""A model of this process as files that a child can run: the model, the inputs, and a target that loads both.
 
-Whatever was passed is scripted (or traced) in the test process, which compiles it and runs no graph, and is
-saved with ``torch.jit.save``. So functions, closures and classes defined inside a test need no import by
-name, and the archive keeps the line of the test that each operator comes from, training mode, device, and
-which parameters require grad.
+The model is a TorchScript archive: whatever was passed is scripted (or traced) here, which compiles it and
+runs no graph, and is saved with ``torch.jit.save``. So functions, closures and classes defined in a test or a
+notebook need no import by name, and the archive keeps the line that each operator comes from, training mode,
+device, and which parameters require grad.
 
-This is the one file outside the probe that imports torch: it runs in the user's test process, which has
-imported torch already to make the inputs.
+Or, where that is allowed and all its code can be imported by name, it is pickled: then the child has the
+Python model too, which eager passes need.
+
+This is the one file outside the probe that imports torch: it runs in the user's process, which has imported
+torch already to make the inputs.
 """
 
 from __future__ import annotations
@@ -15,8 +18,10 @@ import importlib
 import inspect
 import os
 import re
+import sys
 import warnings
 from contextlib import contextmanager, suppress
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
@@ -24,16 +29,20 @@ from fusiondoc.errors import ModelFailed, UsageError
 
 TARGET = "fusion_target.py"
 
-_TARGET_TEXT = '''"""The model and the inputs that a test gave to fusiondoc; diagnose runs this file."""
+_TARGET_TEXT = '''"""The model and the inputs that a program gave to fusiondoc; diagnose runs this file."""
 
 import os
+import sys
 
 import torch
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-model = torch.jit.load(os.path.join(_HERE, "model.pt"))
-inputs = torch.load(os.path.join(_HERE, "inputs.pt"){})
+sys.path += [folder for folder in {path} if folder not in sys.path]
+model = {model}
+inputs = torch.load(os.path.join(_HERE, "inputs.pt"){whole})
 '''
+_ARCHIVE = 'torch.jit.load(os.path.join(_HERE, "model.pt"))'
+_PICKLED = 'torch.load(os.path.join(_HERE, "model.pickle"){whole})'
 
 SCRIPT_HINT = (
     "Change that line, or pass trace=True: it records the operators that these inputs run (control flow is "
@@ -55,14 +64,28 @@ class Target(NamedTuple):
     file: Path
     """Loads the archive and the inputs."""
     source_map: Mapping[str, str]
-    """See probe/source_map.py: lines of the test that call functions of torch's Python files. Only the
-    process that compiled the model can follow these calls; a loaded archive has lost them."""
+    """See probe/source_map.py: lines of the program that call functions of torch's Python files. Only the
+    process that compiled the model can follow these calls; a loaded archive has lost them. Empty for a
+    pickled model, which the child compiles."""
+    pickled: bool = False
 
 
 def write_target(
-    fn: Callable[..., Any], inputs: Sequence[Any], folder: Path, label: str, trace: bool
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    folder: Path,
+    label: str,
+    trace: bool,
+    further: Sequence[Sequence[Any]] = (),
+    by_name: bool = False,
 ) -> Target:
     """Write ``fn`` and its inputs into ``folder``.
+
+    Args:
+        label: how messages name it.
+        trace: ``torch.jit.trace`` instead of ``torch.jit.script``.
+        further: inputs of other shapes.
+        by_name: pickle it where all its code can be imported by name.
 
     Raises:
         ModelFailed: TorchScript cannot compile it; the message is TorchScript's own.
@@ -73,7 +96,7 @@ def write_target(
         what = f"the class {fn.__name__}" if isinstance(fn, type) else f"of type {type(fn).__name__}"
         raise UsageError(
             f"{label}: a function or an nn.Module is needed, and this is {what}",
-            "Pass an instance, such as Block(8)." if isinstance(fn, type) else None,
+            "Pass an instance, such as Block(8)." if isinstance(fn, type) else "Pass what is to be called.",
         )
     for number, value in enumerate(inputs):
         if type(value).__module__.split(".")[0] == "numpy":
@@ -82,16 +105,11 @@ def write_target(
                 "plain numbers",
                 "Convert it: torch.from_numpy(...) or float(...).",
             )
-    with _quiet():
-        scripted = _torchscript(torch, fn, tuple(inputs), label, trace or not _has_source(torch, fn))
+    pickled = by_name and _pickled(torch, fn, folder / "model.pickle")
+    scripted = None if pickled else _archived(torch, fn, tuple(inputs), folder, label, trace)
+    shapes = [tuple(one) for one in (inputs, *further)]
     try:
-        with _quiet():
-            torch.jit.save(scripted, str(folder / "model.pt"))
-    except Exception as error:
-        text = f"{type(error).__name__}: {str(error).strip()}"
-        raise ModelFailed(f"{label} cannot be saved as an archive\n{text}", SAVE_HINT) from None
-    try:
-        torch.save(tuple(inputs), str(folder / "inputs.pt"))
+        torch.save(shapes if further else shapes[0], str(folder / "inputs.pt"))
     except Exception as error:  # pickle raises nearly anything
         raise UsageError(
             f"the inputs of {label} cannot be handed to a process of its own: {error}",
@@ -101,8 +119,55 @@ def write_target(
     # From 1.13 on there is weights_only; from 2.6 on its default refuses what is no tensor or plain value.
     match = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
     knows = match is not None and (int(match.group(1)), int(match.group(2))) >= (1, 13)
-    target.write_text(_TARGET_TEXT.format(", weights_only=False" if knows else ""), encoding="utf-8")
-    return Target(target, _source_map(torch, scripted))
+    whole = ", weights_only=False" if knows else ""
+    text = _TARGET_TEXT.format(
+        path=[os.path.realpath(one) for one in sys.path] if pickled else [],
+        model=_PICKLED.format(whole=whole) if pickled else _ARCHIVE,
+        whole=whole,
+    )
+    target.write_text(text, encoding="utf-8")
+    return Target(target, {} if pickled else _source_map(torch, scripted), pickled)
+
+
+def _archived(torch: Any, fn: Any, inputs: tuple[Any, ...], folder: Path, label: str, trace: bool) -> Any:
+    """The scripted model, which is saved in ``folder``."""
+    with _quiet():
+        scripted = _torchscript(torch, fn, inputs, label, trace or not _has_source(torch, fn))
+    try:
+        with _quiet():
+            torch.jit.save(scripted, str(folder / "model.pt"))
+    except Exception as error:
+        text = f"{type(error).__name__}: {str(error).strip()}"
+        raise ModelFailed(f"{label} cannot be saved as an archive\n{text}", SAVE_HINT) from None
+    return scripted
+
+
+def _pickled(torch: Any, fn: Any, file: Path) -> bool:
+    """Whether it could be pickled so that another process can load it."""
+    if isinstance(fn, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        return False
+    if not (isinstance(fn, torch.nn.Module) or _has_source(torch, fn)):
+        return False
+    owners = {type(one) for one in fn.modules()} if isinstance(fn, torch.nn.Module) else {fn}
+    if not all(_importable(str(owner.__module__)) for owner in owners):
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that sources cannot be kept beside the pickle (torch below 2)
+            torch.save(fn, str(file))
+        # torch.save does not compress, so a reference to what only this process has shows.
+        if b"__main__" not in file.read_bytes():
+            return True
+    except Exception:  # pickle raises nearly anything
+        pass
+    with suppress(OSError):
+        file.unlink()
+    return False
+
+
+def _importable(module: str) -> bool:
+    """Whether a new process with this ``sys.path`` finds the module; ``sys.modules`` says too much."""
+    return module != "__main__" and PathFinder.find_spec(module.partition(".")[0], sys.path) is not None
 
 
 def _source_map(torch: Any, scripted: Any) -> dict[str, str]:
@@ -153,8 +218,8 @@ def _traceable(torch: Any, fn: Any) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without torch's word that TorchScript is deprecated (torch 2.9 upward): the test has not asked for it,
-    and would fail where warnings are errors."""
+    """Without torch's word that TorchScript is deprecated (torch 2.9 upward): the program has not asked for
+    it, and a test would fail where warnings are errors."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is ")
         yield
