@@ -73,7 +73,8 @@ def test_a_second_capture_is_refused(blocks: Any) -> None:
 
 def test_a_block_without_a_plan_says_why(blocks: Any) -> None:
     assert blocks[2]["notes"] == []
-    assert "keeps its plan" in blocks[2]["notes of nothing"][0]
+    (advice,) = blocks[2]["nothing"]
+    assert "keeps its plan" in advice
 
 
 class Shown:

@@ -12,6 +12,9 @@ from fusiondoc.errors import UsageError, did_you_mean
 ARCHIVE_ENDINGS = (".pt", ".pth", ".ts")
 """Endings of TorchScript archives; whether the file is one is for torch to say."""
 
+IN_PROCESS = "process"
+"""Kind of target of a capture that a program made of itself: there is nothing to run again."""
+
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 _FORMS = "A target is FILE.py, FILE.py:NAME, package.module:NAME or a TorchScript archive FILE.pt."
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import mmap
 import os
+import platform
 import sys
 import tempfile
 import threading
@@ -15,10 +15,12 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Sequence
 
-from fusiondoc.captures.capture import REQUEST, SCHEMA, Capture
+from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
+from fusiondoc.captures.ending import Result, Seconds
 from fusiondoc.captures.own import sign
-from fusiondoc.captures.store import CaptureStore, while_writing
-from fusiondoc.captures.target import TargetSpec
+from fusiondoc.captures.request import KeptRequest, KeptTarget
+from fusiondoc.captures.store import CaptureStore, cannot_write, while_writing
+from fusiondoc.captures.target import IN_PROCESS
 from fusiondoc.errors import CannotRun, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import DUMP
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
@@ -142,31 +144,35 @@ class LiveRun:
         self._switched_on = _switched_on(torch)
         level, variables, notes = self._wanted(torch, switches)
         self._notes += notes
-        target = TargetSpec(place, "process", module="block")
         self.path = self._new_folder()
         self.log = self.path / "log"
         self._began = time.perf_counter()
         self._process = os.getpid()
-        request = {
-            "schema": SCHEMA,
-            "fusiondoc": __version__,
-            "created": datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-            "command": [],
-            "cwd": str(Path.cwd()),
-            "target": target.as_json(),
-            "options": {"dumps": list(self._dumps)},
-            "environment_set": {JIT_LOG: level, **variables},
-            "python": sys.executable,
-            "torch": str(torch.__version__),
-        }
-        (self.path / REQUEST).write_text(json.dumps(request, indent=1) + "\n", encoding="utf-8")
-        sign(self.path, REQUEST)
+        request = KeptRequest(
+            schema=SCHEMA,
+            fusiondoc=__version__,
+            created=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+            cwd=str(Path.cwd()),
+            target=KeptTarget(place, IN_PROCESS),
+            environment_set={JIT_LOG: level, **variables},
+            python=sys.executable,
+            python_version=platform.python_version(),
+            torch=str(torch.__version__),
+        ).as_json()
+        request["options"] = {"dumps": list(self._dumps)}  # nothing else was asked for
+        try:
+            write_json(self.path / REQUEST, request)
+            sign(self.path, REQUEST)
+            self.log.touch()
+        except OSError as error:
+            raise cannot_write(error, self.path) from None
         others = threading.active_count() - 1
         if others:
             self._notes.append(
                 f"{others} other thread{'s were' if others > 1 else ' was'} running: what they print and"
                 " compile inside the block is in the log too"
             )
+        undo.enter_context(while_writing(self.path))
         undo.enter_context(switches.on(level, variables))
         undo.enter_context(live_capture.redirected(str(self.log), self._notes.append))
 
@@ -213,35 +219,30 @@ class LiveRun:
     def _finish(self, kind: type[BaseException] | None) -> None:
         """Write down what was found around the run and how it ended."""
         torch = self._torch
-        records = Records(str(self.path / "records.jsonl"))
+        records = Records(str(self.path / RECORDS))
         # A CUDA call in a program that has made none would keep it from forking.
         records.write(
             "environment", **environment.torch_environment(torch, device=torch.cuda.is_initialized())
         )
-        records.write("target", how="script", label=_entered_at, signature=None)
+        records.write("target", how=IN_PROCESS, label=_entered_at, signature=None)
         now = _switched_on(torch)
         # torch.jit.fuser inside the block switches another one on, and back.
         if now == self._switched_on and not (now == "none" and _names_a_group(self.log)):
             records.write("fuser", requested=None, effective=now, live=None, why=None)
-        result = {
-            "exit_status": None,
-            "signal": None,
-            "timed_out": False,
-            "interrupted": kind is not None and issubclass(kind, KeyboardInterrupt),
-            "seconds": {"child": round(time.perf_counter() - self._began, 4)},
-            "log_bytes": self.log.stat().st_size,
-        }
-        with while_writing(self.path):
-            (self.path / "result.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        records.write("done", seconds=None, own_seconds=None)
+        ended_well = kind is None or issubclass(kind, SystemExit)
+        Capture(self.path).keep_result(
+            Result(
+                exit_status=0 if ended_well else 1,
+                interrupted=kind is not None and issubclass(kind, KeyboardInterrupt),
+                seconds=Seconds(child=round(time.perf_counter() - self._began, 4)),
+                log_bytes=self.log.stat().st_size,
+            )
+        )
 
     def _after(self) -> list[str]:
         """What the report shows to be missing."""
         report = self.report
-        if not report.groups and not report.unfused:
-            return [
-                "no plan was made inside the block: a model that has run before keeps its plan. Script it"
-                " again inside the block, or put its first three calls there"
-            ]
         if any(group.kind == "CudaFusionGroup" for group in report.groups) and not report.kernels:
             wanted = run_environment(
                 str(self._torch.__version__), self._torch.version.cuda, "nvfuser", self._dumps, {}

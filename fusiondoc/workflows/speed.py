@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import TimedPasses
+from fusiondoc.captures.target import IN_PROCESS
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Speed
@@ -13,6 +14,7 @@ INTERPRETED = (
     " any kernel"
 )
 SCRIPT = "no speed: a script that runs as it is has no model of which an eager pass could be timed"
+BLOCK = "no speed: a block of a program is not run again; fusiondoc.diagnose with time=True times a model"
 NOT_ASKED = "not timed: --time runs the model once more, without logs, eager against fused"
 
 
@@ -29,6 +31,8 @@ def why_not_timed(report: Report, capture: Capture) -> str | None:
     """Why an eager pass beside a fused one would say nothing; None where it would."""
     if capture.records.target.how == "script":
         return SCRIPT
+    if capture.records.target.how == IN_PROCESS:
+        return BLOCK
     return INTERPRETED if interpreted(report) else None
 
 

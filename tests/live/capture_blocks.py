@@ -80,7 +80,7 @@ def after_end(seen):
     seen["notes"] = run.notes
     with fusiondoc.capture(FOLDER) as run:
         pass
-    seen["notes of nothing"] = run.notes
+    seen["nothing"] = [finding.advice for finding in run.report.findings]
 
 
 def leaving(error):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
+from fusiondoc.captures.target import IN_PROCESS
 from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.model.report import Finding, Report
@@ -87,6 +88,14 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
         return
     if any(knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS for knob in report.knobs):
         return  # FD104 names the cause
+    if context.request is not None and context.request.target.kind == IN_PROCESS:
+        yield finding(
+            "FD901",
+            "Nothing was compiled inside the block, so no fuser had anything to say",
+            advice="A model that has run before keeps its plan: script it again inside the block, or put its"
+            " first three calls there.",
+        )
+        return
     if context.request is not None:
         yield finding(
             "FD901",
