@@ -13,6 +13,7 @@ from fusiondoc.captures.ending import Seconds
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.cli import completion
 from fusiondoc.errors import UsageError
+from fusiondoc.reports.printable import one_line, visible
 
 SCHEMA = "fusiondoc.captures/1"
 
@@ -67,9 +68,15 @@ def show(name: str | None, form: str) -> None:
     if form == "json":
         click.echo(json.dumps({"schema": SCHEMA, "capture": capture.document()}, indent=1))
         return
-    for title, value in _details(capture):
-        if value:
-            click.echo(f"{title + ':':<13}{value}")
+    from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
+
+    known = [(f"{title}:", visible(value)) for title, value in _details(capture) if value]
+    table = names_and_texts(len("variables: "))
+    for row in known:
+        table.add_row(*row)
+    # Paths and commands are copied from here: their lines stay whole.
+    longest = max(len(line) for _, value in known for line in value.split("\n"))
+    click.echo(drawn(table, longest + 20, colour=False), nl=False)
 
 
 @command.command()
@@ -114,17 +121,21 @@ def _print_list(form: str) -> None:
     if not captures:
         click.echo("There are no captures here. Make one with: fusiondoc diagnose TARGET", err=True)
         return
-    lines = [("NAME", "FUSER", "TORCH", "ENDED", "TARGET")]
+    from rich.table import Table
+
+    from fusiondoc.reports.text.layout_of_text import drawn
+
+    lines: list[tuple[str, ...]] = [("NAME", "FUSER", "TORCH", "ENDED", "TARGET")]
     for capture in captures:
         row = _summary(capture)
-        lines.append((row["name"], row["fuser"] or "?", row["torch"] or "?", row["ended"], row["target"]))
-    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    left = max(
-        _LEAST_TARGET, shutil.get_terminal_size((80, 24)).columns - sum(widths[:-1]) - 2 * len(widths[:-1])
-    )
-    for line in lines:
-        target = line[-1] if len(line[-1]) <= left else "…" + line[-1][1 - left :]
-        click.echo("  ".join(word.ljust(width) for word, width in zip((*line[:-1], target), widths)).rstrip())
+        line = (row["name"], row["fuser"] or "?", row["torch"] or "?", row["ended"], row["target"])
+        lines.append(tuple(map(one_line, line)))
+    others = sum(max(len(line[column]) for line in lines) + 2 for column in range(4))
+    left = max(_LEAST_TARGET, shutil.get_terminal_size((80, 24)).columns - others)
+    table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+    for *words, target in lines:
+        table.add_row(*words, target if len(target) <= left else "…" + target[1 - left :])
+    click.echo(drawn(table, others + left, colour=False), nl=False)
 
 
 _LEAST_TARGET = 12
@@ -158,7 +169,7 @@ def _details(capture: Capture) -> list[tuple[str, str]]:
         ("torch", str(request.torch)),
         ("gpu", told.environment.gpu or ""),
         ("fuser", f"{told.fuser.effective} ({told.fuser.why})" if told.fuser.effective else ""),
-        ("variables", "\n             ".join(variables)),
+        ("variables", "\n".join(variables)),
         ("merged", ", ".join(request.merged)),
         ("ended", capture.result.in_words),
         ("error", told.error.message.split("\n")[0] if told.error else ""),

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import sys
-import textwrap
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +27,6 @@ _INSTALL = {
     "onednn": "torch 1.12 or newer for x86-64",
 }
 """What makes a fuser work that does not."""
-
-_INDENT = " " * 14
 
 
 @click.command("env")
@@ -106,17 +103,28 @@ def _print(python: str, tried: Tried, measured: float | None) -> None:
     else:
         click.echo("gpu     none that torch sees")
     click.echo("")
-    width = min(shutil.get_terminal_size((80, 24)).columns, 110)
+    click.echo(_fusers(tried), nl=False)
+    click.echo("\nWhat each switch does on this torch: fusiondoc knobs")
+
+
+def _fusers(tried: Tried) -> str:
+    """A row for each fuser: whether it can run here, why, and what it needs."""
+    from rich.table import Table
+
+    from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
+
+    table = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True, min_width=8)
+    table.add_column(no_wrap=True, min_width=4)
+    table.add_column(overflow="fold")
     for row in sorted(tried.fusers, key=lambda row: CHOICES.index(row.fuser)):
-        start = f"{row.fuser:<8} {'yes' if row.available else 'no':<4} "
-        click.echo(textwrap.fill(str(row.why), width, initial_indent=start, subsequent_indent=_INDENT))
+        table.add_row(row.fuser, "yes" if row.available else "no", str(row.why))
         needed = _install(row)
         if needed:
-            start = _INDENT + "needs "
-            click.echo(
-                textwrap.fill(needed, width, initial_indent=start, subsequent_indent=_INDENT + " " * 6)
-            )
-    click.echo("\nWhat each switch does on this torch: fusiondoc knobs")
+            needs = names_and_texts(len("needs"), gap=1)
+            needs.add_row("needs", needed)
+            table.add_row("", "", needs)
+    return drawn(table, min(shutil.get_terminal_size((80, 24)).columns, 110), colour=False)
 
 
 def _export(target: str, script_args: tuple[str, ...], options: dict[str, Any], form: str) -> None:

@@ -2,44 +2,42 @@
 
 from __future__ import annotations
 
-import textwrap
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
 
 from fusiondoc.model.report import Expectation, Report
-
-_RED, _GREEN, _BOLD, _END = "\x1b[31m", "\x1b[32m", "\x1b[1m", "\x1b[0m"
+from fusiondoc.reports.printable import visible_in
+from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
 
 
 def render(report: Report, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
-    """The outcome of every expectation, in at most ``width`` columns where words allow it.
+    """The outcome of every expectation, in at most ``width`` columns.
 
     ``blocks`` is for the usual report, which has bars; here nothing is drawn.
     """
-
-    def styled(text: str, style: str) -> str:
-        return f"{style}{text}{_END}" if colour else text
-
-    lines = []
-    section = None
+    report = visible_in(report)
+    lines: list[RenderableType] = []
+    section = ""
     for one in report.expectations:
         if one.section != section:
             section = one.section
             if section:
-                lines.append(styled(section, _BOLD))
-        word = styled("holds ", _GREEN) if one.holds else styled("BROKEN", _RED)
-        wrapped = textwrap.wrap(
-            _sentence(one), max(30, width - 9), break_long_words=False, break_on_hyphens=False
-        )
-        lines.append(f" {word}  {wrapped[0]}")
-        lines += [" " * 9 + line for line in wrapped[1:]]
+                lines.append(Text(section, style="bold"))
+        table = names_and_texts(len("BROKEN"))
+        word = Text("holds", style="green") if one.holds else Text("BROKEN", style="red")
+        table.add_row(word, _sentence(one))
+        lines.append(Padding(table, (0, 0, 0, 1)))
     broken = sum(not one.holds for one in report.expectations)
     total = len(report.expectations)
     verdict = f"{total - broken} of {total} expectations hold" + (f", {broken} broken" if broken else "")
-    lines.append(styled(verdict, _RED if broken else _GREEN))
+    lines.append(Text(verdict, style="red" if broken else "green"))
     if report.suppressed:
-        lines.append(f"suppressed findings: {len(report.suppressed)}")
+        lines.append(Text(f"suppressed findings: {len(report.suppressed)}"))
     if report.target.get("capture"):
-        lines.append(f"the whole report: fusiondoc parse {report.target['capture']}")
-    return "\n".join(lines) + "\n"
+        lines.append(Text(f"the whole report: fusiondoc parse {report.target['capture']}", overflow="fold"))
+    return drawn(Lines(*lines), width, colour)
 
 
 def _sentence(one: Expectation) -> str:

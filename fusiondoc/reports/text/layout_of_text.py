@@ -25,6 +25,14 @@ def fields() -> Table:
     return table
 
 
+def names_and_texts(width: int, gap: int = 2) -> Table:
+    """A table of names of ``width`` columns and texts that wrap beside them."""
+    table = Table.grid(padding=(0, gap, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True, width=width)
+    table.add_column(overflow="fold")
+    return table
+
+
 def more(total: int) -> list[RenderableType]:
     """A line on the rows that are not shown."""
     if total <= MOST_ROWS:
