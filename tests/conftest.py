@@ -12,6 +12,12 @@ from command_line import ROOT, Run, runs_in_this_process, runs_of_processes
 FIXTURES = ROOT / "fixtures"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the reports of fixtures/golden as they are now"
+    )
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests marked ``torch`` skip where this interpreter has none; torch itself is not imported for that."""
     if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
