@@ -123,3 +123,16 @@ def test_aliases_that_expand_are_refused_before_they_are_built() -> None:
     with pytest.raises(UsageError, match="aliases expand"):
         document.compose("\n".join(rows), "fusions.yaml")
     assert document.compose("a: &a [1]\nb: *a", "fusions.yaml") is not None
+
+
+def test_kernels_runs_nothing_of_a_foreign_capture(fusiondoc: Run, capture: Path) -> None:
+    marker = capture.parent / "ran"
+    (capture.parent / "evil").write_text(f"#!/bin/sh\ntouch {marker}\n")
+    (capture.parent / "evil").chmod(0o755)
+    request = json.loads((capture / REQUEST).read_text())
+    (capture / REQUEST).write_text(json.dumps({**request, "python": str(capture.parent / "evil")}))
+    done = fusiondoc("kernels", capture, "--dump", "nnc_ir")
+    assert done.returncode == 2 and "--trust-capture" in done.stderr
+    assert not marker.exists()
+    fusiondoc("kernels", capture, "--dump", "nnc_ir", "--trust-capture")
+    assert marker.exists()

@@ -61,6 +61,11 @@ _SORT = (
     metavar="FILE",
     help="Write the result to this file; its ending gives the format.",
 )
+@click.option(
+    "--trust-capture",
+    is_flag=True,
+    help="Run again what a capture asks for, though somebody else made it.",
+)
 @peak_option
 @run_options
 def command(
@@ -73,6 +78,7 @@ def command(
     format_: str | None,
     output: Path | None,
     peak: float | None,
+    trust_capture: bool,
     **options: Any,
 ) -> int:
     """List generated kernels, and print or save what was dumped of them.
@@ -94,7 +100,11 @@ def command(
 
     dumps = tuple(dict.fromkeys(one for text in options["dumps"] for one in text.split(",") if one))
     target = bool(arguments) and is_target(arguments[0], tell)
-    looked = _of_target(arguments, options, dumps) if target else _of_logs(arguments, options, dumps)
+    looked = (
+        _of_target(arguments, options, dumps)
+        if target
+        else _of_logs(arguments, options, dumps, trust_capture)
+    )
     report = looked.report if peak is None else with_peak(looked.report, peak)
     if looked.failed is not None and looked.ran and not report.kernels:
         raise looked.failed
@@ -131,7 +141,9 @@ def _of_target(arguments: Sequence[str], options: dict[str, Any], dumps: tuple[s
     return of_target(request, tell=tell, progress=terminal_progress)
 
 
-def _of_logs(arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str, ...]) -> Looked:
+def _of_logs(
+    arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str, ...], trusted: bool
+) -> Looked:
     from fusiondoc.runner.progress import terminal_progress
     from fusiondoc.workflows.kernels import of_arguments
 
@@ -141,7 +153,7 @@ def _of_logs(arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str
             f"--{sorted(given)[0].replace('_', '-')} is for running a TARGET, and none is named",
             "Name the target: fusiondoc kernels TARGET --dump NAME",
         )
-    return of_arguments(arguments, dumps, tell=tell, progress=terminal_progress)
+    return of_arguments(arguments, dumps, trusted=trusted, tell=tell, progress=terminal_progress)
 
 
 def _given(context: click.Context, options: set[str]) -> set[str]:

@@ -48,12 +48,18 @@ def of_target(request: RunRequest, *, tell: Tell, progress: ShowProgress) -> Loo
 
 
 def of_arguments(
-    arguments: Sequence[str], dumps: Sequence[str], *, tell: Tell, progress: ShowProgress
+    arguments: Sequence[str],
+    dumps: Sequence[str],
+    *,
+    trusted: bool = False,
+    tell: Tell,
+    progress: ShowProgress,
 ) -> Looked:
-    """The report of logs, a capture or a saved report; of the newest capture without any."""
+    """The report of logs, a capture or a saved report; of the newest capture without any. ``trusted``: what
+    the capture asks for may run here, whoever made it."""
     sources = sources_of(arguments)
     if len(sources) == 1 and sources[0].kind is Kind.CAPTURE and sources[0].path is not None:
-        return of_capture(Capture(sources[0].path), dumps, tell=tell, progress=progress)
+        return of_capture(Capture(sources[0].path), dumps, trusted=trusted, tell=tell, progress=progress)
     for name in dumps:
         check_known(name)
     report = report_from(arguments)
@@ -67,7 +73,9 @@ def check_known(name: str) -> None:
         raise UsageError(f"there is no dump '{name}'. {did_you_mean(name, known)}", "fusiondoc knobs --all")
 
 
-def of_capture(capture: Capture, dumps: Sequence[str], *, tell: Tell, progress: ShowProgress) -> Looked:
+def of_capture(
+    capture: Capture, dumps: Sequence[str], *, trusted: bool = False, tell: Tell, progress: ShowProgress
+) -> Looked:
     """The capture's report; where it lacks a dump, that of its target run again with it."""
     lacking = [name for name in dumps if not is_set(name, capture.request.variables)]
     if not lacking:
@@ -76,7 +84,7 @@ def of_capture(capture: Capture, dumps: Sequence[str], *, tell: Tell, progress: 
     had = (again or capture).request.options.dumps
     if again is not None and all(is_set(name, again.request.variables) for name in dumps):
         return Looked(_report(again), again.failure())
-    request = request_again(capture, together(had, dumps))
+    request = request_again(capture, together(had, dumps), trusted=trusted)
     # Refused before it is said that something runs.
     _check(request)
     tell(f"note: {capture.name} has no {', '.join(lacking)}; running {request.target.label} again with it")
