@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any, Iterator, Mapping
 
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
 from fusiondoc.model.fusers import FUSERS, LEGACY
+from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
 
 _HEADINGS = {
     **{fuser.name: fuser.title for fuser in FUSERS.values()},
@@ -38,7 +43,7 @@ def listing(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[
 
 def _knobs(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
     no_ops = [one for one in shown["knobs"] if one["no_op"]]
-    yield f"{'KNOB':<{_NAME}}{'VALUE HERE':<22}LIVE IN TORCH"
+    yield from _row(width, (_NAME, "KNOB"), (22, "VALUE HERE"), (0, "LIVE IN TORCH"))
     for fuser, title in _HEADINGS.items():
         listed = [
             one for one in shown["knobs"] if one["fuser"] == fuser and (everything or one not in no_ops)
@@ -46,7 +51,9 @@ def _knobs(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[s
         if listed:
             yield f"-- {title}"
         for one in listed:
-            yield f"{one['name']:<{_NAME}}{value(one, shown['torch']):<22}{one['live_in']}"
+            yield from _row(
+                width, (_NAME, one["name"]), (22, value(one, shown["torch"])), (0, one["live_in"])
+            )
             why = one["why"] if one["live"] is False else None
             here = f" Here: {why.rstrip('.')}." if why else ""
             yield from _wrapped(f"{one['does']} Default: {one['default']}.{here}", width)
@@ -55,7 +62,7 @@ def _knobs(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[s
         names = ", ".join(one["name"] for one in no_ops)
         text = f"No-ops on torch {shown['torch']}: {names}. They still exist, take any value and do nothing "
         text += "(--all shows them)."
-        yield from textwrap.wrap(text, width)
+        yield from _lines(Text(text), width)
 
 
 def value(knob: Mapping[str, Any], torch: str | None) -> str:
@@ -70,13 +77,13 @@ def value(knob: Mapping[str, Any], torch: str | None) -> str:
 
 def _variables(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
     yield ""
-    yield f"{'ENVIRONMENT VARIABLE':<44}{'NOW':<14}READ BY TORCH"
+    yield from _row(width, (44, "ENVIRONMENT VARIABLE"), (14, "NOW"), (0, "READ BY TORCH"))
     for one in shown["variables"]:
         if not everything and not one["live"] and one["current"] is None:
             continue
         current = "-" if one["current"] is None else f"'{one['current']}'"
         short = current if len(current) < 14 else "see below"
-        yield f"{one['name']:<44}{short:<14}{one['live_in']}"
+        yield from _row(width, (44, one["name"]), (14, short), (0, one["live_in"]))
         expected = f" Value: {one['value']}." if one["value"] else ""
         now = "" if short == current else f" Now: {current}."
         yield from _wrapped(one["does"] + expected + now, width)
@@ -102,7 +109,7 @@ def _log_files(shown: Mapping[str, Any], everything: bool, width: int) -> Iterat
             yield from _entry(one["least"], one["does"] + versions, width, 34)
     others = [one["least"] for one in files if not one["does"]]
     if others:
-        yield from textwrap.wrap("Not about fusion: " + ", ".join(others), width, break_on_hyphens=False)
+        yield from _lines(Text("Not about fusion: " + ", ".join(others)), width)
 
 
 def _problems(shown: Mapping[str, Any], width: int) -> Iterator[str]:
@@ -110,9 +117,9 @@ def _problems(shown: Mapping[str, Any], width: int) -> Iterator[str]:
         yield ""
         yield "IN THIS ENVIRONMENT"
         for text in shown["problems"]:
-            yield from textwrap.wrap(
-                text, width, initial_indent="! ", subsequent_indent="  ", break_on_hyphens=False
-            )
+            marked = names_and_texts(1, gap=1)
+            marked.add_row("!", text)
+            yield from _lines(marked, width)
 
 
 def details(kind: str, entry: Mapping[str, Any], torch: str | None, width: int) -> Iterator[str]:
@@ -167,11 +174,23 @@ def _example(knob: Mapping[str, Any]) -> str | None:
 
 
 def _entry(name: str, text: str, width: int, indent: int = _NAME) -> list[str]:
-    start = f"{name:<{indent - 1}} "
-    return textwrap.wrap(
-        text, width, initial_indent=start, subsequent_indent=" " * indent, break_on_hyphens=False
-    )
+    table = names_and_texts(max(indent - 1, len(name)), gap=1)
+    table.add_row(name, text)
+    return _lines(table, width)
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+    return _lines(Padding(Text(text), (0, 0, 0, 4)), width)
+
+
+def _row(width: int, *cells: tuple[int, str]) -> list[str]:
+    """Cells with the columns that each takes at least; the last one has the rest, and is never cut."""
+    table = Table.grid(pad_edge=False)
+    for least, text in cells:
+        table.add_column(no_wrap=True, min_width=max(least, len(text)))
+    table.add_row(*(text for _, text in cells))
+    return _lines(table, max(width, sum(max(least, len(text)) for least, text in cells)))
+
+
+def _lines(content: RenderableType, width: int) -> list[str]:
+    return drawn(content, width, colour=False).rstrip("\n").split("\n")
