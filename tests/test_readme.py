@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +89,23 @@ def test_links_lead_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), (page, target)
+
+
+@pytest.mark.torch
+def test_the_python_shown_prints_what_is_shown(tmp_path: Path) -> None:
+    found = re.search(
+        r"```python\n(import torch.*?)```\n\n<!-- printed.*?-->\n```text\n(.*?)```", README, flags=re.S
+    )
+    assert found is not None
+    (tmp_path / "shown.py").write_text(found[1])
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUSIONDOC_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [sys.executable, "shown.py"],
+        cwd=str(tmp_path),
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.stdout == found[2], done.stderr
