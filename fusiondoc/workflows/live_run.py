@@ -28,7 +28,7 @@ from fusiondoc.model.fusers import REQUESTS
 from fusiondoc.model.report import Report
 from fusiondoc.probe import environment, fusers, live_capture
 from fusiondoc.probe.records import Records
-from fusiondoc.runner.variables import has_nvfuser, run_environment
+from fusiondoc.runner.variables import run_environment
 from fusiondoc.version import __version__
 from fusiondoc.workflows.load import report_of
 
@@ -198,7 +198,7 @@ class LiveRun:
                 "PYTORCH_JIT_TYPE_VERBOSITY is below 3, and torch reads it once: the log lacks types. Set it"
                 " where the program starts: export PYTORCH_JIT_TYPE_VERBOSITY=3"
             )
-        if DUMP in wanted and has_nvfuser(version, cuda):
+        if DUMP in wanted and "nvfuser" in (fuser, self._switched_on):
             notes.append(
                 f"nvFuser reads {DUMP} once, at its first kernel: what it prints goes on after the block,"
                 " until the process ends"
