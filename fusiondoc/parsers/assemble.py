@@ -97,7 +97,8 @@ def _plans_that_count(facts: Facts, level: PlanLevel) -> list[PlanUse]:
     if level == PlanLevel.PRINT and any(use.plan.groups or use.plan.diff_graphs for use in counting):
         # Prints of the graph before optimisation stand beside prints of the plan.
         counting = [use for use in counting if use.plan.groups or use.plan.diff_graphs]
-    return sorted(counting, key=lambda use: use.lines[0])
+    # The rest of a plan has no phase of its own: it comes behind those whose groups may tell it.
+    return sorted(counting, key=lambda use: (use.headless, use.lines[0]))
 
 
 def _fuser_of(facts: Facts, groups: GroupTable) -> str | None:

@@ -83,6 +83,8 @@ class PlanUse:
     level: PlanLevel
     simple: bool = False
     """The executor gave up specialising (bailout depth 0): this graph runs without groups."""
+    headless: bool = False
+    """Only its end is in the log: groups that are printed whole, and nothing else."""
     lines: array[int] = field(default_factory=positions)
     """Where each print starts."""
     stretches: dict[int, array[int]] = field(default_factory=dict)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from fusiondoc.parsers.facts import ErrorSeen, Facts, FallbackSeen, LineCounts, PassMark, PlanLevel, positions
-from fusiondoc.parsers.jit.messages import PREFIX, JitMessages, Print
+from fusiondoc.parsers.jit.message_lines import Print
+from fusiondoc.parsers.jit.messages import PREFIX, JitMessages
 from fusiondoc.parsers.kernels.dump_reader import DumpReader
 from fusiondoc.parsers.kernels.kernel_dumps import KernelDumps
 from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, PERF, KernelTracker

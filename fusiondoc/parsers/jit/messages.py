@@ -8,9 +8,8 @@ but for value names, are looked up. Grammar: torch/csrc/jit/jit_log.cpp.
 from __future__ import annotations
 
 import re
-from array import array
 from hashlib import blake2b
-from typing import Callable, List, NamedTuple, Tuple
+from typing import Callable
 
 from fusiondoc.parsers.facts import (
     CacheInstance,
@@ -24,6 +23,8 @@ from fusiondoc.parsers.facts import (
     positions,
 )
 from fusiondoc.parsers.ir.parse import parse_dump
+from fusiondoc.parsers.jit.headless_plans import PLAN_FILES, HeadlessPlans
+from fusiondoc.parsers.jit.message_lines import CONTINUES, Print, Run
 from fusiondoc.parsers.jit.plan import PlanGroup, profiled_types, summarise, summarise_group
 from fusiondoc.parsers.jit.rejections import (
     CONSIDERING,
@@ -42,76 +43,18 @@ from fusiondoc.parsers.kernels.nnc_kernels import NncKernels
 
 PREFIX = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ([\w+-]+)\.(?:cpp|h|cu|cc):\d{3,}\]")
 
-Where = List[Tuple[int, int]]
-"""(offset in the run, position) where each stretch of consecutive lines starts."""
-
 _NAMES = re.compile(rb"%[\w.]+")
 _POINTER_MADE = b"GraphCache constructor: "
 _POINTER_RUNS = b"running GraphCache: "
 _TOO_SMALL = b"Fusion group is too small, unmerging: "
 _SINGLE = (FAILED, CONSIDERING, MERGING, _TOO_SMALL)
-_CONTINUES = (b" ", b"graph(", b"with ", b"-> (", b"[ ")
 
 
 _INDENTED = (b"  Added node ", b"  Got #partitions: ")
 """Messages of torch/csrc/jit/codegen/onednn/graph_helper.cpp that begin like the lines of a graph."""
 
 
-class Print(NamedTuple):
-    """The lines of one printed graph; their text starts at ``cut``."""
-
-    lines: list[bytes]
-    cut: int
-    stretches: array[int] | None = None
-    """Where its lines stand if others stand between them (``PlanUse.stretches``)."""
-
-    def texts(self) -> list[bytes]:
-        """The lines without what stands before their text."""
-        cut = self.cut
-        return [line[cut:] for line in self.lines] if cut else self.lines
-
-
 PASS_STARTS = (b"Before Fusion:", b"Before TExprFuser:")
-
-
-class Run:
-    """Lines of one prefix; ``cut`` is where their text starts. They are cut only when they are read."""
-
-    __slots__ = ("cut", "lines", "where")
-
-    def __init__(self, lines: list[bytes], cut: int, pos: int) -> None:
-        self.lines = lines
-        self.cut = cut
-        self.where: Where = [(0, pos)]
-
-    def extend(self, lines: list[bytes], pos: int) -> None:
-        start = len(self.lines)
-        offset, first = self.where[-1]
-        if first + start - offset != pos:
-            self.where.append((start, pos))
-        self.lines.extend(lines)
-
-    def position(self, offset: int) -> int:
-        for start, pos in reversed(self.where):
-            if start <= offset:
-                return pos + offset - start
-        return self.where[0][1]
-
-    def stretches(self, start: int, end: int) -> array[int] | None:
-        """Where the lines from ``start`` to ``end`` stand, as PlanUse has it; None if all are consecutive."""
-        inside = [(offset, pos) for offset, pos in self.where if start < offset < end]
-        if not inside:
-            return None
-        made = positions()
-        for offset, pos in [(start, self.position(start)), *inside]:
-            made.extend((offset - start, pos))
-        return made
-
-    @property
-    def complete(self) -> bool:
-        """Whether the last graph of the run is printed to its end (a ``with`` section may still follow)."""
-        last = self.lines[-1][self.cut :]
-        return last.startswith((b"  return (", b"</GRAPH_EXPORT>")) or not last.startswith(_CONTINUES)
 
 
 class JitMessages:
@@ -130,6 +73,9 @@ class JitMessages:
         self._printed: dict[bytes, tuple[PlanUse, bool]] = {}
         """By their very text, which is quicker to hash; and whether the values are named as in the plan."""
         self._first_prints: set[bytes] = set()
+        self._headless = HeadlessPlans()
+        self._headers: dict[bytes, bytes] = {}
+        """Prefix -> the header that it had last: a statement of torch's source prints one kind of graph."""
         self._groups: dict[bytes, PlanGroup] = {}
         self._rejections = Rejections()
         self._conditions = FailedConditions()
@@ -161,7 +107,7 @@ class JitMessages:
         """Lines that start with ``prefix`` (up to its ``]``), consecutive in the log from ``pos`` on."""
         cut = len(prefix) + 1
         first = lines[0][cut:]
-        if not first.startswith(_CONTINUES) and not (not first and prefix in self._open):
+        if not first.startswith(CONTINUES) and not (not first and prefix in self._open):
             if self._single(prefix, first, lines, cut, pos):
                 return
             self.settle()
@@ -171,23 +117,44 @@ class JitMessages:
         elif prefix in self._open:
             if self._held != prefix:
                 self.settle()
+            if self._open[prefix].headless:
+                self._take_headless(prefix, lines, cut, pos)
+                return
             self._open[prefix].extend(lines, pos)
         elif prefix == self._last_single:
             # Blocks of the node that the last line printed, or more of a loop nest.
             self._nnc.take(self._file(prefix), lines, cut, pos)
             self._counts.recognised += len(lines)
             return
-        elif first.startswith(b"graph("):
+        elif first.startswith(b"graph(") and self._file(prefix) not in PLAN_FILES:
             # A message that is nothing but a graph.
             self.settle()
             self._open[prefix] = Run(lines, cut, pos)
         else:
             # The start of this message is not in the log, unless it is one of the indented ones of oneDNN.
-            if not first.startswith(_INDENTED):
-                self._counts.truncated += 1
-            self._counts.recognised += len(lines)
+            if first.startswith(_INDENTED) or self._file(prefix) not in PLAN_FILES:
+                self._counts.truncated += not first.startswith(_INDENTED)
+                self._counts.recognised += len(lines)
+                return
+            self.settle()
+            self._take_headless(prefix, lines, cut, pos)
             return
         self._held = prefix if self._open[prefix].complete else None
+
+    def _take_headless(self, prefix: bytes, lines: list[bytes], cut: int, pos: int) -> None:
+        """Lines of a graph whose header is not in the log; the message after it may follow among them."""
+        own = len(lines)
+        for i, line in enumerate(lines):
+            if not line.startswith(CONTINUES, cut) and len(line) > cut:
+                own = i
+                break
+        if prefix in self._open:
+            self._open[prefix].extend(lines[:own], pos)
+        else:
+            self._open[prefix] = Run(lines[:own], cut, pos, headless=True)
+        self._held = prefix if self._open[prefix].complete else None
+        if own < len(lines):
+            self.take(prefix, lines[own:], pos + own)
 
     def settle(self) -> None:
         """Note the last message now if it is complete: something that may depend on it follows."""
@@ -200,6 +167,7 @@ class JitMessages:
             self._finish(prefix)
         merge(self._facts.unplanned, self.pending)
         self.pending = {}
+        self._facts.plans += self._headless.plans(self._headers, self._facts.plans)
 
     def _finish(self, prefix: bytes) -> None:
         run = self._open.pop(prefix)
@@ -208,12 +176,17 @@ class JitMessages:
         lines, cut = run.lines, run.cut
         self._counts.recognised += len(lines)
         self._facts.levels.add(self._file(prefix))
-        if not run.complete:
+        if run.headless or not run.complete:
             self._counts.truncated += 1
+        if run.headless:
+            self._headless.add(prefix, self._file(prefix), run)
+            return
         first = lines[0]
         header = first[cut:].strip()
         if header in PASS_STARTS:
             self._pass_starts(Print(lines[1:], cut))
+        if len(header) < 80:
+            self._headers[prefix] = header
         known = header.decode("utf-8", "replace") if len(header) < 80 and b"graph(" not in header else "other"
         handler = self._handlers.get(header)
         if handler is None:

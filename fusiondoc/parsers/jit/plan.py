@@ -127,7 +127,34 @@ def summarise(dump: Dump, types: Mapping[str, str] | None = None) -> Plan:
     """
     plan = Plan(complete=dump.complete)
     plan.flow = _walk_graph(dump, dump.graph, plan.groups, plan.loose, plan, types or {})
+    _add_ownerless(dump, plan)
     return plan
+
+
+def summarise_rest(dump: Dump) -> Plan:
+    """What is left of a plan's dump whose beginning is missing: its groups that are printed whole.
+
+    Whose nodes the first lines are cannot be told: they may stand in a group or a FallbackGraph."""
+    known = summarise(dump)
+    groups = [replace(group, place=-1) for group in known.every_group()]
+    return Plan(groups, backward=known.backward, users=known.users, complete=False)
+
+
+def _add_ownerless(dump: Dump, plan: Plan) -> None:
+    """Groups whose section is whole though the line of their node is missing or mangled."""
+    if dump.complete:
+        return
+    for section in dump.sections:
+        if section.node is not None or not section.graph.complete:
+            continue
+        if section.kind in FUSION_KINDS:
+            body = section.graph
+            plan.groups.append(_group_of(FUSION_KINDS[section.kind], section.name, body, body.line, ()))
+            plan.users = plan.users or any(_from_file(source) for _, source in plan.groups[-1].body)
+        elif section.kind == "prim::DifferentiableGraph":
+            inner: list[PlanGroup] = []
+            _walk_graph(dump, section.graph, inner, [], plan, {})
+            plan.groups += [replace(group, place=-1) for group in inner]
 
 
 def summarise_group(dump: Dump) -> PlanGroup:

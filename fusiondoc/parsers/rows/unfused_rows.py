@@ -135,7 +135,11 @@ class _UnfusedTable:
             for inner in use.plan.diff_graphs:
                 if not fused_elsewhere(inner, ran):
                     self._add_nodes(use, phase, inner.loose, inner.flow, Reason(NOT_YET, text, False))
-        self._add_unplanned()
+        self._add_unplanned(self._facts.unplanned)
+        for use, _ in uses:
+            if not use.plan.complete:
+                # What was said of nodes that the cut took is said all the same.
+                self._add_unplanned(use.stated)
 
     def _mark_unseen(self, uses: Sequence[PhasedPlan]) -> None:
         """Plans that no fusion pass looked at though gradients were recorded: without a differentiable graph
@@ -215,9 +219,9 @@ class _UnfusedTable:
             return _best({code: [said] for code, said in own.items()})
         return _best(self._of_phase.get(phase, {}).get(key)) or _best(self._anywhere.get(key))
 
-    def _add_unplanned(self) -> None:
-        """What was refused in a pass whose plan is not in the log."""
-        for (op, source), codes in self._facts.unplanned.items():
+    def _add_unplanned(self, statements: Statements) -> None:
+        """What was refused in a pass whose plan is not in the log, or not whole."""
+        for (op, source), codes in statements.items():
             place = None if source is not None and source.startswith("%") else source
             if (op, place) in self._placed:
                 continue

@@ -170,7 +170,7 @@ def _light(report: Report, timed: list[Kernel]) -> Light:
     """Against the peak bandwidth or, without one, the fastest of them."""
     timed = sorted(timed, key=lambda k: -(k.ms.median if k.ms else 0.0))
     rates = [kernel.gb_per_s.median for kernel in timed if kernel.gb_per_s]
-    fastest = max(rates)
+    fastest = max(rates) or 1.0
     rows = []
     for kernel, rate in list(zip(timed, rates))[:_MOST]:
         share = peak_share(kernel, report)
