@@ -16,6 +16,7 @@ from fusiondoc.captures.probe_records import Records, raw_records, read_records
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.model.runs import Peak, Try
+from fusiondoc.model.typed_fields import sound
 from fusiondoc.version import __version__
 
 SCHEMA = "fusiondoc.capture/1"
@@ -39,7 +40,7 @@ class Capture:
             raise UsageError(f"there is no capture '{path}'", "fusiondoc captures lists them.")
         _refuse_links(path)
         try:
-            request = json.loads((path / REQUEST).read_bytes())
+            request = sound(json.loads((path / REQUEST).read_bytes()))
         except FileNotFoundError:
             raise UsageError(
                 f"'{path}' is no capture: it has no {REQUEST}", "fusiondoc captures lists them."

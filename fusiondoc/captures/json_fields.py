@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Mapping, TypeVar, Union, get_args, get_origin
 
-from fusiondoc.model.typed_fields import field_types
+from fusiondoc.model.typed_fields import field_types, is_figure, sound
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ def read_object(kind: type[T], data: object) -> T | None:
 def object_of(data: bytes) -> Mapping[str, Any]:
     """The object that a file holds; {} if it holds none."""
     try:
-        value = json.loads(data)
+        value = sound(json.loads(data))
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
@@ -81,7 +81,9 @@ def _value(kind: Any, value: Any) -> Any:
         return _member(kind, value)
     if kind is float and type(value) in (int, float):
         return _finite(value)
-    return value if type(value) is kind else _damaged()
+    if type(value) is not kind or (kind is int and not is_figure(value)):
+        raise Damaged
+    return value
 
 
 def _but_none(inside: tuple[Any, ...]) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Iterable, Mapping, Union
 
 from fusiondoc.captures.json_fields import read_object
 from fusiondoc.model.runs import Speed, Spread, Verification
+from fusiondoc.model.typed_fields import sound
 
 
 @dataclass(frozen=True)
@@ -161,7 +162,7 @@ def raw_records(data: bytes) -> list[dict[str, Any]]:
 
 def _line(line: bytes) -> dict[str, Any] | None:
     try:
-        record = json.loads(line)
+        record = sound(json.loads(line))
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and isinstance(record.get("record"), str) else None

@@ -94,7 +94,7 @@ def _is_text(text: str) -> bool:
 
 def share(value: float) -> str:
     """A share rounded down to a thousandth, so that it holds for what it was taken from."""
-    return f"{math.floor(value * 1000 + 1e-9) / 1000:g}"
+    return f"{math.floor(min(max(value, 0.0), 1.0) * 1000 + 1e-9) / 1000:g}"
 
 
 def _item(lines: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ for the second; so it gets them rewritten, as ``Union[str, None]`` and ``Tuple[i
 from __future__ import annotations
 
 import ast
+import math
 import sys
 import typing
 from dataclasses import fields
@@ -63,3 +64,24 @@ class _Rewritten(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         return ast.Name(id=_GENERIC.get(node.id, node.id), ctx=node.ctx)
+
+
+def is_figure(value: float) -> bool:
+    """Whether a number of a JSON file is one to count with: finite, a whole one of 64 bits.
+
+    Python's ``json`` reads ``1e400``, ``Infinity`` and whole numbers of any length, which no report has and
+    which overflow in a division.
+    """
+    return -(2**63) <= value < 2**63 if isinstance(value, int) else math.isfinite(value)
+
+
+def sound(value: Any) -> Any:
+    """What ``json.loads`` made, without halves of surrogate pairs, which JSON can hold and no encoding can
+    write."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [sound(one) for one in value]
+    if isinstance(value, dict):
+        return {sound(name): sound(one) for name, one in value.items()}
+    return value

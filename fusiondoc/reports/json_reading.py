@@ -17,7 +17,7 @@ from typing import Any, Callable, Sequence, Union
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.report import SCHEMA, SEVERITIES, Report
-from fusiondoc.model.typed_fields import field_types
+from fusiondoc.model.typed_fields import field_types, is_figure, sound
 
 _SCHEMA = re.compile(r"fusiondoc\.report/(\d+)\Z")
 
@@ -45,7 +45,7 @@ def read_report(data: bytes, name: str) -> Report:
     """
     again = "Write it again: fusiondoc parse LOG --format json --output FILE.json"
     try:
-        content = json.loads(data.decode("utf-8-sig"))
+        content = sound(json.loads(data.decode("utf-8-sig")))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not a whole JSON file: {error}", again) from None
     schema = content.get("schema") if isinstance(content, dict) else None
@@ -142,6 +142,8 @@ def _plain(kinds: tuple[type, ...], words: str) -> Reader:
     def read(value: Any, way: str) -> Any:
         if not isinstance(value, kinds) or (isinstance(value, bool) and int in kinds):
             raise _Damaged(f"{way} is not {words}")
+        if isinstance(value, (int, float)) and not is_figure(value):
+            raise _Damaged(f"{way} is no number that a report can have")
         return value
 
     return read

@@ -126,7 +126,7 @@ class JitMessages:
             self._nnc.take(self._file(prefix), lines, cut, pos)
             self._counts.recognised += len(lines)
             return
-        elif first.startswith(b"graph(") and self._file(prefix) not in PLAN_FILES:
+        elif first.startswith(b"graph(") and (self._facts.levels or self._file(prefix) not in PLAN_FILES):
             # A message that is nothing but a graph.
             self.settle()
             self._open[prefix] = Run(lines, cut, pos)
