@@ -26,10 +26,11 @@ RULES: tuple[Rule, ...] = (
     *fd0_environment.RULES,
     *fd5_numbers.RULES,
     *fd1_runs.RULES,
+    *fd9_log.RULES,
     *fd4_kernels.RULES,
     *fd4_launches.RULES,
     *fd2_nodes.RULES,
-    *fd9_log.RULES,
+    *fd9_log.LAST,
 )
 
 

@@ -11,10 +11,9 @@ from typing import Callable, Iterator, Sequence
 from fusiondoc.model.report import ParseStats, Report, UnrecognisedLine
 from fusiondoc.parsers.assemble import assemble
 from fusiondoc.parsers.facts import Facts, LineCounts, position, unpack
-from fusiondoc.parsers.lines.cleaning import OuterPrefix, clean
-from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
-from fusiondoc.parsers.lines.ranks import RankTags, Tag, ranks
-from fusiondoc.parsers.lines.tagged_lines import SAMPLE
+from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.lines.ranks import Tag, ranks
+from fusiondoc.parsers.lines.tagged_lines import TaggedLog
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.rows.unfused_rows import WorkOut
 from fusiondoc.parsers.stream import Stream
@@ -90,55 +89,17 @@ def _read_one(
     progress: Callable[[int], None] | None,
 ) -> Tag:
     """Feed one log to the streams; the text behind its tag None."""
-    number = 1
-    outer: OuterPrefix | None = None
-    tags = RankTags(())
-    learnt = False
-    for chunk in read_chunks(log, counts.line_cut):
-        counts.size += len(chunk)
+
+    def read(size: int) -> None:
+        counts.size += size
         if progress is not None:
-            progress(len(chunk))
-        lines = clean(chunk).split(b"\n")
-        if not lines[-1]:
-            lines.pop()
-        if not learnt:
-            learnt = True
-            outer = OuterPrefix.learn(lines[:SAMPLE])
-            if outer is not None:
-                tags = RankTags(outer.prefixes(lines[:SAMPLE]))
+            progress(size)
+
+    tagged = TaggedLog(log, read, counts.line_cut)
+    for tag, number, lines in tagged.stretches():
         counts.lines += len(lines)
-        if outer is None:
-            _stream(streams, None, counts).feed(lines, position(index, number))
-        else:
-            _feed_by_rank((outer, tags), lines, index, number, streams, counts)
-        number += len(lines)
-    return tags.first
-
-
-def _feed_by_rank(
-    prefixes: tuple[OuterPrefix, RankTags],
-    lines: list[bytes],
-    index: int,
-    number: int,
-    streams: dict[Tag, Stream],
-    counts: LineCounts,
-) -> None:
-    """Take the outer prefix off and give stretches of one process to its stream."""
-    outer, tags = prefixes
-    stretch: list[bytes] = []
-    start = number
-    current = tags.current
-    for i, line in enumerate(lines):
-        prefix, rest = outer.split(line)
-        owner = tags.tag(prefix) if prefix is not None else current
-        if owner != current:
-            if stretch:
-                _stream(streams, current, counts).feed(stretch, position(index, start))
-            stretch, start, current = [], number + i, owner
-        stretch.append(rest)
-    if stretch:
-        _stream(streams, current, counts).feed(stretch, position(index, start))
-    tags.current = current
+        _stream(streams, tag, counts).feed(lines, position(index, number))
+    return tagged.first
 
 
 def _stream(streams: dict[Tag, Stream], tag: Tag, counts: LineCounts) -> Stream:

@@ -1,12 +1,24 @@
-"""FD906: what a log that was made without fusiondoc cannot tell, and what to set for it."""
+"""FD9xx: what the log itself lacks, and what to set for it."""
 
 from __future__ import annotations
 
 from typing import Iterable
 
+from fusiondoc.captures.target import IN_PROCESS
+from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.fuser_knobs.needed import DUMPS, LOG_LEVELS
 from fusiondoc.model.report import Finding, Report
+
+HOW_TO_LOG = (
+    "Let fusiondoc run it: fusiondoc diagnose FILE.py; or set PYTORCH_JIT_LOG_LEVEL as fusiondoc explain"
+    " FD901 shows, run it at least three times in one process, and keep stdout and stderr."
+)
+
+PLANS = ("Optimized Graph:", "Before Compilation:", "After TExprFuser:")
+"""Headers of the graphs that are plans."""
+
+_OF_FUSION = {"Profiled Graph:", *PLANS}
 
 _FUSERS = ("nvfuser", "nnc")
 
@@ -54,4 +66,82 @@ def _kernels(report: Report) -> Iterable[str]:
         yield "which kernels ran and how fast (PYTORCH_NVFUSER_DUMP)"
 
 
-RULES = (missing_parts,)
+def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
+    """FD901: no line that tells of fusion."""
+    if (
+        context.cut_short
+        or context.observed.headers.keys() & _OF_FUSION
+        or report.groups
+        or report.kernels
+        or report.fallbacks
+        or report.unfused
+    ):
+        return
+    if any(knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS for knob in report.knobs):
+        return  # FD104 names the cause
+    if context.request is not None and context.request.target.kind == IN_PROCESS:
+        yield finding(
+            "FD901",
+            "Nothing was compiled inside the block, so no fuser had anything to say",
+            advice="A model that has run before keeps its plan: script it again inside the block, or put its"
+            " first three calls there.",
+        )
+        return
+    if context.request is not None:
+        yield finding(
+            "FD901",
+            "The program ran nothing in TorchScript, so no fuser had anything to say",
+            advice="Script or trace the model in it (torch.jit.script) and call it at least three times; or"
+            " name the function and its inputs: fusiondoc diagnose FILE.py:NAME --input 'float32[8,128]'.",
+        )
+        return
+    what = "The log has no line about fusion"
+    levels = sorted(context.observed.levels)
+    if not report.parse.lines:
+        what = "The log is empty"
+    elif levels:
+        what = f"The log's JIT lines are only of {', '.join(levels[:4])} and name no execution plan"
+    elif report.parse.recognised:
+        what = "The log contains only dumps that name neither a group nor a kernel's launch"
+    yield finding("FD901", what, advice=HOW_TO_LOG)
+
+
+def cut_off(report: Report, context: Context) -> Iterable[Finding]:
+    """FD902: graphs or kernels that are not printed to their end."""
+    if report.parse.truncated:
+        yield finding(
+            "FD902",
+            f"{report.parse.truncated} graphs or kernels are cut off; what they held is missing from "
+            f"this report",
+            advice="Keep the whole output of the run (both streams, from its start to its end).",
+        )
+
+
+def unknown_lines(report: Report, context: Context) -> Iterable[Finding]:
+    """FD903: lines of torch's log that no parser knows."""
+    if report.parse.unrecognised:
+        first = report.parse.first_unrecognised
+        yield finding(
+            "FD903",
+            f"{report.parse.unrecognised} log lines were not recognised"
+            + (f", first {first[0].file}:{first[0].line}: {first[0].text[:80]}" if first else ""),
+            advice="They may be of a torch version that fusiondoc does not know: please report them.",
+        )
+
+
+def out_of_order(report: Report, context: Context) -> Iterable[Finding]:
+    """FD904: stdout and stderr are not in true order."""
+    if context.observed.disordered:
+        yield finding(
+            "FD904",
+            "stdout and stderr are out of order (or several processes share the log), so some kernels"
+            " cannot be assigned to their groups",
+            advice="Capture with fusiondoc diagnose, which keeps the order; with several processes, "
+            "prefix each"
+            " line with its rank (torchrun --tee 3, srun -l, mpirun --tag-output).",
+        )
+
+
+RULES = (nothing_in_log, cut_off, unknown_lines, out_of_order)
+LAST = (missing_parts,)
+"""After all other findings of its severity."""
