@@ -21,6 +21,8 @@ from click.testing import CliRunner
 from conftest import FIXTURES, ROOT
 from hostile_logs import Hostile, real_bodies
 
+from fusiondoc.captures.capture import REQUEST
+from fusiondoc.captures.own import sign
 from fusiondoc.cli.repro import command
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -235,6 +237,9 @@ def test_files_of_a_capture_run_only_if_it_is_of_this_folder(
     real = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
     own = tmp_path / ".fusiondoc" / CAPTURE
     shutil.copytree(real, own)
+    assert "--trust-log" in str(getattr(minimise(str(own)), "hint", ""))  # it came with a checkout, say
+    monkeypatch.setenv("FUSIONDOC_CACHE", str(tmp_path / "cache"))
+    sign(own, REQUEST)
     for arguments in ((), (str(own),), (f".fusiondoc/{CAPTURE}",), (str(own / "log"),)):
         assert isinstance(minimise(*arguments), CannotRun), arguments
     assert len(started) == 4
