@@ -76,6 +76,7 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
         "--show-config",
         "--fusion-fuser",
         "--fusion-keep",
+        *("--cov", "--dist", "--durations", "--update-golden"),  # of pytest, in CONTRIBUTING
     }
     for name in COMMANDS:
         known |= options_in(fusiondoc(name, "--help").stdout)
