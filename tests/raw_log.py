@@ -20,10 +20,11 @@ def read(path: Path) -> bytes:
 
 
 def plan_groups(log: bytes) -> list[Group]:
-    """The distinct groups of every graph that a fusion pass printed last, in order of appearance."""
+    """Every group of every graph that a fusion pass printed last, in order, equal ones numbered: each print
+    is the plan of an executor of its own."""
     found: dict[Group, None] = {}
+    equal: Counter = Counter()
     for dump in _plan_dumps(log):
-        equal: Counter = Counter()
         for section in re.split(rb"(?m)^with ", dump)[1:]:
             if not section.startswith(tuple(b"prim::" + kind for kind in KINDS)):
                 continue

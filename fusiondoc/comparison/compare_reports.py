@@ -45,7 +45,7 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
     )
     unfused = unfused_changes(a, b, places)
     groups = group_changes(clusters, kernels, unfused, places, slower_than)
-    changed = sum(len(change.a) for change in groups)
+    changed = sum(len(change.a) * change.count for change in groups)
     same_groups = {c.a[0].group.id: c.b[0].group.id for c in clusters if c.a and c.b}
     return Comparison(
         a=_side(a),
@@ -58,7 +58,7 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         kernels=changed_kernels,
         findings=finding_changes(a, b, places),
         speed=_model_speed(a, b, slower_than),
-        groups_same=len(a.groups) - changed,
+        groups_same=a.fusion_groups - changed,
         kernels_same=kernels_same,
         notes=notes(a, b),
     )
@@ -73,7 +73,7 @@ def _clusters(a: Report, b: Report, places: Places) -> list[Cluster]:
         side = 0 if id(item) in of_a else 1
         group = item.group
         used = Counter(content(known[side][name]) for name in group.kernels if name in known[side])
-        return (group.runs, group.fallback, frozenset(used.items()))
+        return (group.instances[0].runs, group.fallback, frozenset(used.items()))
 
     return match(items[0], items[1], what)
 
@@ -91,7 +91,7 @@ def _side(report: Report) -> Side:
         str(report.target.get("name") or "?"),
         report.environment.get("torch"),
         report.fuser.effective,
-        len(report.groups),
+        report.fusion_groups,
         len(report.kernels),
         len(report.unfused),
         len(report.fallbacks),

@@ -67,7 +67,7 @@ class GroupRef:
 
 @dataclass(frozen=True)
 class GroupChange:
-    """Groups of A and the groups of B that took their place.
+    """Groups of A and the groups of B that took their place, instance by instance.
 
     ``kinds``, one or more of: "added", "gone", "split", "merged", "operators" (some joined or left), "types"
     (same operators, other types), "slower", "faster".
@@ -82,6 +82,8 @@ class GroupChange:
     because: tuple[UnfusedChange, ...]
     """Operators that left, or others between these lines, that are newly outside every group."""
     speed: SpeedChange | None
+    count: int = 1
+    """How many instances changed so."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Sequence
+from typing import Hashable, Iterable, Sequence
 
 from fusiondoc.comparison.differences import GroupChange, GroupRef, UnfusedChange
 from fusiondoc.comparison.group_match import Cluster, nodes_of
@@ -28,7 +28,18 @@ def group_changes(
         if change is not None:
             order = min((item.index for item in cluster.b), default=-1)
             found.append((order < 0, order, min((item.index for item in cluster.a), default=-1), change))
-    return tuple(change for *_, change in sorted(found, key=lambda row: row[:3]))
+    return _folded(change for *_, change in sorted(found, key=lambda row: row[:3]))
+
+
+def _folded(changes: Iterable[GroupChange]) -> tuple[GroupChange, ...]:
+    """Instances of the same groups that changed alike are one change."""
+    alike: dict[Hashable, GroupChange] = {}
+    for change in changes:
+        ids = tuple(tuple(ref.id for ref in refs) for refs in (change.a, change.b))
+        key = (change.kinds, ids, change.ops_gone, change.ops_added)
+        known = alike.get(key)
+        alike[key] = change if known is None else replace(known, count=known.count + 1)
+    return tuple(alike.values())
 
 
 def _change(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Sequence, Tuple
 
 from fusiondoc.comparison.places import NOWHERE, Place, Places, Token
@@ -51,7 +51,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Item:
-    """A group of one side."""
+    """An instance of a group of one side."""
 
     index: int
     group: Group
@@ -68,8 +68,12 @@ class Item:
 
 
 def items_of(report: Report, side: int, places: Places) -> list[Item]:
-    """The groups of a report, in its order."""
-    return [_item(index, group, side, places) for index, group in enumerate(report.groups)]
+    """The groups of a report, in its order: one for each instance."""
+    items: list[Item] = []
+    for group in report.groups:
+        first = _item(len(items), group, side, places)
+        items += [replace(first, index=first.index + nth) for nth in range(group.count)]
+    return items
 
 
 def _item(index: int, group: Group, side: int, places: Places) -> Item:

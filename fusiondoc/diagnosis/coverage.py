@@ -11,7 +11,7 @@ def coverage(report: Report) -> Coverage:
 
     Forward and backward together; only the first specialisation of a group counts.
     """
-    fused = sum(len(group.nodes) for group in report.groups if group.specialisation == 1)
+    fused = report.fused_operators
     inside = {
         (node.op, node.source, group.phase)
         for group in report.groups

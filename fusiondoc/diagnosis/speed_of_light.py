@@ -96,7 +96,10 @@ def _moved(kernel: Kernel, groups: dict[str, Group]) -> int | None:
     if counted is None and kernel.gb_per_s is not None:
         return None
     mine = [groups[name] for name in kernel.groups if name in groups]
-    alone = all(len(group.kernels) == 1 and len(group.segments) < 2 for group in mine)
+    alone = all(
+        len(group.segments) < 2 and all(len(one.kernels) == 1 for one in group.instances if one.kernels)
+        for group in mine
+    )
     if mine and alone and not _shapes_differ(mine):
         from_types = must_move(mine[0])
         if from_types is not None:

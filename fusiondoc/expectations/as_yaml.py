@@ -41,7 +41,7 @@ def section_lines(report: Report) -> list[str]:
     groups = group_items([group for group in report.groups if group.respecialises is None])
     if groups:
         lines += ["groups:", *(f"  {line}" for item in groups for line in _item(item))]
-    number = sum(group.respecialises is None for group in report.groups)
+    number = sum(group.count for group in report.groups if group.respecialises is None)
     lines += [
         f"number_of_groups: {number}",
         f"max_fallbacks: {sum(fallback.count for fallback in report.fallbacks)}",
@@ -56,7 +56,7 @@ def group_items(groups: Sequence[Group]) -> list[list[str]]:
     same: dict[tuple[tuple[str, ...], str | None], int] = {}
     for group in groups:
         key = (group.ops, group.phase)
-        same[key] = same.get(key, 0) + 1
+        same[key] = same.get(key, 0) + group.count
     items = []
     for (ops, phase), count in same.items():
         lines = wrapped("ops", ops)

@@ -20,8 +20,8 @@ def check(section: Section, report: Report) -> list[Outcome]:
 def check_groups(wanted: Iterable[GroupExpectation], report: Report, section: str = "") -> list[Outcome]:
     """One outcome for each group expectation.
 
-    A group may fulfil several of them; specialisations of one group count once, as the group that they
-    specialise.
+    A group may fulfil several of them, with all its instances; specialisations of one group count once, as
+    the group that they specialise.
     """
     kernels = {kernel.id: kernel for kernel in report.kernels}
     wanted = list(wanted)
@@ -38,20 +38,29 @@ def _group(
     exactly = wanted.count.at_most
     if exactly is not None or (wanted.count.at_least or 1) > 1:
         text = f"{wanted.count} of {text}" if exactly != 0 else f"no group {text}"
-    holds = wanted.count.holds(len(ids))
+    known = {group.id: group for group in report.groups}
+    number = sum(known[name].count for name in ids)
+    holds = wanted.count.holds(number)
     near = None
-    shown = f"{len(ids)} ({', '.join(ids)})" if len(ids) > 1 or exactly is not None else ", ".join(ids)
+    shown = ", ".join(name + (f" ×{known[name].count}" if known[name].count > 1 else "") for name in ids)
+    if number > 1 or exactly is not None:
+        shown = f"{number} ({shown})" if ids else "0 ()"
     why = None
     if not ids:
         shown = "none"
-    if not holds and len(ids) < (wanted.count.at_least or 0):
+    if not holds and number < (wanted.count.at_least or 0):
         others = [group for group in report.groups if (group.respecialises or group.id) not in ids]
         near = near_miss(report, wanted, sorted(taken), others)
         if not ids:
             shown, why = near.found, near.why or _nothing_fused(report)
         elif near.group is not None:
             why = f"the next nearest is {near.found}: {near.why}"
-    return Outcome(section, wanted.path, holds, text, shown, why, wanted.at, ids, near, len(ids))
+    return Outcome(section, wanted.path, holds, text, shown, why, wanted.at, ids, near, number)
+
+
+def specialised_once(report: Report) -> int:
+    """How many groups there are: instances, each once however often it was specialised."""
+    return sum(group.count for group in report.groups if group.respecialises is None)
 
 
 def _nothing_fused(report: Report) -> str | None:
@@ -76,7 +85,7 @@ def _whole(section: Section, report: Report) -> Iterable[Outcome]:
         )
 
     if section.number_of_groups is not None:
-        number = sum(group.respecialises is None for group in report.groups)
+        number = specialised_once(report)
         ids = ", ".join(group.id for group in report.groups if group.respecialises is None)
         wanted = f"{section.number_of_groups} group" + "s" * (str(section.number_of_groups) != "1")
         yield outcome(

@@ -10,7 +10,7 @@ from fusiondoc.expectations import as_yaml, splices
 from fusiondoc.expectations.applies import applying
 from fusiondoc.expectations.expectation import Expectations, Section
 from fusiondoc.expectations.expectation_outcome import Outcome
-from fusiondoc.expectations.match import check
+from fusiondoc.expectations.match import check, specialised_once
 from fusiondoc.expectations.missing import without_namespace
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.splices import CannotEdit
@@ -120,13 +120,13 @@ def _take_out(text: str, section: Section, outcome: Outcome, report: Report) -> 
         loads(trial, "")
         return trial
     except (CannotEdit, UsageError):
-        number = sum(group.respecialises is None for group in report.groups)
+        number = specialised_once(report)
         text = splices.add_key(text, section.path, [f"number_of_groups: {number}"])
         return splices.remove(text, outcome.path)
 
 
 def _count(text: str, outcome: Outcome) -> str:
-    number = str(len(outcome.groups))
+    number = str(outcome.value)
     for key in ("exactly", "at_least"):
         try:
             return splices.set_value(text, (*outcome.path, key), number)

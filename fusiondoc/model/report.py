@@ -76,8 +76,19 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class Instance:
+    """One fusion node of the run's plans."""
+
+    layer: str | None
+    """The module path that it belongs to; None where nothing tells."""
+    kernels: tuple[str, ...]
+    """Ids of the kernels that run it."""
+    runs: int | None
+
+
+@dataclass(frozen=True)
 class Group:
-    """One fusion node of one execution plan."""
+    """What one or more fusion nodes of the run's plans have in common."""
 
     id: str
     kind: str
@@ -104,10 +115,22 @@ class Group:
     """The iteration of ``diagnose`` (from 1) in which the group appeared."""
     segments: tuple[Segment, ...] = ()
     """More than one where nvFuser cut the group into several kernels; empty where the log does not tell."""
+    instances: tuple[Instance, ...] = (Instance(None, (), None),)
+    """The nodes: equal layers, unrolled copies, equal plans of several executors."""
 
     @property
     def ops(self) -> tuple[str, ...]:
         return tuple(node.op for node in self.nodes)
+
+    @property
+    def count(self) -> int:
+        """How many nodes it stands for."""
+        return len(self.instances)
+
+    @property
+    def operators(self) -> int:
+        """Operators of all its instances."""
+        return len(self.nodes) * len(self.instances)
 
 
 @dataclass(frozen=True)
@@ -362,3 +385,13 @@ class Report:
     """What ``check`` expected and found."""
     schema: str = SCHEMA
     texts: Texts | None = field(default=None, compare=False, repr=False, metadata={"json": False})
+
+    @property
+    def fusion_groups(self) -> int:
+        """Fusion nodes of the run's plans: the instances of all groups."""
+        return sum(group.count for group in self.groups)
+
+    @property
+    def fused_operators(self) -> int:
+        """Operators in groups, over instances; each program once, not again for other types."""
+        return sum(group.operators for group in self.groups if group.specialisation == 1)

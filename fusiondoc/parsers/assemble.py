@@ -58,9 +58,11 @@ def assemble(
     for facts in streams:
         plans = _plans_that_count(facts, level)
         groups = groups_of(facts, plans, 1 + sum(len(one.groups) for one in made))
-        kernels, segments = kernels_of(facts, groups, 1 + sum(len(one.kernels) for one in made), files)
+        kernels, segments, run_by = kernels_of(
+            facts, groups, 1 + sum(len(one.kernels) for one in made), files
+        )
         fallbacks, fell_back = fallbacks_of(facts, groups, files)
-        told = RunOfGroups(groups.runs(), kernels, segments, fell_back)
+        told = RunOfGroups(groups.runs(), kernels, run_by, segments, fell_back)
         rows = group_rows(groups, told, files, sources)
         unfused, reasons = unfused_of(
             facts, groups.plans, _fuser_of(facts, groups), work_out, (files, sources)

@@ -96,12 +96,15 @@ class PlanUse:
     def places(self, line: int) -> Iterator[int]:
         """Where line ``line`` (from 0) of the plan stands, in every print."""
         for start in self.lines:
-            stretches = self.stretches.get(start)
-            if stretches is None:
-                yield start + line
-                continue
-            nth = bisect_right(stretches[::2], line) - 1
-            yield stretches[2 * nth + 1] + line - stretches[2 * nth]
+            yield self.place(start, line)
+
+    def place(self, start: int, line: int) -> int:
+        """Where line ``line`` stands in the print that starts at ``start``."""
+        stretches = self.stretches.get(start)
+        if stretches is None:
+            return start + line
+        nth = bisect_right(stretches[::2], line) - 1
+        return stretches[2 * nth + 1] + line - stretches[2 * nth]
 
 
 @dataclass

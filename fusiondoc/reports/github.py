@@ -10,6 +10,7 @@ from pathlib import Path
 from fusiondoc.model.report import Report
 from fusiondoc.reports.locations import Problem, problems
 from fusiondoc.reports.printable import markdown, visible
+from fusiondoc.reports.wording import outside
 
 MOST = 10
 """GitHub shows ten annotations of each kind for a step and drops the rest."""
@@ -71,7 +72,8 @@ def append_summary(report: Report, file: str | None) -> None:
 def summary(report: Report) -> str:
     """What fused, in one line, and a table of the problems."""
     cover = report.coverage.fraction
-    said = f"{len(report.groups)} fusion groups, {sum(row.count for row in report.unfused)} operators outside"
+    loose = sum(row.count for row in outside(report))
+    said = f"{report.fusion_groups} fusion groups, {loose} operators outside"
     said += f", coverage {cover:.0%}" if cover is not None else ""
     fallbacks = sum(fallback.count for fallback in report.fallbacks)
     said += f", {fallbacks} fallbacks" if fallbacks else ""

@@ -25,6 +25,7 @@ from fusiondoc.reports.wording import (
     seconds,
     size,
     speedups,
+    times,
     verdict,
 )
 
@@ -174,7 +175,7 @@ def _group(group: Group) -> str:
     shown = ", ".join(ops[:8]) + (f", … {len(ops) - 8} more" if len(ops) > 8 else "")
     places = list(dict.fromkeys(_place(n.user_source) for n in group.nodes if n.user_source))
     lines = ", ".join(_code(place) for place in places[:3]) + (" …" if len(places) > 3 else "")
-    name = _text(group.id) + (" **fell back**" if group.fallback else "")
+    name = _text(group.id + times(group)) + (" **fell back**" if group.fallback else "")
     kernels = _text(", ".join(group.kernels[:4])) + (" …" if len(group.kernels) > 4 else "")
     return _row(
         name,

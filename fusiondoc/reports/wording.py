@@ -64,9 +64,9 @@ def outside(report: Report) -> list[Unfused]:
     return [row for row in report.unfused if row.op not in NO_OPERATORS]
 
 
-def fused_operators(report: Report) -> int:
-    """Operators in groups, each program once."""
-    return sum(len(group.nodes) for group in report.groups if group.specialisation == 1)
+def times(group: Group) -> str:
+    """How many nodes a group stands for; nothing for one."""
+    return f" ×{group.count:,}" if group.count > 1 else ""
 
 
 def verdict(report: Report) -> str:
@@ -76,7 +76,7 @@ def verdict(report: Report) -> str:
         return "The log shows no plan of an executor"
     if not report.groups:
         return f"Nothing fused: {count(unfused, 'tensor operator')} outside every group"
-    text = f"{count(fused_operators(report), 'operator')} fused into {count(len(report.groups), 'group')}"
+    text = f"{count(report.fused_operators, 'operator')} fused into {count(report.fusion_groups, 'group')}"
     text += f", {unfused:,} not fused" if unfused else ", none left outside"
     fallbacks = sum(one.count for one in report.fallbacks)
     return text + (f", {count(fallbacks, 'fallback')}" if fallbacks else "")

@@ -93,8 +93,8 @@ def measured(
     return Try(
         change=name,
         codes=codes,
-        groups=len(report.groups),
-        ops_fused=sum(len(group.nodes) for group in report.groups if group.specialisation == 1),
+        groups=report.fusion_groups,
+        ops_fused=report.fused_operators,
         unfused=sum(row.count for row in report.unfused if row.op != "prim::GetAttr"),
         fallbacks=sum(one.count for one in report.fallbacks),
         gb_per_s=float(median(rates)) if rates else None,

@@ -26,7 +26,9 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
     kernels = {kernel.id: kernel for kernel in report.kernels}
     groups = {group.id: group for group in report.groups}
     for group in report.groups:
-        mine = [kernels[name] for name in group.kernels if name in kernels]
+        # Of one instance: a traced layer has kernels of its own.
+        names_of_one = next((one.kernels for one in group.instances if one.kernels), group.kernels)
+        mine = [kernels[name] for name in names_of_one if name in kernels]
         count = len(group.segments) if len(group.segments) > 1 else _kernels_a_run(mine, groups)
         if count < 2:
             continue
@@ -50,7 +52,13 @@ def _kernels_a_run(kernels: Sequence[Kernel], groups: dict[str, Group]) -> int:
     them. Kernels for other shapes of the same group do not count. 0 where the log does not tell."""
     each = []
     for kernel in kernels:
-        runs = [groups[name].runs for name in kernel.groups if name in groups]
+        runs = [
+            one.runs
+            for name in kernel.groups
+            if name in groups
+            for one in groups[name].instances
+            if kernel.id in one.kernels
+        ]
         total = sum(one for one in runs if one is not None)
         if kernel.launches is None or not total or None in runs:
             return 0

@@ -62,8 +62,12 @@ class PlanGroup:
     values: tuple[str, ...]
     """Names of the node's outputs."""
     canonical: bytes
-    """What nvFuser's kernel cache goes by: the graph without value names and sources, so that equal groups of
-    other source lines have it too (torch/csrc/jit/codegen/cuda/manager.cpp, getCacheId)."""
+    """What nvFuser's kernel cache goes by: the graph without value names and sources, but with the scopes
+    that tracing adds, as ``Node::print`` writes it without source locations. So equal groups of other source
+    lines have it too, and those of other traced layers do not (torch/csrc/jit/codegen/cuda/manager.cpp,
+    registerOrGetCacheId)."""
+    scopes: tuple[str, ...] = ()
+    """The module scopes of its operators, in order, each once; empty but for traced graphs."""
     conditional: bool = False
     """It stands in a branch or loop of the program, so it need not run once in every run of the plan."""
     place: int = -1
@@ -106,6 +110,8 @@ class Plan:
     users: bool = False
     """The graph holds a node of a source file (autodiff formulas have the source ``<string>``)."""
     complete: bool = True
+    may_be_fallback: bool = False
+    """It has the form of a fallback function: what its guard protects tells whether it is one."""
     flow: Flow | None = None
 
     def every_group(self) -> list[PlanGroup]:
@@ -125,7 +131,7 @@ def summarise(dump: Dump, types: Mapping[str, str] | None = None) -> Plan:
 
     ``types``: of values, by name, where a dump of the same pass tells more than this one.
     """
-    plan = Plan(complete=dump.complete)
+    plan = Plan(complete=dump.complete, may_be_fallback=_may_be_fallback(dump))
     plan.flow = _walk_graph(dump, dump.graph, plan.groups, plan.loose, plan, types or {})
     _add_ownerless(dump, plan)
     return plan
@@ -155,6 +161,40 @@ def _add_ownerless(dump: Dump, plan: Plan) -> None:
             inner: list[PlanGroup] = []
             _walk_graph(dump, section.graph, inner, [], plan, {})
             plan.groups += [replace(group, place=-1) for group in inner]
+
+
+def _may_be_fallback(dump: Dump) -> bool:
+    """Whether it can be the plan of a ``fallback_function``: ``createFallbackPathFunction``
+    (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp) makes it return one tuple. A gradient executor
+    does so too, but has nodes of autodiff: in its plan, or in the copy of its graph that
+    torch/csrc/jit/passes/specialize_autogradzero.cpp keeps for gradients that are zero. That pass gives the
+    fallback function of a group with ``aten::_grad_sum_to_size`` such a copy as well.
+    """
+    graph = dump.graph
+    makers = [node for node in graph.nodes if any(v.name in graph.outputs for v in node.outputs)]
+    if len(graph.outputs) != 1 or len(makers) != 1:
+        return False
+    maker = makers[0]
+    copies: list[Node] = []
+    if maker.kind == "prim::If" and len(maker.blocks) == 2 and _is_fallback(maker.blocks[1].nodes):
+        made = maker.blocks[0].nodes
+        if not made or made[-1].kind != "prim::TupleConstruct":
+            return False
+        copies = [inner for node in maker.blocks[1].nodes for inner in _body_of(dump, node)]
+    elif maker.kind != "prim::TupleConstruct":
+        return False
+    return not any(_of_autodiff(node) for node in (*graph.walk(), *copies))
+
+
+def _body_of(dump: Dump, node: Node) -> Iterable[Node]:
+    body = dump.resolve(node)
+    return body.walk() if body is not None else ()
+
+
+def _of_autodiff(node: Node) -> bool:
+    if node.kind == "prim::AutogradAllZero":
+        return bool(node.inputs)
+    return node.kind.startswith(_AUTOGRAD) and node.kind != "prim::AutogradAllNonZero"
 
 
 def summarise_group(dump: Dump) -> PlanGroup:
@@ -293,17 +333,23 @@ def _is_fallback(nodes: Iterable[Node]) -> bool:
 
 def _group_of(kind: str, name: str, body: Graph, line: int, values: tuple[str, ...]) -> PlanGroup:
     ops = []
+    scopes: dict[str, None] = {}
     types = {v.name: v.type for v in body.params}
     numbers = {v.name: i for i, v in enumerate(body.params)}
     canonical: list[object] = [v.type for v in body.params]
     for node in body.walk():
+        scope = node.scope
         canonical += (node.kind, [numbers.get(v) for v in node.inputs], sorted(node.attributes.items()))
+        if scope:
+            canonical.append(scope)
         for value in node.outputs:
             types[value.name] = value.type
             numbers[value.name] = len(numbers)
             canonical.append(value.type)
         if node.kind != "prim::Constant":
             ops.append((node.kind, node.source))
+            if scope:
+                scopes[scope] = None
     canonical.append([numbers.get(v) for v in body.outputs])
     symbols: dict[str, str] = {}
 
@@ -313,4 +359,4 @@ def _group_of(kind: str, name: str, body: Graph, line: int, values: tuple[str, .
     inputs = tuple(_SYMBOL.sub(rename, v.type) for v in body.params)
     outputs = tuple(_SYMBOL.sub(rename, types.get(name, "")) for name in body.outputs)
     key = blake2b(repr(canonical).encode(), digest_size=16).digest()
-    return PlanGroup(kind, name, tuple(ops), inputs, outputs, line, values, key)
+    return PlanGroup(kind, name, tuple(ops), inputs, outputs, line, values, key, tuple(scopes))

@@ -1,23 +1,28 @@
-"""Fusion groups of a run: the same group printed in many dumps is one row.
+"""Fusion groups of a run: one row for what several fusion nodes have in common.
 
-Two groups are the same when phase, the ordered (op, source) of the body, the input types and the position
-among equal ones in the plan agree. Equal but for the input types, in a later plan: a new specialisation.
+Two nodes are of one row when kind, phase, the ordered (op, source) of the body and the input types agree;
+each is an instance of it. Which prints show the same node is told by the executors. The plan of a fallback
+function holds a new specialisation of the group that it stands in for, with rows of its own.
 """
 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
-from fusiondoc.model.report import Group, Kernel, OpNode, Segment
+from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
 from fusiondoc.parsers.evidence import PackedEvidence
-from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions
+from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions, unpack
 from fusiondoc.parsers.ir.types import bytes_once, is_tensor
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
+from fusiondoc.parsers.rows.executors import Executor, executors_of
 from fusiondoc.parsers.user_lines import SourceMap, user_source
 
 Body = Tuple[Op, ...]
+_Key = Tuple[str, "str | None", Body, Tuple[str, ...], int]
+"""(kind, phase, body, input types, which row it is another specialisation of)."""
 
 
 class PhasedPlan(NamedTuple):
@@ -25,6 +30,15 @@ class PhasedPlan(NamedTuple):
 
     use: PlanUse
     phase: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A fusion node: an instance of a row."""
+
+    group: PlanGroup
+    file: int
+    """Index of the log that shows it."""
 
 
 @dataclass(eq=False)
@@ -36,13 +50,16 @@ class GroupRow:
     first: GroupRow | None = None
     iteration: int | None = None
     lines: array[int] = field(default_factory=positions)
+    members: list[Member] = field(default_factory=list)
 
 
 def groups_of(facts: Facts, plans: Iterable[PlanUse], first: int) -> GroupTable:
     """The groups of the plans of one stream, which count, in order; their ids begin with G``first``."""
     table = GroupTable(facts, first)
-    for use in plans:
-        table.add(use)
+    plans = list(plans)
+    for executor in executors_of(plans):
+        table.add(executor)
+    table.settle(plans)
     return table
 
 
@@ -53,10 +70,13 @@ class GroupTable:
         self.facts = facts
         self.rows: list[GroupRow] = []
         self.plans: list[PhasedPlan] = []
+        self.executors: list[Executor] = []
         self._first = first
-        self._rows: dict[tuple[str | None, Body, tuple[str, ...], int], GroupRow] = {}
+        self._phases: dict[int, str | None] = {}
+        self._rows: dict[_Key, GroupRow] = {}
         self._of_body: dict[Body, list[GroupRow]] = {}
         self._of_graph: dict[bytes, list[GroupRow]] = {}
+        self._of_use: dict[int, list[GroupRow]] = {}
         self._diff_graphs: list[frozenset[Op]] = []
 
     def _phase_of(self, use: PlanUse) -> str | None:
@@ -77,49 +97,78 @@ class GroupTable:
             return "forward"  # the executor of a differentiable graph that an outer plan printed
         return None
 
-    def add(self, use: PlanUse) -> None:
-        """One more plan. Its phase can depend on the groups of those before it."""
-        phase = self._phase_of(use)
-        self.plans.append(PhasedPlan(use, phase))
+    def add(self, executor: Executor) -> None:
+        """One more executor. Its phase can depend on the groups of those before it."""
+        for one in executor.prints:
+            if id(one.use) not in self._phases:
+                self._phases[id(one.use)] = self._phase_of(one.use)
+        self.executors.append(executor)
+        use = executor.use
+        phase = self._phases[id(use)]
         self._diff_graphs.extend(inner.ops for inner in use.plan.diff_graphs)
-        seen: dict[tuple[Body, tuple[str, ...]], int] = {}
-        before: dict[Body, list[GroupRow]] = {}
-        new_of_body: dict[Body, int] = {}
+        before = {group.body: list(self._of_body.get(group.body, ())) for group in use.plan.every_group()}
+        placed: Counter[int] = Counter()
+        rows = []
         for group in use.plan.every_group():
-            graph = (group.body, group.inputs)
-            place = seen.get(graph, 0)
-            seen[graph] = place + 1
-            key = (phase, group.body, group.inputs, place)
-            if group.body not in before:
-                before[group.body] = [r for r in self._of_body.get(group.body, ()) if r.first is None]
-            row = self._rows.get(key)
-            if row is None:
-                row = GroupRow(f"G{self._first + len(self.rows)}", group, phase)
-                firsts = [r for r in before[group.body] if r.phase == phase]
-                if firsts:
-                    nth = new_of_body.get(group.body, 0)
-                    new_of_body[group.body] = nth + 1
-                    row.first = firsts[min(nth, len(firsts) - 1)]
-                    row.specialisation = 2 + sum(r.first is row.first for r in self._of_body[group.body])
-                self._rows[key] = row
-                self._of_body.setdefault(group.body, []).append(row)
-                self.rows.append(row)
-            # Equal by the contract, yet the graphs may differ (in what they return): each has its GraphCache.
-            rows = self._of_graph.setdefault(group.canonical, [])
-            if row not in rows:
-                rows.append(row)
+            row = self._row(group, phase, executor, before[group.body])
+            rows.append(row)
+            placed[id(row)] += 1
+            bare = executor.bare and placed[id(row)] <= len(row.members)
+            if not executor.known and not bare:
+                row.members.append(Member(group, executor.file))
             if use.iteration is not None and row.iteration is None:
                 row.iteration = self.facts.iterations[use.iteration].index
-            row.lines.extend(use.places(group.line))
+        for one in executor.prints:
+            mine = (
+                rows
+                if one.use is use
+                else _matching(one.use.plan.every_group(), use.plan.every_group(), rows)
+            )
+            self._of_use.setdefault(id(one.use), mine)
+            for group, row in zip(one.use.plan.every_group(), mine):
+                # Equal by the contract, yet the graphs may differ (in what they return): each has its
+                # GraphCache.
+                alike = self._of_graph.setdefault(group.canonical, [])
+                if row not in alike:
+                    alike.append(row)
+                row.lines.append(one.place(group.line))
+
+    def _row(
+        self, group: PlanGroup, phase: str | None, executor: Executor, before: Sequence[GroupRow]
+    ) -> GroupRow:
+        first = self._specialises(group, phase, executor, before)
+        key = (group.kind, phase, group.body, group.inputs, id(first))
+        row = self._rows.get(key)
+        if row is None:
+            row = GroupRow(f"G{self._first + len(self.rows)}", group, phase)
+            if first is not None:
+                row.first = first
+                row.specialisation = 2 + sum(one.first is first for one in self.rows)
+            self._rows[key] = row
+            self._of_body.setdefault(group.body, []).append(row)
+            self.rows.append(row)
+        return row
+
+    def _specialises(
+        self, group: PlanGroup, phase: str | None, executor: Executor, before: Sequence[GroupRow]
+    ) -> GroupRow | None:
+        """The first row of the group that this one is for other types; None for a group of its own."""
+        if executor.fallback:
+            bodies = [group.body, *(one.body for one in executor.stands_for)]
+            rows = [row for body in dict.fromkeys(bodies) for row in self._of_body.get(body, ())]
+        elif executor.bare or group.kind == "FusionGroup":
+            # Bare prints tell no executor, and the executor of the legacy fuser makes a plan for each types.
+            rows = [row for row in before if row.phase == phase]
+            if any(row.group.inputs == group.inputs and row.first is None for row in rows):
+                return None
+        else:
+            return None
+        firsts = [row for row in rows if row.first is None]
+        return max(firsts, key=lambda row: _alike(row.group.inputs, group.inputs), default=None)
 
     def rows_of(self, plan: PhasedPlan) -> Iterator[tuple[PlanGroup, GroupRow]]:
         """The groups of one of ``plans``, each with its row."""
-        seen: dict[tuple[Body, tuple[str, ...]], int] = {}
-        for group in plan.use.plan.every_group():
-            graph = (group.body, group.inputs)
-            place = seen.get(graph, 0)
-            seen[graph] = place + 1
-            yield group, self._rows[(plan.phase, *graph, place)]
+        return zip(plan.use.plan.every_group(), self._of_use.get(id(plan.use), ()))
 
     def of_graph(self, graph: PlanGroup | None) -> list[GroupRow]:
         """Rows of which ``graph`` is the body: equal groups share one GraphCache."""
@@ -130,36 +179,90 @@ class GroupTable:
     def of_cache(self, cache: CacheInstance | None) -> list[GroupRow]:
         return self.of_graph(cache.graph) if cache is not None else []
 
-    def runs(self) -> dict[str, int]:
-        """Id -> how often the group ran, where the log tells. Equal groups share a count: each has its part,
-        unless one stands in a branch and may run less often than the others."""
-        runs: dict[str, int] = {}
-        if "kernel_cache" not in self.facts.levels:
-            return runs
-        totals: dict[bytes, int] = {}
+    def settle(self, plans: Iterable[PlanUse]) -> None:
+        """All executors are added: nodes that several logs or processes show are counted once.
+
+        Logs are parts of one run, so a plan in two of them is the plan of two processes, or of two runs of
+        one program. So are two GraphCaches for one graph in a log: a process makes one
+        (torch/csrc/jit/codegen/cuda/manager.cpp).
+        """
+        caches: Counter[tuple[bytes, int]] = Counter()
         for cache in self.facts.caches:
-            if cache.graph is not None:
-                totals[cache.graph.canonical] = totals.get(cache.graph.canonical, 0) + cache.runs
-        uncertain: list[GroupRow] = []
-        for canonical, rows in self._of_graph.items():
-            total = totals.get(canonical)
-            if total is None:
-                continue
-            uneven = len(rows) > 1 and any(row.group.conditional for row in rows)
-            if uneven or total % len(rows):
-                uncertain += rows
-            for row in rows:
-                runs[row.id] = runs.get(row.id, 0) + total // len(rows)
-        for row in uncertain:
-            runs.pop(row.id, None)
-        return runs
+            if cache.graph is not None and cache.created:
+                caches[cache.graph.canonical, unpack(cache.created)[0]] += 1
+        for row in self.rows:
+            files: dict[int, dict[bytes, list[Member]]] = {}
+            for member in row.members:
+                files.setdefault(member.file, {}).setdefault(member.group.canonical, []).append(member)
+            shown = []
+            for file, alike in files.items():
+                kept = [
+                    member
+                    for canonical, members in alike.items()
+                    for member in members[: -(-len(members) // max(1, caches[canonical, file]))]
+                ]
+                shown.append(kept)
+            row.members = max(shown, key=len, default=[])
+        self.plans = [PhasedPlan(use, self._phases[id(use)]) for use in plans]
+
+    def runs(self) -> Runs:
+        """How often the groups ran, where the log tells. Equal groups share a count: each instance has its
+        part, unless one stands in a branch and may run less often than the others."""
+        totals: Counter[bytes] = Counter()
+        if "kernel_cache" in self.facts.levels:
+            for cache in self.facts.caches:
+                if cache.graph is not None:
+                    totals[cache.graph.canonical] += cache.runs
+        sharing: dict[bytes, list[tuple[GroupRow, Member]]] = {}
+        for row in self.rows:
+            for member in row.members:
+                if member.group.canonical in totals:
+                    sharing.setdefault(member.group.canonical, []).append((row, member))
+        of_member: dict[Member, int] = {}
+        of_row: dict[str, int | None] = {}
+        for canonical, members in sharing.items():
+            total = totals[canonical]
+            uneven = len(members) > 1 and any(member.group.conditional for _, member in members)
+            each = None if uneven or total % len(members) else total // len(members)
+            if each is not None:
+                of_member.update((member, each) for _, member in members)
+            owners = Counter(row.id for row, _ in members)
+            for owner, mine in owners.items():
+                share = total if len(owners) == 1 else each * mine if each is not None else None
+                known = of_row.get(owner, 0)
+                of_row[owner] = None if known is None or share is None else known + share
+        return Runs({name: number for name, number in of_row.items() if number is not None}, of_member)
+
+
+class Runs(NamedTuple):
+    """How often groups (by id) and their instances ran."""
+
+    of_group: Mapping[str, int]
+    of_member: Mapping[Member, int]
+
+
+def _matching(
+    groups: Sequence[PlanGroup], others: Sequence[PlanGroup], rows: Sequence[GroupRow]
+) -> list[GroupRow]:
+    """The rows of the groups of a print, which are those of another print of the plan in some order."""
+    left: dict[Body, list[GroupRow]] = {}
+    for other, row in zip(others, rows):
+        left.setdefault(other.body, []).append(row)
+    return [left[group.body].pop(0) for group in groups]
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many types at the same place agree."""
+    return sum(a == b for a, b in zip(one, other))
 
 
 class RunOfGroups(NamedTuple):
-    """What the rest of the log tells of the groups of one stream, by id."""
+    """What the rest of the log tells of the groups of one stream, by id or instance."""
 
-    runs: Mapping[str, int]
+    runs: Runs
     kernels: Sequence[Kernel]
+    run_by: Mapping[Member, Sequence[str]]
+    """Instance -> ids of its kernels."""
     segments: Mapping[str, tuple[Segment, ...]]
     fell_back: AbstractSet[str]
 
@@ -192,7 +295,7 @@ def _finished(
         nodes=tuple(OpNode(op, source, user_source(op, source, sources)) for op, source in group.body),
         inputs=group.inputs,
         outputs=group.outputs,
-        runs=told.runs.get(row.id),
+        runs=told.runs.of_group.get(row.id),
         kernels=tuple(kernels),
         bytes_in=_bytes(group.inputs),
         bytes_out=_bytes(group.outputs),
@@ -201,6 +304,10 @@ def _finished(
         evidence=PackedEvidence(row.lines, files),
         iteration=row.iteration,
         segments=told.segments.get(row.id, ()),
+        instances=tuple(
+            Instance(None, tuple(told.run_by.get(one, ())), told.runs.of_member.get(one))
+            for one in row.members
+        ),
     )
 
 

@@ -11,7 +11,8 @@ from fusiondoc.model.runs import Spread
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, FallbackSeen, KernelUse, Runtime
 from fusiondoc.parsers.ir.types import TensorType, parse_type
-from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
+from fusiondoc.parsers.jit.plan import PlanGroup
+from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable, Member
 from fusiondoc.parsers.rows.segment_rows import Cut, Scheduled, cuts_of, scheduled, segments_of
 
 
@@ -27,6 +28,8 @@ class KernelRows(NamedTuple):
 
     kernels: list[Kernel]
     segments: dict[str, tuple[Segment, ...]]
+    run_by: dict[Member, list[str]]
+    """Instance of a group -> ids of the kernels that run it."""
 
 
 def kernels_of(facts: Facts, groups: GroupTable, first: int, files: list[str]) -> KernelRows:
@@ -38,8 +41,27 @@ def kernels_of(facts: Facts, groups: GroupTable, first: int, files: list[str]) -
     ids = {use: f"K{number}" for number, use in enumerate(facts.kernels, first)}
     told = scheduled(cut for _, of_runtime in cuts for cut in of_runtime)
     kernels = _compiled_kernels(facts, groups, ids, told, files)
-    kernels += _printed_kernels(facts, groups, first + len(kernels), files)
-    return KernelRows(kernels, _segments(cuts, groups, ids, files))
+    run_by: dict[Member, list[str]] = {}
+    for use in facts.kernels:
+        graph = use.owner.graph if use.owner is not None else None
+        for member in _instances(_rows_of(use, groups), graph):
+            run_by.setdefault(member, []).append(ids[use])
+    owners = _owners(facts, groups)
+    for number, members in enumerate(owners, first + len(kernels)):
+        for member in members:
+            run_by.setdefault(member, []).append(f"K{number}")
+    kernels += _printed_kernels(facts, groups, owners, first + len(kernels), files)
+    return KernelRows(kernels, _segments(cuts, groups, ids, files), run_by)
+
+
+def _instances(rows: Sequence[GroupRow], graph: PlanGroup | None) -> list[Member]:
+    """The nodes of these rows whose body is this graph."""
+    return [
+        member
+        for row in rows
+        for member in row.members
+        if graph is not None and member.group.canonical == graph.canonical
+    ]
 
 
 def _compiled_kernels(
@@ -159,16 +181,18 @@ def _of_fuser(text: str) -> bool:
     return "codegen/cuda" in text or "nvfuser" in text or "NVRTC" in text or "CUDA driver error" in text
 
 
-def _printed_kernels(facts: Facts, groups: GroupTable, first: int, files: list[str]) -> list[Kernel]:
+def _printed_kernels(
+    facts: Facts, groups: GroupTable, owners: Sequence[Sequence[Member]], first: int, files: list[str]
+) -> list[Kernel]:
     kernels = []
-    owners = _owners(facts, groups)
-    for number, (made, rows) in enumerate(zip(facts.printed_kernels, owners), first):
+    row_of = {member: row.id for row in groups.rows for member in row.members}
+    for number, (made, members) in enumerate(zip(facts.printed_kernels, owners), first):
         evidence = PackedEvidence(made.lines, files)
         kernels.append(
             Kernel(
                 id=f"K{number}",
                 name=made.name,
-                groups=tuple(row.id for row in rows),
+                groups=tuple(dict.fromkeys(row_of[member] for member in members)),
                 launches=made.launches or None,
                 block=made.block,
                 grid=made.grid,
@@ -188,27 +212,27 @@ def _printed_kernels(facts: Facts, groups: GroupTable, first: int, files: list[s
     return kernels
 
 
-def _owners(facts: Facts, groups: GroupTable) -> list[list[GroupRow]]:
-    """The groups of each kernel. NNC prints the graph. oneDNN Graph prints operators and sizes: partitions
-    that agree in them belong to the groups that agree in them one by one, in order, if there are as many and
-    none stands in a branch."""
-    found = [groups.of_graph(kernel.graph) for kernel in facts.printed_kernels]
+def _owners(facts: Facts, groups: GroupTable) -> list[list[Member]]:
+    """The instances that each kernel runs. NNC prints the graph. oneDNN Graph prints operators and sizes:
+    partitions that agree in them belong to the groups that agree in them one by one, in order, if there are
+    as many and none stands in a branch."""
+    found = [_instances(groups.of_graph(kernel.graph), kernel.graph) for kernel in facts.printed_kernels]
     alike: dict[_Shape, list[int]] = {}
     for place, kernel in enumerate(facts.printed_kernels):
         if kernel.operators:
             alike.setdefault((kernel.operators, kernel.tensors[1]), []).append(place)
     if not alike:
         return found
-    rows: dict[_Shape, list[GroupRow]] = {}
+    rows: dict[_Shape, list[Member]] = {}
     for row in groups.rows:
         if row.group.kind == "oneDNNFusionGroup":
-            rows.setdefault(_shape_of(row), []).append(row)
+            rows.setdefault(_shape_of(row), []).extend(row.members)
     for shape, places in alike.items():
         fitting = rows.get(shape, [])
-        branches = any(row.group.conditional for row in fitting)
+        branches = any(member.group.conditional for member in fitting)
         if len(fitting) == len(places) and (len(places) == 1 or not branches):
-            for place, row in zip(places, fitting):
-                found[place] = [row]
+            for place, member in zip(places, fitting):
+                found[place] = [member]
     return found
 
 

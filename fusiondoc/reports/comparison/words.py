@@ -64,12 +64,14 @@ def coverage(one: Side) -> str:
 def changed(comparison: Comparison) -> str:
     """The changes in one sentence."""
     parts = []
-    kinds = Counter(" and ".join(KINDS.get(k, k) for k in change.kinds) for change in comparison.groups)
+    kinds: Counter[str] = Counter()
+    for change in comparison.groups:
+        kinds[" and ".join(KINDS.get(k, k) for k in change.kinds)] += change.count
     if kinds:
         named = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
-        parts.append(f"{count(len(comparison.groups), 'group')} ({named})")
-    for change, words in (("came", "newly not fused"), ("gone", "no longer unfused")):
-        number = sum(row.count for row in comparison.unfused if row.change == change)
+        parts.append(f"{count(sum(kinds.values()), 'group')} ({named})")
+    for what, words in (("came", "newly not fused"), ("gone", "no longer unfused")):
+        number = sum(row.count for row in comparison.unfused if row.change == what)
         if number:
             parts.append(f"{count(number, 'operator')} {words}")
     reasons = sum(1 for row in comparison.unfused if row.change == "reason")
@@ -83,10 +85,10 @@ def changed(comparison: Comparison) -> str:
         parts.append(f"{count(len(comparison.kernels), 'kernel')} ({named})")
     if comparison.speed:
         parts.append("speed of the model")
-    for change in ("came", "gone"):
-        number = sum(1 for row in comparison.findings if row.change == change)
+    for what in ("came", "gone"):
+        number = sum(1 for row in comparison.findings if row.change == what)
         if number:
-            parts.append(f"{count(number, 'finding')} {change}")
+            parts.append(f"{count(number, 'finding')} {what}")
     if comparison.coverage_changed:
         parts.append("coverage")
     return "; ".join(parts) or "nothing"
@@ -102,6 +104,8 @@ def group_head(change: GroupChange) -> str:
     kinds = {r.kind for r in change.a}, {r.kind for r in change.b}
     if all(kinds) and kinds[0] != kinds[1]:
         facts.append(f" {ARROW} ".join(", ".join(sorted(k)) for k in kinds))
+    if change.count > 1:
+        ids += f" ×{change.count:,}"
     return f"{ids}  {', '.join(facts)}"
 
 

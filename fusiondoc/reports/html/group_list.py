@@ -10,7 +10,7 @@ from markupsafe import Markup
 from fusiondoc.model.report import Group
 from fusiondoc.reports.html.highlight import ir
 from fusiondoc.reports.html.page_context import MOST_ROWS, Context, Quotes, ReasonKind, shown
-from fusiondoc.reports.wording import outside, phase_of, runs_of, short_type, size
+from fusiondoc.reports.wording import outside, phase_of, runs_of, short_type, size, times
 
 Facts = Sequence["tuple[str, str | None]"]
 """Names and values; without a value they are left out."""
@@ -44,6 +44,7 @@ class GroupRow:
     """A group, folded. ``ir`` is None where the page has no room; ``types``: (short, as printed)."""
 
     id: str
+    times: str
     ops: str
     fell_back: bool
     where: str
@@ -103,6 +104,7 @@ def _group(group: Group, context: Context) -> GroupRow:
     sources = dict.fromkeys(node.user_source for node in group.nodes if node.user_source)
     return GroupRow(
         id=group.id,
+        times=times(group),
         ops=", ".join(runs_of(group.ops)),
         fell_back=group.fallback,
         where=", ".join([phase_of(group), *files[:2]]) + ("…" if len(files) > 2 else ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from statistics import median
 
@@ -122,13 +123,13 @@ def _fused(report: Report) -> Fused:
     cover = report.coverage
     if not report.groups:
         return Fused("No" if report.unfused else "Not known", said="No fusion group in the log.")
-    phases = [group.phase for group in report.groups]
-    named = [f"{phases.count(phase)} {phase}" for phase in ("forward", "backward") if phase in phases]
-    groups = count(len(report.groups), "group") + (f": {', '.join(named)}" if named else "")
+    phases = Counter(group.phase for group in report.groups for _ in group.instances)
+    named = [f"{phases[phase]} {phase}" for phase in ("forward", "backward") if phases[phase]]
+    groups = count(report.fusion_groups, "group") + (f": {', '.join(named)}" if named else "")
     fallen = sum(one.count for one in report.fallbacks)
     fallbacks = count(fallen, "fallback") if fallen else None
     if cover.fraction is None:
-        return Fused(str(len(report.groups)), groups=groups, fallbacks=fallbacks)
+        return Fused(str(report.fusion_groups), groups=groups, fallbacks=fallbacks)
     share = percent(cover.fraction)
     return Fused(
         share,

@@ -58,7 +58,7 @@ def _fuser(report: Report) -> str:
 
 
 def _verdict(report: Report) -> Text:
-    groups = len(report.groups)
+    groups = report.fusion_groups
     unfused = sum(row.count for row in report.unfused if row.op not in NO_OPERATORS)
     cover = report.coverage
     if not groups and not report.unfused:
@@ -66,8 +66,7 @@ def _verdict(report: Report) -> Text:
     if not groups:
         text = f"nothing: no fusion group, {count(unfused, 'tensor operator')} outside"
         return Text(text, style=STYLES["warning"])
-    inside = sum(len(group.nodes) for group in report.groups if group.specialisation == 1)
-    text = f"{count(inside, 'operator')} in {count(groups, 'group')}, {unfused} not fused"
+    text = f"{count(report.fused_operators, 'operator')} in {count(groups, 'group')}, {unfused} not fused"
     if cover.fraction is not None:
         text += f" ({cover.fraction:.0%} of what a fuser can fuse)"
     fallbacks = sum(f.count for f in report.fallbacks)

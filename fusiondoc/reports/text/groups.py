@@ -12,7 +12,7 @@ from fusiondoc.model.report import Group, Report
 from fusiondoc.model.shape_rows import by_inputs
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more, size
-from fusiondoc.reports.wording import count, short_type
+from fusiondoc.reports.wording import count, short_type, times
 
 
 def groups(report: Report) -> RenderableType | None:
@@ -27,7 +27,7 @@ def groups(report: Report) -> RenderableType | None:
 
 
 def _group_head(group: Group) -> Text:
-    head = Text(group.id, style="bold green")
+    head = Text(group.id + times(group), style="bold green")
     head.append(f"  {group.kind}", style="default")
     facts = [group.phase or "phase unknown", count(len(group.nodes), "operator")]
     if group.respecialises:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple
+from typing import Callable, Mapping, NamedTuple
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.model.report import Kernel, Report
+from fusiondoc.model.report import Group, Instance, Kernel, Report
 from fusiondoc.reports.text.bars import bar
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, more
 from fusiondoc.reports.wording import dims
@@ -66,12 +66,25 @@ def _style(column: _Column, kernel: Kernel) -> str:
     return ""
 
 
+def _is_cut(group: Group, one: Instance, launches: Mapping[str, int | None]) -> bool:
+    """Whether the kernels of an instance are segments: not each for other shapes, which no run launches
+    together."""
+    if len(one.kernels) < 2:
+        return False
+    if group.segments:
+        return len(group.segments) == len(one.kernels)
+    counts = {launches.get(name) for name in one.kernels}
+    return len(counts) == 1 and counts != {None}
+
+
 def _columns(report: Report) -> list[_Column]:
+    launches = {kernel.id: kernel.launches for kernel in report.kernels}
     parts = {
-        name: f"{number}/{len(group.kernels)}"
+        name: f"{number}/{len(one.kernels)}"
         for group in report.groups
-        if len(group.kernels) > 1
-        for number, name in enumerate(group.kernels, 1)
+        for one in group.instances
+        if _is_cut(group, one, launches)
+        for number, name in enumerate(one.kernels, 1)
     }
     return [
         _Column("kernel", lambda k: k.id, right=False),

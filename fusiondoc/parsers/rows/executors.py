@@ -1,0 +1,178 @@
+"""Which printed plans belong to which graph executor of the run.
+
+A graph executor makes its plan once. It prints what the fusion pass left of it (``Before Compilation:`` of
+nvFuser's graph_fuser.cpp, ``After TExprFuser:`` of tensorexpr_fuser.cpp) and, when the passes after that are
+done, ``Optimized Graph:`` (``ProfilingGraphExecutorImpl::getOptimizedPlanFor`` of
+torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13). So every print of either kind is a
+plan of an executor of its own, however equal the texts are, and a print of the first kind and the next of the
+second that holds the same groups are one executor. A bare print (``print(f.graph_for(x))``) tells no
+executor: printed again it is the same.
+
+An executor with gradients leaves its regions (prim::DifferentiableGraph) to two executors each, forward and
+backward. The else-branch of a guard calls ``fallback_function``, which has an executor too: that of the same
+graph for other types. Its plan has a form of its own (``Plan.may_be_fallback``) and the operators of the
+group that the guard protects: this tells it apart from the executor of an equal layer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Iterable, Iterator, Tuple
+
+from fusiondoc.parsers.facts import PlanLevel, PlanUse, unpack
+from fusiondoc.parsers.jit.plan import Op, PlanGroup
+
+_PENDING = 8
+"""Passes whose ``Optimized Graph:`` may still come: processes in one log interleave."""
+
+_Body = Tuple[Op, ...]
+
+
+@dataclass(frozen=True)
+class PlanPrint:
+    """One print of a plan; ``at``: the position of its first line."""
+
+    use: PlanUse
+    at: int
+
+    def place(self, line: int) -> int:
+        """Where line ``line`` (from 0) of the plan stands."""
+        return self.use.place(self.at, line)
+
+
+@dataclass(frozen=True, eq=False)
+class Executor:
+    """One graph executor, or all bare prints of one plan."""
+
+    prints: tuple[PlanPrint, ...]
+    """What the fusion pass left and the optimised graph, or one of the two; bare prints in order."""
+    bare: bool = False
+    fallback: bool = False
+    """It is that of a fallback function, or of a region in one."""
+    stands_for: tuple[PlanGroup, ...] = ()
+    """The earlier groups that have the operators of this fallback function: it stands in for one of them."""
+    known: bool = False
+    """The plan of the executor around it showed its groups already: the legacy executor fuses inside a region
+    before the region has an executor."""
+
+    @property
+    def use(self) -> PlanUse:
+        """The plan as the print has it that tells the most: what the pass left."""
+        return self.prints[0].use
+
+    @property
+    def file(self) -> int:
+        """Index of the log."""
+        return unpack(self.prints[0].at)[0]
+
+
+def executors_of(uses: Iterable[PlanUse]) -> list[Executor]:
+    """The executors whose plans these are, in the order of their first prints."""
+    return list(_Fallbacks().told(_paired(uses)))
+
+
+def _paired(uses: Iterable[PlanUse]) -> list[list[PlanPrint]]:
+    """The prints of each executor, executors by first print."""
+    prints = [(at, number, use) for number, use in enumerate(uses) for at in use.lines]
+    prints.sort(key=lambda one: one[:2])
+    executors: list[list[PlanPrint]] = []
+    bare: dict[int, list[PlanPrint]] = {}
+    pending: list[list[PlanPrint]] = []
+    for at, number, use in prints:
+        one = PlanPrint(use, at)
+        if use.level == PlanLevel.PRINT and number in bare:
+            bare[number].append(one)
+            continue
+        left = None
+        if use.level == PlanLevel.EXECUTOR and not use.simple:
+            left = next((before for before in pending if _becomes(before[0].use, use)), None)
+        if left is not None:
+            left.append(one)
+            pending.remove(left)
+            continue
+        executors.append([one])
+        if use.level == PlanLevel.PRINT:
+            bare[number] = executors[-1]
+        elif use.level == PlanLevel.FUSION_PASS:
+            pending = [*pending[1 - _PENDING :], executors[-1]]
+    return executors
+
+
+def _operators(use: PlanUse) -> frozenset[Op]:
+    """Every operator of a plan, in regions too."""
+    return use.plan.ops().union((n.op, n.source) for diff in use.plan.diff_graphs for n in diff.loose)
+
+
+def _becomes(left: PlanUse, optimised: PlanUse) -> bool:
+    """Whether an optimised graph is what became of the graph that a pass left."""
+    if Counter(one.body for one in left.plan.every_group()) != Counter(
+        one.body for one in optimised.plan.every_group()
+    ):
+        return False
+    mine, other = left.plan.ops(), optimised.plan.ops()
+    return len(mine & other) * 2 >= min(len(mine), len(other))
+
+
+class _Fallbacks:
+    """Tells which executors are those of fallback functions, and which repeat what was shown."""
+
+    def __init__(self) -> None:
+        self._groups: dict[frozenset[Op], list[PlanGroup]] = {}
+        """The groups so far, by their operators; one for each types of inputs."""
+        self._inside: list[Counter[tuple[_Body, tuple[str, ...]]]] = []
+        """The groups inside each region that has no executor yet."""
+        self._regions: list[tuple[frozenset[Op], tuple[PlanGroup, ...]]] = []
+        """The operators of each region that has no forward executor yet, and what the executor around it
+        stands for."""
+
+    def told(self, paired: Iterable[list[PlanPrint]]) -> Iterator[Executor]:
+        for prints in paired:
+            use = prints[0].use
+            bare = use.level == PlanLevel.PRINT
+            stands_for: tuple[PlanGroup, ...] = ()
+            if use.plan.may_be_fallback and not bare:
+                stands_for = self._protected(_operators(use))
+            elif not use.plan.backward and not use.plan.diff_graphs and not bare:
+                stands_for = self._around(use.plan.ops())
+            yield Executor(tuple(prints), bare, bool(stands_for), stands_for, self._shown(use))
+            for group in use.plan.every_group():
+                alike = self._groups.setdefault(frozenset(group.body), [])
+                if not any(one.body == group.body and one.inputs == group.inputs for one in alike):
+                    alike.append(group)
+            self._regions += [
+                (frozenset((node.op, node.source) for node in diff.loose), stands_for)
+                for diff in use.plan.diff_graphs
+            ]
+            self._inside += [
+                Counter((group.body, group.inputs) for group in diff.groups)
+                for diff in use.plan.diff_graphs
+                if diff.groups
+            ]
+
+    def _protected(self, ops: frozenset[Op]) -> tuple[PlanGroup, ...]:
+        """The groups with these operators. A pass replaces some (a view by a copy), so most must agree."""
+        exact = self._groups.get(ops)
+        if exact is not None:
+            return tuple(exact)
+        best: tuple[float, list[PlanGroup]] = (0.5, [])
+        for body, groups in self._groups.items():
+            share = len(ops & body) / max(1, len(ops | body))
+            if share > best[0]:
+                best = (share, groups)
+        return tuple(best[1])
+
+    def _around(self, ops: frozenset[Op]) -> tuple[PlanGroup, ...]:
+        """What the executor of the region with these operators stands for; its own passes rewrite some."""
+        for place, (region, stands_for) in enumerate(self._regions):
+            if len(ops & region) * 2 > len(ops | region):
+                del self._regions[place]
+                return stands_for
+        return ()
+
+    def _shown(self, use: PlanUse) -> bool:
+        mine = Counter((group.body, group.inputs) for group in use.plan.groups)
+        if not mine or use.plan.diff_graphs or mine not in self._inside:
+            return False
+        self._inside.remove(mine)
+        return True
