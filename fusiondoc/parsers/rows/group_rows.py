@@ -183,12 +183,12 @@ class GroupTable:
         """All executors are added: nodes that several logs or processes show are counted once.
 
         Logs are parts of one run, so a plan in two of them is the plan of two processes, or of two runs of
-        one program. So are two GraphCaches for one graph in a log: a process makes one
-        (torch/csrc/jit/codegen/cuda/manager.cpp).
+        one program. So are two GraphCaches for one graph in a log: a process makes one that runs
+        (torch/csrc/jit/codegen/cuda/manager.cpp; where its compilation fails it is made again).
         """
         caches: Counter[tuple[bytes, int]] = Counter()
         for cache in self.facts.caches:
-            if cache.graph is not None and cache.created:
+            if cache.graph is not None and cache.runs:
                 caches[cache.graph.canonical, unpack(cache.created)[0]] += 1
         for row in self.rows:
             files: dict[int, dict[bytes, list[Member]]] = {}
