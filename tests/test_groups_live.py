@@ -131,11 +131,8 @@ def test_another_shape_is_a_new_specialisation(passes: dict) -> None:
 
 def test_plans_of_a_trace_that_was_checked_without_gradients_are_not_counted_again(passes: dict) -> None:
     report, _ = passes[CHECKED]
-    first, again, backward = report.groups
-    assert (first.phase, first.count, first.specialisation) == ("forward", 4, 1)
-    assert (again.phase, again.count, again.respecialises) == ("forward", 4, first.id)
-    assert (backward.phase, backward.count, backward.specialisation) == ("backward", 4, 1)
-    assert report.fused_operators == 4 * (len(first.nodes) + len(backward.nodes))
+    rows = [(group.phase, group.count, group.specialisation) for group in report.groups]
+    assert rows == [("forward", 4, 1), ("backward", 4, 1)]
 
 
 nvfuser_here = torch.cuda.is_available() and torch.__version__ < "2.2"

@@ -113,8 +113,10 @@ class GroupTable:
             row = self._row(group, phase, executor, before[group.body])
             rows.append(row)
             placed[id(row)] += 1
-            bare = executor.bare and placed[id(row)] <= len(row.members)
-            if not executor.known and not bare:
+            shown = executor.known or (executor.bare and placed[id(row)] <= len(row.members))
+            # A fallback function for the same types is no other specialisation: the same node once more.
+            again = executor.fallback and row.first is None
+            if not shown and not again:
                 row.members.append(Member(group, executor.file))
             if use.iteration is not None and row.iteration is None:
                 row.iteration = self.facts.iterations[use.iteration].index
@@ -137,6 +139,8 @@ class GroupTable:
         self, group: PlanGroup, phase: str | None, executor: Executor, before: Sequence[GroupRow]
     ) -> GroupRow:
         first = self._specialises(group, phase, executor, before)
+        if first is not None and (first.group.body, first.group.inputs) == (group.body, group.inputs):
+            return first
         key = (group.kind, phase, group.body, group.inputs, id(first))
         row = self._rows.get(key)
         if row is None:

@@ -55,13 +55,10 @@ def kernels_of(facts: Facts, groups: GroupTable, first: int, files: list[str]) -
 
 
 def _instances(rows: Sequence[GroupRow], graph: PlanGroup | None) -> list[Member]:
-    """The nodes of these rows whose body is this graph."""
-    return [
-        member
-        for row in rows
-        for member in row.members
-        if graph is not None and member.group.canonical == graph.canonical
-    ]
+    """The nodes of these rows whose body is this graph; all where only a fallback function has it."""
+    members = [member for row in rows for member in row.members]
+    own = [member for member in members if graph is not None and member.group.canonical == graph.canonical]
+    return own or members
 
 
 def _compiled_kernels(
