@@ -76,8 +76,10 @@ def is_figure(value: float) -> bool:
 
 
 def sound(value: Any) -> Any:
-    """What ``json.loads`` made, without halves of surrogate pairs, which JSON can hold and no encoding can
-    write."""
+    """What ``json.loads`` made, without what no JSON may hold or no encoding can write: infinities are
+    None, halves of surrogate pairs question marks."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, list):

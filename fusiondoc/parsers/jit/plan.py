@@ -43,6 +43,9 @@ NOT_OPERATOR_KINDS = frozenset(
     ("prim::Constant", "prim::Param", "prim::FallbackGraph", "prim::DifferentiableGraph")
 )
 
+_DEEPEST = 60
+"""Differentiable graphs in one another beyond this are not entered: the walk recurses. torch makes two."""
+
 _AUTOGRAD = "prim::Autograd"
 _SYMBOL = re.compile(r"SS\((-?\d+)\)")
 
@@ -222,8 +225,9 @@ def _walk_graph(
     loose: list[LooseNode],
     plan: Plan,
     types: Mapping[str, str],
+    above: int = 0,
 ) -> Flow:
-    walk = _Walk(dump, plan, groups, loose, Flow(types))
+    walk = _Walk(dump, plan, groups, loose, Flow(types), above)
     for value in graph.params:
         walk.flow.define(value.name, value.type)
     walk.nodes(graph.nodes, ())
@@ -234,8 +238,16 @@ class _Walk:
     """One graph and the blocks in it."""
 
     def __init__(
-        self, dump: Dump, plan: Plan, groups: list[PlanGroup], loose: list[LooseNode], flow: Flow
+        self,
+        dump: Dump,
+        plan: Plan,
+        groups: list[PlanGroup],
+        loose: list[LooseNode],
+        flow: Flow,
+        above: int,
     ) -> None:
+        self.above = above
+        """Graphs and blocks around this graph."""
         self.dump = dump
         self.plan = plan
         self.groups = groups
@@ -268,9 +280,10 @@ class _Walk:
     def _region(self, node: Node, block: tuple[int, ...]) -> None:
         body = self.dump.resolve(node)
         place = self.flow.add(REGION, node, block)
-        if body is not None:
+        depth = self.above + len(block) + 1
+        if body is not None and depth <= _DEEPEST:
             inner = DiffGraph(frozenset((n.kind, n.source) for n in body.walk()), place)
-            inner.flow = _walk_graph(self.dump, body, inner.groups, inner.loose, self.plan, {})
+            inner.flow = _walk_graph(self.dump, body, inner.groups, inner.loose, self.plan, {}, depth)
             self.plan.diff_graphs.append(inner)
 
     def _other(self, node: Node, block: tuple[int, ...]) -> None:

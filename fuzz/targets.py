@@ -1,0 +1,159 @@
+"""What is fuzzed: each target takes any bytes and must end without an exception.
+
+``TARGETS`` names them. tests/test_fuzz_targets.py runs them on the corpus and on seeded changes of it;
+fuzz/run.py runs one under atheris, which looks for inputs that reach new code.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, Callable, NoReturn
+
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.probe_records import read_records
+from fusiondoc.cli import config
+from fusiondoc.comparison.compare_reports import compare
+from fusiondoc.errors import FusiondocError
+from fusiondoc.expectations.match import check
+from fusiondoc.expectations.read_file import loads
+from fusiondoc.expectations.update import updated
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.lines.error_texts import fuser_error, read_error
+from fusiondoc.reports.formats import COMPARISON_FORMATS, REPORT_FORMATS, render_comparison, render_report
+from fusiondoc.reports.json_reading import read_report
+from fusiondoc.workflows.load import report_from, report_of
+
+JSON = ("json", "sarif", "gitlab")
+
+
+class Wrong(AssertionError):
+    """A result that must not be, without an exception of its own."""
+
+
+def log(data: bytes) -> None:
+    """Every parser, every format: each line is accounted for, no NaN in JSON, all can be written."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "train.log")
+        path.write_bytes(data or b"\n")
+        report = report_from([str(path)])
+        counts = report.parse
+        if counts.lines != counts.recognised + counts.user_output + counts.unrecognised:
+            raise Wrong(f"lines do not add up: {counts}")
+        show(report)
+        _compare(report, read_report(render_report(report, "json").encode(), "saved.json"))
+
+
+def saved_report(data: bytes) -> None:
+    """A saved report that was damaged is refused with a next step, or shown and compared."""
+    try:
+        report = read_report(data, "saved.json")
+    except FusiondocError as error:
+        _next_step(error)
+        return
+    show(report)
+    _compare(report, report)
+
+
+def records(data: bytes) -> None:
+    """The records of the probe: what is damaged is left out."""
+    for speed in read_records(data).speeds:
+        speed.as_speed()
+
+
+def capture(data: bytes) -> None:
+    """Files of a capture: a line with a name of a file, then its content, up to a line of ``--``."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "capture")
+        path.mkdir()
+        for part in data.split(b"\n--\n")[:8]:
+            name, _, content = part.partition(b"\n")
+            if name in _FILES:
+                (path / name.decode()).write_bytes(content)
+        try:
+            read = Capture(path)
+            read.failure()
+            json.dumps(read.document(), allow_nan=False)
+            show(report_of(read))
+        except FusiondocError as error:
+            _next_step(error)
+        shutil.rmtree(path)
+
+
+_FILES = (
+    *(b"request.json", b"result.json", b"records.jsonl", b"log", b"rerun.json", b"timing.json"),
+    *(b"peak.json", b"tries.json"),
+)
+
+
+def expectations(data: bytes) -> None:
+    """A file of expectations is refused with its line, or held against a report and updated."""
+    text = data.decode("utf-8", "replace")
+    try:
+        for section in loads(text, "fusions.yaml").sections:
+            check(section, _empty_report())
+        updated(text, "fusions.yaml", _empty_report())
+    except FusiondocError as error:
+        _next_step(error)
+
+
+def configuration(data: bytes) -> None:
+    """Configuration as TOML and as YAML."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, kind in (("pyproject.toml", "toml"), ("fusiondoc.yaml", "yaml")):
+            path = Path(folder, name)
+            path.write_bytes(data)
+            try:
+                config.read(str(path), kind)
+            except FusiondocError as error:
+                _next_step(error)
+
+
+def error_text(data: bytes) -> None:
+    """The error in what a failed program printed."""
+    text = data.decode("utf-8", "replace")
+    str(read_error(text))
+    str(fuser_error(text))
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    one.__name__: one
+    for one in (log, saved_report, records, capture, expectations, configuration, error_text)
+}
+
+
+def show(report: Report) -> None:
+    """The report in every format, and as expectations."""
+    for name in REPORT_FORMATS:
+        text = render_report(report, name)
+        text.encode("utf-8")
+        if name in JSON:
+            json.loads(text, parse_constant=_no_constant)
+    updated("", "fusions.yaml", report)
+
+
+def _compare(one: Report, other: Report) -> None:
+    compared = compare(one, other)
+    for name in COMPARISON_FORMATS:
+        text = render_comparison(compared, name)
+        text.encode("utf-8")
+        if name in JSON:
+            json.loads(text, parse_constant=_no_constant)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise Wrong(f"JSON has no {name}")
+
+
+def _next_step(error: FusiondocError) -> None:
+    if not error.hint:
+        raise Wrong(f"no next step: {error.message}")
+
+
+def _empty_report() -> Report:
+    content: dict[str, Any] = json.loads(
+        (Path(__file__).parent / "corpus/saved_report/empty.json").read_text()
+    )
+    return read_report(json.dumps(content).encode(), "empty.json")
