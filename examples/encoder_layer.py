@@ -2,7 +2,7 @@
 
     fusiondoc diagnose examples/encoder_layer.py --backward --output encoder.html
 
-What stands between the matrix products fuses: bias, dropout, addition and layer norm. The products
+What is between the matrix products fuses: bias, dropout, addition and layer norm. The products
 themselves, the softmax between two of them and the views do not join those groups.
 """
 

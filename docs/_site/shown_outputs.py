@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -42,20 +43,21 @@ def parts_of(text: str, names: list[str]) -> str:
 
 
 def run(command: str, folder: Path) -> str:
-    """What a command prints to a terminal of 80 columns; its notes where it prints nothing else."""
+    """What a command prints to a terminal of 80 columns, without the folder; else its notes."""
     words = [sys.executable, "-m", *shlex.split(command)]
     places = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     env = {**os.environ, "COLUMNS": "80", "PYTHONPATH": os.pathsep.join(filter(None, places))}
     done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, encoding="utf-8")
     if done.returncode not in (0, 1):
         raise SystemExit(f"{command}: exit status {done.returncode}\n{done.stderr}")
-    return done.stdout or done.stderr
+    return (done.stdout or done.stderr).replace(f"{folder}{os.sep}", "")
 
 
 def prepared(folder: Path) -> Path:
     """A folder as the pages have it: that of the repository, with its recorded captures unpacked."""
-    for name in ("examples", "fixtures"):
-        (folder / name).symlink_to(ROOT / name)
+    (folder / "fixtures").symlink_to(ROOT / "fixtures")
+    # A copy: reports show lines of files beneath the current folder only, and a link leads out of it.
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns(".fusiondoc"))
     with tarfile.open(ROOT / "fixtures" / "captures" / "encoder-layer-nvfuser-2.1.2.tar.xz") as archive:
         archive.extractall(folder)
     return folder

@@ -3,7 +3,7 @@
     fusiondoc diagnose examples/why_not/two_gpus.py
 
 Work on the first GPU fuses; so does work on the second; a group never spans both, and the copy
-between them stands alone. Fix: keep a block on one GPU.
+between them is alone. Fix: keep a block on one GPU.
 """
 
 import torch

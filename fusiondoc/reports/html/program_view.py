@@ -26,7 +26,7 @@ class Programs:
 
 
 _HINT = (
-    "Boxes with a thick edge are fusion groups; the others stand outside. Click a box, or move with the "
+    "Boxes with a thick edge are fusion groups; the others are not fused. Click a box, or move with the "
     "arrow keys and press Enter, for its source line, IR, types and what the log says."
 )
 
