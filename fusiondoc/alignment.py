@@ -1,4 +1,4 @@
-"""Which line of a source file in A is which line in B, told by the operators on the lines alone.
+"""Sequences aligned: lines of two source files, rows that may be pairs, operators of an expectation and a group.
 
 A log names lines but does not hold the file, so lines are compared by what is on them: a set of (operator,
 column). Both files are read from top to bottom, as a text diff does it, so lines that moved together find
@@ -8,8 +8,8 @@ each other however far they moved.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
-from typing import Callable, FrozenSet, List, Sequence, Tuple
+from collections import Counter, defaultdict
+from typing import Any, Callable, FrozenSet, Hashable, Iterable, Iterator, List, Sequence, Tuple, TypeVar
 
 Mark = Tuple[str, int]
 """(operator, column)."""
@@ -174,3 +174,127 @@ def _best(rows: range, columns: range, alike: Callable[[int, int], float]) -> Pa
             x, y = x - 1, y - 1
             found.append((rows[x], columns[y]))
     return found[::-1]
+
+
+T = TypeVar("T")
+
+
+def pair_equal(
+    a: list[T],
+    b: list[T],
+    key: Callable[[T], Hashable | None],
+    content: Callable[[T], Any] | None = None,
+) -> list[tuple[T, T]]:
+    """Take the members with equal keys out of both lists, as pairs.
+
+    Args:
+        key: None for a member that has none.
+        content: of several with one key those of the same content are paired first, then in order.
+    """
+    found: list[tuple[T, T]] = []
+    if content is not None:
+        inner = content
+        found += pair_equal(a, b, lambda one: None if key(one) is None else (key(one), inner(one)))
+    waiting: dict[Hashable, list[T]] = defaultdict(list)
+    for one in b:
+        value = key(one)
+        if value is not None:
+            waiting[value].append(one)
+    for row in waiting.values():
+        row.reverse()
+    taken: set[int] = set()
+    rest: list[T] = []
+    for one in a:
+        value = key(one)
+        row = waiting.get(value, []) if value is not None else []
+        if row:
+            other = row.pop()
+            taken.add(id(other))
+            found.append((one, other))
+        else:
+            rest.append(one)
+    a[:] = rest
+    b[:] = [one for one in b if id(one) not in taken]
+    return found
+
+
+def greedy(scored: Iterable[tuple[float, int, int]]) -> Iterator[tuple[int, int]]:
+    """Pairs of places by falling score, each place once; equal scores by how near the places are."""
+    used_a: set[int] = set()
+    used_b: set[int] = set()
+    for _, i, j in sorted(scored, key=lambda row: (-round(row[0], 9), abs(row[1] - row[2]), row[1], row[2])):
+        if i not in used_a and j not in used_b:
+            used_a.add(i)
+            used_b.add(j)
+            yield i, j
+
+
+def candidates(
+    a: Sequence[T], b: Sequence[T], keys: Callable[[T], Iterable[Hashable]], most: int
+) -> list[tuple[int, int]]:
+    """Places of members that share a key, those that share a rare one first; ``most`` bounds how many."""
+    posts: tuple[dict[Hashable, list[int]], dict[Hashable, list[int]]] = (
+        defaultdict(list),
+        defaultdict(list),
+    )
+    for side, members in enumerate((a, b)):
+        for index, member in enumerate(members):
+            for key in set(keys(member)):
+                posts[side][key].append(index)
+    shared = [(posts[0][key], posts[1][key]) for key in posts[0] if key in posts[1]]
+    shared.sort(key=lambda pair: (len(pair[0]) * len(pair[1]), pair[0], pair[1]))
+    found: dict[tuple[int, int], None] = {}
+    for left, right in shared:
+        if len(found) + len(left) * len(right) <= most:
+            found.update(((i, j), None) for i in left for j in right)
+        else:
+            # Too many: each with those at about the same place in the order.
+            for number, i in enumerate(left):
+                at = number * len(right) // len(left)
+                found.update(((i, j), None) for j in right[max(0, at - _NEAR) : at + _NEAR])
+    return list(found)
+
+
+_NEAR = 8
+
+
+_MOST_COMPARED = 4_000_000
+"""A table of more cells takes seconds; then only common ends are compared."""
+
+
+def common(a: Sequence[str], b: Sequence[str]) -> int:
+    """How many operators two lists share in any order: no common subsequence is longer."""
+    return sum((Counter(a) & Counter(b)).values())
+
+
+def longest_common(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
+    """Pairs of indices (into a, into b) of a longest common subsequence, in order."""
+    start = 0
+    while start < min(len(a), len(b)) and a[start] == b[start]:
+        start += 1
+    end = 0
+    while end < min(len(a), len(b)) - start and a[-1 - end] == b[-1 - end]:
+        end += 1
+    middle_a, middle_b = a[start : len(a) - end], b[start : len(b) - end]
+    pairs = [(i, i) for i in range(start)]
+    if len(middle_a) * len(middle_b) <= _MOST_COMPARED:
+        pairs += [(i + start, j + start) for i, j in _table(middle_a, middle_b)]
+    return pairs + [(len(a) - k, len(b) - k) for k in range(end, 0, -1)]
+
+
+def _table(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
+    lengths = [[0] * (len(b) + 1) for _ in range(len(a) + 1)]
+    for i in range(len(a) - 1, -1, -1):
+        row, below = lengths[i], lengths[i + 1]
+        for j in range(len(b) - 1, -1, -1):
+            row[j] = below[j + 1] + 1 if a[i] == b[j] else max(below[j], row[j + 1])
+    pairs, i, j = [], 0, 0
+    while i < len(a) and j < len(b):
+        if a[i] == b[j]:
+            pairs.append((i, j))
+            i, j = i + 1, j + 1
+        elif lengths[i + 1][j] >= lengths[i][j + 1]:
+            i += 1
+        else:
+            j += 1
+    return pairs

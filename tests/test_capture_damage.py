@@ -13,7 +13,7 @@ from conftest import FIXTURES
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
-from fusiondoc.captures.request_again import request_again
+from fusiondoc.captures.own import request_again
 from fusiondoc.cli.captures import _details, _summary
 from fusiondoc.errors import FusiondocError
 from fusiondoc.reports import json_format

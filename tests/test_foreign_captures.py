@@ -9,8 +9,7 @@ import pytest
 from command_line import Run
 
 from fusiondoc.captures.capture import REQUEST, SCHEMA, Capture
-from fusiondoc.captures.own import SIGNATURE, is_own, sign
-from fusiondoc.captures.request_again import request_again
+from fusiondoc.captures.own import SIGNATURE, is_own, request_again, sign
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import document
 from fusiondoc.fuser_knobs import catalogue

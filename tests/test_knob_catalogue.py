@@ -11,7 +11,7 @@ import pytest
 
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue, checks
-from fusiondoc.fuser_knobs.versions import parse_version, span
+from fusiondoc.fuser_knobs.entries import parse_version, span
 from fusiondoc.probe import knob_values
 from fusiondoc.probe import knobs as probe_knobs
 

@@ -13,10 +13,9 @@ from conftest import FIXTURES
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.repro.ir_text import ir_text
 from fusiondoc.repro.locate import find_group
 from fusiondoc.repro.rebuild import rebuild
-from fusiondoc.repro.script import script
+from fusiondoc.repro.script import ir_text, script
 
 torch = pytest.importorskip("torch")
 

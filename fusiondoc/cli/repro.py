@@ -97,8 +97,8 @@ def command(
     if minimise and output is not None and minimised_path(output).exists() and not force:
         raise UsageError(f"{minimised_path(output)} already exists", "Give --force to overwrite it.")
     if minimise and not trust_log:
+        from fusiondoc.captures.own import refuse_foreign
         from fusiondoc.captures.store import CaptureStore
-        from fusiondoc.repro.trust import refuse_foreign
 
         refuse_foreign(logs, CaptureStore(), "--minimise")
     with _known_groups(logs) as known:

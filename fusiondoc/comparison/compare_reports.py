@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Sequence
+from typing import Any, Iterator, Mapping, Sequence
 
-from fusiondoc.comparison.differences import Comparison, ModelSpeedChange, Side
+from fusiondoc.comparison.differences import Comparison, Difference, ModelSpeedChange, Side
 from fusiondoc.comparison.finding_changes import fallback_changes, finding_changes
 from fusiondoc.comparison.group_changes import group_changes, other_work
 from fusiondoc.comparison.group_match import Cluster, match
 from fusiondoc.comparison.items import Item, items_of
 from fusiondoc.comparison.kernel_changes import kernel_changes
 from fusiondoc.comparison.kernel_match import content
-from fusiondoc.comparison.notes import notes, passes_differ
 from fusiondoc.comparison.places import Places
-from fusiondoc.comparison.settings import differences
 from fusiondoc.comparison.speed_change import speed_change
 from fusiondoc.comparison.unfused_changes import unfused_changes
-from fusiondoc.model.report import Report
+from fusiondoc.model.report import KnobState, Report
 
 LEAST_APART_MS = 0.05
 """Passes that differ by less are the same: two runs of one program on an H200 (torch 2.1.2) had medians of
@@ -113,3 +111,106 @@ def _model_speed(a: Report, b: Report, threshold: float) -> tuple[ModelSpeedChan
         if change is not None and change.change is not None:
             found.append(ModelSpeedChange(speed.way, speed.phase, speed.inputs, change))
     return tuple(found)
+
+
+def notes(a: Report, b: Report) -> tuple[str, ...]:
+    """Sentences for the end of the report."""
+    return tuple(_notes(a, b))
+
+
+def _notes(a: Report, b: Report) -> Iterator[str]:
+    sides = (("A", a), ("B", b))
+    for name, report in sides:
+        if report.parse.truncated or any(f.code == "FD902" for f in report.findings):
+            yield f"{name} is cut off: what it lacks may be what was cut"
+        if not report.groups:
+            yield f"{name} has no fusion group"
+    timed = [name for name, report in sides if any(k.ms for k in report.kernels) or report.speed]
+    if len(timed) == 1:
+        yield f"only {timed[0]} has times, so nothing is said about speed"
+    elif not timed:
+        yield "neither side has times, so nothing is said about speed"
+    with_code = [name for name, report in sides if any(k.code for k in report.kernels)]
+    if len(with_code) == 1 and a.kernels and b.kernels:
+        yield f"only {with_code[0]} has code of kernels (dump cuda_kernel)"
+    untied = [name for name, report in sides if report.kernels and not any(k.groups for k in report.kernels)]
+    if untied:
+        yield f"kernels of {' and '.join(untied)} are assigned to no group: they were matched by their code"
+    stated = [name for name, report in sides if any(u.reason.stated for u in report.unfused)]
+    if len(stated) == 1 and a.unfused and b.unfused:
+        yield f"only {stated[0]} states reasons: a reason may differ because one log has fewer levels"
+    if passes_differ(a, b):
+        yield f"A ran {_runs(a)} passes and B {_runs(b)}, so launches are not compared"
+
+
+def passes_differ(a: Report, b: Report) -> bool:
+    """Whether both tell how often they ran the model, and not the same."""
+    return None not in (_runs(a), _runs(b)) and _runs(a) != _runs(b)
+
+
+def _runs(report: Report) -> int | None:
+    options = report.target.get("options")
+    runs = options.get("runs") if isinstance(options, dict) else None
+    return runs if isinstance(runs, int) else None
+
+
+_NOT_COMPARED = ("executable",)
+"""Where an interpreter lies changes nothing."""
+
+
+def differences(a: Report, b: Report) -> tuple[Difference, ...]:
+    """What both sides tell and is not the same; what only one tells of its machine is no difference."""
+    found = list(_mapping("environment", a.environment, b.environment, both=True))
+    for name in ("requested", "effective", "live"):
+        values = (getattr(a.fuser, name), getattr(b.fuser, name))
+        if None not in values and values[0] != values[1]:
+            found.append(Difference("fuser", name, _text(values[0]), _text(values[1])))
+    # A log names no knob, whatever was set; a capture names each that was set.
+    both = not (_told(a) and _told(b))
+    found += _mapping("knob", _knobs(a.knobs), _knobs(b.knobs), both=both)
+    if not both:
+        for part in ("options", "environment_set"):
+            found += _mapping("setting", _part(a, part), _part(b, part), both=False)
+    return tuple(found)
+
+
+def _told(report: Report) -> bool:
+    return isinstance(report.target.get("options"), Mapping)
+
+
+def _part(report: Report, name: str) -> dict[str, Any]:
+    """Options and variables; a knob is compared as a knob."""
+    part = report.target.get(name)
+    if not isinstance(part, Mapping):
+        return {}
+    return {str(key): value for key, value in part.items() if key != "knobs"}
+
+
+def _knobs(knobs: tuple[KnobState, ...]) -> dict[str, str]:
+    return {knob.name: knob_text(knob) for knob in knobs}
+
+
+def knob_text(knob: KnobState) -> str:
+    """The value read back, or the one asked for; and whether it does nothing."""
+    value = knob.effective if knob.effective is not None else knob.requested
+    return f"{value}" + (" (does nothing)" if knob.live is False else "")
+
+
+def _mapping(kind: str, a: Mapping[str, Any], b: Mapping[str, Any], both: bool) -> Iterator[Difference]:
+    for name in dict.fromkeys((*a, *b)):
+        if name in _NOT_COMPARED or (both and (name not in a or name not in b)):
+            continue
+        x, y = _text(a.get(name)), _text(b.get(name))
+        if x != y:
+            yield Difference(kind, name, x, y)
+
+
+def _text(value: Any) -> str | None:
+    """The value in words; None for what is not set."""
+    if value is None or value == [] or value == {}:
+        return None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return " ".join(map(str, value))
+    return str(value)

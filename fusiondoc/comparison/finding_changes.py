@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Mapping
 
-from fusiondoc.comparison.assign import pair_equal
+from fusiondoc.alignment import pair_equal
 from fusiondoc.comparison.differences import FallbackChange, FindingChange
 from fusiondoc.comparison.places import Place, Places
 from fusiondoc.model.codes import CODES

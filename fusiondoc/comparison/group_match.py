@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Hashable
 
-from fusiondoc.comparison.assign import candidates, greedy, pair_equal
+from fusiondoc.alignment import candidates, greedy, pair_equal
 from fusiondoc.comparison.items import Item, Node, Overlap
 from fusiondoc.comparison.places import split_source
 

@@ -7,8 +7,7 @@ from math import isclose
 from typing import Mapping, Sequence
 
 from fusiondoc.comparison.differences import KernelChange, KernelRef
-from fusiondoc.comparison.kernel_code import changed_lines
-from fusiondoc.comparison.kernel_match import match_kernels
+from fusiondoc.comparison.kernel_match import changed_lines, match_kernels
 from fusiondoc.comparison.speed_change import (
     SAME_BYTES,
     counted_bytes,

@@ -7,7 +7,7 @@ from typing import Iterable, Mapping
 
 from fusiondoc.captures.request import Options
 from fusiondoc.fuser_knobs import catalogue
-from fusiondoc.fuser_knobs.versions import exists_in, parse_version
+from fusiondoc.fuser_knobs.entries import exists_in, parse_version
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Try

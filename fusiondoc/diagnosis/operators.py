@@ -15,7 +15,7 @@ not a constant. Sources:
 
 from __future__ import annotations
 
-from fusiondoc.fuser_knobs.versions import Version, parse_version
+from fusiondoc.fuser_knobs.entries import Version, parse_version
 
 _ELEMENTWISE = """
 abs acos add addcmul asin atan atan2 ceil clamp cos cosh div eq erf erfc exp expm1 floor fmod frac ge gt le

@@ -7,10 +7,8 @@ from typing import Any, Callable, Mapping, Sequence
 
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import as_yaml, splices
-from fusiondoc.expectations.applies import applying
 from fusiondoc.expectations.expectation import Expectations, Section
-from fusiondoc.expectations.expectation_outcome import Outcome
-from fusiondoc.expectations.match import check, specialised_once
+from fusiondoc.expectations.match import Outcome, applying, check, specialised_once
 from fusiondoc.expectations.missing import without_namespace
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.splices import CannotEdit

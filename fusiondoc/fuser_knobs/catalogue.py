@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from typing import Union
 
-from fusiondoc.fuser_knobs.dump_table import FUSER_DUMPS
-from fusiondoc.fuser_knobs.entries import FuserDump, Knob, LogFile, Option, Variable
+from fusiondoc.fuser_knobs.entries import (
+    FuserDump,
+    Knob,
+    LogFile,
+    Option,
+    Variable,
+    Version,
+    exists_in,
+    parse_version,
+)
 from fusiondoc.fuser_knobs.knob_table import KNOBS
 from fusiondoc.fuser_knobs.log_file_table import LOG_FILES
-from fusiondoc.fuser_knobs.option_table import OPTIONS
+from fusiondoc.fuser_knobs.option_table import FUSER_DUMPS, OPTIONS
 from fusiondoc.fuser_knobs.variable_table import VARIABLES
-from fusiondoc.fuser_knobs.versions import Version, exists_in, parse_version
 
 TorchVersion = Union[str, Version, None]
 

@@ -11,9 +11,8 @@ import re
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.catalogue import TorchVersion, as_version
-from fusiondoc.fuser_knobs.entries import Knob
+from fusiondoc.fuser_knobs.entries import Knob, describe, exists_in, hull
 from fusiondoc.fuser_knobs.option_table import OPTIONS
-from fusiondoc.fuser_knobs.versions import describe, exists_in, hull
 
 DUMP, ENABLE, DISABLE = OPTIONS
 

@@ -8,10 +8,9 @@ from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue, checks
 from fusiondoc.fuser_knobs.catalogue import TorchVersion, as_version
 from fusiondoc.fuser_knobs.checks import DUMP
-from fusiondoc.fuser_knobs.entries import FuserDump
+from fusiondoc.fuser_knobs.entries import FuserDump, describe, exists_in
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
 from fusiondoc.fuser_knobs.log_levels import merge_log_levels, parse_log_level
-from fusiondoc.fuser_knobs.versions import describe, exists_in
 from fusiondoc.model.fusers import fuser_title
 
 _ONE_OF = (("cuda_kernel", "cuda_full"), ("fusion_ir", "fusion_ir_math"))

@@ -6,7 +6,7 @@ from typing import Mapping
 
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.checks import DISABLE, merge_option_lists
-from fusiondoc.fuser_knobs.versions import exists_in
+from fusiondoc.fuser_knobs.entries import exists_in
 
 NUMBER = "PYTORCH_NVFUSER_DISABLE_FALLBACK"
 

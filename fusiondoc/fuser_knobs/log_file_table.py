@@ -6,8 +6,7 @@ file name and level it passes. A file of 2.1.2 counts for 2.13 if the 2.13.0 whe
 
 from __future__ import annotations
 
-from fusiondoc.fuser_knobs.entries import LogFile
-from fusiondoc.fuser_knobs.versions import span
+from fusiondoc.fuser_knobs.entries import LogFile, span
 
 _MEANINGS = {
     "profiling_graph_executor_impl": "Graphs of the executor: before, while profiled and optimised.",

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.catalogue import TorchVersion, as_version
-from fusiondoc.fuser_knobs.versions import describe, exists_in
+from fusiondoc.fuser_knobs.entries import describe, exists_in
 
 VARIABLE = "PYTORCH_JIT_LOG_LEVEL"
 HIGHEST = 2
@@ -131,3 +131,19 @@ def _check_name(name: str, torch_version: TorchVersion) -> None:
         f"No file '{name}' of torch writes to the log: {VARIABLE} would print nothing for it. {guess}",
         "It takes names of C++ files of torch without folder, such as graph_fuser or >>tensorexpr_fuser.",
     )
+
+
+LOG_LEVELS = {
+    "nvfuser": "profiling_graph_executor_impl:>partition:graph_fuser:>>kernel_cache:manager",
+    "nnc": "profiling_graph_executor_impl:>>tensorexpr_fuser",
+    # graph_helper says which operators oneDNN Graph does not take ("Making aten::tanh a wildcard").
+    "onednn": "profiling_graph_executor_impl:>>graph_helper",
+    # The legacy executor's plans are in graph_executor ("After compileSpec optimizations:").
+    "legacy": "profiling_graph_executor_impl:graph_executor",
+    "none": "profiling_graph_executor_impl",
+}
+"""Fuser -> value of PYTORCH_JIT_LOG_LEVEL. With less a fuser says nothing; with more the log grows and tells
+no more."""
+
+DUMPS = ("cuda_kernel", "launch_param", "dump_eff_bandwidth", "ptxas_verbose")
+"""Options of PYTORCH_NVFUSER_DUMP that the kernel table of a report is made of."""

@@ -6,8 +6,7 @@ or libnvfuser_codegen holds it (1.11.0, 1.12.1, 1.13.1, 2.0.1, 2.1.2); those of 
 
 from __future__ import annotations
 
-from fusiondoc.fuser_knobs.entries import Option
-from fusiondoc.fuser_knobs.versions import span
+from fusiondoc.fuser_knobs.entries import FuserDump, Option, span
 
 
 def _options(versions: str, *rows: tuple[str, ...]) -> tuple[Option, ...]:
@@ -147,3 +146,37 @@ PACKAGE_OPTIONS: dict[str, frozenset[str]] = {
 }
 """The words of the stand-alone nvfuser package (NVIDIA/Fuser at 81c4b22, csrc/options.cpp), which does not
 read the variables of torch. Here a word may have arguments: ``name(first,second)``."""
+
+
+_JIT_LOG = "PYTORCH_JIT_LOG_LEVEL"
+
+FUSER_DUMPS: tuple[FuserDump, ...] = (
+    FuserDump(
+        "nnc_ir",
+        "nnc",
+        "The loop nest of each NNC kernel as it is compiled or, without LLVM, evaluated.",
+        (span("1.11-2.13"),),
+        ((_JIT_LOG, ">>kernel"),),
+    ),
+    FuserDump(
+        "nnc_stages",
+        "nnc",
+        "The loop nest of each NNC kernel at every stage: original, simplified, inlined, final.",
+        (span("1.11-2.13"),),
+        ((_JIT_LOG, ">>kernel"),),
+    ),
+    FuserDump(
+        "nnc_cuda",
+        "nnc",
+        "The CUDA code of each NNC kernel; on a GPU only.",
+        (span("1.11-2.13"),),
+        ((_JIT_LOG, "kernel:>>cuda_codegen"),),
+    ),
+    FuserDump(
+        "onednn_verbose",
+        "onednn",
+        "Each partition of oneDNN Graph that ran: implementation, tensors, time.",
+        (span("1.12-2.13"),),
+        (("ONEDNN_VERBOSE", "1"), ("ONEDNN_GRAPH_VERBOSE", "1")),
+    ),
+)

@@ -8,12 +8,19 @@ from typing import Any, Iterable, Mapping
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue, checks
 from fusiondoc.fuser_knobs.catalogue import as_version
-from fusiondoc.fuser_knobs.dump_table import FUSER_DUMPS
-from fusiondoc.fuser_knobs.entries import FuserDump, Knob, LogFile, Option, Variable
+from fusiondoc.fuser_knobs.entries import (
+    FuserDump,
+    Knob,
+    LogFile,
+    Option,
+    Variable,
+    Version,
+    describe,
+    exists_in,
+)
 from fusiondoc.fuser_knobs.log_file_table import LOG_FILES
 from fusiondoc.fuser_knobs.log_levels import VARIABLE, check_log_level, log_level_notes
-from fusiondoc.fuser_knobs.option_table import OPTIONS, PACKAGE_OPTIONS
-from fusiondoc.fuser_knobs.versions import Version, describe, exists_in
+from fusiondoc.fuser_knobs.option_table import FUSER_DUMPS, OPTIONS, PACKAGE_OPTIONS
 
 SCHEMA = "fusiondoc.knobs/1"
 

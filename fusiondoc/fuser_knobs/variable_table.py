@@ -6,8 +6,7 @@ package from NVIDIA/Fuser at 81c4b22.
 
 from __future__ import annotations
 
-from fusiondoc.fuser_knobs.entries import Variable
-from fusiondoc.fuser_knobs.versions import span
+from fusiondoc.fuser_knobs.entries import Variable, span
 
 _NVFUSER = "torch/csrc/jit/codegen/cuda"
 _NNC = "torch/csrc/jit/tensorexpr/kernel.cpp"

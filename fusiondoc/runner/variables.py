@@ -10,9 +10,8 @@ from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue, checks
 from fusiondoc.fuser_knobs import dumps as dump_names
 from fusiondoc.fuser_knobs.checks import DISABLE, DUMP, ENABLE
+from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS, check_log_level, merge_log_levels
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
-from fusiondoc.fuser_knobs.log_levels import check_log_level, merge_log_levels
-from fusiondoc.fuser_knobs.needed import DUMPS, LOG_LEVELS
 
 _VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
 

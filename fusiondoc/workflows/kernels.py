@@ -7,8 +7,8 @@ from typing import Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.dump_files import texts
+from fusiondoc.captures.own import request_again
 from fusiondoc.captures.request import RunRequest
-from fusiondoc.captures.request_again import request_again
 from fusiondoc.captures.store import CaptureStore, Place, Within
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue

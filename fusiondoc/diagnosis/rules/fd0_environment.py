@@ -6,7 +6,7 @@ from typing import Iterable
 
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.diagnosis.rules.rule import Context, finding
-from fusiondoc.fuser_knobs.versions import parse_version
+from fusiondoc.fuser_knobs.entries import parse_version
 from fusiondoc.model.report import Finding, Report
 
 

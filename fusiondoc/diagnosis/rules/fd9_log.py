@@ -7,7 +7,7 @@ from typing import Iterable
 from fusiondoc.captures.target import IN_PROCESS
 from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
 from fusiondoc.diagnosis.rules.rule import Context, finding
-from fusiondoc.fuser_knobs.needed import DUMPS, LOG_LEVELS
+from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS
 from fusiondoc.model.report import Finding, Report
 
 HOW_TO_LOG = (

@@ -11,8 +11,7 @@ import re
 
 from fusiondoc.parsers.ir.graph import Block, Dump, Graph, Node
 from fusiondoc.parsers.ir.node_line import RawNode
-from fusiondoc.parsers.ir.problems import Problems
-from fusiondoc.parsers.ir.sections import Sections
+from fusiondoc.parsers.ir.sections import Problems, Sections
 
 STRUCTURE = re.compile(
     r"( *)(?:block(\d{1,9})\((.*)\):|-> \(((?:%[^()]*)?)\)|return \(((?:%[^()]*)?)\))\s*$"

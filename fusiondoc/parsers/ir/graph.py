@@ -10,8 +10,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Iterator, Sequence
 
-from fusiondoc.parsers.ir.node_line import RawNode
-from fusiondoc.parsers.ir.split import split_attributes, split_names, split_tail, split_values
+from fusiondoc.parsers.ir.node_line import RawNode, split_attributes, split_names, split_tail, split_values
 
 
 class Value:
