@@ -1,4 +1,4 @@
-"""Sequences aligned: lines of two source files, rows that may be pairs, operators of an expectation and a group.
+"""Sequences aligned: lines of two source files, rows that may be pairs, operators of groups.
 
 A log names lines but does not hold the file, so lines are compared by what is on them: a set of (operator,
 column). Both files are read from top to bottom, as a text diff does it, so lines that moved together find
