@@ -40,7 +40,7 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
             source=without[0].user_source,
             evidence=without[0].evidence[:3],
             advice="For inference run it under torch.no_grad(). For training write the operators that have"
-            " no gradient formula out, so that at least two others are next to each other: fusiondoc explain FD231",
+            " no gradient formula out, so that at least two others are adjacent: fusiondoc explain FD231",
         )
         return
     yield finding(
