@@ -19,7 +19,7 @@ _THE_USUAL = FollowUps()
 
 
 class Ready:
-    """A capture folder (``captures.store.Place``) that is there already, with the model in it."""
+    """A capture folder (``captures.store.Place``) that already exists, with the model in it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
