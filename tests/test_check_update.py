@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations.as_yaml import quoted
 from fusiondoc.expectations.match import applying, check
 from fusiondoc.expectations.read_file import loads
+from fusiondoc.expectations.splices import quoted
 from fusiondoc.expectations.update import updated
 from fusiondoc.workflows.load import report_from
 

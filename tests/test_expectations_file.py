@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import fields
 from fusiondoc.expectations.expectation import Count, SourceRange
+from fusiondoc.expectations.fields import schema
 from fusiondoc.expectations.read_file import loads
-from fusiondoc.expectations.schema import schema
 from fusiondoc.model.codes import CODES
 
 PUBLISHED = json.loads((ROOT / "docs" / "expectations.schema.json").read_text())
@@ -86,7 +86,7 @@ def test_what_a_file_says() -> None:
 
 def test_the_published_schema_is_made_from_the_table_of_keys() -> None:
     assert schema() == PUBLISHED, (
-        "run: python -m fusiondoc.expectations.schema > docs/expectations.schema.json"
+        "run: python -m fusiondoc.expectations.fields > docs/expectations.schema.json"
     )
     jsonschema.Draft7Validator.check_schema(PUBLISHED)
 

@@ -11,7 +11,7 @@ from conftest import FIXTURES, Run
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import Environment
-from fusiondoc.fuser_knobs.gpu_bandwidth import SLOWEST, TABLE, bandwidth_of
+from fusiondoc.fuser_knobs.gpu_tables import SLOWEST, TABLE, bandwidth_of
 from fusiondoc.model.runs import Peak
 from fusiondoc.runner.memory_bandwidth import Measured
 from fusiondoc.runner.remembered import Cache

@@ -123,7 +123,7 @@ def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
     from fusiondoc.reports.formats import render_comparison
     from fusiondoc.reports.printable import in_github_log
-    from fusiondoc.reports.text.bars import can_show_blocks
+    from fusiondoc.reports.text.layout_of_text import can_show_blocks
 
     text = render_comparison(
         comparison,

@@ -79,7 +79,7 @@ def emit(
     if format_ != "text":
         text = render_report(report, format_)
     else:
-        from fusiondoc.reports.text.bars import can_show_blocks
+        from fusiondoc.reports.text.layout_of_text import can_show_blocks
 
         make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text.screen").render
         blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))

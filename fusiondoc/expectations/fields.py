@@ -1,10 +1,10 @@
-"""The keys of a file of expectations: one table for the reader, the JSON schema and the documentation."""
+"""The keys of a file of expectations: one table for the reader and the documentation; its JSON schema."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Mapping
+from typing import Any, Mapping
 
 from fusiondoc.model.fusers import CHOICES
 
@@ -118,3 +118,78 @@ FILE: Mapping[str, Field] = {
 def fits(pattern: str, text: str) -> bool:
     """Whether the text has the form; ``$`` is the very end, as in JSON schema."""
     return re.search(PATTERNS[pattern].replace("$", r"\Z"), text) is not None
+
+
+_NUMBERS: Mapping[str, dict[str, Any]] = {
+    "count": {"type": "integer", "minimum": 0},
+    "positive": {"type": "integer", "minimum": 1},
+    "rate": {"type": "number", "minimum": 0},
+    "share": {
+        "anyOf": [
+            {"type": "number", "minimum": 0, "maximum": 1},
+            {"type": "string", "pattern": PATTERNS["percent"]},
+        ]
+    },
+}
+
+
+def schema() -> dict[str, Any]:
+    """The schema. What needs more than one key to be judged stands in anyOf and not."""
+    section = _object(SECTION)
+    section["anyOf"] = [{"required": [key]} for key in EXPECTING]
+    group = _object(GROUP)
+    group["anyOf"] = [{"required": [key]} for key in NEEDS_ONE]
+    orders = list(ORDERS)
+    pairs = [[a, b] for i, a in enumerate(orders) for b in orders[i + 1 :]] + [["at_least", "exactly"]]
+    group["not"] = {"anyOf": [{"required": pair} for pair in pairs]}
+    counts = _object(COUNTS)
+    counts["minProperties"] = 1
+    counts["not"] = {"anyOf": [{"required": ["exactly", "at_least"]}, {"required": ["exactly", "at_most"]}]}
+    several = {
+        "type": "object",
+        "properties": {"sections": _field(FILE["sections"])},
+        "required": ["sections"],
+        "additionalProperties": False,
+    }
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "fusiondoc expectations",
+        "description": "What fusiondoc check --expect FILE.yaml compares a report with.",
+        "anyOf": [{"$ref": "#/definitions/section"}, several],
+        "definitions": {
+            "section": section,
+            "group": {"anyOf": [group, {"type": "array", "items": _one(GROUP["ops"]), "minItems": 1}]},
+            "counts": {"anyOf": [_NUMBERS["count"], counts]},
+            "when": {**_object(WHEN), "minProperties": 1},
+            "findings": {**_object(FINDINGS), "minProperties": 1},
+        },
+    }
+
+
+def _object(known: Mapping[str, Field]) -> dict[str, Any]:
+    properties = {key: _field(field) for key, field in known.items()}
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def _field(field: Field) -> dict[str, Any]:
+    one = _one(field)
+    several = {"type": "array", "items": one, "minItems": 1}
+    shape = {"no": one, "list": several, "either": {"anyOf": [one, several]}}[field.many]
+    return {"description": field.doc, **({"allOf": [shape]} if "$ref" in shape else shape)}
+
+
+def _one(field: Field) -> dict[str, Any]:
+    if field.choices:
+        return {"enum": list(field.choices)}
+    if field.kind in _NUMBERS:
+        return dict(_NUMBERS[field.kind])
+    if field.kind in PATTERNS:
+        return {"type": "string", "pattern": PATTERNS[field.kind]}
+    return {"$ref": f"#/definitions/{field.kind}"}
+
+
+if __name__ == "__main__":
+    import json
+    import sys
+
+    sys.stdout.write(json.dumps(schema(), indent=2) + "\n")

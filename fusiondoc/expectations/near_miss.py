@@ -9,8 +9,17 @@ from typing import Mapping, NamedTuple, Sequence
 
 from fusiondoc.alignment import common, longest_common
 from fusiondoc.expectations.expectation import GroupExpectation, Speed
-from fusiondoc.expectations.missing import Missing, tell, where_is, without_namespace
-from fusiondoc.expectations.origins import is_in, line_of, named, names_at, near
+from fusiondoc.expectations.missing import (
+    Missing,
+    is_in,
+    line_of,
+    named,
+    names_at,
+    near,
+    tell,
+    where_is,
+    without_namespace,
+)
 from fusiondoc.model.report import Group, Kernel, Report
 
 _MOST_OPERATORS = 12

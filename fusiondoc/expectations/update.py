@@ -6,7 +6,8 @@ import math
 from typing import Any, Callable, Mapping, Sequence
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import as_yaml, splices
+from fusiondoc.expectations import splices
+from fusiondoc.expectations import splices as as_yaml
 from fusiondoc.expectations.expectation import Expectations, Section
 from fusiondoc.expectations.match import Outcome, applying, check, specialised_once
 from fusiondoc.expectations.missing import without_namespace

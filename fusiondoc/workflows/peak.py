@@ -7,7 +7,7 @@ import contextlib
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import Environment
-from fusiondoc.fuser_knobs.gpu_bandwidth import bandwidth_of
+from fusiondoc.fuser_knobs.gpu_tables import bandwidth_of
 from fusiondoc.model.runs import Peak
 from fusiondoc.runner.remembered import remembered_bandwidth
 

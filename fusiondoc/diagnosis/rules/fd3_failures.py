@@ -9,7 +9,7 @@ from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.fallback_errors import advice_on, error_in_words
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.specialisations import in_words
-from fusiondoc.fuser_knobs.cuda_support import first_cuda, knows, parse_pair
+from fusiondoc.fuser_knobs.gpu_tables import first_cuda, knows, parse_pair
 from fusiondoc.model.report import Evidence, Finding, Group, Report
 from fusiondoc.parsers.lines.error_texts import (
     ARCHITECTURE,

@@ -14,8 +14,7 @@ from fusiondoc.comparison.differences import Comparison, GroupChange
 from fusiondoc.reports.comparison import words
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.text.bars import plain
-from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, drawn, fields, more
+from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, drawn, fields, more, plain
 from fusiondoc.reports.wording import count
 
 _BAD, _GOOD, _OTHER = "red", "green", "yellow"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 from markupsafe import Markup
 
-from fusiondoc.model.report import Program, Report
-from fusiondoc.reports.html.node_data import NodeData
-from fusiondoc.reports.html.page_context import Context, ReasonKind
+from fusiondoc.model.report import Program, ProgramNode, Report, Unfused
+from fusiondoc.reports.html.page_context import QUOTED, Context, ReasonKind, shown
 from fusiondoc.reports.html.picture import Picture, picture
 from fusiondoc.reports.page_templates import script_data
+from fusiondoc.reports.printable import visible
 
 
 @dataclass(frozen=True)
@@ -56,3 +58,76 @@ def main_program(report: Report) -> str:
         return program.phase != "backward", sum(node.kind == "group" for node in program.nodes)
 
     return max(report.programs, key=groups).id
+
+
+class NodeData:
+    """Of all programs of a page. Texts stand once and are named by their number."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._texts: dict[str, int] = {}
+        self._programs: dict[str, list[list[Any]]] = {}
+        self._rows: dict[tuple[str, str | None, str | None, str], int] = {}
+        self._reasons: list[list[Any]] = []
+        self._unfused: dict[tuple[str, str | None, str | None, str], Unfused] = {
+            (row.op, row.source, row.phase, row.reason.code): row for row in context.report.unfused
+        }
+
+    def add(self, program: Program) -> None:
+        self._programs[visible(program.id)] = [self._node(program, node) for node in program.nodes]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"texts": list(self._texts), "programs": self._programs, "reasons": self._reasons}
+
+    def _text(self, text: str | None) -> int:
+        return -1 if not text else self._texts.setdefault(visible(text), len(self._texts))
+
+    def _node(self, program: Program, node: ProgramNode) -> list[Any]:
+        """In the order that page.js reads."""
+        if node.group is not None:
+            return [self._text(node.group)]
+        evidence = node.evidence[0] if node.evidence else None
+        inside = program.nodes[node.inside] if node.inside is not None else None
+        return [
+            -1,
+            self._text(node.op),
+            self._text(shown(node.source)),
+            self._text(shown(node.user_source)),
+            self._text(self._context.code_at(node.user_source)),
+            self._reason(program, node),
+            self._text(node.condition),
+            self._text(f"{inside.op} at {shown(inside.user_source or inside.source)}" if inside else None),
+            [self._text(text) for text in node.inputs],
+            [self._text(text) for text in node.outputs],
+            self._text(self._context.place(evidence) if evidence else None),
+            self._text(self._context.excerpt(evidence) if evidence else None),
+            self._text(node.program),
+        ]
+
+    def _reason(self, program: Program, node: ProgramNode) -> int:
+        if node.reason is None:
+            return -1
+        key = (node.op, node.source, program.phase, node.reason)
+        if key in self._rows:
+            return self._rows[key]
+        row = self._unfused.get(key)
+        text = (
+            row.reason.text
+            if row
+            else next((r.text for r in self._context.reasons if r.code == node.reason), "")
+        )
+        quotes = [
+            [visible(self._context.place(one)), visible(self._context.excerpt(one) or "")]
+            for one in islice(row.evidence if row else (), QUOTED)
+        ]
+        self._rows[key] = len(self._reasons)
+        self._reasons.append(
+            [
+                visible(node.reason),
+                visible(text),
+                bool(row and row.reason.stated),
+                quotes,
+                len(row.evidence) if row else 0,
+            ]
+        )
+        return self._rows[key]

@@ -7,10 +7,9 @@ from rich.text import Text
 
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.report import Report
-from fusiondoc.reports.text.bars import sparkline
 from fusiondoc.reports.text.further_runs import pairs, verdict
-from fusiondoc.reports.text.layout_of_text import STYLES, fields
-from fusiondoc.reports.text.unfused import by_reason
+from fusiondoc.reports.text.groups import by_reason
+from fusiondoc.reports.text.layout_of_text import STYLES, fields, sparkline
 from fusiondoc.reports.wording import NO_OPERATORS, count, fuser
 
 

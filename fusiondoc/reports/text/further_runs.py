@@ -11,8 +11,7 @@ from rich.text import Text
 
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Speed, Try, Verification
-from fusiondoc.reports.text.bars import sparkline
-from fusiondoc.reports.text.layout_of_text import MOST_ROWS, more, size
+from fusiondoc.reports.text.layout_of_text import MOST_ROWS, more, size, sparkline
 from fusiondoc.reports.wording import NOISE
 
 

@@ -1,4 +1,4 @@
-"""The section of the terminal report on fusion groups."""
+"""The sections of the terminal report on fusion groups, and on operators that are in none."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.model.report import Group, Report
+from fusiondoc.model.report import Group, Reason, Report, Texts, Unfused
 from fusiondoc.model.shape_rows import by_inputs
-from fusiondoc.reports.source_code import near
+from fusiondoc.reports.source_code import code_at, near
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more, size
-from fusiondoc.reports.wording import count, short_type, times
+from fusiondoc.reports.wording import NO_OPERATORS, count, short_type, times
 
 
 def groups(report: Report) -> RenderableType | None:
@@ -87,3 +87,57 @@ def shapes(report: Report) -> RenderableType | None:
 
 def _milliseconds(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds * 1000:,.1f} ms"
+
+
+def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
+    """The rows under their reason: stated reasons first, and of these the ones that cost most."""
+    reasons: dict[Reason, list[Unfused]] = {}
+    for row in report.unfused:
+        if row.op not in NO_OPERATORS:
+            reasons.setdefault(row.reason, []).append(row)
+    return sorted(
+        reasons.items(),
+        key=lambda item: (not item[0].stated, -sum(row.bytes_moved or 0 for row in item[1])),
+    )
+
+
+def unfused(report: Report, width: int) -> RenderableType | None:
+    """Rows under their reason; None without any."""
+    reasons = by_reason(report)
+    if not reasons:
+        return None
+    parts: list[RenderableType] = []
+    left = MOST_ROWS
+    for reason, rows in reasons:
+        if left <= 0:
+            break
+        parts += [_reason(reason), Padding(_rows(rows[:left], width - 3, report.texts), (0, 0, 0, 2))]
+        left -= len(rows)
+    return Lines(*parts, *more(sum(len(rows) for _, rows in reasons)))
+
+
+def _reason(reason: Reason) -> Text:
+    text = Text(reason.code, style=STYLES["warning"] if reason.stated else "dim")
+    text.append(" " + reason.text, style="default")
+    return text
+
+
+def _rows(rows: list[Unfused], width: int, texts: Texts | None) -> Table:
+    """Operator, line and code; the code has what the other two leave of ``width`` columns."""
+    cells = [(row.op + (f" x{row.count}" if row.count > 1 else ""), _place(row)) for row in rows]
+    left = width - sum(max(len(cell[i]) for cell in cells) for i in (0, 1)) - 4
+    table = Table.grid(padding=(0, 2), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_column(no_wrap=True, style="dim")
+    for row, cell in zip(rows, cells):
+        code = code_at(row.user_source, texts) or ""
+        table.add_row(
+            *cell, code if len(code) <= left else code[: max(0, left - 1)] + "…" if left > 12 else ""
+        )
+    return table
+
+
+def _place(row: Unfused) -> str:
+    place = near(row.user_source or row.source or "-")
+    return place + (" (backward)" if row.phase == "backward" else "")

@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model.report import Group, Instance, Kernel, Report
-from fusiondoc.reports.text.bars import bar
-from fusiondoc.reports.text.layout_of_text import MOST_ROWS, more
+from fusiondoc.reports.text.layout_of_text import MOST_ROWS, bar, more
 from fusiondoc.reports.wording import dims
 
 BOUND_STYLES = {"bandwidth": "", "cache": "green", "launch": "dim"}

@@ -9,14 +9,12 @@ from rich.text import Text
 
 from fusiondoc.model.report import Report
 from fusiondoc.reports.printable import visible_in
-from fusiondoc.reports.text.bars import plain
 from fusiondoc.reports.text.findings import fallbacks, findings, log
 from fusiondoc.reports.text.first_screen import summary
 from fusiondoc.reports.text.further_runs import speed, tries, verification
-from fusiondoc.reports.text.groups import groups, shapes
+from fusiondoc.reports.text.groups import groups, shapes, unfused
 from fusiondoc.reports.text.kernel_table import kernels
-from fusiondoc.reports.text.layout_of_text import drawn
-from fusiondoc.reports.text.unfused import unfused
+from fusiondoc.reports.text.layout_of_text import drawn, plain
 
 
 def render(report: Report, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
