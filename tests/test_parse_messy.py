@@ -288,8 +288,8 @@ def test_a_log_that_repeats_gives_the_same_rows(tmp_path: Path) -> None:
     log = tmp_path / "twice.log"
     log.write_bytes(raw_log.read(NNC) * 3)
     report, once = parse(log), parse(NNC)
-    assert [(g.id, g.nodes, g.inputs) for g in report.groups] == [
-        (g.id, g.nodes, g.inputs) for g in once.groups
+    assert [(g.id, g.nodes, g.inputs, g.count) for g in report.groups] == [
+        (g.id, g.nodes, g.inputs, g.count) for g in once.groups
     ]
     assert [(u.op, u.source, u.count, u.reason) for u in report.unfused] == [
         (u.op, u.source, u.count, u.reason) for u in once.unfused

@@ -54,10 +54,11 @@ def assemble(
         sources: the user's lines of operators, where the probe found them.
     """
     level = min((use.level for facts in streams for use in facts.plans), default=PlanLevel.PRINT)
+    lines = parse.lines if len(files) == 1 else None
     made: list[_StreamRows] = []
     for facts in streams:
         plans = _plans_that_count(facts, level)
-        groups = groups_of(facts, plans, 1 + sum(len(one.groups) for one in made))
+        groups = groups_of(facts, plans, 1 + sum(len(one.groups) for one in made), lines)
         kernels, segments, run_by = kernels_of(
             facts, groups, 1 + sum(len(one.kernels) for one in made), files
         )
@@ -65,7 +66,7 @@ def assemble(
         told = RunOfGroups(groups.runs(), kernels, run_by, segments, fell_back)
         rows = group_rows(groups, told, files, sources)
         unfused, reasons = unfused_of(
-            facts, groups.plans, _fuser_of(facts, groups), work_out, (files, sources)
+            facts, groups.plans, groups.copies, _fuser_of(facts, groups), work_out, (files, sources)
         )
         made.append(
             _StreamRows(rows, unfused, fallbacks, kernels, _iterations(facts), PlansOfStream(groups, reasons))

@@ -17,8 +17,8 @@ group that the guard protects: this tells it apart from the executor of an equal
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import Iterable, Iterator, Tuple
+from dataclasses import dataclass, replace
+from typing import Iterable, Iterator, Sequence, Tuple
 
 from fusiondoc.parsers.facts import PlanLevel, PlanUse, unpack
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
@@ -27,6 +27,8 @@ _PENDING = 8
 """Passes whose ``Optimized Graph:`` may still come: processes in one log interleave."""
 
 _Body = Tuple[Op, ...]
+_Print = Tuple[int, int, PlanUse]
+"""(position, number of the plan, plan)."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,8 @@ class Executor:
     stands_for: tuple[PlanGroup, ...] = ()
     """The earlier groups that have the operators of this fallback function: it stands in for one of them."""
     known: bool = False
-    """The plan of the executor around it showed its groups already: the legacy executor fuses inside a region
-    before the region has an executor."""
+    """Its groups were shown before: the legacy executor fuses inside a region, and prints that, before the
+    region has an executor; or the whole log stands several times in the file."""
 
     @property
     def use(self) -> PlanUse:
@@ -67,15 +69,37 @@ class Executor:
         return unpack(self.prints[0].at)[0]
 
 
-def executors_of(uses: Iterable[PlanUse]) -> list[Executor]:
-    """The executors whose plans these are, in the order of their first prints."""
-    return list(_Fallbacks().told(_paired(uses)))
+def executors_of(uses: Iterable[PlanUse], lines: int | None = None) -> list[Executor]:
+    """The executors whose plans these are, in the order of their first prints.
+
+    Args:
+        lines: of the log, if there is one.
+    """
+    prints = sorted(
+        ((at, number, use) for number, use in enumerate(uses) for at in use.lines), key=lambda one: one[:2]
+    )
+    last = _last_of_first_copy(prints, lines)
+    executors = _Fallbacks().told(_paired(prints))
+    return [replace(one, known=one.known or one.prints[0].at > last) for one in executors]
 
 
-def _paired(uses: Iterable[PlanUse]) -> list[list[PlanPrint]]:
+def _last_of_first_copy(prints: Sequence[_Print], lines: int | None) -> int:
+    """The position of the last print that counts. A log that was written several times to one file, line for
+    line, shows one process."""
+    for copies in range(len(prints), 1, -1):
+        if not lines or lines % copies or len(prints) % copies:
+            continue
+        size = len(prints) // copies
+        if all(
+            other[1] == one[1] and other[0] - one[0] == lines // copies
+            for one, other in zip(prints, prints[size:])
+        ):
+            return prints[size - 1][0]
+    return prints[-1][0] if prints else 0
+
+
+def _paired(prints: Iterable[_Print]) -> list[list[PlanPrint]]:
     """The prints of each executor, executors by first print."""
-    prints = [(at, number, use) for number, use in enumerate(uses) for at in use.lines]
-    prints.sort(key=lambda one: one[:2])
     executors: list[list[PlanPrint]] = []
     bare: dict[int, list[PlanPrint]] = {}
     pending: list[list[PlanPrint]] = []

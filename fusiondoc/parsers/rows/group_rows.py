@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
@@ -30,6 +31,16 @@ class PhasedPlan(NamedTuple):
 
     use: PlanUse
     phase: str | None
+
+
+class Copies(NamedTuple):
+    """How many executors of a log have a plan, less those of further processes in that log."""
+
+    file: int
+    """Index of the log."""
+    plans: Fraction
+    fallbacks: Fraction
+    """Those of fallback functions: the same operators once more, for other types."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +64,12 @@ class GroupRow:
     members: list[Member] = field(default_factory=list)
 
 
-def groups_of(facts: Facts, plans: Iterable[PlanUse], first: int) -> GroupTable:
-    """The groups of the plans of one stream, which count, in order; their ids begin with G``first``."""
+def groups_of(facts: Facts, plans: Iterable[PlanUse], first: int, lines: int | None = None) -> GroupTable:
+    """The groups of the plans of one stream, which count, in order; their ids begin with G``first``.
+    ``lines``: of the log, if it is the only one."""
     table = GroupTable(facts, first)
     plans = list(plans)
-    for executor in executors_of(plans):
+    for executor in executors_of(plans, lines):
         table.add(executor)
     table.settle(plans)
     return table
@@ -71,6 +83,8 @@ class GroupTable:
         self.rows: list[GroupRow] = []
         self.plans: list[PhasedPlan] = []
         self.executors: list[Executor] = []
+        self.copies: dict[int, list[Copies]] = {}
+        """By the id of a use, for each executor: of that which tells the most of an executor's prints."""
         self._first = first
         self._phases: dict[int, str | None] = {}
         self._rows: dict[_Key, GroupRow] = {}
@@ -194,6 +208,7 @@ class GroupTable:
         for cache in self.facts.caches:
             if cache.graph is not None and cache.runs:
                 caches[cache.graph.canonical, unpack(cache.created)[0]] += 1
+        self._count_plans(caches)
         for row in self.rows:
             files: dict[int, dict[bytes, list[Member]]] = {}
             for member in row.members:
@@ -208,6 +223,24 @@ class GroupTable:
                 shown.append(kept)
             row.members = max(shown, key=len, default=[])
         self.plans = [PhasedPlan(use, self._phases[id(use)]) for use in plans]
+
+    def _count_plans(self, caches: Mapping[tuple[bytes, int], int]) -> None:
+        for executor in self.executors:
+            if executor.bare:
+                continue
+            file, use = executor.file, executor.use
+            if executor.known:
+                self.copies.setdefault(id(use), [])
+                continue
+            keys = {group.canonical for group in use.plan.every_group()}
+            made = [
+                number for (key, at), number in caches.items() if at == file and (not keys or key in keys)
+            ]
+            # A plan without groups is as often there as the processes that share all others.
+            share = Fraction(1, max(1, max(made, default=1) if keys else min(made, default=1)))
+            again = executor.fallback or use.simple
+            one = Copies(file, Fraction(0) if again else share, share if again else Fraction(0))
+            self.copies.setdefault(id(use), []).append(one)
 
     def runs(self) -> Runs:
         """How often the groups ran, where the log tells. Equal groups share a count: each instance has its

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
 from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence
 
 from fusiondoc.model.report import Reason, Unfused
@@ -12,7 +14,7 @@ from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse, Statement, Statem
 from fusiondoc.parsers.ir.types import bytes_once
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.plan import DiffGraph, LooseNode, Op
-from fusiondoc.parsers.rows.group_rows import PhasedPlan
+from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
 from fusiondoc.parsers.user_lines import SourceMap, user_source
 
 NO_REASON = "FD299"
@@ -64,6 +66,7 @@ class UnfusedRows(NamedTuple):
 def unfused_of(
     facts: Facts,
     plans: Sequence[PhasedPlan],
+    copies: Mapping[int, Sequence[Copies]],
     fuser: str | None,
     work_out: WorkOut | None,
     names: tuple[list[str], SourceMap],
@@ -71,10 +74,11 @@ def unfused_of(
     """Tensor operators outside the groups of the plans of one stream.
 
     Args:
+        copies: how many executors have each plan (by the id of its use).
         fuser: at work in this stream, if that is known.
         names: of the log files, and the user's lines of operators.
     """
-    table = _UnfusedTable(facts, fuser, work_out)
+    table = _UnfusedTable(facts, fuser, work_out, copies)
     table.add_plans(plans)
     return UnfusedRows(table.finished(*names), table.reasons)
 
@@ -89,11 +93,40 @@ ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
 
 
 @dataclass
+class _Tally:
+    """A number that is summed over executors. Logs that show the same plans are not summed."""
+
+    plans: dict[int, Fraction] = field(default_factory=dict)
+    """By log."""
+    fallbacks: dict[int, Fraction] = field(default_factory=dict)
+    most: int = 0
+    """In one print, where prints tell no executor."""
+    rest: int = 0
+    """Of plans that are not in the log."""
+
+    def add(self, number: int, copies: Sequence[Copies]) -> None:
+        """What one plan has, times the executors that have the plan."""
+        if not copies:
+            self.most = max(self.most, number)
+        for one in copies:
+            self.plans[one.file] = self.plans.get(one.file, Fraction(0)) + number * one.plans
+            self.fallbacks[one.file] = self.fallbacks.get(one.file, Fraction(0)) + number * one.fallbacks
+
+    @property
+    def total(self) -> int:
+        """Fallback functions count where no other plan has the operator."""
+        counted = max(self.plans.values(), default=Fraction(0)) or max(
+            self.fallbacks.values(), default=Fraction(0)
+        )
+        return max(ceil(counted), self.most) + self.rest
+
+
+@dataclass
 class _Row:
-    count: int
     reason: Reason
+    count: _Tally = field(default_factory=_Tally)
+    moved: _Tally = field(default_factory=_Tally)
     lines: array[int] = field(default_factory=positions)
-    moved: int | None = None
     seen: set[int] = field(default_factory=set)
     """Statements whose lines are in already."""
 
@@ -101,8 +134,15 @@ class _Row:
 class _UnfusedTable:
     """The rows of one stream while they are counted."""
 
-    def __init__(self, facts: Facts, fuser: str | None, work_out: WorkOut | None) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        fuser: str | None,
+        work_out: WorkOut | None,
+        copies: Mapping[int, Sequence[Copies]],
+    ) -> None:
         self._facts = facts
+        self._copies = copies
         self._fuser = fuser
         self._work_out = work_out
         self._rows: dict[tuple[str, str | None, str | None, str], _Row] = {}
@@ -161,6 +201,9 @@ class _UnfusedTable:
         flow: Flow | None,
         given: Reason | None,
     ) -> None:
+        copies = self._copies.get(id(use), ())
+        # The optimised graph of an executor whose fusion pass is in the log.
+        told = use.level == PlanLevel.EXECUTOR and not copies
         counts: dict[tuple[str, str | None, str | None, str], int] = {}
         moved: dict[tuple[str, str | None, str | None, str], int] = {}
         nodes = list(nodes)
@@ -171,7 +214,7 @@ class _UnfusedTable:
         for node, said in zip(nodes, statements):
             self._placed.add((node.op, node.source))
             settled = self._settled.get((node.op, node.source, phase))
-            if settled is not None and use.level > PlanLevel.FUSION_PASS:
+            if settled is not None and told:
                 if flow is not None:
                     self.reasons[flow.nodes[node.place]] = settled.reason.code
                 if not settled.reason.stated:
@@ -193,7 +236,7 @@ class _UnfusedTable:
             moved[key] = moved.get(key, 0) + (2 * _bytes_of(flow, node) if flow is not None else 0)
             row = self._rows.get(key)
             if row is None:
-                row = self._rows[key] = _Row(0, reason)
+                row = self._rows[key] = _Row(reason)
             for statement in said:
                 if id(statement) not in row.seen:
                     row.seen.add(id(statement))
@@ -202,8 +245,8 @@ class _UnfusedTable:
                 row.lines.extend(use.places(node.line))
         for key, count in counts.items():
             row = self._rows[key]
-            row.count = max(row.count, count)
-            row.moved = max(row.moved or 0, moved[key]) or None
+            row.count.add(count, copies)
+            row.moved.add(moved[key], copies)
             if use.level == PlanLevel.FUSION_PASS:
                 self._settled.setdefault(key[:3], row)
 
@@ -230,8 +273,8 @@ class _UnfusedTable:
                 continue
             said = best[0]
             key = (op, place, None, said.code)
-            row = self._rows.setdefault(key, _Row(0, Reason(said.code, said.text, True)))
-            row.count += said.count
+            row = self._rows.setdefault(key, _Row(Reason(said.code, said.text, True)))
+            row.count.rest += said.count
             row.lines.extend(said.lines)
 
     def finished(self, files: list[str], sources: SourceMap) -> list[Unfused]:
@@ -241,11 +284,11 @@ class _UnfusedTable:
                 source=source,
                 user_source=user_source(op, source, sources),
                 phase=phase,
-                count=row.count,
+                count=row.count.total,
                 reason=row.reason,
                 evidence=PackedEvidence(row.lines, files),
                 rank=self._facts.rank,
-                bytes_moved=row.moved,
+                bytes_moved=row.moved.total or None,
             )
             for (op, source, phase, _), row in self._rows.items()
         ]
