@@ -153,16 +153,20 @@ def test_the_users_log_level_stays(fusiondoc: Run, user: Path) -> None:
 def test_a_run_again_has_the_users_variables_of_then(fusiondoc: Run, user: Path) -> None:
     """But not those that ask for logs, and none that fusiondoc had to change."""
     then = {
-        "TORCH_NOTHING_AT_ALL": "kept",
+        "CUDA_MODULE_LOADING": "kept",
+        "TORCH_NOTHING_AT_ALL": "not kept",
         "PYTORCH_JIT_TYPE_VERBOSITY": "0",
         "PYTORCH_JIT_LOG_LEVEL": "kernel",
     }
     assert fusiondoc("diagnose", "user.py", "--fuser", "nnc", env=then).returncode == 0
-    (user / "user.py").write_text(MODEL + "print('TOLD', os.environ.get('TORCH_NOTHING_AT_ALL'))\n")
+    (user / "user.py").write_text(
+        MODEL
+        + "print('TOLD', os.environ.get('CUDA_MODULE_LOADING'), os.environ.get('TORCH_NOTHING_AT_ALL'))\n"
+    )
     done = fusiondoc("kernels", "--dump", "nnc_ir")
     assert done.returncode == 0, done.stderr
     (again,) = (user / ".fusiondoc").glob("*/kernels")
-    assert "TOLD kept" in (again / "log").read_text()
+    assert "TOLD kept None" in (again / "log").read_text()
     made = json.loads((again / "request.json").read_text())["environment_set"]
     assert made["PYTORCH_JIT_LOG_LEVEL"].split(":").count("kernel") == 0
     assert "G1" in done.stdout
