@@ -62,7 +62,7 @@ def test_the_groups_of_the_fixtures() -> None:
 
 
 def test_the_groups_of_all_recordings(recordings: Path) -> None:
-    check(recordings, 400)
+    check(recordings, 350)
 
 
 def test_a_body_is_the_raw_text_of_the_log() -> None:
