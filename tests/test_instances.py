@@ -6,6 +6,7 @@ import json
 import lzma
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from conftest import FIXTURES
@@ -97,3 +98,25 @@ def test_operators_outside_are_counted_in_every_plan() -> None:
             count[row.op, row.phase] += row.count
     assert counts[1]["aten::cumsum", "forward"] == 1
     assert counts[0]["aten::cumsum", "forward"] == 4
+
+
+def test_what_computes_nothing_is_counted_nowhere() -> None:
+    """Sizes of a trace, attributes, refinements of types and lists."""
+    for name in ("vit.trace.eval.nvfuser", "gpt2.trace.eval.nvfuser", "bert.trace.eval.nvfuser"):
+        ops = {row.op for row in report_of(name).unfused}
+        assert not ops & {"prim::GetAttr", "prim::NumToTensor", "aten::floor_divide", "prim::unchecked_cast"}
+        assert "aten::pow" not in ops
+    log = lzma.decompress((FOREIGN / "vit.trace.eval.nvfuser.log.xz").read_bytes())
+    assert b"aten::floor_divide" in log and b"prim::NumToTensor" in log
+    assert {"aten::linear", "aten::cat"} <= {row.op for row in report_of("vit.trace.eval.nvfuser").unfused}
+
+
+def test_a_fuser_that_looked_and_made_no_group_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    lines = lzma.decompress((FOREIGN / "blocks1.script.train.nvfuser.log.xz").read_bytes()).split(b"\n")
+    # The plans without their groups: a model in which nvFuser found nothing.
+    start = next(i for i, line in enumerate(lines) if line.endswith(b"] Before Fusion: "))
+    end = next(i for i, line in enumerate(lines) if line.endswith(b"] Before Compilation: "))
+    log.write_bytes(b"\n".join(lines[start:end]))
+    fuser = report_from([str(log)]).fuser
+    assert (fuser.effective, fuser.why) == ("nvfuser", "1 pass, no group")

@@ -74,7 +74,7 @@ def assemble(
     programs = programs_of((one.plans for one in made), files, sources)
     report = Report(
         environment={},
-        fuser=_fuser_at_work(group for one in made for group in one.groups),
+        fuser=_fuser_at_work((group for one in made for group in one.groups), streams),
         knobs=(),
         groups=tuple(group for one in made for group in one.groups),
         unfused=tuple(row for one in made for row in one.unfused),
@@ -112,11 +112,23 @@ def _fuser_of(facts: Facts, groups: GroupTable) -> str | None:
     return FUSER_OF_KIND[groups.rows[0].group.kind].name if groups.rows else None
 
 
-def _fuser_at_work(groups: Iterable[Group]) -> FuserState:
-    """The fuser of most groups."""
-    names = [FUSER_OF_KIND[group.kind].name for group in groups]
-    effective = max(sorted(set(names)), key=names.count) if names else None
-    return FuserState(None, effective, True if effective else None)
+def _fuser_at_work(groups: Iterable[Group], streams: Sequence[Facts]) -> FuserState:
+    """The fuser of most groups; without any the one whose passes are in the log."""
+    names = [FUSER_OF_KIND[group.kind].name for group in groups for _ in group.instances]
+    if names:
+        return FuserState(None, max(sorted(set(names)), key=names.count), True)
+    for headers, fuser in _PASSES:
+        passes = max(sum(facts.headers.get(header, 0) for facts in streams) for header in headers)
+        if passes:
+            return FuserState(None, fuser.name, True, f"{passes} pass{'es' * (passes > 1)}, no group")
+    return FuserState(None, None, None)
+
+
+_PASSES = (
+    (("Before Fusion:", "Before Compilation:"), NVFUSER),
+    (("Before TExprFuser:", "After TExprFuser:"), NNC),
+)
+"""What the passes of a fuser print."""
 
 
 def _iterations(facts: Facts) -> list[Iteration]:

@@ -43,6 +43,17 @@ NOT_OPERATOR_KINDS = frozenset(
     ("prim::Constant", "prim::Param", "prim::FallbackGraph", "prim::DifferentiableGraph")
 )
 
+HANDED_ON = frozenset(
+    ("prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::__getitem__", "aten::append")
+)
+"""Refinements of a type and the handling of lists: a tensor comes out of them as it went in."""
+OF_HOST = frozenset(("prim::GetAttr", "prim::Uninitialized", "prim::NumToTensor"))
+"""They make tensors, and compute nothing that a kernel could."""
+
+NO_WORK = HANDED_ON | OF_HOST
+_ONE_NUMBER = re.compile(r"\w+\((requires_grad=[01], )?device=cpu\)\Z")
+"""The type of a tensor of one number on the CPU, as tracing makes of sizes and numbers."""
+
 _DEEPEST = 60
 """Differentiable graphs in one another beyond this are not entered: the walk recurses. torch makes two."""
 
@@ -253,6 +264,8 @@ class _Walk:
         self.groups = groups
         self.loose = loose
         self.flow = flow
+        self._numbers: set[str] = set()
+        """Values that are numbers for the host though they are tensors: traces compute sizes with them."""
 
     def nodes(self, nodes: Iterable[Node], block: tuple[int, ...]) -> None:
         flow = self.flow
@@ -267,6 +280,14 @@ class _Walk:
                 self._region(node, block)
             else:
                 self._other(node, block)
+
+    def _computes_numbers(self, node: Node) -> bool:
+        """Whether it is arithmetic with numbers for the host."""
+        tensors = [name for name in node.inputs if is_tensor(self.flow.type_of(name))]
+        if not tensors or not self._numbers.issuperset(tensors):
+            return False
+        self._numbers.update(v.name for v in node.outputs)
+        return True
 
     def _group(self, node: Node, block: tuple[int, ...]) -> None:
         body = self.dump.resolve(node)
@@ -299,8 +320,14 @@ class _Walk:
                 self.flow.alias(value.name, (inner,))
             return
         if not blocks and not _is_operator(node):
-            if kind in GUARDS or kind.startswith(NOT_OPERATORS):
+            if kind in GUARDS or kind in HANDED_ON or kind.startswith(NOT_OPERATORS):
                 self.flow.pass_through(node)
+            elif kind == "prim::NumToTensor" or (
+                kind == "prim::Constant" and any(_ONE_NUMBER.match(v.type) for v in node.outputs)
+            ):
+                self._numbers.update(v.name for v in node.outputs)
+            return
+        if not blocks and self._computes_numbers(node):
             return
         index = self.flow.add(CONTROL if blocks else OPERATOR, node, block)
         if blocks:
@@ -326,6 +353,8 @@ def _from_file(source: str | None) -> bool:
 def _is_operator(node: Node) -> bool:
     kind = node.kind
     if kind in NOT_OPERATOR_KINDS or kind in GUARDS or kind.startswith(NOT_OPERATORS):
+        return False
+    if kind in NO_WORK:
         return False
     return any(is_tensor(v.type) or holds_tensor(v.type) for v in node.outputs)
 

@@ -13,7 +13,7 @@ from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse, Statement, Statements, positions
 from fusiondoc.parsers.ir.types import bytes_once
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
-from fusiondoc.parsers.jit.plan import DiffGraph, LooseNode, Op
+from fusiondoc.parsers.jit.plan import NO_WORK, DiffGraph, LooseNode, Op
 from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
 from fusiondoc.parsers.user_lines import SourceMap, user_source
 
@@ -266,7 +266,7 @@ class _UnfusedTable:
         """What was refused in a pass whose plan is not in the log, or not whole."""
         for (op, source), codes in statements.items():
             place = None if source is not None and source.startswith("%") else source
-            if (op, place) in self._placed:
+            if (op, place) in self._placed or op in NO_WORK:
                 continue
             best = _best({code: [said] for code, said in codes.items()})
             if not best or not best[0].tensor or op.startswith("prim::profile"):
