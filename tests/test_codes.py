@@ -7,7 +7,7 @@ import pytest
 from fusiondoc.model.codes import CODES, Code, Family, Loss
 from fusiondoc.model.fusers import CHOICES, FUSER_OF_KIND, FUSERS, fuser_title
 from fusiondoc.model.report import SEVERITIES
-from fusiondoc.parsers.jit.plan import FUSION_KINDS
+from fusiondoc.parsers.jit.node_kinds import FUSION_KINDS
 from fusiondoc.parsers.jit.rejections import CODES as REJECTIONS
 
 

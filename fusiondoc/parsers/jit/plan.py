@@ -12,52 +12,28 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Iterable, Mapping, Tuple
 
-from fusiondoc.model.fusers import FUSERS
-from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
+from fusiondoc.parsers.ir.types import is_tensor
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow
+from fusiondoc.parsers.jit.node_kinds import (
+    AUTOGRAD,
+    FUSION_KINDS,
+    GUARDS,
+    HANDED_ON,
+    NOT_OPERATORS,
+    is_fallback,
+    is_operator,
+    of_autodiff,
+)
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir.graph import Dump, Graph, Node
 
-FUSION_KINDS = {fuser.node: fuser.kind for fuser in FUSERS.values()}
-
-GUARDS = frozenset(
-    (
-        "prim::TypeCheck",
-        "prim::RequiresGradCheck",
-        "prim::CudaFusionGuard",
-        "prim::CudaFusionSizeEq",
-        "prim::CudaFusionIvalGuard",
-        "prim::CudaFusionViewGuard",
-        "prim::TensorExprDynamicGuard",
-        "prim::oneDNNFusionGuard",
-        "prim::BailOut",
-        "prim::BailoutTemplate",
-        "prim::Guard",
-    )
-)
-"""Nodes that a fuser or the executor adds to check types; they compute nothing of the program."""
-
-NOT_OPERATORS = ("prim::profile", "prim::Tuple", "prim::List")
-NOT_OPERATOR_KINDS = frozenset(
-    ("prim::Constant", "prim::Param", "prim::FallbackGraph", "prim::DifferentiableGraph")
-)
-
-HANDED_ON = frozenset(
-    ("prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::__getitem__", "aten::append")
-)
-"""Refinements of a type and the handling of lists: a tensor comes out of them as it went in."""
-OF_HOST = frozenset(("prim::GetAttr", "prim::Uninitialized", "prim::NumToTensor"))
-"""They make tensors, and compute nothing that a kernel could."""
-
-NO_WORK = HANDED_ON | OF_HOST
 _ONE_NUMBER = re.compile(r"\w+\((requires_grad=[01], )?device=cpu\)\Z")
 """The type of a tensor of one number on the CPU, as tracing makes of sizes and numbers."""
 
 _DEEPEST = 60
 """Differentiable graphs in one another beyond this are not entered: the walk recurses. torch makes two."""
 
-_AUTOGRAD = "prim::Autograd"
 _SYMBOL = re.compile(r"SS\((-?\d+)\)")
 
 Op = Tuple[str, "str | None"]
@@ -190,25 +166,19 @@ def _may_be_fallback(dump: Dump) -> bool:
         return False
     maker = makers[0]
     copies: list[Node] = []
-    if maker.kind == "prim::If" and len(maker.blocks) == 2 and _is_fallback(maker.blocks[1].nodes):
+    if maker.kind == "prim::If" and len(maker.blocks) == 2 and is_fallback(maker.blocks[1].nodes):
         made = maker.blocks[0].nodes
         if not made or made[-1].kind != "prim::TupleConstruct":
             return False
         copies = [inner for node in maker.blocks[1].nodes for inner in _body_of(dump, node)]
     elif maker.kind != "prim::TupleConstruct":
         return False
-    return not any(_of_autodiff(node) for node in (*graph.walk(), *copies))
+    return not any(of_autodiff(node) for node in (*graph.walk(), *copies))
 
 
 def _body_of(dump: Dump, node: Node) -> Iterable[Node]:
     body = dump.resolve(node)
     return body.walk() if body is not None else ()
-
-
-def _of_autodiff(node: Node) -> bool:
-    if node.kind == "prim::AutogradAllZero":
-        return bool(node.inputs)
-    return node.kind.startswith(_AUTOGRAD) and node.kind != "prim::AutogradAllNonZero"
 
 
 def summarise_group(dump: Dump) -> PlanGroup:
@@ -309,17 +279,17 @@ class _Walk:
 
     def _other(self, node: Node, block: tuple[int, ...]) -> None:
         kind = node.kind
-        if kind.startswith(_AUTOGRAD):
+        if kind.startswith(AUTOGRAD):
             self.plan.backward = True
         if _from_file(node.source):
             self.plan.users = True
         blocks = node.blocks
-        if blocks and kind == "prim::If" and len(blocks) == 2 and _is_fallback(blocks[1].nodes):
+        if blocks and kind == "prim::If" and len(blocks) == 2 and is_fallback(blocks[1].nodes):
             self.nodes(blocks[0].nodes, block)
             for value, inner in zip(node.outputs, blocks[0].outputs):
                 self.flow.alias(value.name, (inner,))
             return
-        if not blocks and not _is_operator(node):
+        if not blocks and not is_operator(node):
             if kind in GUARDS or kind in HANDED_ON or kind.startswith(NOT_OPERATORS):
                 self.flow.pass_through(node)
             elif kind == "prim::NumToTensor" or (
@@ -340,7 +310,7 @@ class _Walk:
                     self.flow.alias(value.name, (node.inputs[place + 1],))
             self.nodes(inner_block.nodes, (*block, index))
             self.flow.leave_block(index, inner_block.outputs)
-        if _is_operator(node):
+        if is_operator(node):
             types = tuple(v.type for v in node.outputs)
             name = node.outputs[0].name
             self.loose.append(LooseNode(kind, node.source, name, node.line, types, index))
@@ -348,29 +318,6 @@ class _Walk:
 
 def _from_file(source: str | None) -> bool:
     return source is not None and not source.startswith("<")
-
-
-def _is_operator(node: Node) -> bool:
-    kind = node.kind
-    if kind in NOT_OPERATOR_KINDS or kind in GUARDS or kind.startswith(NOT_OPERATORS):
-        return False
-    if kind in NO_WORK:
-        return False
-    return any(is_tensor(v.type) or holds_tensor(v.type) for v in node.outputs)
-
-
-def _is_fallback(nodes: Iterable[Node]) -> bool:
-    """The else-branch of a guard: a FallbackGraph, or after the executor's last step a call of
-    ``fallback_function`` (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp)."""
-    found = False
-    for node in nodes:
-        if node.kind == "prim::FallbackGraph" or (
-            node.kind == "prim::Constant" and node.attributes.get("name") == '"fallback_function"'
-        ):
-            found = True
-        elif node.kind not in ("prim::Constant", "prim::CallFunction", "prim::TupleUnpack"):
-            return False
-    return found
 
 
 def _group_of(kind: str, name: str, body: Graph, line: int, values: tuple[str, ...]) -> PlanGroup:

@@ -13,7 +13,8 @@ from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse, Statement, Statements, positions
 from fusiondoc.parsers.ir.types import bytes_once
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
-from fusiondoc.parsers.jit.plan import NO_WORK, DiffGraph, LooseNode, Op
+from fusiondoc.parsers.jit.node_kinds import NO_WORK
+from fusiondoc.parsers.jit.plan import DiffGraph, LooseNode, Op
 from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
 from fusiondoc.parsers.user_lines import SourceMap, user_source
 
