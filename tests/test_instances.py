@@ -120,3 +120,12 @@ def test_a_fuser_that_looked_and_made_no_group_is_named(tmp_path: Path) -> None:
     log.write_bytes(b"\n".join(lines[start:end]))
     fuser = report_from([str(log)]).fuser
     assert (fuser.effective, fuser.why) == ("nvfuser", "1 pass, no group")
+
+
+def test_what_nnc_left_to_nvfuser_is_no_plan_of_its_own() -> None:
+    report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-beside-nnc.log.xz")])
+    (group,) = report.groups
+    assert (group.kind, len(group.instances), len(group.nodes)) == ("CudaFusionGroup", 1, 4)
+    assert not report.unfused
+    assert report.coverage.fraction == 1
+    assert report.fuser.effective == "nvfuser"

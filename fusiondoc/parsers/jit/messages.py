@@ -84,14 +84,18 @@ class JitMessages:
         self._caches: dict[bytes, CacheInstance] = {}
         self._created: Print | None = None
         self._began_with: Print | None = None
+        self._nnc_left: tuple[PlanUse, int, Print] | None = None
+        """The last plan that NNC left, and where it is printed."""
+        self._goes_on: tuple[PlanUse, int] | None = None
+        """The plan of NNC that nvFuser goes on with."""
         self.pending: Statements = {}
         """What was stated since the last plan: it belongs to the next one."""
         self._handlers: dict[bytes, Callable[[int, int, Print], None]] = {
-            b"Before Compilation:": lambda _, at, g: self._plan(at, g, PlanLevel.FUSION_PASS),
-            b"After TExprFuser:": lambda _, at, g: self._plan(at, g, PlanLevel.FUSION_PASS),
-            b"Optimized Graph:": lambda _, at, g: self._plan(at, g, PlanLevel.EXECUTOR),
-            b"Optimized SimpleExecutor Graph:": lambda _, at, g: self._plan(at, g, PlanLevel.EXECUTOR, True),
-            b"After compileSpec optimizations:": lambda _, at, g: self._plan(at, g, PlanLevel.EXECUTOR),
+            b"Before Compilation:": lambda _, at, g: self._left_by_nvfuser(at, g),
+            b"After TExprFuser:": lambda _, at, g: self._left_by_nnc(at, g),
+            b"Optimized Graph:": lambda _, at, g: self._executed(at, g),
+            b"Optimized SimpleExecutor Graph:": lambda _, at, g: self._executed(at, g, True),
+            b"After compileSpec optimizations:": lambda _, at, g: self._executed(at, g),
             b"After creating fusion groups:": self._groups_made,
             b"GraphCache created for graph": self._cache_made,
             b"`compile_fusion` hits fallback on graph": self._compile_fell_back,
@@ -184,7 +188,7 @@ class JitMessages:
         first = lines[0]
         header = first[cut:].strip()
         if header in PASS_STARTS:
-            self._pass_starts(Print(lines[1:], cut))
+            self._pass_starts(header, Print(lines[1:], cut))
         if len(header) < 80:
             self._headers[prefix] = header
         known = header.decode("utf-8", "replace") if len(header) < 80 and b"graph(" not in header else "other"
@@ -261,17 +265,37 @@ class JitMessages:
 
     # -- graphs ---------------------------------------------------------------------------------------------
 
-    def _pass_starts(self, graph: Print) -> None:
+    def _pass_starts(self, header: bytes, graph: Print) -> None:
         """What was stated before belongs to a pass whose plan was not printed."""
         self._began_with = graph
+        nnc, self._nnc_left, self._goes_on = self._nnc_left, None, None
+        if header == PASS_STARTS[0] and nnc is not None and nnc[2].texts() == graph.texts():
+            self._goes_on = nnc[:2]
         if self.pending:
             merge(self._facts.unplanned, self.pending)
         self.pending = {}
 
-    def _plan(self, at: int, graph: Print, level: PlanLevel, simple: bool = False) -> None:
+    def _executed(self, at: int, graph: Print, simple: bool = False) -> None:
+        self._plan(at, graph, PlanLevel.EXECUTOR, simple)
+
+    def _left_by_nnc(self, at: int, graph: Print) -> None:
+        use = self._plan(at, graph, PlanLevel.FUSION_PASS)
+        self._nnc_left = None if use is None else (use, at, graph)
+
+    def _left_by_nvfuser(self, at: int, graph: Print) -> None:
+        """Where both are on, nvFuser's pass comes after NNC's and goes on with the same graph (so in a log of
+        torch 2.1.2): then what NNC left is no plan of an executor."""
+        if self._goes_on is not None:
+            use, before = self._goes_on
+            use.lines.remove(before)
+            use.stretches.pop(before, None)
+            self._goes_on = None
+        self._plan(at, graph, PlanLevel.FUSION_PASS)
+
+    def _plan(self, at: int, graph: Print, level: PlanLevel, simple: bool = False) -> PlanUse | None:
         known = self._known_plan(graph, level, simple)
         if known is None:
-            return
+            return None
         use, same_names = known
         use.lines.append(at)
         if graph.stretches is not None:
@@ -284,6 +308,7 @@ class JitMessages:
             self._facts.compiling.add(iterations - 1)
             if use.iteration is None:
                 use.iteration = iterations - 1
+        return use
 
     def plan_of(self, graph: Print, level: PlanLevel, simple: bool = False) -> PlanUse | None:
         """The plan that these lines print; parsed only if no equal one was seen."""
