@@ -80,7 +80,8 @@ class Instance:
     """One fusion node of the run's plans."""
 
     layer: str | None
-    """The module path that it belongs to; None where nothing tells."""
+    """The module path that it belongs to ("encoder.layer.0.output"): the nearest common parent of its
+    operators' modules (see parsers/jit/layers.py); None where neither a scope nor the live run tells."""
     kernels: tuple[str, ...]
     """Ids of the kernels that run it."""
     runs: int | None
@@ -156,6 +157,8 @@ class Unfused:
     rank: int | None = None
     bytes_moved: int | None = None
     """Bytes of its tensor results, written and read again, in one run: what fusing it can save."""
+    layers: tuple[str, ...] = ()
+    """The module paths that they belong to, each once, as far as scopes or the live run tell them."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from fusiondoc.parsers.facts import (
 )
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.jit.headless_plans import PLAN_FILES, HeadlessPlans
+from fusiondoc.parsers.jit.layers import Regions
 from fusiondoc.parsers.jit.message_lines import CONTINUES, Print, Run
 from fusiondoc.parsers.jit.plan import PlanGroup, profiled_types, summarise, summarise_group
 from fusiondoc.parsers.jit.rejections import (
@@ -77,6 +78,7 @@ class JitMessages:
         self._headers: dict[bytes, bytes] = {}
         """Prefix -> the header that it had last: a statement of torch's source prints one kind of graph."""
         self._groups: dict[bytes, PlanGroup] = {}
+        self._regions = Regions()
         self._rejections = Rejections()
         self._conditions = FailedConditions()
         self._nnc = NncKernels(facts)
@@ -323,13 +325,17 @@ class JitMessages:
         known = self._printed.get(key)
         if known is not None:
             return known
-        bare = blake2b(_NAMES.sub(b"%", text), digest_size=16, salt=bytes((level, simple, 1))).digest()
+        executor = level in (PlanLevel.FUSION_PASS, PlanLevel.EXECUTOR)
+        around = self._regions.around_print(graph.lines) if executor else None
+        unnamed = _NAMES.sub(b"%", text) + (repr(around).encode() if around is not None else b"")
+        bare = blake2b(unnamed, digest_size=16, salt=bytes((level, simple, 1))).digest()
         use = self._plans.get(bare)
         if use is None:
             types = {}
             if level is PlanLevel.FUSION_PASS and self._began_with is not None:
                 types = profiled_types(parse_dump(self._began_with.texts()))
-            use = PlanUse(summarise(parse_dump(graph.texts()), types), level, simple)
+            regions = self._regions if executor else None
+            use = PlanUse(summarise(parse_dump(graph.texts()), types, regions), level, simple)
             self._facts.plans.append(use)
             self._plans[bare] = use
             self._first_prints.add(key)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Iterable, Mapping, Tuple
 
 from fusiondoc.parsers.ir.types import is_tensor
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow
+from fusiondoc.parsers.jit.layers import Layers, Regions, layers_of
 from fusiondoc.parsers.jit.node_kinds import (
     AUTOGRAD,
     FUSION_KINDS,
@@ -56,8 +57,10 @@ class PlanGroup:
     that tracing adds, as ``Node::print`` writes it without source locations. So equal groups of other source
     lines have it too, and those of other traced layers do not (torch/csrc/jit/codegen/cuda/manager.cpp,
     registerOrGetCacheId)."""
-    scopes: tuple[str, ...] = ()
-    """The module scopes of its operators, in order, each once; empty but for traced graphs."""
+    layer: str | None = None
+    """The module that it belongs to: see :func:`fusiondoc.parsers.jit.layers.common_layer`."""
+    op_layers: tuple[str | None, ...] = ()
+    """The layer of each operator of ``body``, or nothing for a graph printed alone."""
     conditional: bool = False
     """It stands in a branch or loop of the program, so it need not run once in every run of the plan."""
     place: int = -1
@@ -75,6 +78,8 @@ class LooseNode:
     types: tuple[str, ...]
     place: int
     """Its index in the flow of its graph."""
+    layer: str | None = None
+    """The module that it belongs to."""
 
 
 @dataclass
@@ -116,14 +121,17 @@ class Plan:
         return frozenset(found)
 
 
-def summarise(dump: Dump, types: Mapping[str, str] | None = None) -> Plan:
+def summarise(dump: Dump, types: Mapping[str, str] | None = None, regions: Regions | None = None) -> Plan:
     """What a plan's dump says. Bodies of FallbackGraph and fallback_function count for nothing.
 
-    ``types``: of values, by name, where a dump of the same pass tells more than this one.
+    Args:
+        types: of values, by name, where a dump of the same pass tells more than this one.
+        regions: the differentiable graphs of the plans before it; its own are added.
     """
     plan = Plan(complete=dump.complete, may_be_fallback=_may_be_fallback(dump))
-    plan.flow = _walk_graph(dump, dump.graph, plan.groups, plan.loose, plan, types or {})
-    _add_ownerless(dump, plan)
+    layers = layers_of(dump, regions if regions is not None else Regions())
+    plan.flow = _Walk(dump, plan, layers, plan.groups, plan.loose, types or {}).graph(dump.graph)
+    _add_ownerless(dump, plan, layers)
     return plan
 
 
@@ -136,7 +144,7 @@ def summarise_rest(dump: Dump) -> Plan:
     return Plan(groups, backward=known.backward, users=known.users, complete=False)
 
 
-def _add_ownerless(dump: Dump, plan: Plan) -> None:
+def _add_ownerless(dump: Dump, plan: Plan, layers: Layers) -> None:
     """Groups whose section is whole though the line of their node is missing or mangled."""
     if dump.complete:
         return
@@ -145,11 +153,11 @@ def _add_ownerless(dump: Dump, plan: Plan) -> None:
             continue
         if section.kind in FUSION_KINDS:
             body = section.graph
-            plan.groups.append(_group_of(FUSION_KINDS[section.kind], section.name, body, body.line, ()))
+            plan.groups.append(_group_of(FUSION_KINDS[section.kind], section.name, body, (), layers))
             plan.users = plan.users or any(_from_file(source) for _, source in plan.groups[-1].body)
         elif section.kind == "prim::DifferentiableGraph":
             inner: list[PlanGroup] = []
-            _walk_graph(dump, section.graph, inner, [], plan, {})
+            _Walk(dump, plan, layers, inner, [], {}).graph(section.graph)
             plan.groups += [replace(group, place=-1) for group in inner]
 
 
@@ -183,7 +191,7 @@ def _body_of(dump: Dump, node: Node) -> Iterable[Node]:
 
 def summarise_group(dump: Dump) -> PlanGroup:
     """A dump that is the body of a group itself (kernel_cache's ``GraphCache created for graph``)."""
-    return _group_of("CudaFusionGroup", "", dump.graph, 0, ())
+    return replace(_group_of("CudaFusionGroup", "", dump.graph, (), Layers({}, frozenset())), line=0)
 
 
 def profiled_types(dump: Dump) -> dict[str, str]:
@@ -199,22 +207,6 @@ def profiled_types(dump: Dump) -> dict[str, str]:
     return {name: text for name, text in types.items() if text not in ("Tensor", "")}
 
 
-def _walk_graph(
-    dump: Dump,
-    graph: Graph,
-    groups: list[PlanGroup],
-    loose: list[LooseNode],
-    plan: Plan,
-    types: Mapping[str, str],
-    above: int = 0,
-) -> Flow:
-    walk = _Walk(dump, plan, groups, loose, Flow(types), above)
-    for value in graph.params:
-        walk.flow.define(value.name, value.type)
-    walk.nodes(graph.nodes, ())
-    return walk.flow
-
-
 class _Walk:
     """One graph and the blocks in it."""
 
@@ -222,20 +214,28 @@ class _Walk:
         self,
         dump: Dump,
         plan: Plan,
+        layers: Layers,
         groups: list[PlanGroup],
         loose: list[LooseNode],
-        flow: Flow,
-        above: int,
+        types: Mapping[str, str],
+        above: int = 0,
     ) -> None:
         self.above = above
         """Graphs and blocks around this graph."""
         self.dump = dump
         self.plan = plan
+        self.layers = layers
         self.groups = groups
         self.loose = loose
-        self.flow = flow
+        self.flow = Flow(types)
         self._numbers: set[str] = set()
         """Values that are numbers for the host though they are tensors: traces compute sizes with them."""
+
+    def graph(self, graph: Graph) -> Flow:
+        for value in graph.params:
+            self.flow.define(value.name, value.type)
+        self.nodes(graph.nodes, ())
+        return self.flow
 
     def nodes(self, nodes: Iterable[Node], block: tuple[int, ...]) -> None:
         flow = self.flow
@@ -264,7 +264,7 @@ class _Walk:
         place = self.flow.add(GROUP, node, block)
         if body is not None:
             values = tuple(v.name for v in node.outputs)
-            group = _group_of(FUSION_KINDS[node.kind], node.ref or node.kind, body, body.line, values)
+            group = _group_of(FUSION_KINDS[node.kind], node.ref or node.kind, body, values, self.layers)
             self.groups.append(replace(group, conditional=bool(block), place=place))
             self.plan.users = self.plan.users or any(_from_file(source) for _, source in group.body)
 
@@ -274,7 +274,8 @@ class _Walk:
         depth = self.above + len(block) + 1
         if body is not None and depth <= _DEEPEST:
             inner = DiffGraph(frozenset((n.kind, n.source) for n in body.walk()), place)
-            inner.flow = _walk_graph(self.dump, body, inner.groups, inner.loose, self.plan, {}, depth)
+            walk = _Walk(self.dump, self.plan, self.layers, inner.groups, inner.loose, {}, depth)
+            inner.flow = walk.graph(body)
             self.plan.diff_graphs.append(inner)
 
     def _other(self, node: Node, block: tuple[int, ...]) -> None:
@@ -313,16 +314,17 @@ class _Walk:
         if is_operator(node):
             types = tuple(v.type for v in node.outputs)
             name = node.outputs[0].name
-            self.loose.append(LooseNode(kind, node.source, name, node.line, types, index))
+            layer = self.layers.of.get(id(node))
+            self.loose.append(LooseNode(kind, node.source, name, node.line, types, index, layer))
 
 
 def _from_file(source: str | None) -> bool:
     return source is not None and not source.startswith("<")
 
 
-def _group_of(kind: str, name: str, body: Graph, line: int, values: tuple[str, ...]) -> PlanGroup:
+def _group_of(kind: str, name: str, body: Graph, values: tuple[str, ...], layers: Layers) -> PlanGroup:
     ops = []
-    scopes: dict[str, None] = {}
+    nodes = []
     types = {v.name: v.type for v in body.params}
     numbers = {v.name: i for i, v in enumerate(body.params)}
     canonical: list[object] = [v.type for v in body.params]
@@ -337,8 +339,7 @@ def _group_of(kind: str, name: str, body: Graph, line: int, values: tuple[str, .
             canonical.append(value.type)
         if node.kind != "prim::Constant":
             ops.append((node.kind, node.source))
-            if scope:
-                scopes[scope] = None
+            nodes.append(node)
     canonical.append([numbers.get(v) for v in body.outputs])
     symbols: dict[str, str] = {}
 
@@ -348,4 +349,15 @@ def _group_of(kind: str, name: str, body: Graph, line: int, values: tuple[str, .
     inputs = tuple(_SYMBOL.sub(rename, v.type) for v in body.params)
     outputs = tuple(_SYMBOL.sub(rename, types.get(name, "")) for name in body.outputs)
     key = blake2b(repr(canonical).encode(), digest_size=16).digest()
-    return PlanGroup(kind, name, tuple(ops), inputs, outputs, line, values, key, tuple(scopes))
+    return PlanGroup(
+        kind,
+        name,
+        tuple(ops),
+        inputs,
+        outputs,
+        body.line,
+        values,
+        key,
+        layers.of_group(nodes),
+        tuple(layers.of.get(id(node)) for node in nodes),
+    )

@@ -342,7 +342,7 @@ def _finished(
         iteration=row.iteration,
         segments=told.segments.get(row.id, ()),
         instances=tuple(
-            Instance(None, tuple(told.run_by.get(one, ())), told.runs.of_member.get(one))
+            Instance(one.group.layer, tuple(told.run_by.get(one, ())), told.runs.of_member.get(one))
             for one in row.members
         ),
     )

@@ -128,6 +128,8 @@ class _Row:
     count: _Tally = field(default_factory=_Tally)
     moved: _Tally = field(default_factory=_Tally)
     lines: array[int] = field(default_factory=positions)
+    layers: dict[str, None] = field(default_factory=dict)
+    """In order, each once."""
     seen: set[int] = field(default_factory=set)
     """Statements whose lines are in already."""
 
@@ -238,6 +240,8 @@ class _UnfusedTable:
             row = self._rows.get(key)
             if row is None:
                 row = self._rows[key] = _Row(reason)
+            if node.layer is not None:
+                row.layers[node.layer] = None
             for statement in said:
                 if id(statement) not in row.seen:
                     row.seen.add(id(statement))
@@ -290,6 +294,7 @@ class _UnfusedTable:
                 evidence=PackedEvidence(row.lines, files),
                 rank=self._facts.rank,
                 bytes_moved=row.moved.total or None,
+                layers=tuple(row.layers),
             )
             for (op, source, phase, _), row in self._rows.items()
         ]

@@ -1,0 +1,319 @@
+"""The layer of each node of a dump: the path of the module that it belongs to.
+
+Traces write a scope behind each node (``torch/nn/modules/module.py``, ``_slow_forward``; printed by
+``Node::print`` of torch/csrc/jit/ir/ir.cpp). Nodes that a pass made (the formulas of autodiff, merged views)
+have none: there the parameters that they read and their neighbours tell it, or nothing does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, AbstractSet, Iterable, Iterator, Mapping, Sequence
+
+from fusiondoc.parsers.jit.node_kinds import GUARDS, is_fallback
+
+if TYPE_CHECKING:
+    from fusiondoc.parsers.ir.graph import Dump, Graph, Node
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Layers of the nodes of a dump, by the id of the node."""
+
+    of: Mapping[int, str]
+    between: AbstractSet[int]
+    """The nodes for which only those around them tell it."""
+
+    def of_group(self, nodes: Iterable[Node]) -> str | None:
+        """The layer of these nodes together."""
+        ids = [id(node) for node in nodes]
+        sure = common_layer(self.of.get(one) for one in ids if one not in self.between)
+        return sure or common_layer(self.of.get(one) for one in ids)
+
+
+_BRACKETED = re.compile(r"\[([^\]]+)\]\Z")
+_INPUT = re.compile(rb"%([\w.]+) : ")
+_DIGITS = re.compile(r"\d+")
+
+
+def layer_of_scope(scope: str | None) -> str | None:
+    """``encoder.layer.0`` of what stands behind ``scope:``; None for the model itself.
+
+    The forms: ``__module.encoder/__module.encoder.layer.0``, whole paths below one another (since torch 1.5);
+    ``BertModel/BertLayer[layer]/Linear[q]``, names in the module above (until 1.4); and
+    ``Model::/Linear::encoder.q``, whole paths (torch.onnx since 1.13, ``torch/onnx/utils.py``).
+    """
+    if not scope:
+        return None
+    parts = [part for part in scope.split("/") if part]
+    if not parts:
+        return None
+    last = parts[-1]
+    if last.startswith("__module"):
+        return last[len("__module") :].lstrip(".") or None
+    if "::" in last:
+        return last.rpartition("::")[2] or None
+    names = [found.group(1) for found in map(_BRACKETED.search, parts) if found]
+    return ".".join(names) or None
+
+
+def common_layer(layers: Iterable[str | None]) -> str | None:
+    """The layer of a group of operators with these layers; None where none is known.
+
+    It is their nearest common parent: of ``output.dropout``, ``output`` and ``output.LayerNorm`` it is
+    ``output``. Where that is the whole model, or a list of layers (two of ``encoder.layer.0.output`` and one
+    of ``encoder.layer.1.attention``), it is that of the part with the most of them, the first of equal ones.
+    """
+    paths = [tuple(layer.split(".")) for layer in layers if layer]
+    while paths:
+        depth = _shared(paths)
+        below = [path[depth] for path in paths if len(path) > depth]
+        if depth and not (len(below) == len(paths) and _are_layers(paths, depth)):
+            return ".".join(paths[0][:depth])
+        most = Counter(below).most_common(1)[0][0]
+        paths = [path for path in paths if path[depth] == most]
+    return None
+
+
+def _shared(paths: Sequence[tuple[str, ...]]) -> int:
+    """How many names all begin with."""
+    first, last = min(paths), max(paths)
+    return next(
+        (i for i, (a, b) in enumerate(zip(first, last)) if a != b),
+        min(len(first), len(last)),
+    )
+
+
+def _are_layers(paths: Sequence[tuple[str, ...]], depth: int) -> bool:
+    """Whether the modules at this depth differ in a number only, and hold further modules."""
+    names = {_DIGITS.sub("#", path[depth]) for path in paths}
+    return len(names) == 1 and "#" in next(iter(names)) and any(len(path) > depth + 1 for path in paths)
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a plan tells of the layers around one of its differentiable graphs, for each input and output."""
+
+    owners: tuple[str | None, ...]
+    """The module whose parameter the input is."""
+    before: tuple[tuple[str, ...], ...]
+    """The layers of what makes the input, sorted."""
+    after: tuple[tuple[str, ...], ...]
+    """The layers of what takes the output, sorted."""
+
+
+class Regions:
+    """The differentiable graphs of the plans so far, by the names of their inputs.
+
+    The executor of a differentiable graph prints a plan of its own, later, with the same names of the inputs
+    (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp names those of the subgraph so).
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], Around | None] = {}
+
+    def learn(self, names: tuple[str, ...], around: Around) -> None:
+        """Names that stand for two different places tell nothing."""
+        self._known[names] = around if self._known.get(names, around) == around else None
+
+    def around(self, names: tuple[str, ...]) -> Around | None:
+        """What is around the graph with inputs of these names; None where that is not known."""
+        return self._known.get(names)
+
+    def around_print(self, lines: Iterable[bytes]) -> Around | None:
+        """The same for the lines of a printed graph."""
+        if not self._known:
+            return None
+        names: list[bytes] = []
+        for line in lines:
+            names += _INPUT.findall(line)
+            if line.rstrip().endswith(b"):"):
+                break
+        return self.around(tuple(name.decode("utf-8", "replace") for name in names))
+
+
+def layers_of(dump: Dump, regions: Regions) -> Layers:
+    """The layer of every node for which something tells it.
+
+    A node with a place in a file but no scope, in a graph with scopes, is of the model itself. Without any
+    scope (scripted models), a node that reads parameters of one module is taken to be of it.
+
+    Args:
+        regions: of the plans before this one; those of this one are added.
+    """
+    reading = _Reading(dump)
+    reading.graph(dump.graph, regions)
+    reading.infer()
+    for names, around in reading.surroundings():
+        regions.learn(names, around)
+    return Layers(reading.told, reading.between)
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+class _Reading:
+    """Values have numbers here: names repeat between a graph and the bodies of its groups."""
+
+    def __init__(self, dump: Dump) -> None:
+        self.told: dict[int, str] = {}
+        self.between: set[int] = set()
+        self._owner: dict[int, str] = {}
+        """Parameter or buffer -> its module."""
+        self._dump = dump
+        self._module: dict[int, str] = {}
+        self._parts: dict[int, list[int]] = {}
+        """A list, tuple or result of control flow -> what it holds."""
+        self._before: dict[int, frozenset[str]] = {}
+        """The layers of what makes a value, or of what stands before that, if nothing tells its own."""
+        self._after: dict[int, frozenset[str]] = {}
+        """The layers of what takes a value, or of what stands behind that."""
+        self._nodes_read: list[tuple[Node, list[int], list[int]]] = []
+        self._regions: list[tuple[tuple[str, ...], list[int], list[int]]] = []
+        self._scopes = False
+        self._count = 0
+
+    def graph(self, graph: Graph, regions: Regions) -> None:
+        env: dict[str, int] = {}
+        for place, value in enumerate(graph.params):
+            number = self._define(env, value.name)
+            if not place and value.type.startswith("__torch__."):
+                self._module[number] = ""
+        around = regions.around(tuple(env))
+        if around is not None:
+            for name, owner, before in zip(env, around.owners, around.before):
+                self._before[env[name]] = frozenset(before)
+                if owner is not None:
+                    self._owner[env[name]] = owner
+        self._nodes(graph.nodes, env)
+        if around is not None:
+            for name, after in zip(graph.outputs, around.after):
+                if name in env:
+                    self._after[env[name]] = frozenset(after)
+
+    def _define(self, env: dict[str, int], name: str) -> int:
+        self._count += 1
+        env[name] = self._count
+        return self._count
+
+    def _nodes(self, nodes: Iterable[Node], env: dict[str, int]) -> None:
+        for node in nodes:
+            kind = node.kind
+            if kind == "prim::Constant" or kind == "prim::FallbackGraph":
+                continue
+            inputs = [env[name] for name in node.inputs if name in env]
+            body = self._dump.resolve(node)
+            if kind == "prim::GetAttr":
+                self._attribute(node, inputs, env)
+            elif body is not None:
+                inner = {p.name: env[name] for p, name in zip(body.params, node.inputs) if name in env}
+                self._nodes(body.nodes, inner)
+                for value, name in zip(node.outputs, body.outputs):
+                    if name in inner:
+                        env[value.name] = inner[name]
+                if kind == "prim::DifferentiableGraph" and len(inputs) == len(body.params):
+                    outputs = [env.get(value.name, 0) for value in node.outputs]
+                    self._regions.append((tuple(p.name for p in body.params), inputs, outputs))
+            elif kind in GUARDS or kind == "prim::profile":
+                for value, number in zip(node.outputs, inputs):
+                    env[value.name] = number
+            elif node.blocks:
+                self._control(node, env)
+            elif kind.startswith(("prim::List", "prim::Tuple")):
+                for value in node.outputs:
+                    self._parts[self._define(env, value.name)] = inputs
+            else:
+                self._scopes = self._scopes or node.scope is not None
+                self._nodes_read.append((node, inputs, [self._define(env, v.name) for v in node.outputs]))
+
+    def _attribute(self, node: Node, inputs: list[int], env: dict[str, int]) -> None:
+        owner = self._module.get(inputs[0]) if inputs else None
+        for value in node.outputs:
+            number = self._define(env, value.name)
+            if owner is None:
+                continue
+            if value.type.startswith("__torch__."):
+                name = node.attributes.get("name", "").strip('"')
+                self._module[number] = f"{owner}.{name}" if owner else name
+            elif owner:
+                self._owner[number] = owner
+
+    def _control(self, node: Node, env: dict[str, int]) -> None:
+        guarded = node.kind == "prim::If" and len(node.blocks) == 2 and is_fallback(node.blocks[1].nodes)
+        blocks = node.blocks[:1] if guarded else node.blocks
+        for block in blocks:
+            for value in block.params:
+                self._define(env, value.name)
+            self._nodes(block.nodes, env)
+        for place, value in enumerate(node.outputs):
+            names = [b.outputs[place] for b in blocks if place < len(b.outputs)]
+            numbers = [env[name] for name in names if name in env]
+            if guarded and numbers:
+                env[value.name] = numbers[0]
+            else:
+                self._parts[self._define(env, value.name)] = numbers
+
+    def _all(self, numbers: Iterable[int]) -> set[int]:
+        """These values, and those in the lists among them."""
+        found: set[int] = set()
+        left = list(numbers)
+        while left:
+            number = left.pop()
+            if number not in found:
+                found.add(number)
+                left += self._parts.get(number, ())
+        return found
+
+    def infer(self) -> None:
+        """What has no scope is told by the one module whose parameters it reads. What a pass made is told
+        also by what stands before and after it, together: their common parent."""
+        by_pass = [node.source is None or node.source.startswith("<") for node, _, _ in self._nodes_read]
+        for (node, inputs, outputs), made in zip(self._nodes_read, by_pass):
+            known = self._all(inputs)
+            layer = layer_of_scope(node.scope)
+            if layer is None and node.scope is None and (made or not self._scopes):
+                owners = {self._owner[n] for n in known if n in self._owner}
+                layer = owners.pop() if len(owners) == 1 else None
+            if layer is not None:
+                self.told[id(node)] = layer
+                here = frozenset((layer,))
+            else:
+                here = _NONE.union(*(self._before.get(n, _NONE) for n in known)) if made else _NONE
+            for number in outputs:
+                self._before[number] = here
+        for (node, inputs, outputs), made in zip(reversed(self._nodes_read), reversed(by_pass)):
+            layer = self.told.get(id(node))
+            if layer is not None:
+                behind = frozenset((layer,))
+            else:
+                behind = _NONE.union(*(self._after.get(n, _NONE) for n in outputs)) if made else _NONE
+            for number in self._all(inputs):
+                self._after[number] = self._after.get(number, _NONE) | behind
+        for (node, inputs, outputs), made in zip(self._nodes_read, by_pass):
+            if made and id(node) not in self.told:
+                before = _NONE.union(*(self._before.get(n, _NONE) for n in self._all(inputs)))
+                after = _NONE.union(*(self._after.get(n, _NONE) for n in outputs))
+                parent = _parent(before | after) if before and after else None
+                if parent is not None:
+                    self.told[id(node)] = parent
+                    self.between.add(id(node))
+
+    def surroundings(self) -> Iterator[tuple[tuple[str, ...], Around]]:
+        """The differentiable graphs of this plan."""
+        for names, inputs, outputs in self._regions:
+            yield (
+                names,
+                Around(
+                    tuple(self._owner.get(n) for n in inputs),
+                    tuple(tuple(sorted(self._before.get(n, _NONE))) for n in inputs),
+                    tuple(tuple(sorted(self._after.get(n, _NONE))) for n in outputs),
+                ),
+            )
+
+
+def _parent(layers: Iterable[str]) -> str | None:
+    """The nearest common parent; None if that is the model."""
+    paths = [tuple(layer.split(".")) for layer in layers]
+    return ".".join(paths[0][: _shared(paths)]) or None
