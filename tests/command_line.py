@@ -15,8 +15,6 @@ import sys
 from pathlib import Path
 from typing import Callable, Iterator, Mapping
 
-from fusiondoc.cli.main import main
-
 ROOT = Path(__file__).resolve().parent.parent
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -86,6 +84,9 @@ def _encoding() -> tuple[str, str]:
 
 
 def _status_of_main(command: list[str]) -> int:
+    # Not at the top: conftest.py imports this file before coverage is measured.
+    from fusiondoc.cli.main import main
+
     try:
         main(command)
     except SystemExit as stop:
