@@ -52,10 +52,12 @@ def test_a_script_is_run_as_python_would(tmp_path: Path) -> None:
                 step(torch.ones(4))
         """,
     )
-    capture, error = run_target(tmp_path, "place/train.py", script=True, script_args=("--epochs", "1"))
+    capture, error = run_target(tmp_path, "place/train.py", script=True, script_args=("--token", "abcd"))
     assert error is None
     log = log_of(capture)
-    assert "argv ['--epochs', '1'] path True __main__" in log
+    assert "argv ['--token', 'abcd'] path True __main__" in log
+    written = [path for path in capture.path.iterdir() if path.name != "log" and b"abcd" in path.read_bytes()]
+    assert written == [] and capture.request.options.script_args == ("--token", "***")
     assert "imported from beside the script | the user's records.py, not the probe's | True" in log
     assert "at exit torch <torch.jit" in log
     assert GROUP.search(log) and "[fusiondoc] iteration" not in log

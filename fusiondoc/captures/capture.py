@@ -15,6 +15,7 @@ from fusiondoc.captures.json_fields import as_json, object_of, read_object
 from fusiondoc.captures.probe_records import Records, raw_records, read_records
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
+from fusiondoc.masking import masked_in
 from fusiondoc.model.runs import Peak, Try
 from fusiondoc.model.typed_fields import sound
 from fusiondoc.version import __version__
@@ -147,11 +148,11 @@ class Capture:
             self.__dict__.pop(name, None)
 
     def document(self) -> dict[str, object]:
-        """Everything that it holds but the log, to be printed (``captures show --format json``)."""
+        """Everything that it holds but the log, secrets masked, for ``captures show --format json``."""
         content: dict[str, object] = {"name": self.name, "path": str(self.path), **self._raw_request}
         content["result"] = as_json(self.result)
         content["records"] = raw_records(self._records)
-        return content
+        return masked_in(content)
 
     def _bytes(self, name: str) -> bytes:
         try:

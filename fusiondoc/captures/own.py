@@ -23,6 +23,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.checks import DUMP
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
+from fusiondoc.masking import MASK
 
 SIGNATURE = "signature"
 """The file in a capture."""
@@ -111,12 +112,23 @@ def request_again(
     Raises:
         UsageError: its target, folder or request is gone, or somebody else made it.
     """
+    if capture.request.bundled:
+        raise UsageError(
+            f"'{capture.name}' came in a bundle, which is read only and never run",
+            "Name the target to run it yourself.",
+        )
     if not trusted and not is_own(capture.path, REQUEST):
         raise UsageError(
             f"'{capture.name}' was not made here by you, so what it asks for is not run",
             "Name the target to run it yourself; if you trust who made the capture, add --trust-capture.",
         )
     request = capture.request
+    if "script_args" in request.masked:
+        raise UsageError(
+            f"'{capture.name}' ran with a secret among its arguments, which a capture does not keep",
+            "Run it yourself with the secret: fusiondoc diagnose --script "
+            f"{request.target.text} --dump {','.join(dumps) or 'NAME'} -- ARGS",
+        )
     target = _target(request.target, capture)
     folder = Path(request.cwd or ".")
     if not folder.is_dir():
@@ -151,4 +163,8 @@ def _target(told: KeptTarget, capture: Capture) -> TargetSpec:
 
 def _variables(user: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
     apart = {DUMP, JIT_LOG, *made, *os.environ}
-    return {name: value for name, value in user.items() if name not in apart and catalogue.is_kept(name)}
+    return {
+        name: value
+        for name, value in user.items()
+        if name not in apart and MASK not in value and catalogue.is_kept(name)
+    }

@@ -9,6 +9,7 @@ from typing import Any, Mapping
 from fusiondoc.captures.json_fields import as_json, read_object
 from fusiondoc.captures.target import TargetSpec
 from fusiondoc.errors import UsageError
+from fusiondoc.masking import masked_arguments, masked_variables
 from fusiondoc.probe.input_text import InputTextError, parse_input
 
 
@@ -150,6 +151,11 @@ class KeptRequest:
     python: str | None = None
     python_version: str | None = None
     torch: str | None = None
+    masked: tuple[str, ...] = ()
+    """Fields whose secrets were masked before they were written, such as "script_args": what they say cannot
+    run again."""
+    bundled: bool = False
+    """It came in a bundle for a bug report: names in it are replaced, and it is never run again."""
     names_of_options: tuple[str, ...] = ()
     """Options that the file has: those of a later version are not told in an older capture."""
 
@@ -165,6 +171,25 @@ class KeptRequest:
         content: dict[str, Any] = as_json(self)
         del content["names_of_options"]
         return content
+
+    def without_secrets(self) -> KeptRequest:
+        """As it is written: with secrets in arguments and variables masked; ``masked`` names the fields."""
+        options = replace(self.options, script_args=masked_arguments(self.options.script_args))
+        made = replace(
+            self,
+            command=masked_arguments(self.command),
+            options=options,
+            environment_set=masked_variables(self.environment_set),
+            environment_user=masked_variables(self.environment_user),
+        )
+        names = [
+            name
+            for name in ("command", "environment_set", "environment_user")
+            if getattr(made, name) != getattr(self, name)
+        ]
+        if options != self.options:
+            names.append("script_args")
+        return replace(made, masked=tuple(names))
 
     def told_options(self) -> dict[str, Any] | None:
         """The options that the file has, as a report keeps them; None if it has none."""

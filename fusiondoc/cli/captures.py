@@ -13,6 +13,7 @@ from fusiondoc.captures.ending import Seconds
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.cli import completion
 from fusiondoc.errors import UsageError
+from fusiondoc.masking import masked_in
 from fusiondoc.reports.printable import one_line, visible
 
 SCHEMA = "fusiondoc.captures/1"
@@ -70,7 +71,7 @@ def show(name: str | None, form: str) -> None:
         return
     from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
 
-    known = [(f"{title}:", visible(value)) for title, value in _details(capture) if value]
+    known = [(f"{title}:", visible(value)) for title, value in masked_in(_details(capture)) if value]
     table = names_and_texts(len("variables: "))
     for row in known:
         table.add_row(*row)

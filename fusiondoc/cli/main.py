@@ -136,9 +136,10 @@ def main(argv: list[str] | None = None) -> None:
 
 def _say(text: str) -> None:
     """A message that may quote a log or a path: no command to the terminal or to the runner of GitHub."""
+    from fusiondoc.masking import masked
     from fusiondoc.reports.printable import in_github_log, visible
 
-    print(in_github_log(visible(text)), file=sys.stderr)
+    print(in_github_log(visible(masked(text))), file=sys.stderr)
 
 
 def _own_fault(error: Exception) -> None:

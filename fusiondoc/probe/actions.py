@@ -28,6 +28,8 @@ def main(spec_path: str, records_path: str, started: float) -> int:
     clock = Clock(started)
     with open(spec_path, "rb") as file:
         spec: dict[str, Any] = json.loads(file.read().decode("utf-8"))
+    if spec.get("secret"):
+        os.unlink(spec_path)
     records = Records(records_path)
     if spec["action"] == "facts":
         records.write("facts", **environment.interpreter_facts())

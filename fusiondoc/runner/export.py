@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Mapping
 
 from fusiondoc.errors import CannotRun
+from fusiondoc.masking import masked
 from fusiondoc.probe import fusers, knob_values
 from fusiondoc.probe.knob_access import Blind, Readable, Skipped
 from fusiondoc.probe.knobs import KNOBS
@@ -45,7 +46,7 @@ def choose_fuser(requested: str, tried: Tried) -> tuple[str, str]:
 
 def export(fuser: str, knobs: Mapping[str, str], environment: RunEnvironment, tried: Tried) -> Export:
     """The variables and lines for a fuser that works on the torch that was tried."""
-    shell = tuple(f"export {name}={shlex.quote(value)}" for name, value in environment.set.items())
+    shell = tuple(f"export {name}={shlex.quote(masked(value))}" for name, value in environment.set.items())
     python = (*_ORDER, "import torch", *_switches(fuser, tried.environment), *_knob_lines(knobs))
     return Export(shell, python)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.dump_files import collect
@@ -67,10 +68,11 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
     folder = store.new(request.target.slug)
     try:
         with while_writing(folder):
-            write_json(folder / REQUEST, _kept(request, interpreter, environment).as_json())
+            kept = _kept(request, interpreter, environment).without_secrets()
+            write_json(folder / REQUEST, kept.as_json())
             sign(folder, REQUEST)
-            write_json(folder / "spec.json", _spec(request))
-            ending = _run_child(request, environment, interpreter.path, folder, progress)
+            with _told(folder / "spec.json", request, "script_args" in kept.masked):
+                ending = _run_child(request, environment, interpreter.path, folder, progress)
             if ending.log_error is not None:
                 raise ending.log_error
             capture = Capture(folder)
@@ -108,10 +110,25 @@ def _run_child(
     return child.run(tail.read)
 
 
-def _spec(request: RunRequest) -> dict[str, Any]:
-    """What the probe is told."""
+@contextlib.contextmanager
+def _told(path: Path, request: RunRequest, secret: bool) -> Iterator[None]:
+    """The file that tells the probe what to do. One with a secret in it is for this user only, and the probe
+    removes it when it has read it."""
+    if secret:
+        os.close(os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
+    write_json(path, _spec(request, secret))
+    try:
+        yield
+    finally:
+        if secret:
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+
+
+def _spec(request: RunRequest, secret: bool) -> dict[str, Any]:
     return {
         "action": "run",
+        "secret": secret,
         "parent": os.getpid(),
         "target": request.target.as_json(),
         "cwd": str(request.cwd),

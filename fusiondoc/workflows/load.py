@@ -14,6 +14,7 @@ from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import UsageError
+from fusiondoc.masking import masked, masked_in
 from fusiondoc.model.report import Evidence, FuserState, KnobState, Report
 from fusiondoc.model.runs import Iteration, Peak
 from fusiondoc.parsers.excerpts import excerpts
@@ -66,7 +67,7 @@ def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequenc
         if first.kind is Kind.CAPTURE:
             return report_of(Capture(first.path), peak, source_roots=source_roots)
         if first.kind is Kind.REPORT:
-            saved = _saved(first.text, first.path)
+            saved = _without_secrets(_saved(first.text, first.path))
             return saved if peak is None else with_peak(saved, peak)
     logs = logs_of(sources)
     report, observed = read_logs(logs, work_out=Reasons())
@@ -76,7 +77,25 @@ def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequenc
         peak=peak_of(Environment(), None, peak),
         texts=LogTexts(logs, None, source_roots),
     )
-    return diagnose(report, Context(observed))
+    return _without_secrets(diagnose(report, Context(observed)))
+
+
+def _without_secrets(report: Report) -> Report:
+    """The report with secrets masked in all that repeats what the program or the user said; what only a
+    compiler prints (groups, programs, kernels) is left as it is."""
+    return replace(
+        report,
+        environment=masked_in(report.environment),
+        knobs=masked_in(report.knobs),
+        unfused=masked_in(report.unfused),
+        fallbacks=masked_in(report.fallbacks),
+        findings=masked_in(report.findings),
+        suppressed=masked_in(report.suppressed),
+        parse=masked_in(report.parse),
+        target=masked_in(report.target),
+        tries=masked_in(report.tries),
+        speed_note=masked_in(report.speed_note),
+    )
 
 
 def _saved(name: str, path: Path) -> Report:
@@ -148,9 +167,8 @@ def report_of(
     )
     speed, note = speed_of(capture, report)
     report = replace(report, speed=speed, speed_note=note)
-    return diagnose(
-        report, Context(parsed.observed, capture.request, capture.result, told.error, capture.rerun)
-    )
+    context = Context(parsed.observed, capture.request, capture.result, told.error, capture.rerun)
+    return _without_secrets(diagnose(report, context))
 
 
 class LogTexts:
@@ -175,13 +193,13 @@ class LogTexts:
     def _read(self, file: str) -> str | None:
         kept = kept_source(self._capture, file) if self._capture is not None else None
         if kept is not None:
-            return kept
+            return masked(kept)
         data = read_source(Path(file), (project_root(Path.cwd()), *self._source_roots))
-        return None if data is None else text_of(data)
+        return None if data is None else masked(text_of(data))
 
     def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
         """Reads the logs once more."""
-        return excerpts(self._logs, lines, graphs)
+        return masked_in(excerpts(self._logs, lines, graphs))
 
 
 def _relative(path: Path) -> Path:
