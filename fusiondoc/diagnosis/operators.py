@@ -98,6 +98,13 @@ def fusible_by(op: str, torch_version: str | None = None) -> frozenset[str]:
     return frozenset(fusers)
 
 
+def taken_by(op: str, fuser: str, torch_version: str | None = None) -> bool:
+    """Whether a fuser has a rule for the operator, for some arguments; without a version, in any version."""
+    if torch_version is None:
+        return op in BY_FUSER.get(fuser, ())
+    return fuser in fusible_by(op, torch_version)
+
+
 def is_fusible(op: str) -> bool:
     """Whether some fuser can take the operator, and something is lost if none does: false for views."""
     return op not in VIEWS and any(op in ops for ops in BY_FUSER.values())
