@@ -140,10 +140,10 @@ class Capture:
         self._write(_TRIES, Tries(tries))
         self.tries = tries
 
-    def add_source_map(self, source_map: Mapping[str, str]) -> None:
-        """Add lines of the program that the probe could not tell, as it would have told them."""
+    def add_source_map(self, source_map: Mapping[str, object]) -> None:
+        """Add lines and layers of the program that the probe could not tell, as it would have told them."""
         with (self.path / RECORDS).open("a", encoding="utf-8") as records:
-            records.write(json.dumps({"record": "source_map", "map": dict(source_map)}) + "\n")
+            records.write(json.dumps({"record": "source_map", **source_map}) + "\n")
         for name in ("_records", "records"):
             self.__dict__.pop(name, None)
 

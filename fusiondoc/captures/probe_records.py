@@ -136,6 +136,8 @@ class Records:
     verification: tuple[Verification, ...] = ()
     source_map: Mapping[str, str] = field(default_factory=dict)
     """Operators of the user's graphs to the lines of the program that they come from."""
+    layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """``op|source`` -> the module path of each such node, in the order of the inlined graph."""
     error: Failure | None = None
     done: Done | None = None
 
@@ -187,6 +189,7 @@ def read_records(data: bytes) -> Records:
         speeds=_kept(read_object(TimedPasses, one) for one in all_of("speed")),
         verification=_kept(_compared(one) for one in all_of("verify")),
         source_map=_source_map(all_of("source_map")),
+        layers=_layers(all_of("source_map")),
         error=read_object(Failure, _merged(all_of("error"))) if all_of("error") else None,
         done=read_object(Done, _merged(all_of("done"))) if all_of("done") else None,
     )
@@ -244,3 +247,13 @@ def _source_map(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         callers.setdefault(key.partition("|")[2], set()).add(line)
     sources.update({f"|{source}": lines.pop() for source, lines in callers.items() if len(lines) == 1})
     return sources
+
+
+def _layers(records: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    layers: dict[str, tuple[str, ...]] = {}
+    for record in records:
+        told = record.get("layers")
+        for key, paths in told.items() if isinstance(told, dict) else ():
+            if isinstance(paths, list) and all(isinstance(path, str) for path in paths):
+                layers[key] = tuple(paths)
+    return layers

@@ -11,6 +11,7 @@ from typing import Callable, Iterator, Sequence
 from fusiondoc.model.report import ParseStats, Report, UnrecognisedLine
 from fusiondoc.parsers.assemble import assemble
 from fusiondoc.parsers.facts import Facts, LineCounts, position, unpack
+from fusiondoc.parsers.jit.layers import LiveLayers
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.ranks import Tag, ranks
 from fusiondoc.parsers.lines.tagged_lines import TaggedLog
@@ -25,11 +26,12 @@ def read_logs(
     sources: SourceMap | None = None,
     progress: Callable[[int], None] | None = None,
     work_out: WorkOut | None = None,
+    layers: LiveLayers | None = None,
 ) -> tuple[Report, Observed]:
     """Read logs, parts of one run, into one report (without findings and coverage).
 
-    ``sources`` maps operators to the user's lines where the probe found them; ``progress`` is told the
-    bytes read.
+    ``sources`` maps operators to the user's lines where the probe found them, ``layers`` to their modules;
+    ``progress`` is told the bytes read.
     """
     began = time.perf_counter()
     counts = LineCounts()
@@ -37,7 +39,7 @@ def read_logs(
     with _no_collection():
         first: Tag = None
         for index, log in enumerate(logs):
-            tagged = _read_one(index, log, streams, counts, progress)
+            tagged = _read_one(index, log, streams, counts, progress, layers or {})
             first = first if first is not None else tagged
         for stream in streams.values():
             stream.close()
@@ -87,6 +89,7 @@ def _read_one(
     streams: dict[Tag, Stream],
     counts: LineCounts,
     progress: Callable[[int], None] | None,
+    layers: LiveLayers,
 ) -> Tag:
     """Feed one log to the streams; the text behind its tag None."""
 
@@ -98,12 +101,12 @@ def _read_one(
     tagged = TaggedLog(log, read, counts.line_cut)
     for tag, number, lines in tagged.stretches():
         counts.lines += len(lines)
-        _stream(streams, tag, counts).feed(lines, position(index, number))
+        _stream(streams, tag, counts, layers).feed(lines, position(index, number))
     return tagged.first
 
 
-def _stream(streams: dict[Tag, Stream], tag: Tag, counts: LineCounts) -> Stream:
+def _stream(streams: dict[Tag, Stream], tag: Tag, counts: LineCounts, layers: LiveLayers) -> Stream:
     stream = streams.get(tag)
     if stream is None:
-        stream = streams[tag] = Stream(Facts(), counts)
+        stream = streams[tag] = Stream(Facts(), counts, layers)
     return stream

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from fusiondoc.parsers.facts import ErrorSeen, Facts, FallbackSeen, LineCounts, PassMark, PlanLevel, positions
+from fusiondoc.parsers.jit.layers import LiveLayers
 from fusiondoc.parsers.jit.message_lines import Print
 from fusiondoc.parsers.jit.messages import PREFIX, JitMessages
 from fusiondoc.parsers.kernels.dump_reader import DumpReader
@@ -62,11 +63,11 @@ def _may_hold_a_mark(line: bytes) -> bool:
 class Stream:
     """State of one stream. ``feed`` takes lines, ``close`` ends it."""
 
-    def __init__(self, facts: Facts, counts: LineCounts) -> None:
+    def __init__(self, facts: Facts, counts: LineCounts, layers: LiveLayers | None = None) -> None:
         self.facts = facts
         self._counts = counts
         self._kernels = KernelTracker(facts)
-        self._messages = JitMessages(facts, counts, self._kernels)
+        self._messages = JitMessages(facts, counts, self._kernels, layers)
         self._partitions = OneDnnPartitions(facts)
         self._text = DumpReader(KernelDumps(self._kernels).take)
         self._frame: tuple[bytes, list[bytes], int] | None = None

@@ -217,7 +217,7 @@ def _run_model(torch: Any, spec: dict[str, Any], records: Records, clock: Clock,
         return
     # What this torch cannot tell about its graphs is no reason not to run.
     with contextlib.suppress(Exception):
-        records.write("source_map", map=source_map(torch, scripted))
+        records.write("source_map", **source_map(torch, scripted))
     verifier = _verifier(torch, scripted, twin, records) if twin is not None else None
     with clock.users_work():
         Passes(torch, scripted, shapes, spec["runs"], spec["backward"], records, verifier).run()

@@ -123,7 +123,9 @@ def parse_capture(capture: Capture) -> ParsedLog:
     log = capture.log_path
     logs = [LogInput(str(_relative(log)), log)] if log.exists() else []
     told = capture.records
-    report, observed = read_logs(logs, told.source_map, work_out=Reasons(told.fuser.effective))
+    report, observed = read_logs(
+        logs, told.source_map, work_out=Reasons(told.fuser.effective), layers=told.layers
+    )
     return ParsedLog(report, observed, tuple(logs))
 
 

@@ -2,7 +2,8 @@
 
 Traces write a scope behind each node (``torch/nn/modules/module.py``, ``_slow_forward``; printed by
 ``Node::print`` of torch/csrc/jit/ir/ir.cpp). Nodes that a pass made (the formulas of autodiff, merged views)
-have none: there the parameters that they read and their neighbours tell it, or nothing does.
+have none: there the parameters that they read and their neighbours tell it, or nothing does. Of a live run
+the probe tells the modules of each operator of the inlined graph, in order.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, AbstractSet, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, AbstractSet, Iterable, Iterator, Mapping, Sequence, Tuple
 
+from fusiondoc.parsers.ir.types import holds_tensor
 from fusiondoc.parsers.jit.node_kinds import GUARDS, is_fallback
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ class Layers:
         sure = common_layer(self.of.get(one) for one in ids if one not in self.between)
         return sure or common_layer(self.of.get(one) for one in ids)
 
+
+LiveLayers = Mapping[str, Tuple[str, ...]]
+"""``op|source`` -> the module path of each such node of the inlined graph, in order; "" is the model itself
+(fusiondoc/probe/source_map.py)."""
 
 _BRACKETED = re.compile(r"\[([^\]]+)\]\Z")
 _INPUT = re.compile(rb"%([\w.]+) : ")
@@ -102,6 +108,8 @@ class Around:
     """The layers of what makes the input, sorted."""
     after: tuple[tuple[str, ...], ...]
     """The layers of what takes the output, sorted."""
+    live: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Of the live run's layers those of the nodes in it."""
 
 
 class Regions:
@@ -111,8 +119,9 @@ class Regions:
     (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp names those of the subgraph so).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, live: LiveLayers | None = None) -> None:
         self._known: dict[tuple[str, ...], Around | None] = {}
+        self.live: LiveLayers = _by_place(live or {})
 
     def learn(self, names: tuple[str, ...], around: Around) -> None:
         """Names that stand for two different places tell nothing."""
@@ -151,6 +160,14 @@ def layers_of(dump: Dump, regions: Regions) -> Layers:
     return Layers(reading.told, reading.between)
 
 
+def _by_place(live: LiveLayers) -> LiveLayers:
+    """Also without the operator, for places with only one: passes replace operators and keep their place."""
+    at: dict[str, list[tuple[str, ...]]] = {}
+    for key, layers in live.items():
+        at.setdefault(key.partition("|")[2], []).append(layers)
+    return {**live, **{f"|{place}": found[0] for place, found in at.items() if len(found) == 1}}
+
+
 _NONE: frozenset[str] = frozenset()
 
 
@@ -171,7 +188,10 @@ class _Reading:
         self._after: dict[int, frozenset[str]] = {}
         """The layers of what takes a value, or of what stands behind that."""
         self._nodes_read: list[tuple[Node, list[int], list[int]]] = []
-        self._regions: list[tuple[tuple[str, ...], list[int], list[int]]] = []
+        self._regions: list[tuple[tuple[str, ...], list[int], list[int], slice]] = []
+        self._live: LiveLayers = {}
+        self._by_live: dict[int, tuple[str, str]] = {}
+        """Of a node of a live run: its key, and its layer."""
         self._scopes = False
         self._count = 0
 
@@ -182,7 +202,9 @@ class _Reading:
             if not place and value.type.startswith("__torch__."):
                 self._module[number] = ""
         around = regions.around(tuple(env))
+        self._live = regions.live
         if around is not None:
+            self._live = dict(around.live)
             for name, owner, before in zip(env, around.owners, around.before):
                 self._before[env[name]] = frozenset(before)
                 if owner is not None:
@@ -209,13 +231,15 @@ class _Reading:
                 self._attribute(node, inputs, env)
             elif body is not None:
                 inner = {p.name: env[name] for p, name in zip(body.params, node.inputs) if name in env}
+                first = len(self._nodes_read)
                 self._nodes(body.nodes, inner)
                 for value, name in zip(node.outputs, body.outputs):
                     if name in inner:
                         env[value.name] = inner[name]
                 if kind == "prim::DifferentiableGraph" and len(inputs) == len(body.params):
                     outputs = [env.get(value.name, 0) for value in node.outputs]
-                    self._regions.append((tuple(p.name for p in body.params), inputs, outputs))
+                    names = tuple(p.name for p in body.params)
+                    self._regions.append((names, inputs, outputs, slice(first, len(self._nodes_read))))
             elif kind in GUARDS or kind == "prim::profile":
                 for value, number in zip(node.outputs, inputs):
                     env[value.name] = number
@@ -266,14 +290,34 @@ class _Reading:
                 left += self._parts.get(number, ())
         return found
 
+    def _ask_live(self) -> None:
+        """The layers that the live run told: nodes at one place stand in the plan as in the inlined graph, if
+        all of them are there."""
+        nodes: dict[str, list[Node]] = {}
+        for node, _, _ in self._nodes_read:
+            if node.source is not None and any(holds_tensor(v.type) for v in node.outputs):
+                key = f"|{node.source}"
+                key = key if key in self._live else f"{node.kind}{key}"
+                if key in self._live:
+                    nodes.setdefault(key, []).append(node)
+        for key, here in nodes.items():
+            layers = self._live[key]
+            if len(set(layers)) == 1:
+                layers = layers[:1] * len(here)
+            if len(layers) == len(here):
+                self._by_live.update((id(node), (key, layer)) for node, layer in zip(here, layers))
+
     def infer(self) -> None:
         """What has no scope is told by the one module whose parameters it reads. What a pass made is told
         also by what stands before and after it, together: their common parent."""
+        self._ask_live()
         by_pass = [node.source is None or node.source.startswith("<") for node, _, _ in self._nodes_read]
         for (node, inputs, outputs), made in zip(self._nodes_read, by_pass):
             known = self._all(inputs)
             layer = layer_of_scope(node.scope)
-            if layer is None and node.scope is None and (made or not self._scopes):
+            if id(node) in self._by_live and node.scope is None:
+                layer = self._by_live[id(node)][1] or None
+            elif layer is None and node.scope is None and (made or not self._scopes):
                 owners = {self._owner[n] for n in known if n in self._owner}
                 layer = owners.pop() if len(owners) == 1 else None
             if layer is not None:
@@ -302,13 +346,19 @@ class _Reading:
 
     def surroundings(self) -> Iterator[tuple[tuple[str, ...], Around]]:
         """The differentiable graphs of this plan."""
-        for names, inputs, outputs in self._regions:
+        for names, inputs, outputs, inside in self._regions:
+            live: dict[str, tuple[str, ...]] = {}
+            for node, _, _ in self._nodes_read[inside]:
+                if id(node) in self._by_live:
+                    key, layer = self._by_live[id(node)]
+                    live[key] = (*live.get(key, ()), layer)
             yield (
                 names,
                 Around(
                     tuple(self._owner.get(n) for n in inputs),
                     tuple(tuple(sorted(self._before.get(n, _NONE))) for n in inputs),
                     tuple(tuple(sorted(self._after.get(n, _NONE))) for n in outputs),
+                    tuple(live.items()),
                 ),
             )
 

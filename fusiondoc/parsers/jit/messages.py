@@ -24,7 +24,7 @@ from fusiondoc.parsers.facts import (
 )
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.jit.headless_plans import PLAN_FILES, HeadlessPlans
-from fusiondoc.parsers.jit.layers import Regions
+from fusiondoc.parsers.jit.layers import LiveLayers, Regions
 from fusiondoc.parsers.jit.message_lines import CONTINUES, Print, Run
 from fusiondoc.parsers.jit.plan import PlanGroup, profiled_types, summarise, summarise_group
 from fusiondoc.parsers.jit.rejections import (
@@ -61,7 +61,9 @@ PASS_STARTS = (b"Before Fusion:", b"Before TExprFuser:")
 class JitMessages:
     """Takes runs of JIT log lines in order and notes what they say in ``facts``."""
 
-    def __init__(self, facts: Facts, counts: LineCounts, kernels: KernelTracker) -> None:
+    def __init__(
+        self, facts: Facts, counts: LineCounts, kernels: KernelTracker, layers: LiveLayers | None = None
+    ) -> None:
         self._facts = facts
         self._counts = counts
         self._kernels = kernels
@@ -78,7 +80,7 @@ class JitMessages:
         self._headers: dict[bytes, bytes] = {}
         """Prefix -> the header that it had last: a statement of torch's source prints one kind of graph."""
         self._groups: dict[bytes, PlanGroup] = {}
-        self._regions = Regions()
+        self._regions = Regions(layers)
         self._rejections = Rejections()
         self._conditions = FailedConditions()
         self._nnc = NncKernels(facts)
