@@ -132,12 +132,13 @@ def diagnose(
         KeyboardInterrupt: the user interrupted; the child was stopped.
     """
     # Here: reading logs goes on where there is nothing of what starts processes (POSIX).
+    from fusiondoc.runner.interpreter import find_python
     from fusiondoc.workflows.run import FollowUps, diagnose_target, tell_nobody
     from fusiondoc.workflows.run_model import check_fuser, knob_texts, name_of, run_model, slug_of
 
     request = RunRequest(
         target=TargetSpec(what if isinstance(what, str) else "", "file"),
-        python=Path(python or sys.executable),
+        python=find_python(python if isinstance(python, str) and python else Path(python or sys.executable)),
         fuser=check_fuser(fuser),
         runs=runs,
         backward=backward,

@@ -123,6 +123,48 @@ class Done:
 
 
 @dataclass(frozen=True)
+class LeftRunning:
+    """Processes that the program had started and that the supervisor ended after its end."""
+
+    names: Mapping[str, int] = field(default_factory=dict)
+    """What they were, without their arguments, and how many of each; empty where only the process group is
+    known."""
+    still_running: int = 0
+    """How many could not be ended (those of another user)."""
+    fusiondoc_gone: bool = False
+    """fusiondoc itself had been killed, and the program was ended for that."""
+
+    @property
+    def count(self) -> int:
+        return sum(self.names.values())
+
+    @property
+    def in_words(self) -> str:
+        """Such as "2 processes that the program had started: python worker.py (2)"."""
+        if not self.names:
+            return "processes that the program had started"
+        shown = [name if count == 1 else f"{name} ({count})" for name, count in self.names.items()]
+        more = f" and {len(shown) - 5} other kinds" if len(shown) > 5 else ""
+        many = "1 process" if self.count == 1 else f"{self.count} processes"
+        return f"{many} that the program had started: {', '.join(shown[:5])}{more}"
+
+
+@dataclass(frozen=True)
+class Redirected:
+    """Descriptors at which fusers log (1, 2) that the program closed or turned elsewhere: how, None for one
+    that it left alone."""
+
+    stdout: str | None = None
+    stderr: str | None = None
+
+    @property
+    def in_words(self) -> str:
+        """Such as "stderr is closed and stdout goes to /dev/null"; empty for none."""
+        both = (("stdout", self.stdout), ("stderr", self.stderr))
+        return " and ".join(f"{name} {how}" for name, how in both if how)
+
+
+@dataclass(frozen=True)
 class Records:
     """All records of a run."""
 
@@ -140,6 +182,8 @@ class Records:
     """``op|source`` -> the module path of each such node, in the order of the inlined graph."""
     error: Failure | None = None
     done: Done | None = None
+    left: LeftRunning | None = None
+    redirected: Redirected = Redirected()
 
 
 LiveRecord = Union[FuserSwitch, Loaded, PassDone]
@@ -192,6 +236,8 @@ def read_records(data: bytes) -> Records:
         layers=_layers(all_of("source_map")),
         error=read_object(Failure, _merged(all_of("error"))) if all_of("error") else None,
         done=read_object(Done, _merged(all_of("done"))) if all_of("done") else None,
+        left=read_object(LeftRunning, _merged(all_of("left"))) if all_of("left") else None,
+        redirected=read_object(Redirected, _merged(all_of("redirected"))) or Redirected(),
     )
 
 

@@ -116,14 +116,21 @@ def _checked(option: click.Option, key: str, value: Value, settings: Settings) -
         text = str(one)
         if key in WRITES:
             _inside(text, key, value, settings)
-        if isinstance(option.type, click.Path) and settings.file.parent != Path.cwd():
-            text = os.path.relpath(settings.file.parent / text)
+        if isinstance(option.type, click.Path):
+            text = _from_here(text, key, settings)
         try:
             option.type.convert(text, option, None)
         except click.BadParameter as error:
             raise UsageError(f"{value.place}: {key}: {error.message}", _HINT) from None
         texts.append(text)
     return texts if option.multiple else texts[0]
+
+
+def _from_here(text: str, key: str, settings: Settings) -> str:
+    """A path of the file, as it would be given on the command line in this folder."""
+    if settings.file.parent == Path.cwd() or (key == "python" and (os.sep not in text or text[0] == "~")):
+        return text  # the latter are a command on the PATH, and a file below the user's home
+    return os.path.relpath(settings.file.parent / text)
 
 
 def _inside(text: str, key: str, value: Value, settings: Settings) -> None:

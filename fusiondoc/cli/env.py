@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -65,7 +64,7 @@ def command(
     from fusiondoc.runner.memory_bandwidth import measure_bandwidth
     from fusiondoc.runner.remembered import remembered_bandwidth
 
-    interpreter = inspect(options["python"] or Path(sys.executable))
+    interpreter = inspect(options["python"] or sys.executable)
     measured = measure_bandwidth(interpreter.path) if measure else None
     tried = try_everything(interpreter.path, fresh=True)
     gpu = tried.environment.get("gpu")

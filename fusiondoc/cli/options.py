@@ -85,7 +85,7 @@ _OPTIONS = (
     ),
     click.option(
         "--python",
-        type=click.Path(path_type=Path),
+        type=click.Path(),
         metavar="PATH",
         help="The interpreter whose torch runs the model; by default this one.",
     ),
@@ -139,6 +139,7 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
     from fusiondoc.captures.request import RunRequest
     from fusiondoc.captures.target import parse_target
     from fusiondoc.fuser_knobs.checks import check_knob
+    from fusiondoc.runner.interpreter import find_python
 
     knobs = {}
     for text in options["knobs"]:
@@ -155,7 +156,7 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
         )
     return RunRequest(
         target=parse_target(target),
-        python=options["python"] or Path(sys.executable),
+        python=find_python(options["python"] or sys.executable),
         fuser=options["fuser"],
         runs=options["runs"],
         backward=options["backward"],

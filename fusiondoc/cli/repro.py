@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--python",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     metavar="PATH",
     help="The interpreter whose torch --minimise uses; by default this one.",
 )
@@ -71,7 +71,7 @@ def command(
     fuser: str | None,
     minimise: bool,
     trust_log: bool,
-    python: Path | None,
+    python: str | None,
     timeout: float,
     tries: int,
 ) -> int:

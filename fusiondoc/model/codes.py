@@ -347,6 +347,8 @@ _ALL = (
     Code("FD904", "note", "stdout and stderr are out of order: kernels cannot be assigned to groups"),
     Code("FD905", "error", "The program failed"),
     Code("FD906", "note", "Parts of what torch can log are missing"),
+    Code("FD907", "warning", "The program closed or redirected the descriptors that fusers log to"),
+    Code("FD908", "note", "Processes that the program had started were ended"),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

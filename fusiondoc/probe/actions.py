@@ -36,7 +36,6 @@ def main(spec_path: str, records_path: str, started: float) -> int:
         return failures.DONE
     stdio.line_buffer()
     stdio.stack_on_death()
-    stdio.die_with(spec["parent"])
     status = _guarded(spec, records, clock)
     stdio.flush()
     records.write("done", seconds=round(clock.seconds(), 6), own_seconds=round(clock.own_seconds(), 6))

@@ -41,15 +41,6 @@ def stack_on_death() -> None:
         faulthandler.register(signal.SIGTERM, chain=True)
 
 
-def die_with(parent: int) -> None:
-    """On Linux: be killed when the process that started the probe is, so that no run outlives fusiondoc."""
-    pr_set_pdeathsig = 1
-    # Behind a wrapper script the parent is another process, whose end says nothing.
-    if sys.platform.startswith("linux") and os.getppid() == parent:
-        with contextlib.suppress(OSError, AttributeError):
-            _libc().prctl(pr_set_pdeathsig, int(signal.SIGKILL), 0, 0, 0)
-
-
 def flush() -> None:
     """Hand over what Python's and C's stdout still hold."""
     for stream in (sys.stdout, sys.stderr):

@@ -65,21 +65,34 @@ class Tried:
 
 
 def find_python(text: str | Path) -> Path:
-    """The absolute path of ``--python``: a path, or a name on PATH; UsageError if there is none.
+    """The absolute path of ``--python``: a path (``./py`` is the file of this folder), or a name on PATH;
+    UsageError if there is none.
 
     Links are kept: that of a virtual environment is what selects its packages.
+
+    Args:
+        text: as the user wrote it. A Path has lost a ``./``, so one without a folder is a file of this folder
+            if there is one.
     """
     name = str(text)
-    found = shutil.which(name) if os.sep not in name else name
+    is_path = os.sep in name or name.startswith("~") or (isinstance(text, Path) and text.is_file())
+    # Path.expanduser raises for a user that does not exist.
+    found = os.path.expanduser(name) if is_path else shutil.which(name)  # noqa: PTH111
     path = Path(found).absolute() if found else Path(name)
     if path.is_dir():
         inside = path / "bin" / "python"
         hint = f"Did you mean {inside}?" if inside.exists() else "Give the path of its python."
         raise UsageError(f"--python {name} is a folder", hint)
-    if not found or not path.exists():
+    if path.is_symlink() and not path.exists():
         raise UsageError(
-            f"there is no interpreter '{name}'", "Give the path, such as --python .venv/bin/python."
+            f"{path} is a link to {os.readlink(path)}, which is not there",
+            "Make the environment again, or give another interpreter.",
         )
+    if not found or not path.exists():
+        hint = "Give the path, such as --python .venv/bin/python."
+        if not is_path and path.is_file():
+            hint = f"It is no command on the PATH. Did you mean .{os.sep}{name}?"
+        raise UsageError(f"there is no interpreter '{name}'", hint)
     if not os.access(path, os.X_OK):
         raise UsageError(f"{path} cannot be executed", "Give the path of a Python interpreter.")
     return path

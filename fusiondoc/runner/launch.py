@@ -20,7 +20,7 @@ from fusiondoc.captures.store import Place, cannot_write, while_writing
 from fusiondoc.errors import CannotRun
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.load_time import LOADED
-from fusiondoc.runner.child import Child, Ending
+from fusiondoc.runner.child import Child, Ending, NotStarted
 from fusiondoc.runner.interpreter import Interpreter, inspect
 from fusiondoc.runner.probe_call import probe_command
 from fusiondoc.runner.progress import Progress
@@ -87,6 +87,11 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
                 first_look=round(looked - began, 4),
             )
             capture.keep_result(_result(ending, seconds))
+    except NotStarted as error:
+        raise CannotRun(
+            f"{error.filename} cannot be used to start the run: {error.strerror}",
+            "Name another interpreter with --python, or start from a folder that is there.",
+        ) from None
     except OSError as error:
         raise cannot_write(error, folder) from None
     collect(capture)
@@ -103,6 +108,7 @@ def _run_child(
         request.cwd,
         folder / "log",
         request.timeout,
+        records,
     )
     if progress is None:
         return child.run()
@@ -129,7 +135,6 @@ def _spec(request: RunRequest, secret: bool) -> dict[str, Any]:
     return {
         "action": "run",
         "secret": secret,
-        "parent": os.getpid(),
         "target": request.target.as_json(),
         "cwd": str(request.cwd),
         **request.options().as_json(),

@@ -169,7 +169,15 @@ def report_of(
     )
     speed, note = speed_of(capture, report)
     report = replace(report, speed=speed, speed_note=note)
-    context = Context(parsed.observed, capture.request, capture.result, told.error, capture.rerun)
+    context = Context(
+        parsed.observed,
+        capture.request,
+        capture.result,
+        told.error,
+        capture.rerun,
+        told.left,
+        told.redirected,
+    )
     return _without_secrets(diagnose(report, context))
 
 

@@ -116,6 +116,11 @@ def run_target(
         capture = run(request, place, bar)
     for note in capture.records.notes:
         tell(f"note: {note.text}")
+    left = capture.records.left
+    if left is not None:
+        tell(f"note: ended {left.in_words}")
+        if left.still_running:
+            tell(f"note: {left.still_running} of them could not be ended; stop them by hand")
     failed = capture.failure()
     if isinstance(failed, (UsageError, CannotRun)):
         raise failed

@@ -87,10 +87,13 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
             " first three calls there.",
         )
         return
+    if context.redirected.in_words:
+        return  # FD907: nobody knows what it ran
     if context.request is not None:
+        itself = " itself" if context.left is not None else ""
         yield finding(
             "FD901",
-            "The program ran nothing in TorchScript, so no fuser had anything to say",
+            f"The program{itself} ran nothing in TorchScript, so no fuser had anything to say",
             advice="Script or trace the model in it (torch.jit.script) and call it at least three times; or"
             " name the function and its inputs: fusiondoc diagnose FILE.py:NAME --input 'float32[8,128]'.",
         )
@@ -142,6 +145,40 @@ def out_of_order(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
-RULES = (nothing_in_log, cut_off, unknown_lines, out_of_order)
+def turned_away(report: Report, context: Context) -> Iterable[Finding]:
+    """FD907: what fusers write goes to descriptors that are no longer the log's."""
+    if context.redirected.in_words:
+        lost = "all" if not report.groups and not report.unfused else "a part"
+        yield finding(
+            "FD907",
+            f"The program's {context.redirected.in_words}: {lost} of what the fusers said is not in the log",
+            advice="Leave descriptors 1 and 2 open and as they are while fusiondoc runs it (os.close,"
+            " os.closerange, os.dup2, a daemon's start); sys.stdout and sys.stderr may be replaced.",
+        )
+
+
+def left_running(report: Report, context: Context) -> Iterable[Finding]:
+    """FD908: processes of the program that were still there after its end."""
+    left = context.left
+    if left is None:
+        return
+    if left.fusiondoc_gone:
+        others = f", and {left.in_words}" if left.names else ""
+        yield finding(
+            "FD908",
+            f"fusiondoc itself was ended during the run: the program was ended{others}",
+            advice="Run it again; this report holds what was captured until then.",
+        )
+        return
+    still = f"; {left.still_running} could not be ended" if left.still_running else ""
+    yield finding(
+        "FD908",
+        f"After the program's end fusiondoc ended {left.in_words}{still}",
+        advice="What they ran after that is not in the log. If they run the model, wait for them in the"
+        " program (join, wait).",
+    )
+
+
+RULES = (nothing_in_log, turned_away, cut_off, unknown_lines, out_of_order, left_running)
 LAST = (missing_parts,)
 """After all other findings of its severity."""

@@ -7,7 +7,7 @@ from typing import Callable, Iterable, Sequence
 
 from fusiondoc.captures.ending import Result
 from fusiondoc.captures.follow_ups import Rerun
-from fusiondoc.captures.probe_records import Failure
+from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Evidence, Finding, Report
@@ -25,6 +25,10 @@ class Context:
     """What the probe told of it, if the user's program failed."""
     rerun: Rerun | None = None
     """What a rerun without fallback showed."""
+    left: LeftRunning | None = None
+    """What the program left running."""
+    redirected: Redirected = field(default_factory=Redirected)
+    """What the program did to the descriptors that are logged."""
 
     @property
     def cut_short(self) -> bool:

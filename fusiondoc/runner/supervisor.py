@@ -1,0 +1,356 @@
+"""The process between fusiondoc and a program that it runs: ``python -I -S supervisor.py CONTROL TOLD``.
+
+It starts the program in a session of its own, passes signals on, and ends what the program leaves running,
+also when fusiondoc itself is killed. On Linux it is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): a process
+that the program started stays below it, whatever session it moves to and whoever its parent was. Elsewhere it
+knows the program's process group alone. It never looks at a process that is not below it.
+
+CONTROL: descriptor from which it reads what to run (``_read_order``), then letters: ``i`` and ``t`` send
+SIGINT and SIGTERM to the program's group, ``k`` ends everything now; the end of the file means that fusiondoc
+is gone. TOLD: descriptor to which it writes a line ``started PID`` or ``failed ERRNO WHAT``, then ``ended
+STATUS`` (minus the number of a signal) as soon as the program has ended; it is closed when nothing is left.
+
+It must start fast: nothing is imported but what this needs, and of fusiondoc nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+
+BY_THEMSELVES = 1.0
+"""Seconds after the program's end that its processes have to end by themselves; what they print is kept."""
+POLITE = 1.0
+"""Seconds between SIGTERM and SIGKILL."""
+GIVE_UP = 3.0
+"""Seconds after which a process that SIGKILL does not end is left: it waits in the kernel, or is of another
+user."""
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_LOOK = 1.0
+"""Seconds between looks at whether fusiondoc is there: a copy of it (fork) may hold CONTROL open."""
+_NAME = 40
+"""Longest name of a process that is told."""
+_INTERPRETERS = ("python", "pypy", "sh", "bash", "dash", "zsh", "perl", "ruby", "node")
+
+
+class Order:
+    """What to run, for which process, and where to tell what was left running (``""``: nowhere)."""
+
+    def __init__(self, data: bytes) -> None:
+        fusiondoc, records, cwd, count, *texts = data.split(b"\0")
+        self.fusiondoc = int(fusiondoc)
+        self.records = os.fsdecode(records)
+        self.cwd = cwd
+        self.command = texts[: int(count)]
+        variables = (text.partition(b"=") for text in texts[int(count) :])
+        self.environment = {name: value for name, _, value in variables}
+
+
+class Supervisor:
+    """One program, from its start until nothing of it is left."""
+
+    def __init__(self, order: Order, control: int, told: int) -> None:
+        self._order = order
+        self._control = control
+        self._told = told
+        self._adopts = _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        self._wake, wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        self._gone = False
+        """fusiondoc is."""
+        self._now = False
+        """Everything is to end now."""
+        self._status: int | None = None
+        self._pid = 0
+
+    def run(self) -> None:
+        """Start the program, follow it to its end, and end the rest."""
+        if not self._start():
+            return
+        while self._status is None and not self._gone and not self._now:
+            self._wait(_LOOK)
+        self._end_the_rest()
+
+    def _start(self) -> bool:
+        # What a terminal or a shutdown sends is for fusiondoc to decide about.
+        passed: dict[int, object] = {}
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            passed[number] = signal.signal(number, signal.SIG_IGN)
+        for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores them for itself
+            if hasattr(signal, name):
+                passed[getattr(signal, name)] = signal.SIG_DFL
+        trouble, failed = os.pipe()
+        own = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            self._become_the_program(failed, passed, own)
+        os.close(failed)
+        # The end of the log is seen only when nobody else can write to it.
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for standard in (0, 1, 2):
+            os.dup2(nothing, standard)
+        said = os.read(trouble, 100)
+        os.close(trouble)
+        if said:
+            os.waitpid(self._pid, 0)
+            self._tell(b"failed " + said)
+            return False
+        self._tell(b"started %d" % self._pid)
+        return True
+
+    def _become_the_program(self, failed: int, passed: dict[int, object], own: int) -> None:
+        what = b"command"
+        try:
+            os.setsid()
+            for number, before in passed.items():
+                signal.signal(number, signal.SIG_IGN if before is signal.SIG_IGN else signal.SIG_DFL)
+            # Should this supervisor be killed, the program is to end too.
+            _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+            if os.getppid() == own:
+                what = b"cwd"
+                os.chdir(self._order.cwd)
+                what = b"command"
+                os.execvpe(self._order.command[0], self._order.command, self._order.environment)
+        except OSError as error:
+            os.write(failed, b"%d %s" % (error.errno or 0, what))
+        finally:
+            os._exit(127)
+
+    def _wait(self, seconds: float) -> None:
+        """Until something happens: a process ends, fusiondoc says something or is gone."""
+        watched = [self._wake] if self._gone else [self._wake, self._control]
+        ready = select.select(watched, [], [], max(0.0, seconds))[0]
+        if self._wake in ready:
+            os.read(self._wake, 4096)
+        if self._control in ready:
+            self._obey(os.read(self._control, 64))
+        self._gone = self._gone or os.getppid() != self._order.fusiondoc
+        self._reap()
+
+    def _obey(self, letters: bytes) -> None:
+        self._gone = self._gone or not letters
+        self._now = self._now or b"k" in letters
+        for letter, number in ((b"i", signal.SIGINT), (b"t", signal.SIGTERM)):
+            if letter in letters and self._status is None:
+                self._signal_group(number)
+                self._signal_group(signal.SIGCONT)
+
+    def _reap(self) -> bool:
+        """Take the statuses of those that have ended; whether there are processes left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False if self._adopts else self._group_lives()
+            if pid == 0:
+                return True
+            if pid == self._pid:
+                signalled = os.WIFSIGNALED(status)
+                self._status = -os.WTERMSIG(status) if signalled else os.WEXITSTATUS(status)
+                self._tell(b"ended %d" % self._status)
+
+    def _end_the_rest(self) -> None:
+        if not self._gone and not self._now:
+            self._until_ended(BY_THEMSELVES)
+        names: dict[int, str] = {}
+        if self._reap():
+            if not self._now:
+                self._signal_all(signal.SIGTERM, names)
+                self._until_ended(POLITE)
+            until = time.monotonic() + GIVE_UP
+            while self._reap() and time.monotonic() < until:
+                self._signal_all(signal.SIGKILL, names)
+                self._wait(0.02)
+        left = len(self._descendants() or ()) if self._reap() else 0
+        if names or self._gone:
+            self._record(names, left)
+
+    def _until_ended(self, seconds: float) -> None:
+        """Wait until nothing is left, the time is over, or everything is to end now."""
+        until = time.monotonic() + seconds
+        before = self._gone
+        while self._reap() and not self._now and self._gone == before:
+            rest = until - time.monotonic()
+            if rest <= 0:
+                return
+            # Without a subreaper nothing tells of the end of a process that is nobody's child here.
+            self._wait(min(rest, _LOOK if self._adopts else 0.05))
+
+    def _signal_all(self, number: signal.Signals, names: dict[int, str]) -> None:
+        """Signal every process that is left, and note its name unless it is the program itself."""
+        found = self._descendants()
+        if found is None:
+            self._signal_group(number)
+            names.setdefault(self._pid, "")
+        for pid in found or ():
+            if pid != self._pid and pid not in names:
+                names[pid] = _name(pid, self._order.command)
+            try:
+                os.kill(pid, number)
+                # One that was stopped would take no notice.
+                os.kill(pid, signal.SIGCONT)
+            except OSError:
+                continue
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self._pid, number)
+        except OSError:
+            return
+
+    def _group_lives(self) -> bool:
+        try:
+            os.killpg(self._pid, 0)
+        except OSError:
+            return False
+        return True
+
+    def _descendants(self) -> list[int] | None:
+        """All processes below this one that have not ended; None where the system does not tell."""
+        everyone = _processes() if self._adopts else []
+        if not everyone:
+            return None
+        parents: dict[int, list[int]] = {}
+        for pid in everyone:
+            state, parent = _state(pid)
+            if state not in "ZX":
+                parents.setdefault(parent, []).append(pid)
+        found: list[int] = []
+        waiting = [os.getpid()]
+        while waiting:
+            below = parents.get(waiting.pop(), [])
+            found += below
+            waiting += below
+        return found
+
+    def _record(self, names: dict[int, str], left: int) -> None:
+        """A line for the records of the run. Names hold no character that JSON escapes."""
+        if not self._order.records:
+            return
+        counts: dict[str, int] = {}
+        for name in names.values():
+            counts[name] = counts.get(name, 0) + 1
+        told = ", ".join(f'"{name}": {count}' for name, count in sorted(counts.items()) if name)
+        gone = "true" if self._gone else "false"
+        line = (
+            f'{{"record": "left", "names": {{{told}}}, "still_running": {left}, "fusiondoc_gone": {gone}}}\n'
+        )
+        try:
+            records = os.open(self._order.records, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            os.write(records, line.encode("ascii"))
+        except OSError:
+            return
+
+    def _tell(self, line: bytes) -> None:
+        try:
+            os.write(self._told, line + b"\n")
+        except OSError:
+            self._gone = True
+
+
+def _prctl(option: int, value: int) -> bool:
+    """Whether the system took it; only Linux does."""
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        import ctypes
+
+        return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
+    except (ImportError, OSError, AttributeError):
+        return False
+
+
+def _processes() -> list[int]:
+    try:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+
+
+def _state(pid: int) -> tuple[str, int]:
+    """Letter of its state (proc(5); Z: it has ended) and its parent."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return fields[0].decode(), int(fields[1])
+    except (OSError, IndexError, ValueError):
+        return "X", 0
+
+
+def _name(pid: int, program: list[bytes]) -> str:
+    """Its program, and the file that an interpreter runs; arguments may hold secrets and are left out."""
+    name = _plain(_content(pid, "comm").strip())
+    line = _content(pid, "cmdline").split(b"\0")[:-1]
+    if line and len(program) > 1 and line[-len(program) + 1 :] == program[1:]:
+        return "a fork of the program" + (f" ({name})" if not _is_interpreter(name) else "")
+    if not _is_interpreter(name):
+        return name or "?"
+    for index, argument in enumerate(line[1:], 1):
+        if argument == b"-m" and index + 1 < len(line):
+            return f"{name} -m {_plain(line[index + 1])}"
+        if argument.startswith(b"-") and argument[-1:] in b"ce":
+            return name + " -c"
+        file = os.path.basename(argument)
+        if not argument.startswith(b"-"):
+            return f"{name} {_plain(file)}" if b"." in file else name
+    return name
+
+
+def _is_interpreter(name: str) -> bool:
+    return name.rstrip("0123456789.") in _INTERPRETERS
+
+
+def _content(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read(4096)
+    except OSError:
+        return b""
+
+
+def _plain(text: bytes) -> str:
+    """Short, and of characters that need no escape anywhere."""
+    kept = "".join(chr(byte) if byte in _PLAIN else "?" for byte in text[: _NAME + 1])
+    return kept if len(kept) <= _NAME else kept[: _NAME - 3] + "..."
+
+
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-+:@,")
+
+
+def _read_order(control: int) -> bytes | None:
+    """The order, which its length in decimal and a line end precede; None if it did not arrive whole."""
+    data = b""
+    while True:
+        more = os.read(control, 65536)
+        data += more
+        length, newline, rest = data.partition(b"\n")
+        if newline and len(rest) >= int(length):
+            return rest[: int(length)]
+        if not more:
+            return None
+
+
+def main(control: int, told: int) -> None:
+    """Read the order and carry it out."""
+    os.set_inheritable(control, False)
+    os.set_inheritable(told, False)
+    data = _read_order(control)
+    if data is not None:
+        order = Order(data)
+        os.chdir("/")
+        Supervisor(order, control, told).run()
+
+
+if __name__ == "__main__":
+    try:
+        main(int(sys.argv[1]), int(sys.argv[2]))
+    finally:
+        # Nothing waits in buffers, and a slow end would be time of the user's.
+        os._exit(0)
