@@ -124,6 +124,11 @@ class Group:
         return tuple(node.op for node in self.nodes)
 
     @property
+    def layers(self) -> tuple[str, ...]:
+        """The layers of its instances, each once."""
+        return tuple(dict.fromkeys(one.layer for one in self.instances if one.layer is not None))
+
+    @property
     def count(self) -> int:
         """How many nodes it stands for."""
         return len(self.instances)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Iterable, Sequence
 
+from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Expectation, Finding, Group, Kernel, Report, Unfused
 from fusiondoc.reports.printable import markdown as _text
 from fusiondoc.reports.printable import markdown_code as _code
@@ -61,13 +62,13 @@ def render(report: Report) -> str:
         ),
         "groups": (
             "Groups",
-            _header("Group", "Phase", "Operators", "Lines", "Reads", "Writes", "Kernels"),
+            _header("Group", "Phase", "Operators", "Layers", "Lines", "Reads", "Writes", "Kernels"),
             [_group(g) for g in report.groups],
             False,
         ),
         "unfused": (
             "Not fused",
-            _header("Operator", "Line", "Nodes", "Why"),
+            _header("Operator", "Layers", "Line", "Nodes", "Why"),
             [_unfused(u) for u in _sorted(report)],
             False,
         ),
@@ -181,6 +182,7 @@ def _group(group: Group) -> str:
         name,
         _text(phase_of(group)),
         _code(shown),
+        _layers(group.layers),
         lines or "–",
         size(group.bytes_in),
         size(group.bytes_out),
@@ -198,7 +200,11 @@ def _unfused(row: Unfused) -> str:
         "" if row.reason.stated else " (worked out)"
     )
     times = f"{row.count:,}" + (" (backward)" if row.phase == "backward" else "")
-    return _row(_code(row.op), _code(_place(where)) if where else "–", times, why)
+    return _row(_code(row.op), _layers(row.layers), _code(_place(where)) if where else "–", times, why)
+
+
+def _layers(layers: Sequence[str]) -> str:
+    return _code(folded(layers)[:200]) if layers else "–"
 
 
 def _kernel(kernel: Kernel, report: Report) -> str:

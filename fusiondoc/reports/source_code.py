@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from fusiondoc.model.report import Texts
 from fusiondoc.model.source import Source
 
+_PACKAGE = re.compile(r".*(?:^|[/\\])(?:site|dist)-packages[/\\](?=.)|.*[/\\](?=torch[/\\])", re.DOTALL)
+"""What stands before the file of an installed package; torch is one wherever it is."""
+
 
 def near(source: str) -> str:
-    """A source under the current folder without that folder's name; torch's own from ``torch/`` on."""
+    """A source as it is read best: a package's file from the package's name on (``torch/functional.py:1``),
+    one below the current folder without that folder."""
+    package = _PACKAGE.match(source)
+    if package is not None:
+        return source[package.end() :]
     here = str(Path.cwd()) + os.sep
-    if source.startswith(here):
-        return source[len(here) :]
-    library = source.rfind("/torch/")
-    return source[library + 1 :] if library >= 0 else source
+    return source[len(here) :] if source.startswith(here) else source
 
 
 def code_at(source: str | None, texts: Texts | None) -> str | None:

@@ -7,6 +7,7 @@ from typing import Iterable
 from fusiondoc.diagnosis.operators import is_fusible
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.model.codes import CODES, Loss
+from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Finding, Report, Unfused
 
 
@@ -20,10 +21,11 @@ def not_fused(report: Report, context: Context) -> Iterable[Finding]:
 def _finding(row: Unfused) -> Finding:
     times = f" ({row.count} times)" if row.count > 1 else ""
     phase = f" in {row.phase}" if row.phase else ""
+    where = f" (layer {folded(row.layers)})" if row.layers else ""
     code = CODES[row.reason.code]
     return finding(
         code.code,
-        f"{row.op}{times} is not fused{phase}: {row.reason.text}",
+        f"{row.op}{times} is not fused{phase}{where}: {row.reason.text}",
         source=row.user_source,
         evidence=row.evidence,
         advice=code.advice,

@@ -7,6 +7,7 @@ from typing import Sequence
 
 from markupsafe import Markup
 
+from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Group
 from fusiondoc.reports.html.highlight import ir
 from fusiondoc.reports.html.page_context import MOST_ROWS, Context, Quotes, ReasonKind, shown
@@ -48,6 +49,7 @@ class GroupRow:
     ops: str
     fell_back: bool
     where: str
+    layers: str
     lines: tuple[Line, ...]
     facts: Facts
     kernels: tuple[str, ...]
@@ -72,6 +74,7 @@ class UnfusedRow:
 
     op: str
     reason: ReasonKind
+    layers: str
     line: Line
     nodes: str
     moves: str
@@ -82,6 +85,7 @@ class UnfusedRow:
 class Outside:
     rows: tuple[UnfusedRow, ...]
     left: int
+    with_layers: bool
 
 
 def group_list(context: Context) -> Groups | None:
@@ -108,6 +112,7 @@ def _group(group: Group, context: Context) -> GroupRow:
         ops=", ".join(runs_of(group.ops)),
         fell_back=group.fallback,
         where=", ".join([phase_of(group), *files[:2]]) + ("…" if len(files) > 2 else ""),
+        layers=folded(group.layers),
         lines=tuple(Line(shown(source), context.code_at(source)) for source in sources),
         facts=(
             ("Kind", f"{group.kind} ({group.name})"),
@@ -159,6 +164,7 @@ def unfused_list(context: Context) -> Outside | None:
                 row.count,
                 context.hue(row.reason.code),
             ),
+            layers=folded(row.layers),
             line=Line(shown(row.user_source or row.source) or "–", context.code_at(row.user_source)),
             nodes=f"{row.count:,}" + (" (backward)" if row.phase == "backward" else ""),
             moves=size(row.bytes_moved),
@@ -166,4 +172,4 @@ def unfused_list(context: Context) -> Outside | None:
         )
         for row in rows[:MOST_ROWS]
     )
-    return Outside(made, len(rows) - len(made))
+    return Outside(made, len(rows) - len(made), any(row.layers for row in made))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from fusiondoc.model.layer_names import folded, layers_of_kernels
 from fusiondoc.model.report import Kernel
 from fusiondoc.reports.html.group_list import Facts
 from fusiondoc.reports.html.page_context import MOST_ROWS, Context
@@ -34,6 +35,7 @@ class KernelRow:
     id: str
     name: str
     groups: tuple[str, ...]
+    layers: str
     launches: int | None
     grid: str
     block: str
@@ -55,6 +57,7 @@ class KernelRow:
 class Kernels:
     rows: tuple[KernelRow, ...]
     left: int
+    with_layers: bool
 
 
 def kernel_list(context: Context) -> Kernels | None:
@@ -62,11 +65,14 @@ def kernel_list(context: Context) -> Kernels | None:
     kernels = context.report.kernels
     if not kernels:
         return None
-    rows = tuple(_kernel(kernel, context) for kernel in kernels[:MOST_ROWS])
-    return Kernels(rows, len(kernels) - len(rows))
+    layers = layers_of_kernels(context.report)
+    rows = tuple(
+        _kernel(kernel, folded(layers.get(kernel.id, ())), context) for kernel in kernels[:MOST_ROWS]
+    )
+    return Kernels(rows, len(kernels) - len(rows), bool(layers))
 
 
-def _kernel(kernel: Kernel, context: Context) -> KernelRow:
+def _kernel(kernel: Kernel, layers: str, context: Context) -> KernelRow:
     share = peak_share(kernel, context.report)
     rates = kernel.gb_per_s
     code = None
@@ -76,6 +82,7 @@ def _kernel(kernel: Kernel, context: Context) -> KernelRow:
         id=kernel.id,
         name=kernel.name,
         groups=kernel.groups,
+        layers=layers,
         launches=kernel.launches,
         grid=dims(kernel.grid),
         block=dims(kernel.block),

@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Group, Reason, Report, Texts, Unfused
 from fusiondoc.model.shape_rows import by_inputs
 from fusiondoc.reports.source_code import code_at, near
@@ -50,6 +51,8 @@ def _group_body(group: Group) -> RenderableType:
     table = Table.grid(padding=(0, 2), pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(style="dim", overflow="fold")
+    if group.layers:
+        table.add_row(Text("layer", style="dim"), Text(folded(group.layers), style="default"))
     last = None
     for node in group.nodes:
         source = near(node.user_source or node.source or "")
@@ -123,9 +126,10 @@ def _reason(reason: Reason) -> Text:
 
 
 def _rows(rows: list[Unfused], width: int, texts: Texts | None) -> Table:
-    """Operator, line and code; the code has what the other two leave of ``width`` columns."""
+    """Operator, layers over the line, and code, which has what the other two leave of ``width`` columns."""
     cells = [(row.op + (f" x{row.count}" if row.count > 1 else ""), _place(row)) for row in rows]
-    left = width - sum(max(len(cell[i]) for cell in cells) for i in (0, 1)) - 4
+    left = width - max(len(op) for op, _ in cells) - 4
+    left -= max(len(line) for _, place in cells for line in place.split("\n"))
     table = Table.grid(padding=(0, 2), pad_edge=False)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
@@ -140,4 +144,5 @@ def _rows(rows: list[Unfused], width: int, texts: Texts | None) -> Table:
 
 def _place(row: Unfused) -> str:
     place = near(row.user_source or row.source or "-")
-    return place + (" (backward)" if row.phase == "backward" else "")
+    layers = folded(row.layers)
+    return (layers + "\n" if layers else "") + place + (" (backward)" if row.phase == "backward" else "")

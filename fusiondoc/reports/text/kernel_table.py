@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fusiondoc.model.layer_names import folded, layers_of_kernels
 from fusiondoc.model.report import Group, Instance, Kernel, Report
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, bar, more
 from fusiondoc.reports.wording import dims
@@ -77,6 +78,7 @@ def _is_cut(group: Group, one: Instance, launches: Mapping[str, int | None]) -> 
 
 
 def _columns(report: Report) -> list[_Column]:
+    layers = layers_of_kernels(report)
     launches = {kernel.id: kernel.launches for kernel in report.kernels}
     parts = {
         name: f"{number}/{len(one.kernels)}"
@@ -89,6 +91,7 @@ def _columns(report: Report) -> list[_Column]:
         _Column("kernel", lambda k: k.id, right=False),
         _Column("name", lambda k: k.name, right=False, wanted=4),
         _Column("group", _groups, right=False),
+        _Column("layer", lambda k: folded(layers.get(k.id, ()), 1), right=False, wanted=4),
         _Column("part", lambda k: parts.get(k.id, ""), wanted=9),
         _Column("runs", lambda k: _number(k.launches), wanted=8),
         _Column("grid", lambda k: dims(k.grid, "x", "-"), wanted=6),

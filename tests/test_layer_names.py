@@ -1,0 +1,85 @@
+"""Layers for reading, and where the reports show them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import FIXTURES
+
+import fusiondoc
+from fusiondoc.model.layer_names import fold, folded, layers_of_kernels
+from fusiondoc.model.report import Report
+from fusiondoc.reports.source_code import near
+
+
+@pytest.mark.parametrize(
+    ("layers", "patterns"),
+    [
+        ([f"encoder.layer.{i}.output" for i in range(12)], ["encoder.layer.[0-11].output"]),
+        ([f"e.layer_{i}" for i in (0, 1, 2, 5)], ["e.layer_[0-2,5]"]),
+        (
+            [f"layer{a}.{b}.bn{c}" for a in (1, 2) for b in (0, 1) for c in (1, 2)],
+            ["layer[1-2].[0-1].bn[1-2]"],
+        ),
+        (["layer1.0.bn1", "layer1.1.bn2"], ["layer1.0.bn1", "layer1.1.bn2"]),
+        (["a.0.x", "b", "a.1.x", None], ["a.[0-1].x", "b"]),
+        (["a.01", "a.2"], ["a.01", "a.2"]),
+        ([], []),
+    ],
+)
+def test_paths_that_differ_in_numbers_are_one(layers: list[str | None], patterns: list[str]) -> None:
+    assert fold(layers) == patterns
+
+
+def test_many_patterns_are_counted() -> None:
+    assert folded(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+
+
+@pytest.fixture(scope="module")
+def bert() -> Report:
+    return fusiondoc.parse(FIXTURES / "foreign" / "bert.trace.eval.nvfuser.log.xz")
+
+
+def test_each_layer_of_a_trace_has_kernels_of_its_own(bert: Report) -> None:
+    layers = layers_of_kernels(bert)
+    norms = [group for group in bert.groups if "encoder.layer.0.output" in group.layers]
+    assert len(norms) == 1
+    assert [layers[kernel] for kernel in norms[0].kernels] == [
+        (f"encoder.layer.{i}.output",) for i in range(3)
+    ]
+
+
+@pytest.mark.parametrize("format_", ["text", "html", "markdown", "sarif"])
+def test_reports_show_folded_layers(bert: Report, format_: str) -> None:
+    text = fusiondoc.render(bert, format_)
+    text = text.decode() if isinstance(text, bytes) else text
+    assert "encoder.layer.[0-2].attention" in text
+
+
+def test_layers_stand_before_the_path(bert: Report) -> None:
+    text = str(fusiondoc.render(bert, "text"))
+    lines = text.split("\n")
+    (at,) = (i for i, line in enumerate(lines) if line.strip().startswith("aten::gelu x3  "))
+    assert "encoder.layer.[0-2].intermediate.intermediate_act_fn" in lines[at]
+    assert lines[at + 1].strip() == "transformers/activations.py:78:0"
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (
+            "/env/lib/python3.8/site-packages/transformers/activations.py:78:0",
+            "transformers/activations.py:78:0",
+        ),
+        ("site-packages/torch/nn/functional.py:1:2", "torch/nn/functional.py:1:2"),
+        ("/usr/lib/python3/dist-packages/numpy/core.py:1", "numpy/core.py:1"),
+        (r"C:\py\Lib\site-packages\torch\nn\functional.py:1:2", r"torch\nn\functional.py:1:2"),
+        ("/opt/lab/torch/nn/functional.py:1:2", "torch/nn/functional.py:1:2"),
+        ("/home/me/model.py:3:1", "/home/me/model.py:3:1"),
+        (f"{Path.cwd()}/model.py:3:1", "model.py:3:1"),
+        ("<string>:3:1", "<string>:3:1"),
+    ],
+)
+def test_paths_are_short(source: str, shown: str) -> None:
+    assert near(source) == shown
