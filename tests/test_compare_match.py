@@ -10,7 +10,6 @@ from fusiondoc.comparison.kernel_match import changed_lines, normalised
 from fusiondoc.comparison.speed_change import speed_change
 from fusiondoc.model.report import (
     Coverage,
-    FuserState,
     Group,
     Kernel,
     OpNode,
@@ -19,7 +18,7 @@ from fusiondoc.model.report import (
     Report,
     Unfused,
 )
-from fusiondoc.model.runs import Speed, Spread
+from fusiondoc.model.runs import FuserState, Speed, Spread
 
 FLOAT, HALF = "Float(8, 64, requires_grad=0, device=cuda:0)", "Half(8, 64, requires_grad=0, device=cuda:0)"
 

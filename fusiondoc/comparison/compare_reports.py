@@ -15,7 +15,8 @@ from fusiondoc.comparison.kernel_match import content
 from fusiondoc.comparison.places import Places
 from fusiondoc.comparison.speed_change import speed_change
 from fusiondoc.comparison.unfused_changes import unfused_changes
-from fusiondoc.model.report import KnobState, Report
+from fusiondoc.model.report import Report
+from fusiondoc.model.runs import KnobState
 
 LEAST_APART_MS = 0.05
 """Passes that differ by less are the same: two runs of one program on an H200 (torch 2.1.2) had medians of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, Protocol, Sequence
 
-from fusiondoc.model.runs import Iteration, Peak, Speed, Spread, Try, Verification
+from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak, Speed, Spread, Try, Verification
 
 SCHEMA = "fusiondoc.report/1"
 
@@ -23,27 +23,6 @@ class Evidence:
 
     file: str
     line: int
-
-
-@dataclass(frozen=True)
-class FuserState:
-    """Which fuser was asked for and which one really worked: nvfuser, nnc, onednn, legacy or none."""
-
-    requested: str | None
-    effective: str | None
-    live: bool | None
-    """True if the effective fuser is the requested one and does something on this torch."""
-    why: str | None = None
-
-
-@dataclass(frozen=True)
-class KnobState:
-    """A knob: the value asked for, the value read back after setting it, and whether it does anything."""
-
-    name: str
-    requested: str | None
-    effective: str | None
-    live: bool | None
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,29 @@
-"""The part of the report model that only a run of ``diagnose`` fills: passes, times, checks and tries."""
+"""The part of the report model that a run of ``diagnose`` fills: switches, passes, times, tries."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class FuserState:
+    """Which fuser was asked for and which one really worked: nvfuser, nnc, onednn, legacy or none."""
+
+    requested: str | None
+    effective: str | None
+    live: bool | None
+    """True if the effective fuser is the requested one and does something on this torch."""
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class KnobState:
+    """A knob: the value asked for, the value read back after setting it, and whether it does anything."""
+
+    name: str
+    requested: str | None
+    effective: str | None
+    live: bool | None
 
 
 @dataclass(frozen=True)

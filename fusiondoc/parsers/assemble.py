@@ -11,14 +11,13 @@ from fusiondoc.model.fusers import FUSER_OF_KIND, NNC, NVFUSER
 from fusiondoc.model.report import (
     Coverage,
     Fallback,
-    FuserState,
     Group,
     Kernel,
     ParseStats,
     Report,
     Unfused,
 )
-from fusiondoc.model.runs import Iteration
+from fusiondoc.model.runs import FuserState, Iteration
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.observed import Observed, observed_in
 from fusiondoc.parsers.rows.group_rows import GroupTable, RunOfGroups, group_rows, groups_of

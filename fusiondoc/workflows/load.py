@@ -15,8 +15,8 @@ from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked, masked_in
-from fusiondoc.model.report import Evidence, FuserState, KnobState, Report
-from fusiondoc.model.runs import Iteration, Peak
+from fusiondoc.model.report import Evidence, Report
+from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak
 from fusiondoc.parsers.excerpts import excerpts
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
 from fusiondoc.parsers.observed import Observed
