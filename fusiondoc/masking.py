@@ -75,7 +75,7 @@ def masked_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
     made: list[str] = []
     option = None
     for word in arguments:
-        if option is not None and not word.startswith("--") and _is_secret(option, word):
+        if option is not None and not word.startswith("--") and is_secret(option, word):
             made.append(MASK)
         else:
             made.append(_masked_word(word))
@@ -85,7 +85,7 @@ def masked_arguments(arguments: Sequence[str]) -> tuple[str, ...]:
 
 def masked_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Environment variables, by name and by value."""
-    return {name: MASK if _is_secret(name, value) else masked(value) for name, value in variables.items()}
+    return {name: MASK if is_secret(name, value) else masked(value) for name, value in variables.items()}
 
 
 def masked_in(value: T) -> T:
@@ -118,7 +118,7 @@ _ARGUMENTS = ("command", "script_args")
 
 
 def _masked_item(key: Any, item: Any) -> Any:
-    if isinstance(item, str) and isinstance(key, str) and _is_secret(key, item):
+    if isinstance(item, str) and isinstance(key, str) and is_secret(key, item):
         return MASK
     if key in _ARGUMENTS and isinstance(item, (list, tuple)) and all(isinstance(one, str) for one in item):
         return type(item)(masked_arguments(item))
@@ -128,7 +128,7 @@ def _masked_item(key: Any, item: Any) -> Any:
 def _masked_word(word: str) -> str:
     """A word of a command line: ``--name=value``, ``NAME=value``, or any text."""
     name, equals, value = word.partition("=")
-    if equals and re.fullmatch(r"[+-]*[\w.-]{1,200}", name) and _is_secret(name, value):
+    if equals and re.fullmatch(r"[+-]*[\w.-]{1,200}", name) and is_secret(name, value):
         return f"{name}={MASK}"
     return masked(word)
 
@@ -157,7 +157,7 @@ _NOTHING = frozenset(
 )
 
 
-def _is_secret(name: str, value: str) -> bool:
+def is_secret(name: str, value: str) -> bool:
     """Whether the value of an option or variable of that name is one."""
     bare = value.strip("\"'")
     if not bare or bare.lower() in _NOTHING or bare.startswith(MASK):
@@ -228,7 +228,7 @@ def _assigned(found: re.Match[str]) -> str | None:
     named = whole.startswith("--") or whole.upper() == whole or _OF_A_SERVICE.search(whole) is not None
     if name.lower() == "token" and not named and not looks_random(value.strip("\"'")):
         return None
-    if not _is_secret(whole, value):
+    if not is_secret(whole, value):
         return None
     quote = value[0] if value[0] in "\"'" else ""
     end = quote if quote and value.endswith(quote) and len(value) > 1 else ""

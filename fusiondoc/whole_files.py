@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import tempfile
 from pathlib import Path
+from typing import IO, Iterator
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write ``data`` beside the file and put it in its place when all of it is on disk.
+    """Write ``data`` to a file as ``whole_file`` does.
+
+    Raises:
+        OSError: it cannot be written; then the old file is as it was.
+    """
+    with whole_file(path) as file:
+        file.write(data)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file beside ``path`` to be written, put in its place when the block ends and all of it is on disk.
 
     A link is followed: the file that it leads to changes. The permissions of a file that already exists stay.
     What is no regular file (``/dev/stdout``, a pipe) is written to directly.
 
     Raises:
-        OSError: it cannot be written; then the old file is as it was.
+        OSError: it cannot be written; then the old file is as it was, as after any exception of the block.
     """
     mode = None
     if path.exists():
         told = path.stat()
         if not stat.S_ISREG(told.st_mode):
             with path.open("wb") as file:
-                file.write(data)
+                yield file
             return
         if not os.access(path, os.W_OK):
             raise PermissionError(13, os.strerror(13), str(path))
@@ -32,7 +45,7 @@ def write_whole(path: Path, data: bytes) -> None:
     beside = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         beside.chmod(mode if mode is not None else _usual_mode())

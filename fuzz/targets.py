@@ -7,6 +7,7 @@ fuzz/run.py runs one under atheris, which looks for inputs that reach new code.
 from __future__ import annotations
 
 import json
+import lzma
 import shutil
 import tempfile
 from pathlib import Path
@@ -88,6 +89,21 @@ _FILES = (
 )
 
 
+def bundle(data: bytes) -> None:
+    """The bytes as a zip file, and as the tar in a .tar.xz: a report, or refused; nothing is left behind."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in (("b.zip", data), ("b.tar.xz", lzma.compress(data, preset=0))):
+            path = Path(folder, name)
+            path.write_bytes(content)
+            try:
+                show(report_from([str(path)]))
+            except FusiondocError as error:
+                _next_step(error)
+            path.unlink()
+        if any(Path(folder).iterdir()):
+            raise Wrong("a file was written beside the bundle")
+
+
 def expectations(data: bytes) -> None:
     """A file of expectations is refused with its line, or held against a report and updated."""
     text = data.decode("utf-8", "replace")
@@ -120,7 +136,7 @@ def error_text(data: bytes) -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     one.__name__: one
-    for one in (log, saved_report, records, capture, expectations, configuration, error_text)
+    for one in (log, saved_report, records, capture, bundle, expectations, configuration, error_text)
 }
 
 

@@ -25,18 +25,25 @@ _SCHEMA_NUMBER = re.compile(r"fusiondoc\.capture/(\d+)\Z")
 
 REQUEST, RESULT, RECORDS = "request.json", "result.json", "records.jsonl"
 _PEAK, _RERUN, _TIMING, _TRIES = "peak.json", "rerun.json", "timing.json", "tries.json"
+FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _TRIES, "log")
 
 
 class Capture:
     """A capture folder. Every file but ``request.json`` may be missing or cut off: the run may have been
     killed at any moment. Each file is read once, when something of it is asked for first.
 
+    Args:
+        shown: how reports name the folder, where that is not ``path``; of an archive, the archive.
+        held: what must live as long as this, such as a temporary folder.
+
     Raises:
         UsageError: the folder is no capture, or one of a newer fusiondoc.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shown: Path | None = None, held: object = None) -> None:
         self.path = path
+        self.shown = shown
+        self._held = held
         if not path.is_dir():
             raise UsageError(f"there is no capture '{path}'", "fusiondoc captures lists them.")
         _refuse_links(path)
@@ -113,7 +120,8 @@ class Capture:
     def failure(self) -> FusiondocError | None:
         """The error that the run ended with, or None; None also for an interruption."""
         label = self.request.target.text or "the program"
-        return failure_of(self.result, self.records, label, self.request.options.timeout, self.log_path)
+        log = self.log_path if self.shown is None else self.shown / "log"
+        return failure_of(self.result, self.records, label, self.request.options.timeout, log)
 
     def keep_result(self, result: Result) -> None:
         """Write how the run ended. OSError if it cannot be written, as of the methods below."""
@@ -166,7 +174,7 @@ class Capture:
 
 def _refuse_links(path: Path) -> None:
     """A capture holds files that a run wrote; a link or device in one leads to something else."""
-    for name in (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _TRIES, "log"):
+    for name in FILES:
         try:
             mode = (path / name).lstat().st_mode
         except OSError:

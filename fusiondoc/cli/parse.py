@@ -26,9 +26,9 @@ def command(
 ) -> int:
     """Report from saved logs; needs neither torch nor a GPU.
 
-    LOG is a file (also .gz, .xz, .bz2, .zst), a folder of logs, a capture (its folder or name), a saved JSON
-    report or - for stdin; without one, the newest capture. Several logs are parts of one run and give one
-    report.
+    LOG is a file (also .gz, .xz, .bz2, .zst), a folder of logs, a capture (its folder or name), a bundle, a
+    saved JSON report or - for stdin; without one, the newest capture. Several logs are parts of one run and
+    give one report.
 
     \b
     Examples:

@@ -11,11 +11,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Callable, Sequence
 
+from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.store import FOLDER, CaptureStore
 from fusiondoc.captures.target import ARCHIVE_ENDINGS
 from fusiondoc.errors import UsageError
 from fusiondoc.parsers.lines.log_files import LogInput, find_logs, read_chunks
 from fusiondoc.reports.json_reading import looks_like_report
+from fusiondoc.workflows.archives import Unpacked, is_archive_name, unpack
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 _ENDINGS = "|".join(map(re.escape, ARCHIVE_ENDINGS))
@@ -40,6 +42,13 @@ class Source:
     kind: Kind
     text: str
     path: Path | None = None
+    unpacked: Unpacked | None = None
+    """Of a bundle: where it is unpacked."""
+
+    def capture(self) -> Capture:
+        """The capture that this is; UsageError if it cannot be read."""
+        assert self.kind is Kind.CAPTURE and self.path is not None
+        return Capture(self.path, Path(self.text) if self.unpacked else None, self.unpacked)
 
 
 def is_target(argument: str, tell: Callable[[str], None] | None = None) -> bool:
@@ -80,6 +89,9 @@ def source_of(argument: str) -> Source:
     if path.is_dir():
         _no_folder_of_reports(argument, path)
         return Source(Kind.LOG, argument, path)
+    if path.is_file() and is_archive_name(path.name):
+        unpacked = unpack(path)
+        return Source(Kind.CAPTURE, argument, unpacked.path, unpacked)
     if path.is_file():
         return Source(Kind.REPORT if _holds_report(argument, path) else Kind.LOG, argument, path)
     if path.exists():  # a pipe: what is read of it is gone

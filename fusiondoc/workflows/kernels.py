@@ -58,8 +58,8 @@ def of_arguments(
     """The report of logs, a capture or a saved report; of the newest capture without any. ``trusted``: what
     the capture asks for may run here, whoever made it."""
     sources = sources_of(arguments)
-    if len(sources) == 1 and sources[0].kind is Kind.CAPTURE and sources[0].path is not None:
-        return of_capture(Capture(sources[0].path), dumps, trusted=trusted, tell=tell, progress=progress)
+    if len(sources) == 1 and sources[0].kind is Kind.CAPTURE:
+        return of_capture(sources[0].capture(), dumps, trusted=trusted, tell=tell, progress=progress)
     for name in dumps:
         check_known(name)
     report = report_from(arguments)

@@ -65,7 +65,7 @@ def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequenc
     first = sources[0]
     if len(sources) == 1 and first.path is not None:
         if first.kind is Kind.CAPTURE:
-            return report_of(Capture(first.path), peak, source_roots=source_roots)
+            return report_of(first.capture(), peak, source_roots=source_roots)
         if first.kind is Kind.REPORT:
             saved = _without_secrets(_saved(first.text, first.path))
             return saved if peak is None else with_peak(saved, peak)
@@ -121,7 +121,7 @@ class ParsedLog:
 def parse_capture(capture: Capture) -> ParsedLog:
     """Read the log of a capture."""
     log = capture.log_path
-    logs = [LogInput(str(_relative(log)), log)] if log.exists() else []
+    logs = [LogInput(str(_shown(capture) / "log"), log)] if log.exists() else []
     told = capture.records
     report, observed = read_logs(
         logs, told.source_map, work_out=Reasons(told.fuser.effective), layers=told.layers
@@ -153,7 +153,7 @@ def report_of(
         iterations=_timed(report.iterations, told.passes),
         verification=told.verification,
         tries=capture.tries,
-        texts=LogTexts(parsed.logs, capture.path, source_roots),
+        texts=LogTexts(parsed.logs, capture, source_roots),
         timing={
             "child": capture.result.seconds.child,
             "overhead": capture.result.seconds.overhead,
@@ -164,7 +164,7 @@ def report_of(
             "command": list(capture.request.command),
             "options": capture.request.told_options(),
             "environment_set": capture.request.environment_set,
-            "capture": str(_relative(capture.path)),
+            "capture": str(_shown(capture)),
         },
     )
     speed, note = speed_of(capture, report)
@@ -186,9 +186,9 @@ class LogTexts:
     those that its capture kept first."""
 
     def __init__(
-        self, logs: Sequence[LogInput], capture: Path | None = None, source_roots: Sequence[Path] = ()
+        self, logs: Sequence[LogInput], capture: Capture | None = None, source_roots: Sequence[Path] = ()
     ) -> None:
-        self._logs = logs
+        self.logs = tuple(logs)
         self._capture = capture
         self._source_roots = tuple(source_roots)
         self._sources: dict[str, str | None] = {}
@@ -201,7 +201,7 @@ class LogTexts:
         return self._sources[file]
 
     def _read(self, file: str) -> str | None:
-        kept = kept_source(self._capture, file) if self._capture is not None else None
+        kept = kept_source(self._capture.path, file) if self._capture is not None else None
         if kept is not None:
             return masked(kept)
         data = read_source(Path(file), (project_root(Path.cwd()), *self._source_roots))
@@ -209,14 +209,17 @@ class LogTexts:
 
     def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
         """Reads the logs once more."""
-        return masked_in(excerpts(self._logs, lines, graphs))
+        return masked_in(excerpts(self.logs, lines, graphs))
 
 
-def _relative(path: Path) -> Path:
+def _shown(capture: Capture) -> Path:
+    """How a report names the folder."""
+    if capture.shown is not None:
+        return capture.shown
     try:
-        return path.resolve().relative_to(Path.cwd())
+        return capture.path.resolve().relative_to(Path.cwd())
     except ValueError:
-        return path
+        return capture.path
 
 
 def _fuser(seen: FuserState, capture: Capture) -> FuserState:

@@ -105,7 +105,7 @@ def _open(log: LogInput) -> IO[bytes]:
     if name.endswith(".gz"):
         return cast("IO[bytes]", gzip.open(log.path, "rb"))
     if name.endswith(".xz"):
-        return cast("IO[bytes]", _XzFile(log.path))
+        return cast("IO[bytes]", XzFile(log.path))
     if name.endswith(".bz2"):
         return cast("IO[bytes]", bz2.open(log.path, "rb"))
     if name.endswith(".zst"):
@@ -113,7 +113,7 @@ def _open(log: LogInput) -> IO[bytes]:
     return log.path.open("rb", buffering=0)
 
 
-class _XzFile:
+class XzFile:
     """Unpacks .xz files within a bound of memory, which lzma.open does not have."""
 
     def __init__(self, path: Path) -> None:
@@ -121,7 +121,7 @@ class _XzFile:
         self._stream = lzma.LZMADecompressor(memlimit=MOST_XZ_MEMORY)
 
     def read(self, size: int) -> bytes:
-        """At most ``size`` bytes; b"" at the end.
+        """One at least, and at most ``size`` bytes; b"" at the end.
 
         Raises:
             EOFError, lzma.LZMAError: cut off, or no xz.
@@ -141,7 +141,7 @@ class _XzFile:
             if unpacked:
                 return unpacked
 
-    def __enter__(self) -> _XzFile:
+    def __enter__(self) -> XzFile:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -179,7 +179,7 @@ def read_chunks(log: LogInput, cut: Callable[[int, bool], None] | None = None) -
         decode = None
         for number, block in enumerate(_blocks(stream, log)):
             if not number:
-                decode = _utf16_decoder(block)
+                decode = utf16_decoder(block)
             if decode is not None:
                 block = decode(block)
             end = block.rfind(b"\n") + 1
@@ -244,7 +244,8 @@ def _limit(log: LogInput) -> int | None:
     return max(LEAST_LIMIT, LIMIT_RATIO * log.path.stat().st_size)
 
 
-def _utf16_decoder(start: bytes) -> Callable[[bytes], bytes] | None:
+def utf16_decoder(start: bytes) -> Callable[[bytes], bytes] | None:
+    """What makes UTF-8 of a log, block by block, if it begins as UTF-16 does; else None."""
     name = _utf16_name(start)
     if name is None:
         return None

@@ -1,0 +1,197 @@
+"""A capture as one file for a bug report: with names replaced and secrets masked, and nothing that runs.
+
+The log and copies of sources are changed here too: a capture keeps them as they are, a bundle is for others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Callable, Iterator, Mapping
+
+from fusiondoc.captures.capture import FILES, REQUEST, Capture
+from fusiondoc.captures.source_copies import FOLDER as SOURCES
+from fusiondoc.parsers.lines.log_files import utf16_decoder
+from fusiondoc.version import __version__
+from fusiondoc.workflows.anonymous import Names, names_in
+from fusiondoc.workflows.archives import MOST_SMALL, Member, write_archive
+
+SCHEMA = "fusiondoc.bundle/1"
+CONTENTS = "bundle.json"
+
+_INNER = ("rerun", "timing", "kernels", "tries/*")
+"""Folders of a capture with captures of further runs."""
+
+_CHUNK = 1 << 19
+_HELD = 16 << 10
+"""Characters at the end of a chunk in which a private key may begin."""
+_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A file of a bundle: its name below the capture, its size in bytes, and what was replaced how often."""
+
+    name: str
+    size: int
+    replaced: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What a bundle holds, and which files of the capture it leaves out."""
+
+    name: str
+    files: tuple[Packed, ...]
+    left_out: tuple[str, ...]
+
+
+def bundle(capture: Capture, output: Path | None, sources: bool = True) -> Bundle:
+    """Pack a capture into ``output``; with None only say what would be in it.
+
+    Args:
+        sources: whether copies of the program's Python files go with it.
+
+    Raises:
+        UsageError: it does not fit into such an archive.
+        OSError: the capture cannot be read, or the archive not be written.
+    """
+    found, left_out = _files(capture.path, sources)
+    names = _names(capture, [path for name, path in found if name.endswith(REQUEST)])
+    top = re.sub(r"[^\w.=+-]", "_", names.text(capture.name, Counter()), flags=re.ASCII)
+    top = top.lstrip("._=+-")[:80] or "capture"
+    packed: list[Packed] = []
+    members: list[Member] = []
+    # Only at the end are the sizes known, which an archive has before each file.
+    with tempfile.TemporaryDirectory(prefix="fusiondoc-") as folder:
+        for number, (name, path) in enumerate(found):
+            counts: Counter[str] = Counter()
+            made = Path(folder, str(number))
+            with path.open("rb") as source, made.open("wb") as target:
+                _way(name)(names, source, target, counts)
+            size = made.stat().st_size
+            packed.append(Packed(name, size, {kind: n for kind, n in sorted(counts.items()) if n}))
+            members.append(Member(f"{top}/{name}", size, _opener(made)))
+        done = Bundle(top, tuple(packed), tuple(names.text(name, Counter()) for name in left_out))
+        if output is not None:
+            listed = Path(folder, CONTENTS)
+            listed.write_text(_contents(done), encoding="utf-8")
+            listing = Member(f"{top}/{CONTENTS}", listed.stat().st_size, _opener(listed))
+            write_archive(output, [listing, *members])
+    return done
+
+
+def _opener(path: Path) -> Callable[[], IO[bytes]]:
+    return lambda: path.open("rb")
+
+
+def _contents(done: Bundle) -> str:
+    files = [{"name": one.name, "bytes": one.size, "replaced": dict(one.replaced)} for one in done.files]
+    content = {"schema": SCHEMA, "fusiondoc": __version__, "files": files, "left_out": list(done.left_out)}
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _files(capture: Path, sources: bool) -> tuple[list[tuple[str, Path]], list[str]]:
+    """The files that go with a bundle, and the names of the others."""
+    folders = [capture, *(path for inner in _INNER for path in sorted(capture.glob(inner)) if path.is_dir())]
+    taken: dict[str, Path] = {}
+    for folder in folders:
+        if folder.is_symlink() or (folder != capture and not (folder / REQUEST).is_file()):
+            continue
+        inside = "" if folder == capture else folder.relative_to(capture).as_posix() + "/"
+        Capture(folder)  # refuses links
+        for name in (*FILES[:-1], f"{SOURCES}/index.json", f"{SOURCES}/*.py", "files/*", FILES[-1]):
+            for path in sorted(folder.glob(name)):
+                if _goes_with_it(name, path, sources):
+                    taken[inside + path.relative_to(folder).as_posix()] = path
+    every = (path for path in sorted(capture.rglob("*")) if path.is_file() or path.is_symlink())
+    left = [path.relative_to(capture).as_posix() for path in every]
+    return list(taken.items()), [name for name in left if name not in taken]
+
+
+def _goes_with_it(name: str, path: Path, sources: bool) -> bool:
+    if path.is_symlink() or path.parent.is_symlink() or not path.is_file():
+        return False
+    if name.startswith(SOURCES):
+        return sources and re.fullmatch(r"index\.json|\d{1,6}\.py", path.name) is not None
+    if path.stat().st_size > MOST_SMALL and name != FILES[-1]:
+        return False
+    if name == "files/*":
+        text = re.fullmatch(r"[\w.-]{1,80}\.(?:cu|ptx|dot)", path.name, re.ASCII) is not None
+        return text and b"\0" not in path.read_bytes().rstrip(b"\0")
+    return True
+
+
+def _names(capture: Capture, requests: list[Path]) -> Names:
+    texts, folders = [], []
+    for request in [Capture(path.parent).request for path in requests] or [capture.request]:
+        texts += [request.python or "", request.target.path or "", *request.command]
+        folders += [request.cwd] if request.cwd else []
+    environment = capture.records.environment.texts
+    return names_in([*texts, *environment.values()], sorted({*folders}))
+
+
+# -- files ------------------------------------------------------------------------------------------------
+
+_Way = Callable[[Names, IO[bytes], IO[bytes], "Counter[str]"], None]
+
+
+def _way(name: str) -> _Way:
+    if name.endswith(REQUEST):
+        return _request
+    if name.endswith(".json"):
+        return _document
+    return _records if name.endswith(".jsonl") else _text
+
+
+def _request(names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]) -> None:
+    data = names.document(source.read(), counts)
+    content = json.loads(data)  # a capture has a whole request
+    target.write((json.dumps({**content, "bundled": True}, indent=1) + "\n").encode("utf-8"))
+
+
+def _document(names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]) -> None:
+    target.write(names.document(source.read(), counts))
+
+
+def _records(names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]) -> None:
+    for line in source:
+        whole = line.endswith(b"\n")
+        target.write(names.record(line[:-1] if whole else line, counts) + b"\n" * whole)
+
+
+def _text(names: Names, source: IO[bytes], target: IO[bytes], counts: Counter[str]) -> None:
+    for text in _stretches(source):
+        target.write(names.text(text, counts).encode("utf-8", "surrogateescape"))
+
+
+def _stretches(source: IO[bytes]) -> Iterator[str]:
+    """The text in parts that end where no name and no secret is cut: at the end of a line, and not within a
+    private key. UTF-16 (a log of another system) becomes UTF-8."""
+    rest = b""
+    first = True
+    decode: Callable[[bytes], bytes] | None = None
+    while True:
+        data = source.read(_CHUNK)
+        if first:
+            decode, first = utf16_decoder(data), False
+        if not data:
+            break
+        rest += decode(data) if decode is not None else data
+        end = rest.rfind(b"\n") + 1
+        if not end and len(rest) > 1 << 20:
+            end = rest.rfind(b" ") + 1 or len(rest)
+        text = rest[:end].decode("utf-8", "surrogateescape")
+        keys = list(_KEY.finditer(text, max(0, len(text) - _HELD)))
+        if keys and "-----END" not in text[keys[-1].start() :]:
+            text = text[: keys[-1].start()]
+            end = len(text.encode("utf-8", "surrogateescape"))
+        if text:
+            yield text
+            rest = rest[end:]
+    if rest:
+        yield rest.decode("utf-8", "surrogateescape")

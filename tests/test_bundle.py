@@ -1,0 +1,263 @@
+"""``fusiondoc bundle``: names and secrets replaced everywhere, the same report; and archives of others."""
+
+from __future__ import annotations
+
+import io
+import json
+import lzma
+import shutil
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Run
+from conftest import FIXTURES
+
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.own import request_again
+from fusiondoc.errors import UsageError
+from fusiondoc.workflows import archives, bundle
+from fusiondoc.workflows.inputs import source_of
+
+SECRET = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+PROJECT = "/home/alice.smith/work/acme-model"
+OTHERS = {
+    PROJECT: "/project",
+    "/home/alice.smith": "/home/user",
+    "alice.smith": "user",
+    "box-7": "host",
+    SECRET: "***",
+}
+"""What a bundle has instead, in the order in which it is replaced."""
+
+
+def changed(text: str) -> str:
+    for name, other in OTHERS.items():
+        text = text.replace(name, other)
+    return text
+
+
+@pytest.fixture
+def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """A real capture, as if alice.smith had made it on box-7."""
+    monkeypatch.setattr("platform.node", lambda: "box-7")
+    monkeypatch.setattr("getpass.getuser", lambda: "alice.smith")
+    monkeypatch.setenv("HOME", "/home/alice.smith")
+    with tarfile.open(FIXTURES / "captures" / "encoder-layer-nvfuser-2.1.2.tar.xz") as archive:
+        archive.extractall(tmp_path)
+    folder = tmp_path / ".fusiondoc" / "20260101-000000-encoder"
+    folder.parent.mkdir()
+    (tmp_path / "encoder-layer").rename(folder)
+    log = (folder / "log").read_text()
+    said = f"alice.smith@box-7:~$ from {PROJECT}/data, mail alice.smith@acme.example.com, {SECRET}\n"
+    log = (
+        said
+        + log.replace("examples/encoder_layer.py", f"{PROJECT}/encoder_layer.py")
+        + f"RuntimeError: {SECRET}\n"
+    )
+    if "report" not in request.node.name:
+        log = log[:60_000] + f"\nRuntimeError: {SECRET}\n"
+    (folder / "log").write_text(log)
+    asked = json.loads((folder / "request.json").read_text())
+    asked.update(cwd=PROJECT, python="/home/alice.smith/venv/bin/python", command=["x", "--token", "alice1"])
+    (folder / "request.json").write_text(json.dumps(asked))
+    (folder / "sources").mkdir()
+    (folder / "sources" / "0.py").write_text(f"# by alice.smith\nkey = '{SECRET}'\n")
+    (folder / "sources" / "index.json").write_text(json.dumps({f"{PROJECT}/encoder_layer.py": "0.py"}))
+    (folder / "model.pickle").write_bytes(b"weights")
+    return folder
+
+
+@pytest.mark.parametrize("ending", archives.ENDINGS)
+def test_names_are_replaced_everywhere(capture: Path, tmp_path: Path, ending: str) -> None:
+    output = tmp_path / f"b{ending}"
+    done = bundle.bundle(Capture(capture), output)
+    source = source_of(str(output))
+    assert source.path is not None
+    files = {path.relative_to(source.path).as_posix(): path.read_bytes() for path in source.path.rglob("*.*")}
+    files["log"] = (source.path / "log").read_bytes()
+    for name, data in files.items():
+        for secret in (*OTHERS, "smith", "alice1", "acme"):
+            assert secret.encode() not in data, (name, secret)
+    assert files["log"].startswith(b"user@host:~$ from /project/data, mail name@example.com, ***\n")
+    assert json.loads(files["sources/index.json"]) == {"/project/encoder_layer.py": "0.py"}
+    assert "model.pickle" in done.left_out and "model.pickle" not in files
+    told = {one.name: one.replaced for one in done.files}
+    assert told["log"]["secret"] == 2 and told["log"]["project"] > 10 and told["request.json"]["home"] == 1
+    listed = json.loads(files["bundle.json"]) if "bundle.json" in files else {}
+    assert not listed or listed["schema"] == bundle.SCHEMA
+
+
+def test_the_report_is_the_same_but_for_names(capture: Path, tmp_path: Path, fusiondoc: Run) -> None:
+    assert fusiondoc("bundle", "-o", "b.tar.xz", cwd=tmp_path).returncode == 0
+
+    def report(*arguments: str) -> Any:
+        made = json.loads(changed(fusiondoc("parse", *arguments, "--format", "json", cwd=tmp_path).stdout))
+        made["parse"].update(seconds=0, bytes=0)
+        made["timing"]["parse"] = 0
+        return made
+
+    before, after = report(), report("b.tar.xz")
+    assert len(before["groups"]) > 5 and before["kernels"]
+    text = json.dumps(before).replace(".fusiondoc/20260101-000000-encoder", "b.tar.xz")
+    assert json.loads(text) == after
+
+
+def test_the_same_capture_gives_the_same_bytes(capture: Path, tmp_path: Path) -> None:
+    for ending in archives.ENDINGS:
+        for name in ("a", "b"):
+            bundle.bundle(Capture(capture), tmp_path / (name + ending))
+        assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
+    with tarfile.open(tmp_path / "a.tar.xz") as archive:
+        for one in archive:
+            assert (one.mtime, one.uid, one.uname, one.mode) == (315532800, 0, "", 0o644)
+
+
+def test_the_command_shows_what_it_holds(capture: Path, tmp_path: Path, fusiondoc: Run) -> None:
+    done = fusiondoc("bundle", "--dry-run", "--no-source", cwd=tmp_path)
+    assert done.returncode == 0 and "secret 2" in done.stdout and "sources/0.py" not in done.stdout
+    assert "left out: model.pickle, sources/0.py" in done.stderr and "nothing was written" in done.stderr
+    assert not list(tmp_path.glob("*.xz"))
+    done = fusiondoc("bundle", "encoder", cwd=tmp_path)
+    assert (tmp_path / "20260101-000000-encoder.tar.xz").exists() and "fusiondoc parse" in done.stderr
+    assert fusiondoc("bundle", "-o", "x.gz", cwd=tmp_path).returncode == 2
+    assert fusiondoc("bundle", "-o", "no/x.zip", cwd=tmp_path).returncode == 2
+
+
+def test_a_bundle_is_never_run(capture: Path, tmp_path: Path, fusiondoc: Run) -> None:
+    bundle.bundle(Capture(capture), tmp_path / "b.zip")
+    with pytest.raises(UsageError, match="never run"):
+        request_again(source_of(str(tmp_path / "b.zip")).capture(), (), trusted=True)
+    done = fusiondoc("kernels", "b.zip", "--dump", "ptx", "--trust-capture", cwd=tmp_path)
+    assert done.returncode == 2 and "never run" in done.stderr
+
+
+def test_a_key_over_chunks_and_a_line_without_end(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bundle, "_CHUNK", 256)
+    key = "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQ+Zm9v/YmFy\n" * 60 + "-----END PRIVATE KEY-----\n"
+    (capture / "log").write_text("x\n" * 100 + key + "y\n" * 100 + "no end")
+    made = capture.parent.parent / "b.zip"
+    bundle.bundle(Capture(capture), made)
+    with zipfile.ZipFile(made) as packed:
+        log = packed.read("20260101-000000-encoder/log").decode()
+    assert "MIIE" not in log and log.count("***") == 60 and log.endswith("y\nno end")
+
+
+# -- archives of others --------------------------------------------------------------------------------------
+
+
+def tar(path: Path, *entries: tuple[tarfile.TarInfo, bytes], form: int = tarfile.USTAR_FORMAT) -> Path:
+    with tarfile.open(path, "w:xz", format=form, preset=0) as archive:
+        for entry, data in entries:
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return path
+
+
+def entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.TarInfo:
+    made = tarfile.TarInfo(name)
+    made.type, made.linkname = kind, link
+    return made
+
+
+REQUEST = json.dumps({"schema": "fusiondoc.capture/1"}).encode()
+
+
+def refused(path: Path, fusiondoc: Run, said: str) -> None:
+    before = set(Path(tempfile.gettempdir()).glob("fusiondoc-*/capture"))
+    done = fusiondoc("parse", path)
+    assert done.returncode == 2 and said in done.stderr and "next:" in done.stderr, done.stderr
+    assert set(Path(tempfile.gettempdir()).glob("fusiondoc-*/capture")) <= before
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ([entry("c/../../x")], "outside of it"),
+        ([entry("/etc/x")], "outside of it"),
+        ([entry("c/log", tarfile.SYMTYPE, "/etc/passwd")], "link"),
+        ([entry("c/log", tarfile.LNKTYPE, "/etc/passwd")], "link"),
+        ([entry("c/log", tarfile.CHRTYPE)], "device"),
+        ([entry("c/log", tarfile.FIFOTYPE)], "no plain file"),
+        ([entry("c/request.json"), entry("c/request.json")], "cannot be read"),
+        ([entry("a/log"), entry("b/log")], "several captures"),
+        ([entry("c/other.txt")], "no capture"),
+        ([], "no capture"),
+    ],
+)
+def test_tars_that_are_refused(
+    tmp_path: Path, fusiondoc: Run, entries: list[tarfile.TarInfo], said: str
+) -> None:
+    content = [(one, REQUEST if one.isreg() else b"") for one in entries]
+    refused(tar(tmp_path / "b.tar.xz", *content), fusiondoc, said)
+    assert [path.name for path in tmp_path.iterdir()] == ["b.tar.xz"]
+
+
+def test_extended_headers_many_files_and_large_ones(
+    tmp_path: Path, fusiondoc: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = entry("c/" + "x" * 300)
+    for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
+        refused(tar(tmp_path / "b.tar.xz", (long, b""), form=form), fusiondoc, "no plain file")
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 3)
+    many = tar(tmp_path / "b.tar.xz", *((entry(f"c/{n}"), b"") for n in range(5)))
+    refused(many, fusiondoc, "more than 3 files")
+    monkeypatch.setattr(archives, "MOST_SMALL", 10)
+    refused(tar(tmp_path / "b.tar.xz", (entry("c/request.json"), REQUEST)), fusiondoc, "larger than any such")
+    monkeypatch.setattr(archives, "LEAST_LIMIT", 1000)
+    monkeypatch.setattr(archives, "LIMIT_RATIO", 1)
+    refused(tar(tmp_path / "b.tar.xz", (entry("c/log"), bytes(1 << 20))), fusiondoc, "more than it may")
+
+
+def test_damaged_archives(tmp_path: Path, fusiondoc: Run) -> None:
+    whole = tar(tmp_path / "w.tar.xz", (entry("c/request.json"), REQUEST), (entry("c/log"), b"x" * 9999))
+    content = lzma.decompress(whole.read_bytes())
+    path = tmp_path / "b.tar.xz"
+    negative = bytearray(content)
+    negative[124:136] = b"-0000000001\0"
+    for data in (content[:700], b"", b"x" * 1024, bytes(negative)):
+        path.write_bytes(lzma.compress(data))
+        refused(path, fusiondoc, "cannot be read as an archive")
+    path.write_bytes(whole.read_bytes()[:-100])
+    refused(path, fusiondoc, "cannot be read as an archive")
+    path.write_bytes(b"no xz")
+    refused(path, fusiondoc, "cannot be read as an archive")
+
+
+def test_zips_that_are_refused(tmp_path: Path, fusiondoc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "b.zip"
+
+    def made(
+        name: str, data: bytes = REQUEST, mode: int = 0o100644, kind: int = zipfile.ZIP_DEFLATED
+    ) -> Path:
+        with zipfile.ZipFile(path, "w", kind) as packed:
+            info = zipfile.ZipInfo(name)
+            info.external_attr, info.compress_type = mode << 16, kind
+            packed.writestr(info, data)
+        return path
+
+    refused(made("c/log", b"/etc/passwd", 0o120777), fusiondoc, "a link")
+    refused(made("../log"), fusiondoc, "outside of it")
+    refused(made("c/log", kind=zipfile.ZIP_LZMA), fusiondoc, "no plain file")
+    data = bytearray(made("c/log").read_bytes())
+    data[data.rfind(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(bytes(data))
+    refused(path, fusiondoc, "no plain file")
+    path.write_bytes(b"PK\x03\x04 nothing more")
+    refused(path, fusiondoc, "cannot be read as an archive")
+    monkeypatch.setattr(archives, "LEAST_LIMIT", 1000)
+    monkeypatch.setattr(archives, "LIMIT_RATIO", 1)
+    refused(made("c/log", bytes(1 << 20)), fusiondoc, "more than it may")
+
+
+def test_nothing_is_left_when_the_report_is_gone(capture: Path, tmp_path: Path) -> None:
+    bundle.bundle(Capture(capture), tmp_path / "b.zip")
+    source = source_of(str(tmp_path / "b.zip"))
+    folder = source.unpacked.folder.name if source.unpacked else ""
+    assert Path(folder).is_dir()
+    del source
+    assert not Path(folder).exists()
+    shutil.rmtree(capture)
