@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from fusiondoc.parsers.ir.graph import Dump, Graph, Node
 
 
+_DEEPEST = 60
+"""Graphs in one another that are entered, as in plan.py."""
+
+
 @dataclass(frozen=True)
 class Layers:
     """Layers of the nodes of a dump, by the id of the node."""
@@ -188,6 +192,7 @@ class _Reading:
         self._after: dict[int, frozenset[str]] = {}
         """The layers of what takes a value, or of what stands behind that."""
         self._nodes_read: list[tuple[Node, list[int], list[int]]] = []
+        self._depth = 0
         self._regions: list[tuple[tuple[str, ...], list[int], list[int], slice]] = []
         self._live: LiveLayers = {}
         self._by_live: dict[int, tuple[str, str]] = {}
@@ -221,6 +226,9 @@ class _Reading:
         return self._count
 
     def _nodes(self, nodes: Iterable[Node], env: dict[str, int]) -> None:
+        if self._depth > _DEEPEST:
+            return
+        self._depth += 1
         for node in nodes:
             kind = node.kind
             if kind == "prim::Constant" or kind == "prim::FallbackGraph":
@@ -251,6 +259,7 @@ class _Reading:
             else:
                 self._scopes = self._scopes or node.scope is not None
                 self._nodes_read.append((node, inputs, [self._define(env, v.name) for v in node.outputs]))
+        self._depth -= 1
 
     def _attribute(self, node: Node, inputs: list[int], env: dict[str, int]) -> None:
         owner = self._module.get(inputs[0]) if inputs else None
