@@ -150,8 +150,12 @@ class Capture:
 
     def add_source_map(self, source_map: Mapping[str, object]) -> None:
         """Add lines and layers of the program that the probe could not tell, as it would have told them."""
+        self.add_record("source_map", **source_map)
+
+    def add_record(self, record: str, **fields: object) -> None:
+        """Add a record that the probe did not write. OSError if it cannot be written."""
         with (self.path / RECORDS).open("a", encoding="utf-8") as records:
-            records.write(json.dumps({"record": "source_map", **source_map}) + "\n")
+            records.write(json.dumps({"record": record, **fields}) + "\n")
         for name in ("_records", "records"):
             self.__dict__.pop(name, None)
 

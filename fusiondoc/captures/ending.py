@@ -89,15 +89,18 @@ def failure_of(
         return None
     if result.ended is Ended.TIMED_OUT:
         within = f"in {timeout:g} s" if timeout is not None else "in time"
+        if records.done is not None:
+            return ModelFailed(
+                f"{label} did all that was asked for, but its process did not end {within} and was stopped",
+                "A thread that is no daemon, or an atexit function, goes on: its stack is at the end of "
+                f"{log}. What was captured is whole: fusiondoc parse reports it.",
+            )
         return ModelFailed(
             f"{label} did not end {within} and was stopped",
             f"{log} ends with where it was (Python's stack). --timeout gives it more time.",
         )
     if result.ended is Ended.SIGNAL:
-        return ModelFailed(
-            f"{label} died of {result.signal}",
-            f"{log} ends with Python's stack at that moment, if there was time to print it.",
-        )
+        return ModelFailed(f"{label} died of {result.signal}", _after_signal(result.signal, log))
     status, told = result.exit_status, records.error
     hint = f"The whole output is in {log}."
     if told is not None:
@@ -112,6 +115,17 @@ def failure_of(
     return ModelFailed(
         f"{label} ended with exit status {status} {when} all passes were done{_last_lines(log)}", hint
     )
+
+
+def _after_signal(signal: str | None, log: Path) -> str:
+    if signal == "SIGKILL":
+        return (
+            "Nothing of fusiondoc's sent it: most often the kernel does when memory runs out (dmesg and the "
+            "container's events tell); try smaller inputs."
+        )
+    if signal == "SIGXCPU":
+        return "Its limit of CPU time was reached (ulimit -t)."
+    return f"{log} ends with Python's stack at that moment, if there was time to print it."
 
 
 def _text(told: Failure, label: str) -> str:

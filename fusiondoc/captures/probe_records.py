@@ -157,6 +157,10 @@ class Redirected:
     stdout: str | None = None
     stderr: str | None = None
 
+    def loses_of(self, fuser: str | None) -> bool:
+        """Whether something that the fuser writes is lost: only nvFuser and oneDNN write to stdout."""
+        return self.stderr is not None or (self.stdout is not None and fuser not in ("nnc", "legacy", "none"))
+
     @property
     def in_words(self) -> str:
         """Such as "stderr is closed and stdout goes to /dev/null"; empty for none."""

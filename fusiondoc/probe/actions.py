@@ -34,6 +34,7 @@ def main(spec_path: str, records_path: str, started: float) -> int:
     if spec["action"] == "facts":
         records.write("facts", **environment.interpreter_facts())
         return failures.DONE
+    stdio.LOG.keep()
     stdio.line_buffer()
     stdio.stack_on_death()
     status = _guarded(spec, records, clock)
@@ -150,6 +151,9 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
             run_script(target["path"])
     finally:
         stdio.mark("end")
+        away = stdio.LOG.away()
+        if away:
+            records.write("redirected", **away)
         records.write("environment", **environment.torch_environment(torch))
 
 

@@ -10,7 +10,7 @@ from .failures import Refused, UserError
 from .models import signature
 from .pass_inputs import Shape, tensors_in
 from .records import Records
-from .stdio import mark
+from .stdio import LOG, mark
 
 if TYPE_CHECKING:
     from .verify import Verifier
@@ -44,6 +44,8 @@ class Passes:
         self._records = records
         self._verifier = verifier
         self._total = runs * len(shapes)
+        self._told = False
+        self._away: dict[str, str] = {}
 
     def run(self) -> None:
         """Raises UserError (the model raised) or Refused (unfit inputs, nothing to differentiate)."""
@@ -91,10 +93,17 @@ class Passes:
 
     def _timed(self, index: int, number: int, phase: str, work: Callable[[], Any]) -> Any:
         mark("iteration %d/%d %s inputs %d" % (index, self._total, phase, number))
-        began = time.perf_counter()
-        result = work()
-        if self._torch.cuda.is_initialized():
-            self._torch.cuda.synchronize()
+        self._tell_of(LOG.away())
+        with LOG.in_place():
+            began = time.perf_counter()
+            result = work()
+            if self._torch.cuda.is_initialized():
+                self._torch.cuda.synchronize()
+            turned = LOG.away()
+        if turned and turned != self._away:
+            # In the pass itself, or nothing was left to put back: something is missing from the log.
+            self._away = turned
+            self._records.write("redirected", **turned)
         self._records.write(
             "iteration",
             index=index,
@@ -104,6 +113,14 @@ class Passes:
             seconds=round(time.perf_counter() - began, 6),
         )
         return result
+
+    def _tell_of(self, away: dict[str, str]) -> None:
+        """Say once that the program's own descriptors are not those of the log."""
+        if away and not self._told and LOG.descriptor >= 0:
+            self._told = True
+            ways = " and ".join("%s %s" % one for one in sorted(away.items()))
+            text = "the program's %s; during the passes both go to the log all the same" % ways
+            self._records.write("note", text=text)
 
     def _forward(self, arguments: tuple[Any, ...]) -> Any:
         try:

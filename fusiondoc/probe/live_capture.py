@@ -84,11 +84,11 @@ def redirected(path: str, problem: Callable[[str], None]) -> Iterator[None]:
         OSError: the file cannot be written.
     """
     with contextlib.ExitStack() as undo:
-        log = _above_standard(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644))
+        log = stdio.above_standard(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644))
         undo.callback(os.close, log)
         shown = {}
         for number in (1, 2):
-            shown[number] = _copy_of(number)
+            shown[number] = stdio.copy_of(number)
             if shown[number] >= 0:
                 undo.callback(os.close, shown[number])
         stdio.flush()
@@ -109,25 +109,6 @@ def redirected(path: str, problem: Callable[[str], None]) -> Iterator[None]:
             except (AttributeError, TypeError, ValueError, OSError) as error:
                 problem("what Python writes to %r is not in the log: %s" % (type(stream).__name__, error))
         yield
-
-
-def _above_standard(descriptor: int) -> int:
-    """The same file at a number above 2: without a stdout the next file that is opened gets its number."""
-    low = []
-    while descriptor <= 2:
-        low.append(descriptor)
-        descriptor = os.dup(descriptor)
-    for one in low:
-        os.close(one)
-    return descriptor
-
-
-def _copy_of(number: int) -> int:
-    """A copy of a standard descriptor, or -1 if it is closed."""
-    try:
-        return _above_standard(os.dup(number))
-    except OSError:
-        return -1
 
 
 def _put_descriptor(copy: int, number: int) -> None:

@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sys
 from typing import Any
+
+from .stdio import above_standard, identity
 
 
 class Records:
     """Appends records; each line has left the process when ``write`` returns, whatever kills it after.
 
-    A full disk ends the records, not the user's program; the log, which the parent writes, tells of it.
+    The program may close every descriptor (``os.closerange``), and open files of its own under their numbers:
+    the file is written only through a descriptor that still leads to it, and else opened again. A full disk
+    ends the records, not the user's program; the log, which the parent writes, tells of it.
     """
 
     def __init__(self, path: str) -> None:
-        self._file: Any = open(path, "ab", buffering=0)  # noqa: SIM115  (open for the life of the process)
+        self._path = os.path.abspath(path)
+        # A plain number: a file object would close it at its end, when it may be another file's.
+        self._file = self._opened()
+        self._identity = identity(self._file)
+        self._ended = False
 
     def write(self, record: str, **fields: Any) -> None:
         """One line ``{"record": record, ...}``. What JSON does not know is written as its ``repr``."""
-        if self._file is None:
+        if self._ended:
             return
         line = json.dumps(dict(record=record, **fields), default=repr)
         try:
-            self._file.write(line.encode("utf-8", "backslashreplace") + b"\n")
+            if identity(self._file) != self._identity:
+                self._file = self._opened()
+                self._identity = identity(self._file)
+            data = line.encode("utf-8", "backslashreplace") + b"\n"
+            while data:
+                data = data[os.write(self._file, data) :]
         except OSError as error:
-            self._file = None
-            sys.stderr.write("fusiondoc: no more records can be written: %s\n" % error)
+            self._ended = True
+            with contextlib.suppress(Exception):  # the program may have put anything there
+                sys.stderr.write("fusiondoc: no more records can be written: %s\n" % error)
+
+    def close(self) -> None:
+        """No more will be written; for a process that goes on."""
+        self._ended = True
+        if identity(self._file) == self._identity:
+            os.close(self._file)
+
+    def _opened(self) -> int:
+        # Not as a standard descriptor that the program has closed: C++ would write to it.
+        return above_standard(os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644))

@@ -8,7 +8,7 @@ import faulthandler
 import os
 import signal
 import sys
-from typing import Any
+from typing import Any, Iterator
 
 _IOLBF = 1
 """``_IOLBF`` of ``stdio.h`` in glibc, musl and macOS."""
@@ -41,6 +41,118 @@ def stack_on_death() -> None:
         faulthandler.register(signal.SIGTERM, chain=True)
 
 
+class _Log:
+    """The pipe to the log: descriptors 1 and 2 as they were when the probe started, and a copy of them."""
+
+    def __init__(self) -> None:
+        self._copy = -1
+        self._identity: Any = None
+
+    def keep(self) -> None:
+        """Remember where 1 and 2 lead. The copy has a high number: programs that become daemons close the low
+        ones, and few go up to the limit."""
+        self._identity = identity(2)
+        if self._identity is None or self._identity != identity(1):
+            self._identity = None
+            return
+        # Imported here: Windows has neither, and what reads logs there imports this module too.
+        with contextlib.suppress(ImportError, OSError, ValueError):
+            import fcntl
+            import resource
+
+            most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            high = 900 if most == resource.RLIM_INFINITY else max(3, min(900, most - 16))
+            self._copy = fcntl.fcntl(2, fcntl.F_DUPFD_CLOEXEC, high)
+
+    def away(self) -> dict[str, str]:
+        """Which of ``stdout`` and ``stderr`` no longer lead there, and in words where they do; {} if that is
+        not known."""
+        if self._identity is None:
+            return {}
+        found = {name: _whereabouts(number, self._identity) for name, number in _STANDARD}
+        return {name: where for name, where in found.items() if where}
+
+    @property
+    def descriptor(self) -> int:
+        """One that leads there, or -1."""
+        if self._identity is None:
+            return 2
+        return next((one for one in (2, 1, self._copy) if identity(one) == self._identity), -1)
+
+    @contextlib.contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Inside the block 1 and 2 lead there, if the copy is left; afterwards they are as before."""
+        away = self.away()
+        copy = self.descriptor
+        if not away or copy < 0:
+            yield
+            return
+        flush()
+        before = {}
+        for name, number in _STANDARD:
+            if name in away:
+                before[number] = copy_of(number)
+        for number in before:
+            os.dup2(copy, number)
+        try:
+            yield
+        finally:
+            flush()
+            for number, saved in before.items():
+                if saved < 0:
+                    os.close(number)
+                else:
+                    os.dup2(saved, number)
+                    os.close(saved)
+
+
+_STANDARD = (("stdout", 1), ("stderr", 2))
+
+LOG = _Log()
+"""Of this process."""
+
+
+def identity(descriptor: int) -> Any:
+    """What a descriptor leads to; None if it is closed."""
+    try:
+        status = os.fstat(descriptor)
+    except (OSError, OverflowError):
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _whereabouts(number: int, log: Any) -> str | None:
+    found = identity(number)
+    if found == log:
+        return None
+    if found is None:
+        return "is closed"
+    with contextlib.suppress(OSError):
+        null = os.stat(os.devnull)
+        if found == (null.st_dev, null.st_ino):
+            return "goes to " + os.devnull
+    return "goes elsewhere"
+
+
+def above_standard(descriptor: int) -> int:
+    """The same file at a number above 2: without a stdout the next file that is opened gets its number."""
+    low = []
+    while descriptor <= 2:
+        low.append(descriptor)
+        descriptor = os.dup(descriptor)
+    for one in low:
+        os.close(one)
+    return descriptor
+
+
+def copy_of(number: int) -> int:
+    """A copy of a standard descriptor, or -1 if it is closed."""
+    try:
+        return above_standard(os.dup(number))
+    except OSError:
+        return -1
+
+
 def flush() -> None:
     """Hand over what Python's and C's stdout still hold."""
     for stream in (sys.stdout, sys.stderr):
@@ -54,5 +166,8 @@ def flush() -> None:
 def mark(text: str) -> None:
     """A line ``[fusiondoc] text`` in the log, after all that was printed before it."""
     flush()
+    # Where the program put a file of its own in its place, the mark is not for that.
+    log = LOG.descriptor
     with contextlib.suppress(OSError):
-        os.write(2, ("[fusiondoc] %s\n" % text).encode("utf-8", "backslashreplace"))
+        if log >= 0:
+            os.write(log, ("[fusiondoc] %s\n" % text).encode("utf-8", "backslashreplace"))

@@ -20,10 +20,11 @@ from fusiondoc.captures.store import Place, cannot_write, while_writing
 from fusiondoc.errors import CannotRun
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.load_time import LOADED
-from fusiondoc.runner.child import Child, Ending, NotStarted
+from fusiondoc.runner.child import Child, Ending
 from fusiondoc.runner.interpreter import Interpreter, inspect
 from fusiondoc.runner.probe_call import probe_command
 from fusiondoc.runner.progress import Progress
+from fusiondoc.runner.supervised import NotStarted
 from fusiondoc.runner.variables import RunEnvironment, quiet_environment, run_environment
 from fusiondoc.version import __version__
 
@@ -77,6 +78,8 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
                 raise ending.log_error
             capture = Capture(folder)
             done = capture.records.done
+            if done is None and ending.away and not capture.records.redirected.in_words:
+                capture.add_record("redirected", **ending.away)
             own = done.own_seconds if done is not None else None
             around = time.perf_counter() - looked - ending.seconds
             seconds = Seconds(

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fusiondoc.errors import CannotRun, UsageError
-from fusiondoc.runner.child import Child, Ending, NotStarted
+from fusiondoc.runner.child import Child, Ending
+from fusiondoc.runner.supervised import NotStarted
 
 PROBE = Path(__file__).resolve().parent.parent / "probe"
 

@@ -230,6 +230,7 @@ class LiveRun:
         if now == self._switched_on and not (now == "none" and _names_a_group(self.log)):
             records.write("fuser", requested=None, effective=now, live=None, why=None)
         records.write("done", seconds=None, own_seconds=None)
+        records.close()
         ended_well = kind is None or issubclass(kind, SystemExit)
         Capture(self.path).keep_result(
             Result(

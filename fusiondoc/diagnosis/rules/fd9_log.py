@@ -87,7 +87,7 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
             " first three calls there.",
         )
         return
-    if context.redirected.in_words:
+    if context.redirected.loses_of(report.fuser.effective):
         return  # FD907: nobody knows what it ran
     if context.request is not None:
         itself = " itself" if context.left is not None else ""
@@ -147,11 +147,10 @@ def out_of_order(report: Report, context: Context) -> Iterable[Finding]:
 
 def turned_away(report: Report, context: Context) -> Iterable[Finding]:
     """FD907: what fusers write goes to descriptors that are no longer the log's."""
-    if context.redirected.in_words:
-        lost = "all" if not report.groups and not report.unfused else "a part"
+    if context.redirected.loses_of(report.fuser.effective):
         yield finding(
             "FD907",
-            f"The program's {context.redirected.in_words}: {lost} of what the fusers said is not in the log",
+            f"The program's {context.redirected.in_words}: what the fusers said after that is not in the log",
             advice="Leave descriptors 1 and 2 open and as they are while fusiondoc runs it (os.close,"
             " os.closerange, os.dup2, a daemon's start); sys.stdout and sys.stderr may be replaced.",
         )

@@ -1,0 +1,132 @@
+"""Programs that close or redirect descriptors: nothing of theirs is written over, the log is kept whole where
+that can be, and else the report says what is missing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from running import log_of, run_target, write
+
+from fusiondoc.captures.probe_records import raw_records
+from fusiondoc.runner.child import Child
+from fusiondoc.workflows.load import report_of
+
+ROOT = Path(__file__).resolve().parent.parent
+
+BESIDE_THE_PROBE = """
+import os, sys
+from fusiondoc.probe import stdio
+from fusiondoc.probe.records import Records
+
+records = Records("records.jsonl")
+stdio.LOG.keep()
+"""
+
+
+def run(folder: Path, source: str) -> str:
+    """The log of a program that uses pieces of the probe."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", BESIDE_THE_PROBE + source]
+    ending = Child(command, environment, folder, folder / "log", 30).run()
+    log = (folder / "log").read_text()
+    assert ending.exit_status == 0, log
+    return log
+
+
+def test_records_go_on_after_every_descriptor_was_closed(tmp_path: Path) -> None:
+    """And the program's file, which gets the number that the records had, holds nothing of them."""
+    run(
+        tmp_path,
+        "records.write('first')\nos.closerange(3, 65536)\nmine = open('mine', 'w')\n"
+        "os.chdir('/')\nrecords.write('second')\nmine.write('mine')",
+    )
+    kinds = [one["record"] for one in raw_records((tmp_path / "records.jsonl").read_bytes())]
+    assert kinds == ["first", "second"]
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("how", "away"),
+    [
+        ("os.close(1); os.close(2)", "{'stdout': 'is closed', 'stderr': 'is closed'}"),
+        ("os.closerange(0, 256)", "{'stdout': 'is closed', 'stderr': 'is closed'}"),
+        ("os.dup2(os.open(os.devnull, os.O_WRONLY), 2)", "{'stderr': 'goes to /dev/null'}"),
+        ("os.close(1); os.open('mine', os.O_WRONLY | os.O_CREAT)", "{'stdout': 'goes elsewhere'}"),
+        ("sys.stdout.close()", "{}"),
+        ("sys.stdout = sys.stderr = None", "{}"),
+    ],
+)
+def test_passes_log_to_where_the_log_is(tmp_path: Path, how: str, away: str) -> None:
+    log = run(
+        tmp_path,
+        f"{how}\n"
+        "def say(text):\n"
+        "    for number in (1, 2):\n"
+        "        try: os.write(number, text)\n"
+        "        except OSError: pass\n"
+        "before = stdio.LOG.away()\n"
+        "stdio.mark('pass')\n"
+        "with stdio.LOG.in_place(): say(b'inside\\n')\n"
+        "assert stdio.LOG.away() == before, before\n"
+        "say(b'outside\\n')\n"
+        "open('away', 'w').write(str(before))\nos._exit(0)",
+    )
+    assert (tmp_path / "away").read_text() == away
+    assert log.startswith("[fusiondoc] pass\ninside\ninside\n")
+    assert log.count("outside") == 2 - away.count(":")
+    mine = tmp_path / "mine"
+    assert not mine.exists() or mine.read_text() == "outside\n"
+
+
+MODEL = """
+import os
+import torch
+
+def model(x):
+    return torch.relu(x + 1) * 2
+
+inputs = (torch.ones(8),)
+{first}
+"""
+
+SCRIPT = """
+import os, time
+import torch
+
+os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+os.close(1)
+model = torch.jit.trace(lambda x: torch.relu(x + 1), torch.ones(8))
+for _ in range(4):
+    model(torch.ones(8))
+{last}
+"""
+
+
+@pytest.mark.torch
+def test_the_log_of_a_model_is_whole_though_its_file_redirects(tmp_path: Path) -> None:
+    first = "os.closerange(3, 256); os.dup2(os.open(os.devnull, os.O_WRONLY), 2); os.close(1)"
+    write(tmp_path, "user.py", MODEL.format(first=first))
+    capture, error = run_target(tmp_path, "user.py")
+    assert error is None
+    report = report_of(capture)
+    assert len(report.groups) == 1 and len(report.iterations) == 5
+    assert not {"FD901", "FD907"} & {finding.code for finding in report.findings}
+    (note,) = capture.records.notes
+    assert note.text.startswith(
+        "the program's stderr goes to /dev/null and stdout is closed; during the pass"
+    )
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("last", ["", "time.sleep(0.5); os._exit(0)"])
+def test_a_script_that_turns_the_log_away_did_not_run_nothing(tmp_path: Path, last: str) -> None:
+    write(tmp_path, "user.py", SCRIPT.format(last=last))
+    capture, error = run_target(tmp_path, "user.py", script=True)
+    assert error is None
+    found = {finding.code: finding.message for finding in report_of(capture).findings}
+    assert "FD901" not in found
+    assert found["FD907"].startswith("The program's stdout is closed and stderr goes to /dev/null: what")
+    assert "[fusiondoc] end" in log_of(capture) or last
