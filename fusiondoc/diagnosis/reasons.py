@@ -61,8 +61,6 @@ class Reasons:
             return reason("FD104", "every fuser is off (--fuser none)")
         if fuser is None and self._requested in FUSERS:
             fuser = self._requested
-        if fuser is None:
-            return None
         place = Place(outside, fuser)
         for rule in RULES:
             found = rule(place)

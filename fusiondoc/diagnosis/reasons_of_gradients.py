@@ -1,25 +1,68 @@
-"""With gradients, only what stands in a differentiable graph is fused: why an operator is in none."""
+"""With gradients, only what stands in a differentiable graph is fused: why an operator is in none.
+
+Sources: torch/csrc/jit/passes/create_autodiff_subgraphs.cpp (regions grow over data edges in one block and
+need two operators, autodiffSubgraphNodeThreshold), torch/csrc/jit/runtime/autodiff.cpp (isDifferentiable),
+torch/csrc/jit/passes/inline_autodiff_subgraphs.cpp (a region of fewer than five nodes is dissolved) and
+torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp (guardDifferentiableGraph dissolves a region with an
+input that was not profiled)."""
 
 from __future__ import annotations
 
+import re
+
+from fusiondoc.diagnosis.nvfuser_rules import kinds_of
 from fusiondoc.diagnosis.operators import WITH_FORMULA
-from fusiondoc.diagnosis.surroundings import Place, reason
+from fusiondoc.diagnosis.surroundings import MAKERS, Place, Side, at, aten, is_in_place, reason
 from fusiondoc.model.report import Reason
-from fusiondoc.parsers.jit.flow import OPERATOR, REGION
+from fusiondoc.parsers.jit.flow import CONTROL, OPERATOR, REGION, FlowNode
+
+_KEPT_OUT = aten("view view_as reshape reshape_as transpose expand expand_as")
+"""create_autodiff_subgraphs.cpp, isViewOp: views whose gradients as outputs of a region would be wrong."""
+
+_OVERLOADS = {
+    **{op: ("T[ifSb]", "of two tensors") for op in aten("eq ne gt ge lt le remainder fmod")},
+    "aten::where": ("TTT", "with a number"),
+    "aten::rsub": ("T[ifSb].?", "of two tensors"),
+    "aten::to": ("never", "with these arguments"),
+}
+"""Operators that have a formula for one overload: the kinds of its arguments, and the other in words. Tried
+on 2.13 with torch._C._jit_pass_create_autodiff_subgraphs."""
+
+_FEWEST_NODES = 5
+"""autodiffSubgraphInlineThreshold (torch/csrc/jit/runtime/graph_executor_impl.h)."""
+
+
+def no_formula(node: FlowNode) -> str | None:
+    """Why torch's autodiff keeps an operator out of differentiable graphs, as a clause, or None."""
+    if node.kind == CONTROL:
+        return "is control flow"
+    if node.kind != OPERATOR or node.op == "prim::GetAttr":
+        return None
+    if is_in_place(node.op):
+        return "changes its input in place"
+    if node.op in _KEPT_OUT:
+        return "is a view, which torch keeps out of them"
+    if node.op not in WITH_FORMULA:
+        return "has no gradient formula"
+    overload = _OVERLOADS.get(node.op)
+    if overload is not None and not re.fullmatch(overload[0], kinds_of(node)):
+        return f"has no gradient formula {overload[1]}"
+    return None
 
 
 def cuts_region(place: Place) -> Reason | None:
     """FD231: between two differentiable graphs, and the reason why they are two. Before the rule for views: a
-    view without a formula costs nothing itself, and yet keeps what is around it apart."""
+    view that torch keeps out costs nothing itself, and yet keeps what is around it apart."""
     flow, node = place.flow, place.node
-    if node.kind != OPERATOR or place.loose.op in WITH_FORMULA or place.loose.op == "prim::GetAttr":
+    if node.kind != OPERATOR or place.loose.op == "prim::GetAttr":
         return None
+    why = no_formula(node)
     sides = (node.before, node.after)
-    if flow.regions and all(any(flow.nodes[i].kind == REGION for i in side) for side in sides):
+    if why and flow.regions and all(any(flow.nodes[i].kind == REGION for i in side) for side in sides):
         return reason(
             "FD231",
-            "gradients are recorded, and torch has no gradient formula for it: one differentiable graph ends"
-            " before it and another begins after",
+            f"gradients are recorded, and it {why}: one differentiable graph ends before it and another"
+            " begins after",
         )
     return None
 
@@ -27,13 +70,70 @@ def cuts_region(place: Place) -> Reason | None:
 def gradient(place: Place) -> Reason | None:
     """FD231: with gradients only what is in a differentiable graph is fused
     (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, runProfilingOptimizations)."""
-    flow = place.flow
-    if not (flow.regions or place.unseen or place.node.requires_grad):
+    flow, node = place.flow, place.node
+    if not (flow.regions or place.unseen or node.requires_grad):
         return None
-    if place.loose.op not in WITH_FORMULA:
-        return reason("FD231", "gradients are recorded, and torch has no gradient formula for it")
-    text = "gradients are recorded, and it is in no differentiable graph: one around it would be too small"
-    near = {n.op for n in place.neighbours(place.node) if n.kind == OPERATOR} - WITH_FORMULA
-    if near:
-        text += f" ({', '.join(sorted(near))} next to it has no gradient formula)"
-    return reason("FD231", text)
+    why = no_formula(node)
+    if why:
+        return reason("FD231", f"gradients are recorded, and it {why}")
+    together = _together(place)
+    if len(together) == 1:
+        return reason("FD231", f"{_ALONE}: {_neighbours(place)}" if _neighbours(place) else _ALONE)
+    outside = [text for one in together for text in one.inputs]
+    after_region = any(flow.nodes[i].kind == REGION for one in together for i in one.before)
+    if after_region and any(text in ("Tensor", "Tensor?") for text in outside):
+        return reason(
+            "FD231",
+            f"gradients are recorded, and torch dissolved the differentiable graph of {len(together)} operators"
+            " around it: an input of that comes out of another differentiable graph and was not profiled",
+        )
+    nodes = len(together) + len({o for one in together for o in one.operands if o.value is not None})
+    if nodes < _FEWEST_NODES:
+        return reason(
+            "FD231",
+            f"gradients are recorded, and the differentiable graph around it would have {nodes} nodes,"
+            f" constants included: torch dissolves one of fewer than {_FEWEST_NODES}",
+        )
+    return reason(
+        "FD231",
+        "gradients are recorded, and torch kept no differentiable graph of the"
+        f" {len(together)} operators here",
+    )
+
+
+_ALONE = (
+    "gradients are recorded, and it would be alone in its differentiable graph, which torch makes of two"
+    " operators or more"
+)
+
+
+def _together(place: Place) -> list[FlowNode]:
+    """The operators with formulas that it hangs together with in its block, itself first."""
+    found = [place.node]
+    seen = {place.node.place}
+    for node in found:
+        for near in place.neighbours(node):
+            fits = near.kind == OPERATOR and near.block == place.node.block and near.op not in MAKERS
+            if near.place not in seen and fits and no_formula(near) is None:
+                seen.add(near.place)
+                found.append(near)
+    return found
+
+
+def _neighbours(place: Place) -> str:
+    """What ends the region before and after it: what can be changed first, each once."""
+    sides: tuple[Side, Side] = ("before", "after")
+    said: dict[str, int] = {}
+    for side in sides:
+        for near in sorted(place.node.before if side == "before" else place.node.after):
+            node = place.flow.nodes[near]
+            why = no_formula(node)
+            if why is None or node.op in MAKERS:
+                continue
+            clause = f"{node.op}{at(node)} {side} it {why}"
+            said[clause] = 0 if is_in_place(node.op) else 2 if node.op in _CANNOT_CHANGE else 1
+    first = sorted(said, key=lambda clause: said[clause])[:2]
+    return "; ".join(first)
+
+
+_CANNOT_CHANGE = aten("conv1d conv2d conv3d _convolution einsum")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from fusiondoc.diagnosis.surroundings import Place, at, reason
+from fusiondoc.diagnosis.surroundings import NO_KERNEL, Barrier, Place, Side, at, aten, is_in_place, reason
 from fusiondoc.model.report import Reason
-from fusiondoc.parsers.jit.flow import CONTROL, GROUP, FlowNode
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, REGION, FlowNode
 
 _MOST_ARGUMENTS = 128
 """NVRTC_KERNEL_ARG_LIMIT of nvFuser, subgraphArgLimit of NNC."""
+
+_SIDES: tuple[Side, Side] = ("before", "after")
 
 
 def many_arguments(place: Place) -> Reason | None:
@@ -31,11 +33,10 @@ def read_before(place: Place) -> Reason | None:
     for control in sorted(node.decides):
         if partners and control < min(partners) and nodes[control].block == node.block:
             what, partner = nodes[control], nodes[min(partners)]
-            name = "the group after it" if partner.kind == GROUP else partner.op
             return reason(
                 "FD227",
-                f"{what.op}{at(what)} decides on {what.condition} between it and {name}, and operators are"
-                " not moved past that",
+                f"{what.op}{at(what)} decides on {what.condition} between it and {_name(partner)}, and"
+                " operators are not moved past that",
             )
     return None
 
@@ -43,31 +44,86 @@ def read_before(place: Place) -> Reason | None:
 def surroundings(place: Place) -> Reason | None:
     """FD225, FD227 and FD228: there is nothing to fuse with, or it is out of reach."""
     node = place.node
-    near = place.neighbours(node)
-    if any(place.joinable(n) and n.block == node.block for n in near):
+    reached = {side: place.reach(side) for side in _SIDES}
+    partners = [found for side in _SIDES for found in reached[side].partners]
+    here = [(partner, views) for partner, views in partners if partner.block == node.block]
+    if any(not views for _, views in here):
         return None
-    apart = [n for n in near if place.joinable(n) and n.block != node.block]
-    if apart or (node.block and any(n.kind == CONTROL for n in near)):
-        block = (node.block or apart[0].block or (node.block,))[-1]
+    if here:
+        partner, views = here[0]
+        return reason("FD227", f"{_views(views)} stands between it and {_name(partner)}")
+    apart = [partner for partner, _ in partners]
+    barriers = [
+        Barrier(found, side, place.behind(found)) for side in _SIDES for found in reached[side].barriers
+    ]
+    if apart or (node.block and any(barrier.node.kind == CONTROL for barrier in barriers)):
+        block = (node.block or (apart[0].block if apart else ()) or (None,))[-1]
         control = place.flow.nodes[block] if isinstance(block, int) else None
         where = f"{control.op}{at(control)}" if control is not None else "control flow"
-        return reason("FD228", f"what it could fuse with is on the other side of the block of {where}")
-    barrier = _barrier(place)
-    if barrier is not None:
-        return reason("FD227", f"{barrier.op}{at(barrier)} is between it and what it could fuse with")
-    return reason(
-        "FD225", "nothing next to it can be fused with it, and one operator alone is not worth a kernel"
-    )
+        what = _name(apart[0]) if apart else "what it could fuse with"
+        return reason("FD228", f"{what} is on the other side of the block of {where}")
+    blocking = sorted((b for b in barriers if b.behind is not None), key=lambda b: _fixed(b.node, place))
+    if blocking:
+        first = blocking[0]
+        assert first.behind is not None
+        return reason(
+            "FD227",
+            f"{first.node.op}{at(first.node)}, {_why(first.node, place)}, stands between it and"
+            f" {_name(first.behind)}",
+        )
+    return reason("FD225", f"{_alone(barriers, place)}, and one operator alone is not worth a kernel")
 
 
-def _barrier(place: Place) -> FlowNode | None:
-    """The neighbour behind which, at most three operators away, something to fuse with stands."""
-    for first in place.neighbours(place.node):
-        seen = {id(place.node), id(first)}
-        ring = [first]
-        for _ in range(3):
-            ring = [n for r in ring for n in place.neighbours(r) if id(n) not in seen]
-            seen.update(map(id, ring))
-            if any(place.joinable(n) for n in ring):
-                return first
-    return None
+def _alone(barriers: list[Barrier], place: Place) -> str:
+    """Every neighbour in words: they are all there is."""
+    said = []
+    for side in _SIDES:
+        names = sorted({b.node.op for b in barriers if b.side == side})
+        if names:
+            said.append(f"{' and '.join(names[:3])} {side} it")
+    if not said:
+        return "it stands alone in its graph"
+    return f"nothing next to it can be fused with it: {', '.join(said)}"
+
+
+def _fixed(node: FlowNode, place: Place) -> int:
+    """What can be changed comes first: an operator in place, arguments, a branch; last what stays."""
+    if is_in_place(node.op):
+        return 0
+    if node.place in place.refused and node.op in place.catalogue:
+        return 1
+    if node.op in NO_KERNEL:
+        return 2
+    if node.kind == CONTROL:
+        return 3
+    return 5 if node.op in _HEAVY else 4
+
+
+_HEAVY = aten(
+    "conv1d conv2d conv3d _convolution convolution matmul linear mm bmm addmm baddbmm einsum lstm embedding"
+    " scaled_dot_product_attention"
+)
+"""What libraries compute: no way of writing it gets it into a group of nvFuser."""
+
+
+def _why(node: FlowNode, place: Place) -> str:
+    """Why a barrier is none of the group, as a relative clause."""
+    if is_in_place(node.op):
+        return "which changes its input in place"
+    if node.kind == CONTROL:
+        return f"which depends on {node.condition}" if node.condition else "which is control flow"
+    if node.kind == REGION:
+        return "which has an executor of its own"
+    if node.op in place.catalogue and node.place in place.refused:
+        return f"which {place.fuser_name} does not take with these arguments"
+    if node.op in place.catalogue:
+        return f"which {place.fuser_name} takes only in some cases"
+    return f"which {place.fuser_name} has no rule for"
+
+
+def _views(views: tuple[FlowNode, ...]) -> str:
+    return " and ".join(f"{view.op}{at(view)}" for view in views[:2])
+
+
+def _name(node: FlowNode) -> str:
+    return "a fusion group" if node.kind == GROUP else node.op

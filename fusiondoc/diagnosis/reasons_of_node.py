@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
-from fusiondoc.diagnosis.operators import BY_FUSER
-from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN, Place, reason
-from fusiondoc.model.fusers import fuser_title
+from fusiondoc.diagnosis.surroundings import MAKERS, NO_KERNEL, NOTHING_TO_GAIN, Place, is_in_place, reason
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.flow import CONTROL
-
-_IN_PLACE = re.compile(r"aten::\w*[^\W_]_$")
 
 DTYPES = {
     "nvfuser": {"Float", "Double", "Half", "BFloat16", "Bool", "Int", "Long"},
@@ -41,27 +35,58 @@ def bookkeeping(place: Place) -> Reason | None:
 
 def nothing_to_gain(place: Place) -> Reason | None:
     """FD226: a view, a constant, an attribute."""
-    if place.loose.op in NOTHING_TO_GAIN:
-        return reason("FD226", "it makes a view or a constant and computes nothing that a kernel could save")
-    return None
+    op = place.loose.op
+    if op == "aten::add_" and _counts_batches(place):
+        return reason(
+            "FD226", "it counts the batches that a batch norm has seen: one number, nothing to save"
+        )
+    if op not in NOTHING_TO_GAIN:
+        return None
+    if op in MAKERS:
+        return reason("FD226", "it makes a new tensor and computes nothing that a kernel could save")
+    if op == "aten::contiguous":
+        same = place.node.inputs[:1] == place.node.outputs[:1] and place.node.inputs[:1] != ("Tensor",)
+        if same:
+            return reason("FD226", "its input is contiguous already: it hands it on and computes nothing")
+        return reason(
+            "FD226", f"it copies its input into another layout, which {place.fuser_name} has no rule for"
+        )
+    if op in NO_KERNEL or op == "prim::ConstantChunk":
+        return reason(
+            "FD226", "it makes a view: it moves no data and computes nothing that a kernel could save"
+        )
+    return reason("FD226", "it hands a tensor on and computes nothing that a kernel could save")
+
+
+def _counts_batches(place: Place) -> bool:
+    """Whether it is ``num_batches_tracked.add_(1)`` of torch/nn/modules/batchnorm.py."""
+    source = place.node.source or ""
+    return "/nn/modules/batchnorm.py:" in source
 
 
 def in_place(place: Place) -> Reason | None:
     """FD230: fusers leave operators alone that change their inputs."""
-    if not _IN_PLACE.match(place.loose.op):
+    op = place.loose.op
+    if not is_in_place(op):
         return None
     text = "it changes its input in place"
-    if place.takes(place.loose.op[:-1]):
-        text += f"; {place.loose.op[:-1]} could be fused"
+    if place.takes(op[:-1]):
+        text += f"; {op[:-1]} could be fused"
     return reason("FD230", text)
 
 
 def dtype(place: Place) -> Reason | None:
-    """FD223: complex, quantised and other scalar types."""
-    allowed = DTYPES.get(place.fuser)
+    """FD223: complex, quantised and other scalar types. Not that of the reserve of a batch norm, which
+    nvFuser throws away (partition.cpp, checkInputTensorTypes and checkOutputTensorTypes)."""
+    allowed = DTYPES.get(place.fuser or "")
+    if allowed is None:
+        return None
+    op = place.loose.op
     for tensor in place.types():
-        if tensor.dtype is not None and allowed is not None and tensor.dtype not in allowed:
-            return reason("FD223", f"{fuser_title(place.fuser)} does not fuse {tensor.dtype} tensors")
+        if op.startswith("aten::_batch_norm_impl_index") and tensor.dtype == "Byte":
+            continue
+        if tensor.dtype is not None and tensor.dtype not in allowed:
+            return reason("FD223", f"{place.fuser_name} does not fuse {tensor.dtype} tensors")
     return None
 
 
@@ -86,9 +111,11 @@ def device(place: Place) -> Reason | None:
 
 def no_rule(place: Place) -> Reason | None:
     """FD233: the catalogue of the fuser does not have it."""
-    if place.loose.op in BY_FUSER[place.fuser]:
+    if place.loose.op in place.catalogue:
         return None
-    return reason("FD233", f"{fuser_title(place.fuser)} has no rule for {place.loose.op}")
+    if place.fuser is None:
+        return reason("FD233", f"no fuser has a rule for {place.loose.op}")
+    return reason("FD233", f"{place.fuser_name} has no rule for {place.loose.op}")
 
 
 def untyped(place: Place) -> Reason | None:

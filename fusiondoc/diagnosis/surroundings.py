@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterator
+import re
+from typing import Callable, Iterator, Literal, NamedTuple
 
 from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS
+from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit.flow import GROUP, OPERATOR, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
-_MAKERS = "empty zeros ones full arange tensor scalar_tensor empty_like zeros_like ones_like full_like"
-_MORE_VIEWS = (
-    "alias as_strided chunk contiguous detach diagonal expand movedim narrow numpy_T select slice split"
-    " split_with_sizes swapaxes T unbind unflatten unfold view_as"
+
+def aten(names: str) -> frozenset[str]:
+    """The operators of these names: ``aten("add mul")``."""
+    return frozenset(f"aten::{name}" for name in names.split())
+
+
+MAKERS = aten(
+    "empty zeros ones full arange tensor scalar_tensor empty_like zeros_like ones_like full_like new_zeros"
+    " new_ones new_full new_empty"
 )
-NOTHING_TO_GAIN = VIEWS | {"prim::GetAttr", "prim::data"}
-NOTHING_TO_GAIN |= {f"aten::{name}" for name in (_MAKERS + " " + _MORE_VIEWS).split()}
+"""Operators that make a tensor of one value or none: there is nothing before them to fuse with."""
+
+NO_KERNEL = VIEWS | aten(
+    "alias as_strided chunk detach diagonal expand movedim narrow numpy_T select slice split split_with_sizes"
+    " swapaxes T unbind unflatten unfold view_as"
+)
+"""Operators that move no data, whatever a fuser makes of them."""
+
+NOTHING_TO_GAIN = (
+    NO_KERNEL | MAKERS | {"aten::contiguous", "prim::GetAttr", "prim::data", "prim::ConstantChunk"}
+)
+
+_IN_PLACE = re.compile(r"aten::\w*[^\W_]_$")
+
+Side = Literal["before", "after"]
 
 _NNC_SELDOM = {
     f"aten::{name}" for name in ["sum", "softmax", "log_softmax", "matmul", "conv2d", "_convolution"]
@@ -24,16 +44,43 @@ _NNC_SELDOM = {
 """Operators that NNC takes only with a knob, or only on the CPU: nothing is lost next to one."""
 
 
+class Barrier(NamedTuple):
+    """What stands next to an operator, through views, and is not fused."""
+
+    node: FlowNode
+    side: Side
+    behind: FlowNode | None
+    """The nearest thing behind it, up to three operators away, that could be fused."""
+
+
+class Reach(NamedTuple):
+    """What an operator reaches on one side through views that its fuser takes."""
+
+    partners: tuple[tuple[FlowNode, tuple[FlowNode, ...]], ...]
+    """What could be fused with it, and the views between them."""
+    barriers: tuple[FlowNode, ...]
+
+
+def is_in_place(op: str) -> bool:
+    """Whether it changes its first argument, as the underscore at its end says."""
+    return _IN_PLACE.match(op) is not None
+
+
+_BY_ANY: frozenset[str] = frozenset().union(*BY_FUSER.values())
+
+
 class Place:
     """An operator in its plan."""
 
-    def __init__(self, outside: Outside, fuser: str) -> None:
+    def __init__(self, outside: Outside, fuser: str | None, torch: str | None = None) -> None:
         self.flow = outside.flow
         self.loose = outside.node
         self.node = self.flow.nodes[self.loose.place]
         self.fuser = fuser
+        self.torch = torch
+        """The version that ran, if known."""
         self.unseen = outside.unseen
-        self._refused = outside.refused
+        self.refused = outside.refused
 
     def types(self) -> Iterator[TensorType]:
         for text in (*self.node.inputs, *self.node.outputs):
@@ -45,12 +92,63 @@ class Place:
         """Whether the fuser has a rule for an operator, views left aside."""
         if op in NOTHING_TO_GAIN or (self.fuser == "nnc" and op in _NNC_SELDOM):
             return False
-        return op in BY_FUSER[self.fuser]
+        return op in self.catalogue
+
+    @property
+    def catalogue(self) -> frozenset[str]:
+        """What the fuser of this run can take; of any fuser where it is not known which ran."""
+        return BY_FUSER[self.fuser] if self.fuser is not None else _BY_ANY
+
+    @property
+    def fuser_name(self) -> str:
+        return fuser_title(self.fuser) if self.fuser is not None else "no fuser"
 
     def joinable(self, node: FlowNode) -> bool:
         if node.kind == OPERATOR:
-            return node.place not in self._refused and self.takes(node.op)
+            return node.place not in self.refused and self.takes(node.op)
         return node.kind == GROUP
+
+    def reach(self, side: Side) -> Reach:
+        """What stands next to it on one side."""
+        partners: list[tuple[FlowNode, tuple[FlowNode, ...]]] = []
+        barriers: list[FlowNode] = []
+        seen = {self.node.place}
+        todo: list[tuple[FlowNode, tuple[FlowNode, ...]]] = [(self.node, ())]
+        while todo:
+            node, views = todo.pop(0)
+            for place in sorted(node.before if side == "before" else node.after):
+                found = self.flow.nodes[place]
+                if place in seen:
+                    continue
+                seen.add(place)
+                if self.joinable(found):
+                    partners.append((found, views))
+                elif (
+                    found.op in VIEWS
+                    and found.place not in self.refused
+                    and found.op in self.catalogue_of_views
+                ):
+                    todo.append((found, (*views, found)))
+                elif found.op not in MAKERS:
+                    barriers.append(found)
+        return Reach(tuple(partners), tuple(barriers))
+
+    def behind(self, barrier: FlowNode) -> FlowNode | None:
+        """The nearest thing that could be fused, up to three operators away, behind a barrier."""
+        seen = {self.node.place, barrier.place}
+        ring = [barrier]
+        for _ in range(3):
+            ring = [n for r in ring for n in self.neighbours(r) if n.place not in seen]
+            seen.update(n.place for n in ring)
+            for node in ring:
+                if self.joinable(node):
+                    return node
+        return None
+
+    @property
+    def catalogue_of_views(self) -> frozenset[str]:
+        """Views that the fuser takes into a group."""
+        return VIEWS if self.fuser in (None, "nvfuser") else self.catalogue & VIEWS
 
     def neighbours(self, node: FlowNode) -> list[FlowNode]:
         return [self.flow.nodes[i] for i in sorted(node.before | node.after)]

@@ -129,7 +129,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Unfused:
-    """Tensor operators outside every group: one row for (op, source, phase, reason code)."""
+    """Tensor operators outside every group: one row for (op, source, phase, reason)."""
 
     op: str
     source: str | None
@@ -310,6 +310,8 @@ class ProgramNode:
     program: str | None
     """For a region whose own executor made a plan: the program that this plan is."""
     evidence: Sequence[Evidence] = ()
+    reason_text: str | None = None
+    """The reason in words: with it and the code the node's row in ``unfused`` is found."""
 
 
 @dataclass(frozen=True)

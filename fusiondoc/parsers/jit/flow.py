@@ -7,7 +7,7 @@ and lists are seen through."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Iterable, Mapping
+from typing import TYPE_CHECKING, Iterable, Mapping, NamedTuple
 
 from fusiondoc.parsers.ir.types import holds_tensor
 
@@ -21,6 +21,16 @@ CONTROL = "control"
 OPERATOR = "operator"
 EDGE = "edge"
 """An input or output of the graph."""
+
+
+class Operand(NamedTuple):
+    """An input of a node, a tensor or not."""
+
+    type: str
+    maker: str
+    """Kind of the node that makes it; empty for an input of the graph or a block."""
+    value: str | None
+    """Of a constant, as printed: ``1``, ``[0, 1]``, ``"none"``, ``None``."""
 
 
 @dataclass(eq=False)
@@ -44,6 +54,7 @@ class FlowNode:
     decides: set[int] = field(default_factory=set)
     """Control flow whose condition reads its result, or a size or type of it."""
     requires_grad: bool = False
+    operands: tuple[Operand, ...] = ()
     arguments: int = 0
     """Its inputs and outputs, tensors or not."""
     line: int = 0
@@ -56,6 +67,8 @@ class Flow:
     def __init__(self, types: Mapping[str, str]) -> None:
         self.nodes: list[FlowNode] = []
         self.regions = False
+        self.gradients = False
+        """A tensor in it was profiled with ``requires_grad=1``."""
         self._types = dict(types)
         self._made: dict[str, set[int]] = {}
         self._maker: dict[str, Node] = {}
@@ -83,15 +96,26 @@ class Flow:
             line=node.line,
         )
         new.arguments = len(node.inputs) + len(node.outputs)
+        new.operands = tuple(self._operand(name) for name in node.inputs)
         new.requires_grad = any("requires_grad=1" in text for text in (*new.inputs, *new.outputs))
         self.nodes.append(new)
         self.regions = self.regions or kind == REGION
+        self.gradients = self.gradients or new.requires_grad
         for name in tensors:
             self._link(name, index)
         for value in node.outputs:
             if holds_tensor(value.type):
                 self._made[value.name] = {index}
         return index
+
+    def _operand(self, name: str) -> Operand:
+        made = self._maker.get(name)
+        if made is None:
+            return Operand(self.type_of(name), "", None)
+        value = None
+        if made.kind == "prim::Constant":
+            value = made.attributes.get("value", "None")
+        return Operand(self.type_of(name), made.kind, value)
 
     def pass_through(self, node: Node) -> None:
         """A node that hands tensors on: each output comes from the input at its place, or from all."""

@@ -11,7 +11,7 @@ from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
 from fusiondoc.parsers.rows.group_rows import GroupTable, PhasedPlan
-from fusiondoc.parsers.rows.unfused_rows import ReasonCodes, fused_elsewhere
+from fusiondoc.parsers.rows.unfused_rows import NodeReasons, fused_elsewhere
 from fusiondoc.parsers.user_lines import SourceMap, user_source
 
 MOST_NODES = 3_000
@@ -26,7 +26,7 @@ class PlansOfStream(NamedTuple):
     operator outside them."""
 
     groups: GroupTable
-    reasons: ReasonCodes
+    reasons: NodeReasons
 
     @property
     def facts(self) -> Facts:
@@ -164,6 +164,7 @@ class _Drawing:
         for place, node in enumerate(flow.nodes):
             tensors = node.kind in (OPERATOR, REGION)
             inside = start + node.block[-1] if node.block else region
+            why = self._reasons.get(node)
             self.nodes.append(
                 ProgramNode(
                     kind=node.kind,
@@ -173,7 +174,8 @@ class _Drawing:
                     inputs=node.inputs if tensors else (),
                     outputs=node.outputs if tensors else (),
                     group=ids.get(place),
-                    reason=self._reasons.get(node),
+                    reason=why.code if why is not None else None,
+                    reason_text=why.text if why is not None else None,
                     inside=inside,
                     condition=node.condition,
                     program=None,

@@ -6,7 +6,7 @@ from array import array
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
-from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence
+from typing import Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence, Tuple
 
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.parsers.evidence import PackedEvidence
@@ -36,9 +36,9 @@ class Outside(NamedTuple):
     node: LooseNode
     flow: Flow
     fuser: str | None
-    refused: AbstractSet[int]
-    """Places of the nodes in ``flow`` that the fuser does not take, whatever stands next to them, as the log
-    states."""
+    refused: Mapping[int, Reason]
+    """Places of the nodes in ``flow`` that the fuser does not take, whatever stands next to them, and
+    what the log states of them."""
     unseen: bool
     """Gradients were recorded and no fusion pass looked at this graph."""
 
@@ -53,15 +53,15 @@ class WorkOut(Protocol):
         """The true cause behind a stated reason that names several, or the wrong one."""
 
 
-ReasonCodes = Mapping[FlowNode, str]
-"""An operator in the flow of its plan -> code of the reason why it is in no group."""
+NodeReasons = Mapping[FlowNode, Reason]
+"""An operator in the flow of its plan -> the reason why it is in no group."""
 
 
 class UnfusedRows(NamedTuple):
     """The unfused operators of one stream as the report has them, and the reason of each node."""
 
     rows: list[Unfused]
-    reasons: ReasonCodes
+    reasons: NodeReasons
 
 
 def unfused_of(
@@ -87,6 +87,10 @@ def unfused_of(
 _UNKNOWN = Reason(NO_REASON, "the log does not say why", False)
 
 _Stated = Dict[Op, Dict[str, List[Statement]]]
+
+_Key = Tuple[str, "str | None", "str | None", str, str]
+"""What makes a row: operator, source, phase, code and text of the reason. Not the code alone: nodes of one
+line (of torch/nn/functional.py, say) stand in many places of the model, each with neighbours of its own."""
 
 
 ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
@@ -148,7 +152,7 @@ class _UnfusedTable:
         self._copies = copies
         self._fuser = fuser
         self._work_out = work_out
-        self._rows: dict[tuple[str, str | None, str | None, str], _Row] = {}
+        self._rows: dict[_Key, _Row] = {}
         self._of_phase: dict[str | None, _Stated] = {}
         self._anywhere: _Stated = {}
         self._placed: set[Op] = set()
@@ -156,7 +160,7 @@ class _UnfusedTable:
         """Nodes of the plans that fusion passes left. The executor's print of the same plan knows fewer
         types and adds no reason."""
         self._unseen: set[Flow] = set()
-        self.reasons: dict[FlowNode, str] = {}
+        self.reasons: dict[FlowNode, Reason] = {}
 
     def add_plans(self, uses: Sequence[PhasedPlan]) -> None:
         """Every plan that counts, with its phase."""
@@ -187,13 +191,14 @@ class _UnfusedTable:
     def _mark_unseen(self, uses: Sequence[PhasedPlan]) -> None:
         """Plans that no fusion pass looked at though gradients were recorded: without a differentiable graph
         the executor leaves them as they are (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp)."""
-        if not any(mark.phase == "backward" for mark in self._facts.iterations):
-            return
+        trained = any(mark.phase == "backward" for mark in self._facts.iterations)
         passed = frozenset().union(*(use.plan.ops() for use, _ in uses if use.level == PlanLevel.FUSION_PASS))
         for use, _ in uses:
             plan = use.plan
             bare = use.level == PlanLevel.EXECUTOR and not plan.diff_graphs and not plan.groups
-            if plan.flow is not None and bare and not plan.ops() & passed:
+            if plan.flow is None or not (trained or plan.flow.gradients):
+                continue
+            if bare and not plan.ops() & passed:
                 self._unseen.add(plan.flow)
 
     def _add_nodes(
@@ -207,19 +212,21 @@ class _UnfusedTable:
         copies = self._copies.get(id(use), ())
         # The optimised graph of an executor whose fusion pass is in the log.
         told = use.level == PlanLevel.EXECUTOR and not copies
-        counts: dict[tuple[str, str | None, str | None, str], int] = {}
-        moved: dict[tuple[str, str | None, str | None, str], int] = {}
+        counts: dict[_Key, int] = {}
+        moved: dict[_Key, int] = {}
         nodes = list(nodes)
         statements = [self._said(use, phase, node) for node in nodes]
         refused = {
-            node.place for node, said in zip(nodes, statements) if said and said[0].code not in ABOUT_A_MERGE
+            node.place: Reason(said[0].code, said[0].text, True)
+            for node, said in zip(nodes, statements)
+            if said and said[0].code not in ABOUT_A_MERGE
         }
         for node, said in zip(nodes, statements):
             self._placed.add((node.op, node.source))
             settled = self._settled.get((node.op, node.source, phase))
             if settled is not None and told:
                 if flow is not None:
-                    self.reasons[flow.nodes[node.place]] = settled.reason.code
+                    self.reasons[flow.nodes[node.place]] = settled.reason
                 if not settled.reason.stated:
                     settled.lines.extend(use.places(node.line))
                 continue
@@ -233,8 +240,8 @@ class _UnfusedTable:
                 else:
                     reason = given or self._work_out(outside) or _UNKNOWN
             if flow is not None:
-                self.reasons[flow.nodes[node.place]] = reason.code
-            key = (node.op, node.source, phase, reason.code)
+                self.reasons[flow.nodes[node.place]] = reason
+            key = (node.op, node.source, phase, reason.code, reason.text)
             counts[key] = counts.get(key, 0) + 1
             moved[key] = moved.get(key, 0) + (2 * _bytes_of(flow, node) if flow is not None else 0)
             row = self._rows.get(key)
@@ -253,7 +260,7 @@ class _UnfusedTable:
             row.count.add(count, copies)
             row.moved.add(moved[key], copies)
             if use.level == PlanLevel.FUSION_PASS:
-                self._settled.setdefault(key[:3], row)
+                self._settled.setdefault((key[0], key[1], key[2]), row)
 
     def _said(self, use: PlanUse, phase: str | None, node: LooseNode) -> list[Statement]:
         """The most telling thing that the log states of a node; first what its own pass states."""
@@ -277,7 +284,7 @@ class _UnfusedTable:
             if not best or not best[0].tensor or op.startswith("prim::profile"):
                 continue
             said = best[0]
-            key = (op, place, None, said.code)
+            key = (op, place, None, said.code, said.text)
             row = self._rows.setdefault(key, _Row(Reason(said.code, said.text, True)))
             row.count.rest += said.count
             row.lines.extend(said.lines)
@@ -296,7 +303,7 @@ class _UnfusedTable:
                 bytes_moved=row.moved.total or None,
                 layers=tuple(row.layers),
             )
-            for (op, source, phase, _), row in self._rows.items()
+            for (op, source, phase, _, _), row in self._rows.items()
         ]
 
 

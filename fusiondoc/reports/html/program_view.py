@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Optional, Tuple
 
 from markupsafe import Markup
 
@@ -60,6 +60,10 @@ def main_program(report: Report) -> str:
     return max(report.programs, key=groups).id
 
 
+_Key = Tuple[str, Optional[str], Optional[str], str, str]
+"""Of a row of ``unfused``: operator, source, phase, code and text of the reason."""
+
+
 class NodeData:
     """Of all programs of a page. Texts stand once and are named by their number."""
 
@@ -67,10 +71,11 @@ class NodeData:
         self._context = context
         self._texts: dict[str, int] = {}
         self._programs: dict[str, list[list[Any]]] = {}
-        self._rows: dict[tuple[str, str | None, str | None, str], int] = {}
+        self._rows: dict[_Key, int] = {}
         self._reasons: list[list[Any]] = []
-        self._unfused: dict[tuple[str, str | None, str | None, str], Unfused] = {
-            (row.op, row.source, row.phase, row.reason.code): row for row in context.report.unfused
+        self._unfused: dict[_Key, Unfused] = {
+            (row.op, row.source, row.phase, row.reason.code, row.reason.text): row
+            for row in context.report.unfused
         }
 
     def add(self, program: Program) -> None:
@@ -107,13 +112,13 @@ class NodeData:
     def _reason(self, program: Program, node: ProgramNode) -> int:
         if node.reason is None:
             return -1
-        key = (node.op, node.source, program.phase, node.reason)
+        key = (node.op, node.source, program.phase, node.reason, node.reason_text or "")
         if key in self._rows:
             return self._rows[key]
         row = self._unfused.get(key)
         text = (
-            row.reason.text
-            if row
+            node.reason_text
+            if node.reason_text
             else next((r.text for r in self._context.reasons if r.code == node.reason), "")
         )
         quotes = [

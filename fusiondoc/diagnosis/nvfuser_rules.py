@@ -1,0 +1,259 @@
+"""What nvFuser's parse rules ask of a node beyond its kind, and which of it a node lacks.
+
+Source: the rules of torch/csrc/jit/codegen/cuda/parser.cpp (1.12, 1.13) and of
+third_party/nvfuser/csrc/parser.cpp (2.0, 2.1), ``registerJitOperator``. A rule belongs to one overload, by
+its schema; its merge query may refuse more: a tensor without elements (``isInputNonSizeZeroTensor``), a
+reduction of a tensor without dimensions (``isReductionNonCompatibleTensor``), an argument that is no
+constant, an explicit memory format. Arguments that ``insertProfileIValue`` profiles are constants in the
+pass if the profiled runs agree on them."""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, Mapping, NamedTuple
+
+from fusiondoc.diagnosis.operators import NVFUSER_SINCE
+from fusiondoc.fuser_knobs.entries import parse_version
+from fusiondoc.parsers.ir.types import TensorType, parse_type
+from fusiondoc.parsers.jit.flow import FlowNode, Operand
+
+_KINDS = {
+    "int": "i",
+    "float": "f",
+    "number": "S",
+    "Scalar": "S",
+    "bool": "b",
+    "str": "s",
+    "Device": "D",
+    "NoneType": "N",
+    "int[]": "l",
+    "bool[]": "m",
+    "Tensor[]": "L",
+}
+
+_NUMBER = "[ifSb]"
+
+
+class Overload(NamedTuple):
+    """``takes`` matches the kinds of the arguments (one letter each, see ``_KINDS``; T is a tensor) of the
+    overload that has a rule."""
+
+    takes: str
+    refused: Callable[[str], str]
+    """Kinds of the arguments of a refused overload -> what is wrong with it, in words."""
+
+
+def _always(text: str) -> Callable[[str], str]:
+    return lambda kinds: text
+
+
+def _reduction(kinds: str) -> str:
+    if len(kinds) == 2:
+        return "it reduces over all dimensions; nvFuser has a rule only for the overload with `dim`"
+    return "nvFuser has a rule only for the overload with `dim` and `keepdim`"
+
+
+def _variance(kinds: str) -> str:
+    if len(kinds) == 2:
+        return "it reduces over all dimensions; nvFuser has a rule only for the overload with `dim`"
+    return "it is the overload with `correction`; nvFuser has a rule only for that with `dim` and `unbiased`"
+
+
+def _extreme(kinds: str) -> str:
+    if len(kinds) == 1:
+        return "it reduces over all dimensions; nvFuser has a rule only for that of two tensors"
+    return "it gives indices too; nvFuser has a rule only for that of two tensors"
+
+
+def _to(kinds: str) -> str:
+    if kinds[1:2] == "D":
+        return "it names a device; nvFuser has a rule only for aten::to with a dtype alone"
+    if kinds[1:2] == "T":
+        return (
+            "it takes dtype and device of another tensor; nvFuser has a rule only for aten::to with a dtype"
+        )
+    if len(kinds) == 8:
+        return "it may change layout or device; nvFuser has a rule only for aten::to with a dtype alone"
+    return "nvFuser has a rule only for the overload of aten::to with a dtype"
+
+
+_TWO_TENSORS = Overload("TT", _always("it takes a number; nvFuser has a rule only for two tensors"))
+_BITWISE = "and or xor left_shift right_shift"
+
+_OVERLOADS: dict[str, Overload] = {
+    "mean": Overload("T[lN][b?].", _reduction),
+    "sum": Overload("T[lN][b?].", _reduction),
+    "std": Overload("T[lN]bb", _variance),
+    "var": Overload("T[lN]bb", _variance),
+    "max": Overload("TT", _extreme),
+    "min": Overload("TT", _extreme),
+    "remainder": _TWO_TENSORS,
+    "fmod": _TWO_TENSORS,
+    **{f"bitwise_{name}": _TWO_TENSORS for name in _BITWISE.split()},
+    **{f"__{name}__": _TWO_TENSORS for name in ("and", "or", "xor", "lshift", "rshift")},
+    "div": Overload(
+        f"T(T|{_NUMBER})", _always("it has a `rounding_mode`; nvFuser has a rule only for div without one")
+    ),
+    "round": Overload(
+        "T", _always("it rounds to `decimals`; nvFuser has a rule only for round without them")
+    ),
+    "where": Overload(
+        "TTT", _always("it chooses a number; nvFuser has a rule only for where of two tensors")
+    ),
+    "clamp": Overload(
+        f"T({_NUMBER}|N)({_NUMBER}|N)", _always("its limits are tensors; nvFuser has a rule only for numbers")
+    ),
+    "to": Overload("T[iN]bb.", _to),
+}
+"""Operators of which some overloads have no rule; of the others all that TorchScript prints have one."""
+
+_CONSTANT: dict[str, Mapping[int, str]] = {
+    "mean": {1: "dim", 2: "keepdim"},
+    "softmax": {1: "dim"},
+    "log_softmax": {1: "dim"},
+    "_softmax": {1: "dim", 2: "half_to_float"},
+    "_softmax_backward_data": {2: "dim", 3: "input_dtype"},
+    "_log_softmax_backward_data": {2: "dim", 3: "input_dtype"},
+    "squeeze": {1: "dim"},
+    "unsqueeze": {1: "dim"},
+    "expand": {1: "size"},
+}
+"""Arguments that must be constants, and that nvFuser does not profile: position and name."""
+
+_PROFILED: dict[str, Mapping[int, str]] = {
+    "sum": {1: "dim", 2: "keepdim"},
+    "amax": {1: "dim", 2: "keepdim"},
+    "amin": {1: "dim", 2: "keepdim"},
+    "sum_to_size": {1: "size"},
+    "_grad_sum_to_size": {1: "size"},
+    "dropout": {2: "train"},
+    "native_dropout": {2: "train"},
+    "batch_norm": {5: "training"},
+    "native_batch_norm": {5: "training"},
+    "_batch_norm_impl_index": {5: "training"},
+    "_batch_norm_impl_index_backward": {8: "train", 10: "output_mask"},
+    "native_batch_norm_backward": {7: "train", 9: "output_mask"},
+    "layer_norm": {1: "normalized_shape"},
+    "native_layer_norm": {1: "normalized_shape"},
+    "native_layer_norm_backward": {2: "normalized_shape", 7: "output_mask"},
+    "softmax": {2: "dtype"},
+    "log_softmax": {2: "dtype"},
+    "to": {1: "dtype"},
+    "_to_copy": {1: "dtype"},
+    "gelu": {1: "approximate"},
+    "gelu_backward": {2: "approximate"},
+    "view": {1: "size"},
+    "reshape": {1: "shape"},
+    "flatten": {1: "start_dim", 2: "end_dim"},
+    "permute": {1: "dims"},
+    "transpose": {1: "dim0", 2: "dim1"},
+}
+"""Arguments that must be constants, and that nvFuser profiles."""
+
+_NOT_GIVEN: dict[str, Mapping[int, str]] = {
+    "to": {4: "memory_format"},
+    "_to_copy": {2: "layout", 3: "device", 4: "pin_memory", 6: "memory_format"},
+    "rand_like": {1: "dtype", 2: "layout", 5: "memory_format"},
+}
+"""Arguments that must be None."""
+
+_REDUCES = {
+    **dict.fromkeys(("sum", "mean", "std", "var", "amax", "amin", "sum_to_size", "_grad_sum_to_size"), 0),
+    **dict.fromkeys(("softmax", "log_softmax", "_softmax", "_softmax_backward_data"), 0),
+    **dict.fromkeys(("_log_softmax_backward_data", "instance_norm", "layer_norm", "native_layer_norm"), 0),
+    **dict.fromkeys(("native_layer_norm_backward", "batch_norm", "native_batch_norm"), 0),
+    "_batch_norm_impl_index": 0,
+    "_batch_norm_impl_index_backward": 1,
+    "native_batch_norm_backward": 1,
+}
+"""Operators that reduce, and which argument they reduce: it must have dimensions and elements."""
+
+_FLOATING = {"5", "6", "7", "15"}
+"""Numbers of ScalarType: Half, Float, Double, BFloat16 (c10/core/ScalarType.h)."""
+
+_HALVES = {"5", "15"}
+
+
+def kinds_of(node: FlowNode) -> str:
+    """One letter for each argument of a node."""
+    return "".join(_kind(operand) for operand in node.operands)
+
+
+def _kind(operand: Operand) -> str:
+    text = operand.type
+    if operand.value == "None":
+        return "N"
+    if isinstance(parse_type(text), TensorType) or text in ("Tensor", "Tensor?"):
+        return "T"
+    return _KINDS.get(text.rstrip("?"), "?")
+
+
+def refused_because(node: FlowNode, op: str, torch: str | None = None) -> str | None:
+    """Which condition of nvFuser's rule for ``op`` a node does not meet, in words; None if all that the log
+    shows are met. ``torch``: the version that ran, if known."""
+    name = op.split("::")[1]
+    kinds = kinds_of(node)
+    overload = _OVERLOADS.get(name)
+    if overload is not None and "?" not in kinds and not re.fullmatch(overload.takes, kinds):
+        return overload.refused(kinds)
+    since = NVFUSER_SINCE.get(op)
+    if torch is not None and since is not None and parse_version(torch) < since:
+        return f"nvFuser has a rule for it only since torch {'.'.join(map(str, since))}"
+    return _bad_argument(node, name) or _bad_tensor(node, name)
+
+
+def _bad_argument(node: FlowNode, name: str) -> str | None:
+    operands = node.operands
+    for place, argument in _NOT_GIVEN.get(name, {}).items():
+        if place < len(operands) and operands[place].value != "None" and operands[place].type != "NoneType":
+            return f"it gives `{argument}`, which nvFuser's rule takes only as None"
+    found = _not_constant(operands, _CONSTANT.get(name, {}))
+    if found:
+        return found
+    dtype = operands[3].value if name in ("sum", "mean") and len(operands) > 3 else None
+    if dtype not in (None, "None") and dtype not in _FLOATING:
+        return "its `dtype` is no floating-point type, and nvFuser reduces to no other"
+    if name in ("softmax", "log_softmax") and len(operands) > 2 and operands[2].value in _HALVES:
+        return "its `dtype` is a half type, and nvFuser's rule takes none there"
+    return None
+
+
+def _bad_tensor(node: FlowNode, name: str) -> str | None:
+    for operand in node.operands:
+        tensor = parse_type(operand.type)
+        if isinstance(tensor, TensorType) and tensor.sizes is not None and 0 in tensor.sizes:
+            return "a tensor that it takes has no elements (a size is 0)"
+    place = _REDUCES.get(name)
+    if place is not None and place < len(node.operands):
+        tensor = parse_type(node.operands[place].type)
+        if isinstance(tensor, TensorType) and tensor.sizes == ():
+            return "it reduces a tensor without dimensions"
+    profiled = _PROFILED.get(name, {})
+    found = _not_constant(node.operands, profiled)
+    if found is None:
+        sizes = node.operands[1].value if name in ("view", "reshape") and len(node.operands) > 1 else None
+        return "a -1 among its sizes is left to be worked out" if sizes and "-1" in sizes else None
+    if any(operand.type not in ("Tensor", "Tensor?") for operand in node.operands[:1]):
+        return (
+            f"{found}, and it was not the same in all profiled runs"
+            if name not in ("view", "reshape")
+            else found
+        )
+    return f"{found}, and this code did not run in the profiled passes"
+
+
+def _not_constant(operands: tuple[Operand, ...], names: Mapping[int, str]) -> str | None:
+    wrong = [
+        (names[place], operands[place].maker)
+        for place in names
+        if place < len(operands) and operands[place].value is None
+    ]
+    if not wrong:
+        return None
+    listed = " and ".join(f"`{name}`" for name, _ in wrong)
+    maker = wrong[0][1]
+    if len(wrong) > 1:
+        how = "arguments of this graph" if not maker else f"results of {maker}"
+        return f"its {listed} are {how}, not constants"
+    how = "an argument of this graph" if not maker else f"the result of {maker}"
+    return f"its {listed} is {how}, not a constant"
