@@ -20,7 +20,7 @@ _KEPT_OUT = aten("view view_as reshape reshape_as transpose expand expand_as")
 """create_autodiff_subgraphs.cpp, isViewOp: views whose gradients as outputs of a region would be wrong."""
 
 _OVERLOADS = {
-    **{op: ("T[ifSb]", "of two tensors") for op in aten("eq ne gt ge lt le remainder fmod")},
+    **dict.fromkeys(aten("eq ne gt ge lt le remainder fmod"), ("T[ifSb]", "of two tensors")),
     "aten::where": ("TTT", "with a number"),
     "aten::rsub": ("T[ifSb].?", "of two tensors"),
     "aten::to": ("never", "with these arguments"),
@@ -62,7 +62,7 @@ def cuts_region(place: Place) -> Reason | None:
         return reason(
             "FD231",
             f"gradients are recorded, and it {why}: one differentiable graph ends before it and another"
-            " begins after",
+            " begins after it",
         )
     return None
 
@@ -73,38 +73,35 @@ def gradient(place: Place) -> Reason | None:
     flow, node = place.flow, place.node
     if not (flow.regions or place.unseen or node.requires_grad):
         return None
-    why = no_formula(node)
+    known = flow.regions or place.gradients or node.requires_grad
+    when = (
+        "gradients are recorded, and"
+        if known
+        else "no fusion pass looked at its graph; if gradients are recorded, this is because"
+    )
+    return reason("FD231", f"{when} {_in_no_region(place)}")
+
+
+def _in_no_region(place: Place) -> str:
+    """Why no differentiable graph holds it."""
+    why = no_formula(place.node)
     if why:
-        return reason("FD231", f"gradients are recorded, and it {why}")
+        return f"it {why}"
     together = _together(place)
     if len(together) == 1:
-        return reason("FD231", f"{_ALONE}: {_neighbours(place)}" if _neighbours(place) else _ALONE)
-    outside = [text for one in together for text in one.inputs]
-    after_region = any(flow.nodes[i].kind == REGION for one in together for i in one.before)
-    if after_region and any(text in ("Tensor", "Tensor?") for text in outside):
-        return reason(
-            "FD231",
-            f"gradients are recorded, and torch dissolved the differentiable graph of {len(together)} operators"
-            " around it: an input of that comes out of another differentiable graph and was not profiled",
-        )
+        ends = _neighbours(place)
+        alone = "it would be alone in its differentiable graph, and torch makes one of two operators or more"
+        return f"{alone}: {ends}" if ends else alone
     nodes = len(together) + len({o for one in together for o in one.operands if o.value is not None})
     if nodes < _FEWEST_NODES:
-        return reason(
-            "FD231",
-            f"gradients are recorded, and the differentiable graph around it would have {nodes} nodes,"
-            f" constants included: torch dissolves one of fewer than {_FEWEST_NODES}",
+        return (
+            f"the differentiable graph around it would have {nodes} nodes, constants included: torch"
+            f" dissolves one of fewer than {_FEWEST_NODES}"
         )
-    return reason(
-        "FD231",
-        "gradients are recorded, and torch kept no differentiable graph of the"
-        f" {len(together)} operators here",
+    return (
+        f"torch dissolved the differentiable graph of {len(together)} operators around it: a tensor that"
+        " enters or leaves it was not profiled, or shares memory with another one"
     )
-
-
-_ALONE = (
-    "gradients are recorded, and it would be alone in its differentiable graph, which torch makes of two"
-    " operators or more"
-)
 
 
 def _together(place: Place) -> list[FlowNode]:

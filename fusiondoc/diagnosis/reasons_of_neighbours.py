@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fusiondoc.diagnosis.nvfuser_rules import refused_because
 from fusiondoc.diagnosis.surroundings import NO_KERNEL, Barrier, Place, Side, at, aten, is_in_place, reason
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, REGION, FlowNode
@@ -48,7 +49,7 @@ def surroundings(place: Place) -> Reason | None:
     partners = [found for side in _SIDES for found in reached[side].partners]
     here = [(partner, views) for partner, views in partners if partner.block == node.block]
     if any(not views for _, views in here):
-        return None
+        return _circle(place, [partner for partner, views in here if not views])
     if here:
         partner, views = here[0]
         return reason("FD227", f"{_views(views)} stands between it and {_name(partner)}")
@@ -74,6 +75,50 @@ def surroundings(place: Place) -> Reason | None:
     return reason("FD225", f"{_alone(barriers, place)}, and one operator alone is not worth a kernel")
 
 
+def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
+    """FD227: a second way leads from one to the other through something that is not fused. Fused, both would
+    wait for it, and it for them (AliasDb::moveBeforeTopologicallyValid, which every fusion pass asks)."""
+    node, nodes = place.node, place.flow.nodes
+    for partner in partners:
+        first, last = (node, partner) if partner.place in node.after else (partner, node)
+        for between in sorted(first.after - {last.place}):
+            if not place.joinable(nodes[between]) and _leads(place, between, last.place):
+                way = nodes[between]
+                return reason(
+                    "FD227",
+                    f"{way.op}{at(way)} takes the result of {_it(first, node)} and leads to"
+                    f" {_it(last, node)}: fused, the two would wait for each other",
+                )
+    for partner in partners:
+        low, high = sorted((node.place, partner.place))
+        for writer in nodes[low + 1 : high]:
+            if is_in_place(writer.op) and writer.block == node.block:
+                return reason(
+                    "FD227",
+                    f"{writer.op}{at(writer)} changes a tensor in place between it and {_name(partner)}, and"
+                    " operators are not moved past that",
+                )
+    return None
+
+
+def _it(node: FlowNode, me: FlowNode) -> str:
+    return "this operator" if node is me else _name(node)
+
+
+def _leads(place: Place, start: int, end: int) -> bool:
+    """Whether tensors flow from one node to another, on whatever way."""
+    nodes = place.flow.nodes
+    todo, seen = [start], {start}
+    while todo:
+        for after in nodes[todo.pop()].after:
+            if after == end:
+                return True
+            if after not in seen:
+                seen.add(after)
+                todo.append(after)
+    return False
+
+
 def _alone(barriers: list[Barrier], place: Place) -> str:
     """Every neighbour in words: they are all there is."""
     said = []
@@ -82,7 +127,7 @@ def _alone(barriers: list[Barrier], place: Place) -> str:
         if names:
             said.append(f"{' and '.join(names[:3])} {side} it")
     if not said:
-        return "it stands alone in its graph"
+        return "no operator of its graph feeds it or takes its result"
     return f"nothing next to it can be fused with it: {', '.join(said)}"
 
 
@@ -90,7 +135,7 @@ def _fixed(node: FlowNode, place: Place) -> int:
     """What can be changed comes first: an operator in place, arguments, a branch; last what stays."""
     if is_in_place(node.op):
         return 0
-    if node.place in place.refused and node.op in place.catalogue:
+    if node.place in place.refused and (node.op in place.catalogue or node.op in place.catalogue_of_views):
         return 1
     if node.op in NO_KERNEL:
         return 2
@@ -114,11 +159,14 @@ def _why(node: FlowNode, place: Place) -> str:
         return f"which depends on {node.condition}" if node.condition else "which is control flow"
     if node.kind == REGION:
         return "which has an executor of its own"
-    if node.op in place.catalogue and node.place in place.refused:
-        return f"which {place.fuser_name} does not take with these arguments"
+    if node.place in place.refused and (node.op in place.catalogue or node.op in place.catalogue_of_views):
+        cause = refused_because(node, node.op, place.torch) if place.fuser == "nvfuser" else None
+        return f"which {place.fuser_name} does not take here" + (f" ({cause})" if cause else "")
+    if node.op in NO_KERNEL:
+        return f"a view that {place.fuser_name} takes into no group"
     if node.op in place.catalogue:
         return f"which {place.fuser_name} takes only in some cases"
-    return f"which {place.fuser_name} has no rule for"
+    return "which no fuser takes" if place.fuser is None else f"which {place.fuser_name} has no rule for"
 
 
 def _views(views: tuple[FlowNode, ...]) -> str:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from fusiondoc.diagnosis.surroundings import MAKERS, NO_KERNEL, NOTHING_TO_GAIN, Place, is_in_place, reason
+from fusiondoc.diagnosis.surroundings import (
+    MAKERS,
+    NO_KERNEL,
+    NOTHING_TO_GAIN,
+    Place,
+    aten,
+    is_in_place,
+    reason,
+)
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.flow import CONTROL
 
@@ -64,6 +72,10 @@ def _counts_batches(place: Place) -> bool:
     return "/nn/modules/batchnorm.py:" in source
 
 
+_HAS_ANOTHER = aten("hardswish hardsigmoid hardtanh elu selu celu mish relu6 masked_fill dropout")
+"""Operators that come in place as an option of their torch.nn module or function."""
+
+
 def in_place(place: Place) -> Reason | None:
     """FD230: fusers leave operators alone that change their inputs."""
     op = place.loose.op
@@ -72,6 +84,8 @@ def in_place(place: Place) -> Reason | None:
     text = "it changes its input in place"
     if place.takes(op[:-1]):
         text += f"; {op[:-1]} could be fused"
+    elif place.fuser is not None and op[:-1] in _HAS_ANOTHER:
+        text += f"; {place.fuser_name} has no rule for {op[:-1]} either"
     return reason("FD230", text)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterator, Literal, NamedTuple
 
+from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS
 from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS
 from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import Reason
@@ -61,6 +62,12 @@ class Reach(NamedTuple):
     barriers: tuple[FlowNode, ...]
 
 
+def _comparable(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether one of two blocks stands in the other."""
+    short = min(len(one), len(other))
+    return one[:short] == other[:short]
+
+
 def is_in_place(op: str) -> bool:
     """Whether it changes its first argument, as the underscore at its end says."""
     return _IN_PLACE.match(op) is not None
@@ -80,6 +87,7 @@ class Place:
         self.torch = torch
         """The version that ran, if known."""
         self.unseen = outside.unseen
+        self.gradients = outside.gradients
         self.refused = outside.refused
 
     def types(self) -> Iterator[TensorType]:
@@ -121,7 +129,7 @@ class Place:
                 if place in seen:
                     continue
                 seen.add(place)
-                if self.joinable(found):
+                if self.joinable(found) and _comparable(found.block, self.node.block):
                     partners.append((found, views))
                 elif (
                     found.op in VIEWS
@@ -141,14 +149,16 @@ class Place:
             ring = [n for r in ring for n in self.neighbours(r) if n.place not in seen]
             seen.update(n.place for n in ring)
             for node in ring:
-                if self.joinable(node):
+                if self.joinable(node) and node.block == self.node.block:
                     return node
         return None
 
     @property
     def catalogue_of_views(self) -> frozenset[str]:
         """Views that the fuser takes into a group."""
-        return VIEWS if self.fuser in (None, "nvfuser") else self.catalogue & VIEWS
+        if self.fuser is None:
+            return VIEWS
+        return FUSED_VIEWS if self.fuser == "nvfuser" else self.catalogue & VIEWS
 
     def neighbours(self, node: FlowNode) -> list[FlowNode]:
         return [self.flow.nodes[i] for i in sorted(node.before | node.after)]

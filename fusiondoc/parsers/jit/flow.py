@@ -19,6 +19,9 @@ REGION = "region"
 """A prim::DifferentiableGraph."""
 CONTROL = "control"
 OPERATOR = "operator"
+_LONGEST_LIST = 10
+"""Sizes and axes have no more elements."""
+
 EDGE = "edge"
 """An input or output of the graph."""
 
@@ -31,6 +34,8 @@ class Operand(NamedTuple):
     """Kind of the node that makes it; empty for an input of the graph or a block."""
     value: str | None
     """Of a constant, as printed: ``1``, ``[0, 1]``, ``"none"``, ``None``."""
+    parts: tuple[str | None, ...] = ()
+    """Of a prim::ListConstruct: its elements, as far as they are constants."""
 
 
 @dataclass(eq=False)
@@ -112,10 +117,16 @@ class Flow:
         made = self._maker.get(name)
         if made is None:
             return Operand(self.type_of(name), "", None)
-        value = None
-        if made.kind == "prim::Constant":
-            value = made.attributes.get("value", "None")
-        return Operand(self.type_of(name), made.kind, value)
+        if made.kind == "prim::ListConstruct" and len(made.inputs) <= _LONGEST_LIST:
+            return Operand(self.type_of(name), made.kind, None, tuple(self._constant(n) for n in made.inputs))
+        return Operand(self.type_of(name), made.kind, self._constant(name))
+
+    def _constant(self, name: str) -> str | None:
+        """The value of a constant as printed; None for anything else."""
+        made = self._maker.get(name)
+        if made is None or made.kind != "prim::Constant":
+            return None
+        return made.attributes.get("value", "None")
 
     def pass_through(self, node: Node) -> None:
         """A node that hands tensors on: each output comes from the input at its place, or from all."""

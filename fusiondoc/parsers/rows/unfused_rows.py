@@ -40,7 +40,9 @@ class Outside(NamedTuple):
     """Places of the nodes in ``flow`` that the fuser does not take, whatever stands next to them, and
     what the log states of them."""
     unseen: bool
-    """Gradients were recorded and no fusion pass looked at this graph."""
+    """No fusion pass looked at this graph."""
+    gradients: bool
+    """Gradients were recorded in the runs of this graph."""
 
 
 class WorkOut(Protocol):
@@ -159,7 +161,8 @@ class _UnfusedTable:
         self._settled: dict[tuple[str, str | None, str | None], _Row] = {}
         """Nodes of the plans that fusion passes left. The executor's print of the same plan knows fewer
         types and adds no reason."""
-        self._unseen: set[Flow] = set()
+        self._unseen: dict[Flow, bool] = {}
+        """Plans that no fusion pass looked at -> whether gradients were recorded for certain."""
         self.reasons: dict[FlowNode, Reason] = {}
 
     def add_plans(self, uses: Sequence[PhasedPlan]) -> None:
@@ -189,17 +192,16 @@ class _UnfusedTable:
                 self._add_unplanned(use.stated)
 
     def _mark_unseen(self, uses: Sequence[PhasedPlan]) -> None:
-        """Plans that no fusion pass looked at though gradients were recorded: without a differentiable graph
-        the executor leaves them as they are (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp)."""
+        """Plans that no fusion pass looked at: with gradients and without a differentiable graph the executor
+        leaves them as they are (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). Where other graphs
+        had a pass, that is the only reason; in a log without any, every fuser may be off."""
         trained = any(mark.phase == "backward" for mark in self._facts.iterations)
         passed = frozenset().union(*(use.plan.ops() for use, _ in uses if use.level == PlanLevel.FUSION_PASS))
         for use, _ in uses:
             plan = use.plan
             bare = use.level == PlanLevel.EXECUTOR and not plan.diff_graphs and not plan.groups
-            if plan.flow is None or not (trained or plan.flow.gradients):
-                continue
-            if bare and not plan.ops() & passed:
-                self._unseen.add(plan.flow)
+            if plan.flow is not None and bare and not plan.ops() & passed:
+                self._unseen[plan.flow] = trained or plan.flow.gradients or bool(passed)
 
     def _add_nodes(
         self,
@@ -234,7 +236,8 @@ class _UnfusedTable:
             if flow is None or self._work_out is None:
                 reason = stated or given or _UNKNOWN
             else:
-                outside = Outside(node, flow, self._fuser, refused, flow in self._unseen)
+                unseen = flow in self._unseen
+                outside = Outside(node, flow, self._fuser, refused, unseen, self._unseen.get(flow, False))
                 if stated is not None:
                     reason = self._work_out.refine(outside, stated)
                 else:
