@@ -143,6 +143,8 @@ class Unfused:
     """Bytes of its tensor results, written and read again, in one run: what fusing it can save."""
     layers: tuple[str, ...] = ()
     """The module paths that they belong to, each once, as far as scopes or the live run tell them."""
+    layer_counts: tuple[int, ...] = ()
+    """How many of them each of ``layers`` has."""
 
 
 @dataclass(frozen=True)

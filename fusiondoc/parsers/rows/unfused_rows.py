@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
@@ -134,8 +135,8 @@ class _Row:
     count: _Tally = field(default_factory=_Tally)
     moved: _Tally = field(default_factory=_Tally)
     lines: array[int] = field(default_factory=positions)
-    layers: dict[str, None] = field(default_factory=dict)
-    """In order, each once."""
+    layers: dict[str, _Tally] = field(default_factory=dict)
+    """How many each layer has, in order."""
     seen: set[int] = field(default_factory=set)
     """Statements whose lines are in already."""
 
@@ -216,6 +217,7 @@ class _UnfusedTable:
         told = use.level == PlanLevel.EXECUTOR and not copies
         counts: dict[_Key, int] = {}
         moved: dict[_Key, int] = {}
+        layers: Counter[tuple[_Key, str]] = Counter()
         nodes = list(nodes)
         statements = [self._said(use, phase, node) for node in nodes]
         refused = {
@@ -251,13 +253,15 @@ class _UnfusedTable:
             if row is None:
                 row = self._rows[key] = _Row(reason)
             if node.layer is not None:
-                row.layers[node.layer] = None
+                layers[key, node.layer] += 1
             for statement in said:
                 if id(statement) not in row.seen:
                     row.seen.add(id(statement))
                     row.lines.extend(statement.lines)
             if not said:
                 row.lines.extend(use.places(node.line))
+        for (key, layer), count in layers.items():
+            self._rows[key].layers.setdefault(layer, _Tally()).add(count, copies)
         for key, count in counts.items():
             row = self._rows[key]
             row.count.add(count, copies)
@@ -305,6 +309,7 @@ class _UnfusedTable:
                 rank=self._facts.rank,
                 bytes_moved=row.moved.total or None,
                 layers=tuple(row.layers),
+                layer_counts=tuple(tally.total for tally in row.layers.values()),
             )
             for (op, source, phase, _, _), row in self._rows.items()
         ]

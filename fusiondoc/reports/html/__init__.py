@@ -18,6 +18,7 @@ from fusiondoc.model.report import Report
 from fusiondoc.reports.html.closing import expectations_view, findings_view, log_view, reproduce_view
 from fusiondoc.reports.html.group_list import group_list, unfused_list
 from fusiondoc.reports.html.kernel_list import kernel_list
+from fusiondoc.reports.html.module_list import module_list
 from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.html.program_view import program_view
 from fusiondoc.reports.html.run_views import numbers_view, speed_view, time_line, tries_view
@@ -33,6 +34,7 @@ _SECTIONS: tuple[tuple[str, str, Callable[[Context], object]], ...] = (
     ("findings", "Findings", findings_view),
     ("program", "Program", program_view),
     ("source", "Source", source_view),
+    ("modules", "Modules", module_list),
     ("groups", "Groups", group_list),
     ("unfused", "Not fused", unfused_list),
     ("kernels", "Kernels", kernel_list),

@@ -32,6 +32,29 @@
   });
   addEventListener("afterprint", () => folded.forEach((row) => { row.open = false; }));
 
+  // The tree of modules: each column sorts the modules within the one above them.
+  const tree = $("module-tree");
+  if (tree) {
+    const sort = (head, key) => {
+      const up = head.getAttribute("aria-sort") === "descending" || (key === "at" && !head.getAttribute("aria-sort"));
+      tree.querySelectorAll("[data-sort]").forEach((one) => one.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      tree.querySelectorAll("ul").forEach((list) => {
+        const by = (item) => Number(item.dataset[key]);
+        list.append(...[...list.children].sort((a, b) => (up ? by(a) - by(b) : by(b) - by(a)) || a.dataset.at - b.dataset.at));
+      });
+    };
+    tree.querySelectorAll("[data-sort]").forEach((head) => {
+      const button = make("button", head.textContent);
+      button.type = "button";
+      button.addEventListener("click", () => sort(head, head.dataset.sort));
+      head.replaceChildren(button);
+    });
+    tree.querySelectorAll("[data-fold]").forEach((button) => button.addEventListener("click", () => {
+      tree.querySelectorAll("details").forEach((row) => { row.open = button.dataset.fold === "open"; });
+    }));
+  }
+
   const holder = $("programs");
   if (!holder) { unfold(); return; }
   const data = JSON.parse(holder.textContent);
