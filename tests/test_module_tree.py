@@ -33,12 +33,7 @@ def test_every_operator_with_a_layer_is_in_its_modules(bert: Report) -> None:
         inside = re.compile(re.escape(path) + r"(\.|\Z)")
         fused = [g for g in bert.groups for i in g.instances if i.layer and inside.match(i.layer)]
         assert found[path].fused == sum(len(group.nodes) for group in fused)
-        rows = [
-            (row, n)
-            for row in bert.unfused
-            for at, n in zip(row.layers, row.layer_counts)
-            if inside.match(at)
-        ]
+        told = [pair for row in bert.unfused for pair in zip(row.layers, row.layer_counts)]
         assert found[path].unfused == sum(number for layer, number in told if inside.match(layer))
     # Equal layers.
     assert found["encoder.layer.1"].fused == found["encoder.layer.2"].fused > 0
