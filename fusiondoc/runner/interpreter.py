@@ -18,6 +18,9 @@ from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.runner.probe_call import PROBE, call_probe
 from fusiondoc.runner.remembered import Cache, stamp
 
+ANSWER_SECONDS = 60
+"""How long an interpreter may take to start and tell its facts; torch is not imported for it."""
+
 _PATH_VARIABLES = ("PYTHONPATH", "PYTHONHOME")
 
 
@@ -105,7 +108,7 @@ def inspect(python: str | Path) -> Interpreter:
     cache = Cache("interpreters")
     facts = cache.get(key, _stamps)
     if facts is None:
-        records = call_probe(path, {"action": "facts"}, timeout=60)
+        records = call_probe(path, {"action": "facts"}, timeout=ANSWER_SECONDS)
         facts = next((record for record in records if record["record"] == "facts"), None)
         if facts is None:
             raise UsageError(f"{path} did not answer as a Python interpreter", "Give the path of a python.")
