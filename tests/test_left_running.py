@@ -156,7 +156,7 @@ def test_a_timeout_ends_the_daemons_too(tmp_path: Path) -> None:
 
 def test_a_program_that_stops_itself_is_ended_at_its_timeout(tmp_path: Path) -> None:
     ending, _, _ = run(tmp_path, "os.kill(os.getpid(), signal.SIGSTOP)", timeout=1)
-    assert ending.timed_out and ending.signal == "SIGTERM"
+    assert ending.timed_out and (ending.signal, ending.stopped) == ("SIGTERM", "SIGSTOP")
 
 
 DRIVER = """

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fusiondoc.captures.probe_records import Failure, Records
 from fusiondoc.errors import CANNOT_RUN, WRONG_USAGE, CannotRun, FusiondocError, ModelFailed, UsageError
+from fusiondoc.probe.records import NO_MORE_RECORDS
 
 _SHOWN_LINES = 5
 _TAIL_BYTES = 4000
@@ -50,6 +51,8 @@ class Result:
     interrupted: bool = False
     seconds: Seconds = Seconds()
     log_bytes: int | None = None
+    stopped: str | None = None
+    """The signal that had stopped the program (SIGSTOP) when its time was over."""
 
     @property
     def ended(self) -> Ended:
@@ -76,6 +79,15 @@ class Result:
         return self.ended in (Ended.INTERRUPTED, Ended.TIMED_OUT, Ended.SIGNAL)
 
 
+def ended_early(result: Result, records: Records) -> bool:
+    """Whether the program ended its process itself before the probe was done with it. A script may do that at
+    any place (os._exit), if its status is 0."""
+    if records.done is not None or records.error is not None:
+        return False
+    ended = result.ended
+    return ended is Ended.FAILED or (ended is Ended.DONE and records.target.how != "script")
+
+
 def failure_of(
     result: Result, records: Records, label: str, timeout: float | None, log: Path
 ) -> FusiondocError | None:
@@ -89,11 +101,18 @@ def failure_of(
         return None
     if result.ended is Ended.TIMED_OUT:
         within = f"in {timeout:g} s" if timeout is not None else "in time"
+        if records.error is not None:
+            hint = f"After that its process did not end {within}: {_GOES_ON} {log}."
+            return ModelFailed(_text(records.error, label), hint)
         if records.done is not None:
             return ModelFailed(
                 f"{label} did all that was asked for, but its process did not end {within} and was stopped",
-                "A thread that is no daemon, or an atexit function, goes on: its stack is at the end of "
-                f"{log}. What was captured is whole: fusiondoc parse reports it.",
+                f"{_GOES_ON} {log}. What was captured is whole: fusiondoc parse reports it.",
+            )
+        if result.stopped is not None:
+            return ModelFailed(
+                f"{label} was stopped by {result.stopped} and did not go on {within}, so it was ended",
+                f"It stops itself, or something else does; {log} ends with where it was (Python's stack).",
             )
         return ModelFailed(
             f"{label} did not end {within} and was stopped",
@@ -108,8 +127,13 @@ def failure_of(
         said = "" if told.traceback or kind is not ModelFailed else _last_lines(log)
         return kind(_text(told, label) + said, told.hint or hint)
     done = records.done is not None
-    # A script may end itself at any place (os._exit); a model has passes to do.
-    if not status and (done or status is None or records.target.how == "script"):
+    unwritten = None if done else _unwritten_records(log)
+    if unwritten is not None:
+        return ModelFailed(
+            f"the records of {label} could not be written: {unwritten}",
+            "Free some space there, or lift the limit that the program set (RLIMIT_FSIZE, RLIMIT_NOFILE).",
+        )
+    if not status and not ended_early(result, records):
         return None
     when = "after" if done else "before"
     return ModelFailed(
@@ -117,11 +141,20 @@ def failure_of(
     )
 
 
+_GOES_ON = "A thread that is no daemon, or an atexit function, goes on; its stack is at the end of"
+
+
+def _unwritten_records(log: Path) -> str | None:
+    """Why the probe wrote no more records, if it said so at the end of the log."""
+    lines = [line for line in _tail(log).split("\n") if line.startswith(NO_MORE_RECORDS)]
+    return lines[-1][len(NO_MORE_RECORDS) :].strip() if lines else None
+
+
 def _after_signal(signal: str | None, log: Path) -> str:
     if signal == "SIGKILL":
         return (
-            "Nothing of fusiondoc's sent it: most often the kernel does when memory runs out (dmesg and the "
-            "container's events tell); try smaller inputs."
+            "Most often the kernel sends it when memory runs out (dmesg and the container's events tell it): "
+            "try smaller inputs."
         )
     if signal == "SIGXCPU":
         return "Its limit of CPU time was reached (ulimit -t)."
@@ -146,11 +179,14 @@ def _text(told: Failure, label: str) -> str:
 
 
 def _last_lines(log: Path) -> str:
+    lines = [line for line in _tail(log).rstrip().split("\n") if not line.startswith(_OWN)][-_SHOWN_LINES:]
+    return "\n" + "\n".join(lines) if any(lines) else ""
+
+
+def _tail(log: Path) -> str:
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-            text = file.read().decode("utf-8", "replace")
+            return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
-    lines = [line for line in text.rstrip().split("\n") if not line.startswith(_OWN)][-_SHOWN_LINES:]
-    return "\n" + "\n".join(lines) if any(lines) else ""

@@ -10,6 +10,9 @@ from typing import Any
 
 from .stdio import above_standard, identity
 
+NO_MORE_RECORDS = "fusiondoc: no more records can be written:"
+"""How the line of the log begins that says so."""
+
 
 class Records:
     """Appends records; each line has left the process when ``write`` returns, whatever kills it after.
@@ -41,7 +44,7 @@ class Records:
         except OSError as error:
             self._ended = True
             with contextlib.suppress(Exception):  # the program may have put anything there
-                sys.stderr.write("fusiondoc: no more records can be written: %s\n" % error)
+                sys.stderr.write("%s %s\n" % (NO_MORE_RECORDS, error))
 
     def close(self) -> None:
         """No more will be written; for a process that goes on."""

@@ -32,6 +32,8 @@ class Ending:
     signal: str | None = None
     timed_out: bool = False
     interrupted: bool = False
+    stopped: str | None = None
+    """The signal that had stopped it (SIGSTOP) when its time was over."""
     seconds: float = 0.0
     log_bytes: int = 0
     log_error: OSError | None = None
@@ -128,6 +130,7 @@ class Child:
                 asked = now if asked is None else asked
             elif asked is None and child.ended is None and now >= deadline:
                 ending.timed_out = True
+                ending.stopped = signal_name(child.stopped) if child.stopped is not None else None
                 child.send(b"t")
                 asked = now + TIMEOUT_GRACE
             if asked is not None and now >= asked:

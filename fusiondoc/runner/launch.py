@@ -17,7 +17,7 @@ from fusiondoc.captures.own import sign
 from fusiondoc.captures.probe_records import LiveRecord, live_record
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import Place, cannot_write, while_writing
-from fusiondoc.errors import CannotRun
+from fusiondoc.errors import CannotRun, ModelFailed
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.load_time import LOADED
 from fusiondoc.runner.child import Child, Ending
@@ -76,6 +76,11 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
                 ending = _run_child(request, environment, interpreter.path, folder, progress)
             if ending.log_error is not None:
                 raise ending.log_error
+            if not (folder / REQUEST).exists():
+                raise ModelFailed(
+                    f"{request.target.label} removed the capture of its own run, {folder}",
+                    "Run it from another folder, with the full path of the target.",
+                )
             capture = Capture(folder)
             done = capture.records.done
             if done is None and ending.away and not capture.records.redirected.in_words:
@@ -166,7 +171,13 @@ def _kept(request: RunRequest, interpreter: Interpreter, environment: RunEnviron
 
 def _result(ending: Ending, seconds: Seconds) -> Result:
     return Result(
-        ending.exit_status, ending.signal, ending.timed_out, ending.interrupted, seconds, ending.log_bytes
+        ending.exit_status,
+        ending.signal,
+        ending.timed_out,
+        ending.interrupted,
+        seconds,
+        ending.log_bytes,
+        ending.stopped,
     )
 
 

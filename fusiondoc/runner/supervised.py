@@ -35,6 +35,8 @@ class Supervised:
     ) -> None:
         self.status: int | None = None
         self.ended: float | None = None
+        self.stopped: int | None = None
+        """The signal that stopped it last; it may have gone on since."""
         self.finished = False
         """Nothing is left of the child, or nothing that can be ended."""
         self._said = b""
@@ -122,7 +124,9 @@ class Supervised:
         self._said += said
         *lines, self._said = self._said.split(b"\n")
         for line in lines:
-            if line.startswith(b"ended "):
+            if line.startswith(b"stopped "):
+                self.stopped = int(line[8:])
+            elif line.startswith(b"ended "):
                 self.status = int(line[6:])
                 self.ended = time.perf_counter()
         if not said:

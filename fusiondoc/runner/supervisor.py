@@ -7,8 +7,9 @@ knows the program's process group alone. It never looks at a process that is not
 
 CONTROL: descriptor from which it reads what to run (``_read_order``), then letters: ``i`` and ``t`` send
 SIGINT and SIGTERM to the program's group, ``k`` ends everything now; the end of the file means that fusiondoc
-is gone. TOLD: descriptor to which it writes a line ``started PID`` or ``failed ERRNO WHAT``, then ``ended
-STATUS`` (minus the number of a signal) as soon as the program has ended; it is closed when nothing is left.
+is gone. TOLD: descriptor to which it writes lines: ``started PID`` or ``failed ERRNO WHAT``; ``stopped
+SIGNAL`` whenever a signal stopped the program; ``ended STATUS`` (minus the number of a signal) as soon as it
+has ended. It is closed when nothing is left.
 
 It must start fast: nothing is imported but what this needs, and of fusiondoc nothing.
 """
@@ -146,12 +147,15 @@ class Supervisor:
         """Take the statuses of those that have ended; whether there are processes left."""
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
                 return False if self._adopts else self._group_lives()
             if pid == 0:
                 return True
-            if pid == self._pid:
+            if os.WIFSTOPPED(status):
+                if pid == self._pid:
+                    self._tell(b"stopped %d" % os.WSTOPSIG(status))
+            elif pid == self._pid:
                 signalled = os.WIFSIGNALED(status)
                 self._status = -os.WTERMSIG(status) if signalled else os.WEXITSTATUS(status)
                 self._tell(b"ended %d" % self._status)

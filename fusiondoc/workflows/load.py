@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.ending import ended_early
 from fusiondoc.captures.probe_records import Environment, KnobSetting, PassDone
 from fusiondoc.captures.source_copies import kept_source, project_root, read_source, text_of
 from fusiondoc.diagnosis.diagnose import diagnose
@@ -177,6 +178,7 @@ def report_of(
         capture.rerun,
         told.left,
         told.redirected,
+        ended_early=ended_early(capture.result, told),
     )
     return _without_secrets(diagnose(report, context))
 

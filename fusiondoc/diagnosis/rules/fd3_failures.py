@@ -85,7 +85,8 @@ def timed_out(report: Report, context: Context) -> Iterable[Finding]:
     if context.result.timed_out:
         yield finding(
             "FD905",
-            "The program did not end in time and was stopped; this report is of what it did until then",
+            "The program did not end in time and was stopped; this report is of what it did until then"
+            + (f" ({context.result.stopped} had stopped it)" if context.result.stopped else ""),
             advice="Give it more time with --timeout; the log ends with Python's stack at that moment.",
         )
 
@@ -141,6 +142,13 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
             advice=error.hint,
         )
         return
+    if context.ended_early:
+        yield finding(
+            "FD905",
+            f"The program ended its process with exit status {context.result.exit_status} before all passes"
+            " were done",
+            advice="Look for os._exit or a C function that exits; the end of the log shows how far it got.",
+        )
     for text, line in context.observed.errors[:3]:
         yield finding("FD905", f"The log holds an error: {text[:300]}", evidence=[line])
 

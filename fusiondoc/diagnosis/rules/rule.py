@@ -29,11 +29,13 @@ class Context:
     """What the program left running."""
     redirected: Redirected = field(default_factory=Redirected)
     """What the program did to the descriptors that are logged."""
+    ended_early: bool = False
+    """The program ended its process, as it seems without an error, before all passes were done."""
 
     @property
     def cut_short(self) -> bool:
         """The run did not come to its end: what is missing from the log says nothing."""
-        return self.result.cut_short or self.error is not None
+        return self.result.cut_short or self.error is not None or self.ended_early
 
 
 Rule = Callable[[Report, Context], Iterable[Finding]]

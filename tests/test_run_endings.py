@@ -1,0 +1,88 @@
+"""What the end of a run means for the user: the error, its status, the next step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fusiondoc.captures.ending import Result, failure_of
+from fusiondoc.captures.probe_records import Done, Failure, Loaded, Records
+from fusiondoc.diagnosis.diagnose import diagnose
+from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.read import read_logs
+
+DONE = Records(done=Done(1.0, 0.5))
+FAILED = Records(error=Failure("forward", "ValueError", "boo", "ValueError: boo\n"), done=Done(1.0, 0.5))
+MODEL, SCRIPT = Records(target=Loaded("model")), Records(target=Loaded("script"))
+
+
+@pytest.mark.parametrize(
+    ("result", "records", "message", "hint"),
+    [
+        (
+            Result(None, "SIGTERM", timed_out=True),
+            MODEL,
+            "m.py did not end in 9 s and was",
+            "--timeout gives",
+        ),
+        (
+            Result(None, "SIGTERM", timed_out=True),
+            DONE,
+            "m.py did all that was asked for, but its process did not end in 9 s",
+            "A thread that is no daemon, or an atexit function, goes on",
+        ),
+        (
+            Result(None, "SIGTERM", timed_out=True),
+            FAILED,
+            "m.py failed in the forward pass\nValueError: boo",
+            "After that its process did not end in 9 s: A thread",
+        ),
+        (
+            Result(None, "SIGTERM", timed_out=True, stopped="SIGSTOP"),
+            MODEL,
+            "m.py was stopped by SIGSTOP and did not go on in 9 s, so it was ended",
+            "It stops itself",
+        ),
+        (Result(None, "SIGKILL"), MODEL, "m.py died of SIGKILL", "when memory runs out"),
+        (Result(None, "SIGXCPU"), MODEL, "m.py died of SIGXCPU", "limit of CPU time"),
+        (Result(None, "SIGSEGV"), MODEL, "m.py died of SIGSEGV", "Python's stack"),
+        (Result(0), MODEL, "m.py ended with exit status 0 before all passes", "whole output"),
+        (Result(5), SCRIPT, "m.py ended with exit status 5 before all passes", "whole output"),
+    ],
+)
+def test_each_end_has_its_message_and_next_step(
+    result: Result, records: Records, message: str, hint: str, tmp_path: Path
+) -> None:
+    failed = failure_of(result, records, "m.py", 9.0, tmp_path / "log")
+    assert failed is not None and failed.exit_code == 3
+    assert failed.message.startswith(message)
+    assert hint in str(failed.hint)
+
+
+def test_a_script_may_end_itself(tmp_path: Path) -> None:
+    assert failure_of(Result(0), SCRIPT, "m.py", 9.0, tmp_path / "log") is None
+
+
+def test_records_that_could_not_be_written_are_named(tmp_path: Path) -> None:
+    """A limit that the program set (RLIMIT_FSIZE): all passes ran, and nothing tells of them."""
+    log = tmp_path / "log"
+    log.write_text("fusiondoc: no more records can be written: [Errno 27] File too large\nIR of a graph\n")
+    failed = failure_of(Result(0), MODEL, "m.py", 9.0, log)
+    assert failed is not None and "could not be written: [Errno 27] File too large" in failed.message
+    assert "RLIMIT_FSIZE" in str(failed.hint)
+
+
+def test_a_program_that_ended_itself_is_not_one_without_torchscript() -> None:
+    report, observed = read_logs([])
+    found = {
+        one.code: one.message
+        for one in findings(report, Context(observed, result=Result(0), ended_early=True))
+    }
+    assert "FD901" not in found
+    assert found["FD905"].startswith("The program ended its process with exit status 0 before all passes")
+
+
+def findings(report: Report, context: Context):
+    return diagnose(report, context).findings
