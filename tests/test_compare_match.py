@@ -9,7 +9,6 @@ from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.kernel_match import changed_lines, normalised
 from fusiondoc.comparison.speed_change import speed_change
 from fusiondoc.model.report import (
-    Coverage,
     Group,
     Kernel,
     OpNode,
@@ -18,7 +17,7 @@ from fusiondoc.model.report import (
     Report,
     Unfused,
 )
-from fusiondoc.model.runs import FuserState, Speed, Spread
+from fusiondoc.model.runs import Coverage, FuserState, Speed, Spread
 
 FLOAT, HALF = "Float(8, 64, requires_grad=0, device=cuda:0)", "Half(8, 64, requires_grad=0, device=cuda:0)"
 

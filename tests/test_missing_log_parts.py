@@ -9,7 +9,7 @@ import pytest
 import raw_log
 from conftest import FIXTURES, Run
 
-FULL = raw_log.read(FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz")
+FULL = raw_log.read(FIXTURES / "foreign" / "blocks1.script.train.nvfuser.log.xz")
 REJECTS = raw_log.read(FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz")
 
 
@@ -28,10 +28,14 @@ def only_dumps(log: bytes) -> bytes:
     [
         (without(REJECTS, b"partition.cpp"), "(>partition); nor which kernels ran and how fast"),
         (without(FULL, b"kernel_cache.cpp"), "to which group each kernel belongs (>>kernel_cache)"),
+        (
+            without(FULL, b"profiling_graph_executor_impl.cpp"),
+            "around its differentiable graphs, and so how much is fused (profiling_graph_executor_impl",
+        ),
         (only_dumps(FULL), "which operators the kernels compute (graph_fuser)"),
         (without(FULL, b"GB/s", b"Launch Parameters", b"kernel1"), None),
     ],
-    ids=["no rejections", "no caches", "dumps alone", "no speed"],
+    ids=["no rejections", "no caches", "no outer plan", "dumps alone", "no speed"],
 )
 def test_what_is_missing_is_named(log: bytes, says: str | None, fusiondoc: Run, tmp_path: Path) -> None:
     path = tmp_path / "run.log"

@@ -14,7 +14,7 @@ from fusiondoc.comparison.kernel_changes import kernel_changes
 from fusiondoc.comparison.kernel_match import content
 from fusiondoc.comparison.places import Places
 from fusiondoc.comparison.speed_change import speed_change
-from fusiondoc.comparison.unfused_changes import unfused_changes
+from fusiondoc.comparison.unfused_changes import lacks_plans, unfused_changes
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import KnobState
 
@@ -126,6 +126,12 @@ def _notes(a: Report, b: Report) -> Iterator[str]:
             yield f"{name} is cut off: what it lacks may be what was cut"
         if not report.groups:
             yield f"{name} has no fusion group"
+    for name, report, other, against in (("A", a, "B", b), ("B", b, "A", a)):
+        if lacks_plans(report, against):
+            yield (
+                f"whether operators that only {other} shows outside its groups were fused in {name} cannot be"
+                f" told: {report.coverage.unknown}"
+            )
     timed = [name for name, report in sides if any(k.ms for k in report.kernels) or report.speed]
     if len(timed) == 1:
         yield f"only {timed[0]} has times, so nothing is said about speed"

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusiondoc.model.report import Coverage, Evidence, Finding, OpNode, Reason
-from fusiondoc.model.runs import Spread
+from fusiondoc.model.report import Evidence, Finding, OpNode, Reason
+from fusiondoc.model.runs import Coverage, Spread
 
 SCHEMA = "fusiondoc.comparison/1"
 
@@ -194,7 +194,9 @@ class Comparison:
 
     @property
     def coverage_changed(self) -> bool:
-        return self.a.coverage != self.b.coverage
+        """Not where a log cannot tell it."""
+        told = self.a.coverage.told and self.b.coverage.told
+        return told and self.a.coverage != self.b.coverage
 
     @property
     def same(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Mapping
 from fusiondoc.alignment import pair_equal
 from fusiondoc.comparison.differences import FallbackChange, FindingChange
 from fusiondoc.comparison.places import Place, Places
+from fusiondoc.comparison.unfused_changes import lacks_plans
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import SEVERITIES, Fallback, Finding, Report
 
@@ -49,6 +50,9 @@ def finding_changes(a: Report, b: Report, places: Places) -> tuple[FindingChange
     everywhere = [{(f.finding.code, f.words) for f in side if not f.fixed} for side in kept]
     left_a = [f for f in left_a if f.fixed or (f.finding.code, f.words) not in everywhere[1]]
     left_b = [f for f in left_b if f.fixed or (f.finding.code, f.words) not in everywhere[0]]
+    # A log without every plan says nothing of the operators outside them.
+    left_a = [f for f in left_a if not (lacks_plans(b, a) and _of_an_operator(f.finding))]
+    left_b = [f for f in left_b if not (lacks_plans(a, b) and _of_an_operator(f.finding))]
     changes = [("came", f.finding) for f in left_b] + [("gone", f.finding) for f in left_a]
     changes.sort(key=lambda row: (row[0] == "gone", SEVERITIES.index(row[1].severity)))
     return tuple(FindingChange(change, finding) for change, finding in changes)
@@ -57,6 +61,10 @@ def finding_changes(a: Report, b: Report, places: Places) -> tuple[FindingChange
 def _of_the_run(finding: Finding) -> bool:
     code = CODES.get(finding.code)  # a saved report of a later version can have others
     return code is not None and code.of_the_run
+
+
+def _of_an_operator(finding: Finding) -> bool:
+    return finding.code.startswith("FD2")
 
 
 def _words(finding: Finding) -> str:

@@ -26,6 +26,10 @@ class _Row:
         return (self.row.op, self.row.phase, self.row.reason.code)
 
     @property
+    def operator(self) -> Hashable:
+        return (self.row.op, self.place.token)
+
+    @property
     def sourceless(self) -> bool:
         return self.row.source is None
 
@@ -53,7 +57,8 @@ _OTHER_REASON: tuple[Callable[[_Row], Hashable | None], ...] = (
 
 
 def unfused_changes(a: Report, b: Report, places: Places) -> tuple[UnfusedChange, ...]:
-    """What changed, in the order of B, then what is gone. Counts are those of nodes in one plan."""
+    """What changed, in the order of B, then what is gone. What never ran neither comes nor goes. Where a log
+    lacks plans, it cannot be told whether what only the other one shows was in a group."""
     rows = [
         [
             _Row(row, places.of(side, row.source), places.of(side, row.user_source), row.count)
@@ -70,17 +75,32 @@ def unfused_changes(a: Report, b: Report, places: Places) -> tuple[UnfusedChange
     order = {id(row): index for index, row in enumerate(rows[1])}
 
     def reason(one: _Row, other: _Row, count: int) -> None:
+        if False in (one.row.ran, other.row.ran):
+            return  # it runs now, or no longer: it is not fused all the same
         changes.append((order[id(other)], _change("reason", one.row, other.row, count)))
 
     for key in _OTHER_REASON:
         _settle(rows[0], rows[1], key, reason)
+    blind = lacks_plans(a, b), lacks_plans(b, a)
+    seen = [_fused(report, side, places) for side, report in enumerate((a, b))]
     for row in rows[1]:
-        if row.left:
+        if row.left and row.row.ran is not False and (not blind[0] or row.operator in seen[0]):
             changes.append((order[id(row)], _change("came", None, row.row, row.left)))
     for row in rows[0]:
-        if row.left:
+        if row.left and row.row.ran is not False and (not blind[1] or row.operator in seen[1]):
             changes.append((len(order), _change("gone", row.row, None, row.left)))
     return tuple(change for _, change in sorted(changes, key=lambda item: item[0]))
+
+
+def lacks_plans(one: Report, other: Report) -> bool:
+    """Whether a log lacks plans that the other one may have: what it does not show outside its groups may
+    have been there all the same."""
+    return other.coverage.told and not one.coverage.told
+
+
+def _fused(report: Report, side: int, places: Places) -> set[Hashable]:
+    """The operators in groups, with their places."""
+    return {(node.op, places.of(side, node.source).token) for group in report.groups for node in group.nodes}
 
 
 def _settle_sourceless(a: Sequence[_Row], b: Sequence[_Row]) -> None:

@@ -41,14 +41,13 @@ def suggested(report: Report, options: Options, kind: str) -> list[Change]:
         options: of the run (``RunRequest.options()``); what was asked for already is no change.
         kind: of the target: "file", "module" or "archive"; an archive cannot be traced.
     """
-    found = list(
-        dict.fromkeys([*(f.code for f in report.findings), *(u.reason.code for u in report.unfused)])
-    )
+    rows = [row for row in report.unfused if row.ran is not False]
+    found = list(dict.fromkeys([*(f.code for f in report.findings), *(row.reason.code for row in rows)]))
     wanted: dict[str, list[str]] = {}
     for code in found:
         for name in CODES[code].tries:
             wanted.setdefault(name, []).append(code)
-    for row in report.unfused:
+    for row in rows:
         # Whatever the log states on it: traced, a condition on shapes or flags is gone.
         if row.op in _CONTROL_FLOW and row.reason.code not in wanted.setdefault(TRACE, []):
             wanted[TRACE].append(row.reason.code)

@@ -145,7 +145,7 @@ def _whole(section: Section, report: Report) -> Iterable[Outcome]:
     if section.min_coverage is not None:
         part = report.coverage.fraction
         holds = part is not None and part >= section.min_coverage - 1e-9
-        found = percent(part) if part is not None else "nothing that a fuser can fuse"
+        found = percent(part) if part is not None else _no_share(report)
         yield outcome(
             "min_coverage", holds, f"a coverage of {percent(section.min_coverage)}", found,
             None if holds else _left_out(report), part,
@@ -154,8 +154,16 @@ def _whole(section: Section, report: Report) -> Iterable[Outcome]:
     yield from _findings(section, report, outcome)
 
 
+def _no_share(report: Report) -> str:
+    unknown = report.coverage.unknown
+    return f"unknown: {unknown}" if unknown is not None else "nothing that a fuser can fuse"
+
+
 def _left_out(report: Report) -> str | None:
-    rows = [row for row in report.unfused if row.reason.stated] or list(report.unfused)
+    if not report.coverage.told:
+        return None
+    ran = [row for row in report.unfused if row.ran is not False]
+    rows = [row for row in ran if row.reason.stated] or ran
     if not rows:
         return None
     names = list(dict.fromkeys(f"{row.op} ({row.reason.code})" for row in rows))

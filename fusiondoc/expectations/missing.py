@@ -126,7 +126,9 @@ def _best(
     found: list[tuple[Key, int, Unfused | tuple[Group, OpNode]]] = []
     for row in report.unfused:
         if row.op == op:
-            found.append(((_other(row.phase, phase), _distance(line_of(row), anchor), 0), id(row), row))
+            unlikely = int(row.ran is False)
+            key = (_other(row.phase, phase) + unlikely, _distance(line_of(row), anchor), 0)
+            found.append((key, id(row), row))
     for other in report.groups:
         if group is not None and other.id == group.id:
             continue
@@ -161,7 +163,9 @@ def _between(report: Report, anchor: Source | None, node: OpNode) -> Unfused | N
     rows = []
     for row in report.unfused:
         line = line_of(row)
-        if line is not None and line.file == anchor.file and first <= line.line <= last:
+        if row.ran is False or line is None or line.file != anchor.file:
+            continue
+        if first <= line.line <= last:
             rows.append(row)
     return min(rows, key=lambda row: not row.reason.stated, default=None)
 

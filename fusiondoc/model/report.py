@@ -9,7 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, Protocol, Sequence
 
-from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak, Speed, Spread, Try, Verification
+from fusiondoc.model.runs import (
+    Coverage,
+    FuserState,
+    Iteration,
+    KnobState,
+    Peak,
+    Speed,
+    Spread,
+    Try,
+    Verification,
+)
 
 SCHEMA = "fusiondoc.report/1"
 
@@ -129,7 +139,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Unfused:
-    """Tensor operators outside every group: one row for (op, source, phase, reason)."""
+    """Tensor operators outside every group: one row for (op, source, phase, reason, ran)."""
 
     op: str
     source: str | None
@@ -139,6 +149,9 @@ class Unfused:
     reason: Reason
     evidence: Sequence[Evidence]
     rank: int | None = None
+    ran: bool | None = None
+    """False where every pass shows that it never ran: nothing that it reads was ever profiled. None where the
+    log does not tell."""
     bytes_moved: int | None = None
     """Bytes of its tensor results, written and read again, in one run: what fusing it can save."""
     layers: tuple[str, ...] = ()
@@ -256,15 +269,6 @@ class Expectation:
     column: int | None
     groups: tuple[str, ...] = ()
     """Ids of the groups that fulfil it."""
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """Operators in groups against those plus the unfused ones that some fuser can fuse."""
-
-    ops_fused: int
-    ops_total: int
-    fraction: float | None
 
 
 @dataclass(frozen=True)

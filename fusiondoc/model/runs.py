@@ -1,4 +1,4 @@
-"""The part of the report model that a run of ``diagnose`` fills: switches, passes, times, tries."""
+"""The part of the report model that is of a whole run: switches, coverage, passes, times, tries."""
 
 from __future__ import annotations
 
@@ -24,6 +24,32 @@ class KnobState:
     requested: str | None
     effective: str | None
     live: bool | None
+
+
+@dataclass(frozen=True)
+class AnyFuser:
+    """The coverage against what some fuser could take."""
+
+    ops_total: int | None
+    fraction: float | None
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Operators in groups (``ops_fused``) against those plus the unfused ones that ran and that the fuser of
+    the run has a rule for (``ops_total``)."""
+
+    ops_fused: int
+    ops_total: int | None
+    fraction: float | None
+    any_fuser: AnyFuser = AnyFuser(None, None)
+    unknown: str | None = None
+    """Why ``fraction`` is null."""
+
+    @property
+    def told(self) -> bool:
+        """Whether the log shows every plan, so that it is known what is in no group."""
+        return (self.fraction, self.ops_total, self.any_fuser.ops_total) != (None, None, None)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Iterable, Sequence
 
 from fusiondoc.model.fusers import FUSER_OF_KIND, NNC, NVFUSER
 from fusiondoc.model.report import (
-    Coverage,
     Fallback,
     Group,
     Kernel,
@@ -17,7 +16,7 @@ from fusiondoc.model.report import (
     Report,
     Unfused,
 )
-from fusiondoc.model.runs import FuserState, Iteration
+from fusiondoc.model.runs import Coverage, FuserState, Iteration
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.observed import Observed, observed_in
 from fusiondoc.parsers.rows.group_rows import GroupTable, RunOfGroups, group_rows, groups_of

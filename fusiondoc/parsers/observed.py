@@ -41,6 +41,11 @@ class Observed:
     """stdout and stderr are not in true order."""
     errors: tuple[LoggedError, ...] = ()
     last_work: LastWork | None = None
+    only_inner_plans: bool = False
+    """Executors of differentiable graphs printed their plans, and no plan that holds such a graph is there:
+    what is in none of them is not in the log."""
+    plans_cut: bool = False
+    """The log lacks a part of a plan."""
 
 
 def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed:
@@ -54,17 +59,32 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     levels: set[str] = set()
     errors: list[LoggedError] = []
     gone = last = None
-    disordered = False
+    disordered = only_inner = cut = False
     for groups in streams:
         facts = groups.facts
         headers.update(facts.headers)
         levels |= facts.levels
         errors += (LoggedError(text, evidence(pos)) for text, pos in facts.errors)
         disordered = disordered or facts.disordered
+        plans = [use.plan for use, _ in groups.plans]
+        only_inner = only_inner or (
+            any(plan.of_region for plan in plans) and not any(plan.diff_graphs for plan in plans)
+        )
+        cut = cut or any(not plan.complete for plan in plans)
         if gone is None and facts.nvfuser_gone is not None:
             gone = evidence(facts.nvfuser_gone)
         if facts.last_work is not None:
             stage, cache, pos = facts.last_work
             rows = groups.of_cache(cache)
             last = LastWork(stage, rows[0].id if rows else None, evidence(pos))
-    return Observed(tuple(files), dict(headers), frozenset(levels), gone, disordered, tuple(errors), last)
+    return Observed(
+        tuple(files),
+        dict(headers),
+        frozenset(levels),
+        gone,
+        disordered,
+        tuple(errors),
+        last,
+        only_inner,
+        cut,
+    )

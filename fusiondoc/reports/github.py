@@ -10,7 +10,7 @@ from pathlib import Path
 from fusiondoc.model.report import Report
 from fusiondoc.reports.locations import Problem, problems
 from fusiondoc.reports.printable import markdown, visible
-from fusiondoc.reports.wording import outside
+from fusiondoc.reports.wording import covered, outside
 
 MOST = 10
 """GitHub shows ten annotations of each kind for a step and drops the rest."""
@@ -71,13 +71,17 @@ def append_summary(report: Report, file: str | None) -> None:
 
 def summary(report: Report) -> str:
     """What fused, in one line, and a table of the problems."""
-    cover = report.coverage.fraction
+    share = covered(report, "{:.0%}".format)
     loose = sum(row.count for row in outside(report))
     said = f"{report.fusion_groups} fusion groups, {loose} operators outside"
-    said += f", coverage {cover:.0%}" if cover is not None else ""
+    said += f" ({share})" if share is not None else ""
     fallbacks = sum(fallback.count for fallback in report.fallbacks)
     said += f", {fallbacks} fallbacks" if fallbacks else ""
-    lines = [f"### fusiondoc: {markdown(str(report.target.get('name') or 'report'))}", "", said + "."]
+    lines = [
+        f"### fusiondoc: {markdown(str(report.target.get('name') or 'report'))}",
+        "",
+        markdown(said) + ".",
+    ]
     if report.expectations:
         broken = sum(not one.holds for one in report.expectations)
         lines += ["", f"{len(report.expectations) - broken} of {len(report.expectations)} expectations hold."]

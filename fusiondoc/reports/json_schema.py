@@ -65,6 +65,7 @@ _VALUES: Mapping[str, Mapping[str, Any]] = {
     "Kernel.bound": {"enum": ["bandwidth", "cache", "launch"]},
     "Kernel.occupancy": _SHARE,
     "Coverage.fraction": _SHARE,
+    "AnyFuser.fraction": _SHARE,
     "Reason.code": _CODE,
     "Finding.code": _CODE,
     "Suppressed.code": _CODE,

@@ -15,9 +15,11 @@ from fusiondoc.reports.printable import markdown_code as _code
 from fusiondoc.reports.source_code import near, without_column
 from fusiondoc.reports.wording import (
     count,
+    covered,
     dims,
     fuser,
     machine,
+    never_ran,
     outside,
     peak_share,
     percent,
@@ -130,11 +132,11 @@ def _section(room: _Room, title: str, header: str, rows: Sequence[str], is_open:
 def _head(report: Report) -> Iterable[str]:
     name = str(report.target.get("name") or "")
     yield f"### fusiondoc{': ' + _code(name[:300]) if name else ''}\n"
-    yield f"**{_text(verdict(report))}**" + (
-        f" ({percent(report.coverage.fraction)} of what a fuser can fuse)\n"
-        if report.coverage.fraction is not None
-        else "\n"
-    )
+    share = covered(report, percent)
+    yield f"**{_text(verdict(report))}**" + (f" ({_text(share)})\n" if share is not None else "\n")
+    idle = never_ran(report)
+    if idle is not None:
+        yield f"{_text(idle)}\n"
     yield _text(", ".join([*machine(report), fuser(report)])[:500])
     for one in speedups(report)[:8]:
         yield f"\n{one.verdict} ({_text(one.text)})"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterable, NamedTuple
+from typing import Callable, Iterable, NamedTuple
 
-from fusiondoc.model.fusers import fuser_title
+from fusiondoc.model.fusers import FUSERS, fuser_title
 from fusiondoc.model.report import Group, Kernel, Report, Unfused
 
 NOISE = 1.05
@@ -60,8 +60,40 @@ def dims(value: tuple[int, int, int] | None, by: str = "×", unknown: str = "–
 
 
 def outside(report: Report) -> list[Unfused]:
-    """The unfused operators that are worth showing."""
-    return [row for row in report.unfused if row.op not in NO_OPERATORS]
+    """The unfused operators that are worth showing: those that ran."""
+    return [row for row in report.unfused if row.op not in NO_OPERATORS and row.ran is not False]
+
+
+def never_ran(report: Report) -> str | None:
+    """``264 operators that never ran: aten::linear x12, aten::cat x6 and 8 more``; None without any."""
+    counts: dict[str, int] = {}
+    for row in report.unfused:
+        if row.ran is False:
+            counts[row.op] = counts.get(row.op, 0) + row.count
+    if not counts:
+        return None
+    order = sorted(counts, key=lambda op: (-counts[op], op))
+    named = [op + (f" x{counts[op]}" if counts[op] > 1 else "") for op in order[:_MOST_NAMED]]
+    rest = f" and {len(order) - _MOST_NAMED} more" if len(order) > _MOST_NAMED else ""
+    total = count(sum(counts.values()), "operator")
+    return f"{total} that never ran (a branch that was not taken): {', '.join(named)}{rest}"
+
+
+_MOST_NAMED = 3
+
+
+def covered(report: Report, show: Callable[[float], str]) -> str | None:
+    """``54% of what nvFuser can fuse, 40% of what any fuser can``, or why that cannot be told; None where
+    there is nothing to fuse."""
+    cover = report.coverage
+    if cover.fraction is None:
+        return None if cover.told else f"of how much cannot be told: {cover.unknown}"
+    fuser = report.fuser.effective or report.fuser.requested
+    own = fuser_title(fuser) if fuser in FUSERS else "the fuser"
+    text = f"{show(cover.fraction)} of what {own} can fuse"
+    if cover.any_fuser.fraction not in (None, cover.fraction):
+        text += f", {show(cover.any_fuser.fraction or 0.0)} of what any fuser can"
+    return text
 
 
 def times(group: Group) -> str:

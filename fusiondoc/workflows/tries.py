@@ -95,7 +95,7 @@ def measured(
         codes=codes,
         groups=report.fusion_groups,
         ops_fused=report.fused_operators,
-        unfused=sum(row.count for row in report.unfused if row.op != "prim::GetAttr"),
+        unfused=sum(row.count for row in report.unfused if row.ran is not False),
         fallbacks=sum(one.count for one in report.fallbacks),
         gb_per_s=float(median(rates)) if rates else None,
         steady_seconds=None if interpreted(report) else steady_seconds(report),

@@ -12,9 +12,9 @@ from fusiondoc.model.report import Finding, Report, Unfused
 
 
 def not_fused(report: Report, context: Context) -> Iterable[Finding]:
-    """One finding for each unfused row; what no fuser can fuse is only a note."""
+    """One finding for each unfused row that ran; what no fuser can fuse is only a note."""
     for row in report.unfused:
-        if CODES[row.reason.code].advice is not None and row.op != "prim::GetAttr":
+        if row.ran is not False and CODES[row.reason.code].advice is not None and row.op != "prim::GetAttr":
             yield _finding(row)
 
 

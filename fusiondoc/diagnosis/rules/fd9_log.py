@@ -31,7 +31,8 @@ def missing_parts(report: Report, context: Context) -> Iterable[Finding]:
     fuser = report.fuser.effective or ("nvfuser" if report.kernels else None)
     if context.request is not None or fuser not in _FUSERS:
         return
-    missing = list(_reasons(report, context, fuser))
+    missing = list(_plans(context))
+    missing += _reasons(report, context, fuser)
     if fuser == "nvfuser":
         missing += _kernels(report)
     if not missing:
@@ -45,6 +46,14 @@ def missing_parts(report: Report, context: Context) -> Iterable[Finding]:
         advice=f"Set {variables} before the process starts, and keep stdout and stderr in one file; or let"
         " fusiondoc diagnose run it.",
     )
+
+
+def _plans(context: Context) -> Iterable[str]:
+    if context.observed.only_inner_plans:
+        yield (
+            "what is around its differentiable graphs, and so how much is fused"
+            " (profiling_graph_executor_impl, which prints `Optimized Graph:`)"
+        )
 
 
 def _reasons(report: Report, context: Context, fuser: str) -> Iterable[str]:

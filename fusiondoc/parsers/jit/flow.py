@@ -60,6 +60,8 @@ class FlowNode:
     """Control flow whose condition reads its result, or a size or type of it."""
     requires_grad: bool = False
     operands: tuple[Operand, ...] = ()
+    ran: bool | None = None
+    """Whether it ran before the plan was made; None where the log does not tell."""
     arguments: int = 0
     """Its inputs and outputs, tensors or not."""
     line: int = 0

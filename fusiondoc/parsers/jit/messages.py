@@ -26,7 +26,8 @@ from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.jit.headless_plans import PLAN_FILES, HeadlessPlans
 from fusiondoc.parsers.jit.layers import LiveLayers, Regions
 from fusiondoc.parsers.jit.message_lines import CONTINUES, Print, Run
-from fusiondoc.parsers.jit.plan import PlanGroup, profiled_types, summarise, summarise_group
+from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group
+from fusiondoc.parsers.jit.profiles import profiled_in
 from fusiondoc.parsers.jit.rejections import (
     CONSIDERING,
     FAILED,
@@ -333,11 +334,11 @@ class JitMessages:
         bare = blake2b(unnamed, digest_size=16, salt=bytes((level, simple, 1))).digest()
         use = self._plans.get(bare)
         if use is None:
-            types = {}
+            profiled = None
             if level is PlanLevel.FUSION_PASS and self._began_with is not None:
-                types = profiled_types(parse_dump(self._began_with.texts()))
+                profiled = profiled_in(parse_dump(self._began_with.texts()))
             regions = self._regions if executor else None
-            use = PlanUse(summarise(parse_dump(graph.texts()), types, regions), level, simple)
+            use = PlanUse(summarise(parse_dump(graph.texts()), profiled, regions), level, simple)
             self._facts.plans.append(use)
             self._plans[bare] = use
             self._first_prints.add(key)

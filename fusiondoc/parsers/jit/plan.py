@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Iterable, Mapping, Tuple
+from itertools import repeat
+from typing import TYPE_CHECKING, Iterable, Tuple
 
 from fusiondoc.parsers.ir.types import is_tensor
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow
@@ -25,6 +26,7 @@ from fusiondoc.parsers.jit.node_kinds import (
     is_operator,
     of_autodiff,
 )
+from fusiondoc.parsers.jit.profiles import Profiled
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir.graph import Dump, Graph, Node
@@ -102,6 +104,9 @@ class Plan:
     diff_graphs: list[DiffGraph] = field(default_factory=list)
     backward: bool = False
     """The graph holds nodes that only gradient executors have (prim::AutogradAdd, ...)."""
+    of_region: bool = False
+    """Only the executor of a differentiable graph, forward or backward, has such a graph: it returns several
+    values or none, where a function or method always returns one, or it holds nodes of autodiff."""
     users: bool = False
     """The graph holds a node of a source file (autodiff formulas have the source ``<string>``)."""
     complete: bool = True
@@ -121,16 +126,17 @@ class Plan:
         return frozenset(found)
 
 
-def summarise(dump: Dump, types: Mapping[str, str] | None = None, regions: Regions | None = None) -> Plan:
+def summarise(dump: Dump, profiled: Profiled | None = None, regions: Regions | None = None) -> Plan:
     """What a plan's dump says. Bodies of FallbackGraph and fallback_function count for nothing.
 
     Args:
-        types: of values, by name, where a dump of the same pass tells more than this one.
+        profiled: what the graph tells that the same pass began with.
         regions: the differentiable graphs of the plans before it; its own are added.
     """
     plan = Plan(complete=dump.complete, may_be_fallback=_may_be_fallback(dump))
     layers = layers_of(dump, regions if regions is not None else Regions())
-    plan.flow = _Walk(dump, plan, layers, plan.groups, plan.loose, types or {}).graph(dump.graph)
+    plan.flow = _Walk(dump, plan, layers, plan.groups, plan.loose, profiled).graph(dump.graph)
+    plan.of_region = plan.backward or (dump.graph.complete and len(dump.graph.outputs) != 1)
     _add_ownerless(dump, plan, layers)
     return plan
 
@@ -141,7 +147,7 @@ def summarise_rest(dump: Dump) -> Plan:
     Whose nodes the first lines are cannot be told: they may stand in a group or a FallbackGraph."""
     known = summarise(dump)
     groups = [replace(group, place=-1) for group in known.every_group()]
-    return Plan(groups, backward=known.backward, users=known.users, complete=False)
+    return Plan(groups, backward=known.backward, of_region=known.of_region, users=known.users, complete=False)
 
 
 def _add_ownerless(dump: Dump, plan: Plan, layers: Layers) -> None:
@@ -157,7 +163,7 @@ def _add_ownerless(dump: Dump, plan: Plan, layers: Layers) -> None:
             plan.users = plan.users or any(_from_file(source) for _, source in plan.groups[-1].body)
         elif section.kind == "prim::DifferentiableGraph":
             inner: list[PlanGroup] = []
-            _Walk(dump, plan, layers, inner, [], {}).graph(section.graph)
+            _Walk(dump, plan, layers, inner, []).graph(section.graph)
             plan.groups += [replace(group, place=-1) for group in inner]
 
 
@@ -194,19 +200,6 @@ def summarise_group(dump: Dump) -> PlanGroup:
     return replace(_group_of("CudaFusionGroup", "", dump.graph, (), Layers({}, frozenset())), line=0)
 
 
-def profiled_types(dump: Dump) -> dict[str, str]:
-    """Types of values in the graph that a fusion pass begins with: those of its prim::profile nodes
-    (nvFuser), or those printed (NNC)."""
-    types = {v.name: v.type for v in dump.graph.params}
-    for node in dump.graph.walk():
-        profiled = node.attributes.get("profiled_type") if node.kind == "prim::profile" else None
-        if profiled and node.inputs:
-            types[node.inputs[0]] = profiled
-        for value in node.outputs:
-            types.setdefault(value.name, profiled or value.type)
-    return {name: text for name, text in types.items() if text not in ("Tensor", "")}
-
-
 class _Walk:
     """One graph and the blocks in it."""
 
@@ -217,7 +210,7 @@ class _Walk:
         layers: Layers,
         groups: list[PlanGroup],
         loose: list[LooseNode],
-        types: Mapping[str, str],
+        profiled: Profiled | None = None,
         above: int = 0,
     ) -> None:
         self.above = above
@@ -227,18 +220,21 @@ class _Walk:
         self.layers = layers
         self.groups = groups
         self.loose = loose
-        self.flow = Flow(types)
+        self._profiled = profiled or Profiled()
+        self.flow = Flow(self._profiled.types)
         self._numbers: set[str] = set()
         """Values that are numbers for the host though they are tensors: traces compute sizes with them."""
 
     def graph(self, graph: Graph) -> Flow:
         for value in graph.params:
             self.flow.define(value.name, value.type)
-        self.nodes(graph.nodes, ())
+        # An executor makes a plan of a graph that ran.
+        self.nodes(graph.nodes, (), True)
         return self.flow
 
-    def nodes(self, nodes: Iterable[Node], block: tuple[int, ...]) -> None:
+    def nodes(self, nodes: Iterable[Node], block: tuple[int, ...], ran: bool | None) -> None:
         flow = self.flow
+        first = len(flow.nodes)
         for node in nodes:
             kind = node.kind
             flow.remember(node)
@@ -250,6 +246,15 @@ class _Walk:
                 self._region(node, block)
             else:
                 self._other(node, block)
+        self._settle_ran(first, block, ran)
+
+    def _settle_ran(self, first: int, block: tuple[int, ...], ran: bool | None) -> None:
+        """A block runs as a whole: what is known of some of its nodes holds for those that a pass added."""
+        inside = self.flow.nodes[first:]
+        known = {node.ran for node in inside if node.ran or len(node.block) == len(block)} - {None}
+        for node in inside:
+            if node.ran is None and node.block == block:
+                node.ran = True in known if known else ran
 
     def _computes_numbers(self, node: Node) -> bool:
         """Whether it is arithmetic with numbers for the host."""
@@ -262,6 +267,7 @@ class _Walk:
     def _group(self, node: Node, block: tuple[int, ...]) -> None:
         body = self.dump.resolve(node)
         place = self.flow.add(GROUP, node, block)
+        self.flow.nodes[place].ran = True  # without profiled types there is no group
         if body is not None:
             values = tuple(v.name for v in node.outputs)
             group = _group_of(FUSION_KINDS[node.kind], node.ref or node.kind, body, values, self.layers)
@@ -271,10 +277,13 @@ class _Walk:
     def _region(self, node: Node, block: tuple[int, ...]) -> None:
         body = self.dump.resolve(node)
         place = self.flow.add(REGION, node, block)
+        # One whose inputs were not profiled is dissolved again (guardDifferentiableGraph of
+        # torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp).
+        self.flow.nodes[place].ran = True
         depth = self.above + len(block) + 1
         if body is not None and depth <= _DEEPEST:
             inner = DiffGraph(frozenset((n.kind, n.source) for n in body.walk()), place)
-            walk = _Walk(self.dump, self.plan, self.layers, inner.groups, inner.loose, {}, depth)
+            walk = _Walk(self.dump, self.plan, self.layers, inner.groups, inner.loose, None, depth)
             inner.flow = walk.graph(body)
             self.plan.diff_graphs.append(inner)
 
@@ -286,7 +295,7 @@ class _Walk:
             self.plan.users = True
         blocks = node.blocks
         if blocks and kind == "prim::If" and len(blocks) == 2 and is_fallback(blocks[1].nodes):
-            self.nodes(blocks[0].nodes, block)
+            self.nodes(blocks[0].nodes, block, None)
             for value, inner in zip(node.outputs, blocks[0].outputs):
                 self.flow.alias(value.name, (inner,))
             return
@@ -301,19 +310,21 @@ class _Walk:
         if not blocks and self._computes_numbers(node):
             return
         index = self.flow.add(CONTROL if blocks else OPERATOR, node, block)
+        name = node.outputs[0].name if node.outputs else ""
+        self.flow.nodes[index].ran = self._profiled.ran.get(name)
+        ran = self._profiled.blocks.get(name, ())
         if blocks:
             self.flow.nodes[index].condition = self.flow.condition_of(node)
             self.flow.decides(index, node)
-        for inner_block in blocks:
+        for inner_block, inner_ran in zip(blocks, ran or repeat(None)):
             for place, value in enumerate(inner_block.params):
                 self.flow.define(value.name, value.type)
                 if place and place + 1 < len(node.inputs):
                     self.flow.alias(value.name, (node.inputs[place + 1],))
-            self.nodes(inner_block.nodes, (*block, index))
+            self.nodes(inner_block.nodes, (*block, index), inner_ran)
             self.flow.leave_block(index, inner_block.outputs)
         if is_operator(node):
             types = tuple(v.type for v in node.outputs)
-            name = node.outputs[0].name
             layer = self.layers.of.get(id(node))
             self.loose.append(LooseNode(kind, node.source, name, node.line, types, index, layer))
 

@@ -22,6 +22,7 @@ from fusiondoc.parsers.user_lines import SourceMap, user_source
 NO_REASON = "FD299"
 GAVE_UP = "FD304"
 NOT_YET = "FD103"
+NEVER_RAN = "FD232"
 
 _MOST_TELLING = (
     *("FD202", "FD203", "FD206", "FD205", "FD204", "FD201", "FD207"),
@@ -88,12 +89,13 @@ def unfused_of(
 
 
 _UNKNOWN = Reason(NO_REASON, "the log does not say why", False)
+_NEVER_RAN = Reason(NEVER_RAN, "it never ran: nothing that its code reads was ever profiled", False)
 
 _Stated = Dict[Op, Dict[str, List[Statement]]]
 
-_Key = Tuple[str, "str | None", "str | None", str, str]
-"""What makes a row: operator, source, phase, code and text of the reason. Not the code alone: nodes of one
-line (of torch/nn/functional.py, say) stand in many places of the model, each with neighbours of its own."""
+_Key = Tuple[str, "str | None", "str | None", str, str, "bool | None"]
+"""What makes a row: operator, source, phase, code and text of the reason, and whether it ran. Not the code
+alone: nodes of one line (of torch/nn/functional.py, say) stand in many places of the model, each with neighbours of its own."""
 
 
 ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
@@ -132,6 +134,7 @@ class _Tally:
 @dataclass
 class _Row:
     reason: Reason
+    ran: bool | None = None
     count: _Tally = field(default_factory=_Tally)
     moved: _Tally = field(default_factory=_Tally)
     lines: array[int] = field(default_factory=positions)
@@ -234,8 +237,11 @@ class _UnfusedTable:
                 if not settled.reason.stated:
                     settled.lines.extend(use.places(node.line))
                 continue
+            ran = flow.nodes[node.place].ran if flow is not None else None
             stated = Reason(said[0].code, said[0].text, True) if said else None
-            if flow is None or self._work_out is None:
+            if ran is False:
+                reason = _NEVER_RAN
+            elif flow is None or self._work_out is None:
                 reason = stated or given or _UNKNOWN
             else:
                 unseen = flow in self._unseen
@@ -246,12 +252,12 @@ class _UnfusedTable:
                     reason = given or self._work_out(outside) or _UNKNOWN
             if flow is not None:
                 self.reasons[flow.nodes[node.place]] = reason
-            key = (node.op, node.source, phase, reason.code, reason.text)
+            key = (node.op, node.source, phase, reason.code, reason.text, ran)
             counts[key] = counts.get(key, 0) + 1
             moved[key] = moved.get(key, 0) + (2 * _bytes_of(flow, node) if flow is not None else 0)
             row = self._rows.get(key)
             if row is None:
-                row = self._rows[key] = _Row(reason)
+                row = self._rows[key] = _Row(reason, ran)
             if node.layer is not None:
                 layers[key, node.layer] += 1
             for statement in said:
@@ -291,7 +297,7 @@ class _UnfusedTable:
             if not best or not best[0].tensor or op.startswith("prim::profile"):
                 continue
             said = best[0]
-            key = (op, place, None, said.code, said.text)
+            key = (op, place, None, said.code, said.text, None)
             row = self._rows.setdefault(key, _Row(Reason(said.code, said.text, True)))
             row.count.rest += said.count
             row.lines.extend(said.lines)
@@ -304,6 +310,7 @@ class _UnfusedTable:
                 user_source=user_source(op, source, sources),
                 phase=phase,
                 count=row.count.total,
+                ran=row.ran,
                 reason=row.reason,
                 evidence=PackedEvidence(row.lines, files),
                 rank=self._facts.rank,
@@ -311,7 +318,7 @@ class _UnfusedTable:
                 layers=tuple(row.layers),
                 layer_counts=tuple(tally.total for tally in row.layers.values()),
             )
-            for (op, source, phase, _, _), row in self._rows.items()
+            for (op, source, phase, *_), row in self._rows.items()
         ]
 
 

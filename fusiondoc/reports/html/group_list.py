@@ -11,7 +11,7 @@ from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Group
 from fusiondoc.reports.html.highlight import ir
 from fusiondoc.reports.html.page_context import MOST_ROWS, Context, Quotes, ReasonKind, shown
-from fusiondoc.reports.wording import outside, phase_of, runs_of, short_type, size, times
+from fusiondoc.reports.wording import never_ran, outside, phase_of, runs_of, short_type, size, times
 
 Facts = Sequence["tuple[str, str | None]"]
 """Names and values; without a value they are left out."""
@@ -86,6 +86,8 @@ class Outside:
     rows: tuple[UnfusedRow, ...]
     left: int
     with_layers: bool
+    idle: str | None
+    """What never ran, in a line."""
 
 
 def group_list(context: Context) -> Groups | None:
@@ -150,7 +152,8 @@ def _rebuilt(group: Group) -> str:
 def unfused_list(context: Context) -> Outside | None:
     """A row for each operator outside the groups, in the order of the reasons; None without any."""
     rows = outside(context.report)
-    if not rows:
+    idle = never_ran(context.report)
+    if not rows and idle is None:
         return None
     order = {reason.code: nth for nth, reason in enumerate(context.reasons)}
     rows = sorted(rows, key=lambda row: (order[row.reason.code], -(row.bytes_moved or 0)))
@@ -172,4 +175,4 @@ def unfused_list(context: Context) -> Outside | None:
         )
         for row in rows[:MOST_ROWS]
     )
-    return Outside(made, len(rows) - len(made), any(row.layers for row in made))
+    return Outside(made, len(rows) - len(made), any(row.layers for row in made), idle)

@@ -11,6 +11,7 @@ from fusiondoc.reports.html.page_context import Context, ReasonKind
 from fusiondoc.reports.wording import (
     Speedup,
     count,
+    covered,
     fuser,
     machine,
     outside,
@@ -120,7 +121,7 @@ def header(context: Context) -> Header:
 
 
 def _fused(report: Report) -> Fused:
-    cover = report.coverage
+    cover, share = report.coverage, covered(report, percent)
     if not report.groups:
         return Fused("No" if report.unfused else "Not known", said="No fusion group in the log.")
     phases = Counter(group.phase for group in report.groups for _ in group.instances)
@@ -129,12 +130,13 @@ def _fused(report: Report) -> Fused:
     fallen = sum(one.count for one in report.fallbacks)
     fallbacks = count(fallen, "fallback") if fallen else None
     if cover.fraction is None:
-        return Fused(str(report.fusion_groups), groups=groups, fallbacks=fallbacks)
-    share = percent(cover.fraction)
+        said = f"{count(report.fused_operators, 'operator')}, {share}" if share is not None else None
+        return Fused(str(report.fusion_groups), said=said, groups=groups, fallbacks=fallbacks)
+    said = f"{cover.ops_fused} of {cover.ops_total} operators: {share}"
     return Fused(
-        share,
-        Bar(cover.fraction, f"{share} of the operators that a fuser can fuse"),
-        f"{cover.ops_fused} of {cover.ops_total} operators that a fuser can fuse are in groups",
+        percent(cover.fraction),
+        Bar(cover.fraction, str(share)),
+        said,
         groups,
         fallbacks,
     )

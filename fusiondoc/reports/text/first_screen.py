@@ -10,7 +10,7 @@ from fusiondoc.model.report import Report
 from fusiondoc.reports.text.further_runs import pairs, verdict
 from fusiondoc.reports.text.groups import by_reason
 from fusiondoc.reports.text.layout_of_text import STYLES, fields, sparkline
-from fusiondoc.reports.wording import NO_OPERATORS, count, fuser
+from fusiondoc.reports.wording import count, covered, fuser, outside
 
 
 def summary(report: Report) -> RenderableType:
@@ -58,16 +58,15 @@ def _fuser(report: Report) -> str:
 
 def _verdict(report: Report) -> Text:
     groups = report.fusion_groups
-    unfused = sum(row.count for row in report.unfused if row.op not in NO_OPERATORS)
-    cover = report.coverage
+    unfused = sum(row.count for row in outside(report))
     if not groups and not report.unfused:
         return Text("unknown: the log shows no plan of an executor", style=STYLES["warning"])
     if not groups:
         text = f"nothing: no fusion group, {count(unfused, 'tensor operator')} outside"
         return Text(text, style=STYLES["warning"])
     text = f"{count(report.fused_operators, 'operator')} in {count(groups, 'group')}, {unfused} not fused"
-    if cover.fraction is not None:
-        text += f" ({cover.fraction:.0%} of what a fuser can fuse)"
+    share = covered(report, "{:.0%}".format)
+    text += f" ({share})" if share is not None else ""
     fallbacks = sum(f.count for f in report.fallbacks)
     if fallbacks:
         text += f", {count(fallbacks, 'fallback')}"

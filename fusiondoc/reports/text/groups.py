@@ -13,7 +13,7 @@ from fusiondoc.model.report import Group, Reason, Report, Texts, Unfused
 from fusiondoc.model.shape_rows import by_inputs
 from fusiondoc.reports.source_code import code_at, near
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more, size
-from fusiondoc.reports.wording import NO_OPERATORS, count, short_type, times
+from fusiondoc.reports.wording import count, never_ran, outside, short_type, times
 
 
 def groups(report: Report) -> RenderableType | None:
@@ -93,11 +93,10 @@ def _milliseconds(seconds: float | None) -> str:
 
 
 def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
-    """The rows under their reason: stated reasons first, and of these the ones that cost most."""
+    """The rows of what ran under their reason: stated reasons first, and of these the ones that cost most."""
     reasons: dict[Reason, list[Unfused]] = {}
-    for row in report.unfused:
-        if row.op not in NO_OPERATORS:
-            reasons.setdefault(row.reason, []).append(row)
+    for row in outside(report):
+        reasons.setdefault(row.reason, []).append(row)
     return sorted(
         reasons.items(),
         key=lambda item: (not item[0].stated, -sum(row.bytes_moved or 0 for row in item[1])),
@@ -107,7 +106,8 @@ def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
 def unfused(report: Report, width: int) -> RenderableType | None:
     """Rows under their reason; None without any."""
     reasons = by_reason(report)
-    if not reasons:
+    idle = never_ran(report)
+    if not reasons and idle is None:
         return None
     parts: list[RenderableType] = []
     left = MOST_ROWS
@@ -116,7 +116,10 @@ def unfused(report: Report, width: int) -> RenderableType | None:
             break
         parts += [_reason(reason), Padding(_rows(rows[:left], width - 3, report.texts), (0, 0, 0, 2))]
         left -= len(rows)
-    return Lines(*parts, *more(sum(len(rows) for _, rows in reasons)))
+    parts += more(sum(len(rows) for _, rows in reasons))
+    if idle is not None:
+        parts.append(Text(f"Besides, {idle}", style="dim"))
+    return Lines(*parts)
 
 
 def _reason(reason: Reason) -> Text:
