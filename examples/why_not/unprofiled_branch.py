@@ -22,7 +22,7 @@ inputs = (torch.randn(8, 16, device=device), False)
 FIX_OPTIONS = ("--input", "float32[8,16]", "--input", "true", "--device", device)
 
 EXPECT = {
-    "nnc": [("prim::If", "FD229"), ("aten::add", "FD212"), ("aten::tanh", "FD212")],
+    "nnc": [("prim::If", "FD229"), ("aten::add", "FD232"), ("aten::tanh", "FD232")],
     "nvfuser": [("prim::If", "FD229"), ("aten::add", "FD232"), ("aten::tanh", "FD232")],
 }
 FUSED = ("aten::add", "aten::tanh")

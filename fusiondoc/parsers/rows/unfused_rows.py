@@ -95,7 +95,8 @@ _Stated = Dict[Op, Dict[str, List[Statement]]]
 
 _Key = Tuple[str, "str | None", "str | None", str, str, "bool | None"]
 """What makes a row: operator, source, phase, code and text of the reason, and whether it ran. Not the code
-alone: nodes of one line (of torch/nn/functional.py, say) stand in many places of the model, each with neighbours of its own."""
+alone: nodes of one line (of torch/nn/functional.py, say) stand in many places of the model, each with
+neighbours of its own."""
 
 
 ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
