@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _seed(_: click.Context, __: click.Parameter, value: int | None) -> int | None:
+def seed_of(_: click.Context, __: click.Parameter, value: int | None) -> int | None:
     """torch.manual_seed takes a signed or unsigned number of 64 bits."""
     if value is not None and not -(2**63) <= value < 2**64:
         raise click.BadParameter(f"{value} has more than 64 bits.")
@@ -55,7 +55,7 @@ _OPTIONS = (
     click.option(
         "--seed",
         type=int,
-        callback=_seed,
+        callback=seed_of,
         help="Seed of torch, set before the target is loaded.",
     ),
     click.option(
@@ -134,20 +134,26 @@ def run_options(command: F) -> F:
     return command
 
 
-def make_request(target: str, script_args: Sequence[str], options: dict[str, Any]) -> RunRequest:
-    """The request for a run; wrong usage is refused here, before anything starts."""
-    from fusiondoc.captures.request import RunRequest
-    from fusiondoc.captures.target import parse_target
+def chosen_knobs(texts: Sequence[str]) -> dict[str, str]:
+    """``NAME=VALUE`` of each --knob; UsageError for one that is unknown or has no value."""
     from fusiondoc.fuser_knobs.checks import check_knob
     from fusiondoc.runner.interpreter import find_python
 
     knobs = {}
-    for text in options["knobs"]:
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
             raise UsageError(f"--knob {text}: a knob needs a value", f"Such as --knob {name}=on.")
         check_knob(name, value)
         knobs[name] = value
+    return knobs
+
+
+def make_request(target: str, script_args: Sequence[str], options: dict[str, Any]) -> RunRequest:
+    """The request for a run; wrong usage is refused here, before anything starts."""
+    from fusiondoc.captures.request import RunRequest
+    from fusiondoc.captures.target import parse_target
+
     script = options["script"]
     if script_args and not script:
         raise UsageError(
@@ -167,7 +173,7 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
         device=options["device"],
         seed=options["seed"],
         timeout=options["timeout"],
-        knobs=knobs,
+        knobs=chosen_knobs(options["knobs"]),
         no_freeze=options["no_freeze"],
         verify=options.get("verify", False),
         dumps=tuple(name for text in options["dumps"] for name in text.split(",") if name),

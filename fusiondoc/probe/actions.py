@@ -1,5 +1,5 @@
-"""What the probe is asked for: ``run`` a target, tell the ``facts`` or ``knobs`` of this interpreter, or
-measure the ``bandwidth`` of its GPU."""
+"""What the probe is asked for: ``run`` or ``bench`` a target, tell the ``facts`` or ``knobs`` of this interpreter,
+or measure the ``bandwidth`` of its GPU."""
 
 from __future__ import annotations
 
@@ -49,6 +49,8 @@ def _guarded(spec: dict[str, Any], records: Records, clock: Clock) -> int:
             _try_everything(records, clock)
         elif spec["action"] == "bandwidth":
             _measure_bandwidth(records, clock)
+        elif spec["action"] == "bench":
+            _bench(spec, records, clock)
         else:
             _run(spec, records, clock)
     except Refused as refused:
@@ -183,23 +185,9 @@ def _turn_knobs(torch: Any, wanted: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def _run_model(torch: Any, spec: dict[str, Any], records: Records, clock: Clock, fuser: str) -> None:
-    device = device_of(torch, spec["device"])
     switches = fusers.read_back(torch)
-    with clock.users_work():
-        loaded = load(torch, spec["target"], device)
-        model = move(torch, loaded.model, device)
-    if spec["inputs"]:
-        shapes = from_texts(torch, spec["inputs"], device if device is not None else home(torch, model))
-    elif loaded.inputs is not None:
-        shapes = from_module(torch, loaded.inputs, device, "inputs of " + loaded.label.split(":")[0])
-    else:
-        declared = signature(model)
-        raise Refused(
-            "inputs",
-            "no inputs for %s" % loaded.label,
-            "Give one --input for each argument, such as --input 'float32[8,128]'%s."
-            % (" (declared as %s)" % declared if declared else ", or define 'inputs' in the file"),
-        )
+    loaded = _loaded(torch, spec, clock)
+    model, shapes = loaded.model, loaded.shapes
     with clock.users_work():
         if spec.get("eval") and isinstance(model, torch.nn.Module):
             model = model.eval()
@@ -224,6 +212,67 @@ def _run_model(torch: Any, spec: dict[str, Any], records: Records, clock: Clock,
     verifier = _verifier(torch, scripted, twin, records) if twin is not None else None
     with clock.users_work():
         Passes(torch, scripted, shapes, spec["runs"], spec["backward"], records, verifier).run()
+
+
+class _Target:
+    """A target that has been loaded: its model on the device, and what gives the arguments of a pass."""
+
+    def __init__(self, label: str, model: Any, shapes: list[Any]) -> None:
+        self.label = label
+        self.model = model
+        self.shapes = shapes
+
+
+def _loaded(torch: Any, spec: dict[str, Any], clock: Clock) -> _Target:
+    device = device_of(torch, spec["device"])
+    with clock.users_work():
+        loaded = load(torch, spec["target"], device)
+        model = move(torch, loaded.model, device)
+    if spec["inputs"]:
+        shapes = from_texts(torch, spec["inputs"], device if device is not None else home(torch, model))
+    elif loaded.inputs is not None:
+        shapes = from_module(torch, loaded.inputs, device, "inputs of " + loaded.label.split(":")[0])
+    else:
+        declared = signature(model)
+        raise Refused(
+            "inputs",
+            "no inputs for %s" % loaded.label,
+            "Give one --input for each argument, such as --input 'float32[8,128]'%s."
+            % (" (declared as %s)" % declared if declared else ", or define 'inputs' in the file"),
+        )
+    return _Target(loaded.label, model, shapes)
+
+
+def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
+    """One variant of a model in one phase, timed in the rounds that the parent asks for."""
+    from .benchmark import Bench
+
+    records.write("started", pid=os.getpid())
+    target = spec["target"]
+    sys.path.insert(0, os.path.dirname(target["path"]) if target["path"] else spec["cwd"])
+    sys.argv = [target["path"] or target["text"]]
+    script, _ = runs_as_script(target, bool(spec["inputs"]))
+    if script:
+        raise Refused(
+            "target",
+            "%s is a script of its own: there is no model to run in other ways"
+            % os.path.basename(target["path"]),
+            "Name the model (FILE.py:NAME), or give the file a model and inputs.",
+        )
+    torch = _import_torch(clock)
+    records.write("environment", **environment.torch_environment(torch))
+    if spec["seed"] is not None:
+        random.seed(spec["seed"])
+        torch.manual_seed(spec["seed"])
+    loaded = _loaded(torch, spec, clock)
+    if len(loaded.shapes) > 1:
+        records.write("note", text="of several inputs the first is used")
+    model = (
+        loaded.model.eval() if spec["eval"] and isinstance(loaded.model, torch.nn.Module) else loaded.model
+    )
+    records.write("target", how="model", label=loaded.label, signature=signature(model))
+    bench = Bench(torch, spec["variant"], model, loaded.shapes[0], spec["phase"], records)
+    bench.run(spec["control"], spec["trace"], lambda: _turn_knobs(torch, spec["knobs"]))
 
 
 def _eager_twin(torch: Any, model: Any) -> Any:

@@ -1,0 +1,169 @@
+"""``fusiondoc bench``: a model in every variant on the same inputs, timed side by side. (named as
+workflows/bench.py: that does it)"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Iterator
+
+import click
+
+from fusiondoc.cli import completion
+from fusiondoc.cli.options import chosen_knobs, seed_of
+from fusiondoc.cli.output import in_colour, write
+from fusiondoc.errors import INTERRUPTED, UsageError
+from fusiondoc.model.bench import VARIANTS
+
+FORMATS = ("text", "json", "markdown", "csv")
+ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".csv": "csv", ".txt": "text"}
+
+
+@click.command(name="bench")
+@click.argument("target", shell_complete=completion.files)
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    type=click.Choice(VARIANTS),
+    help="Run only this one, and eager. Repeat for more.",
+)
+@click.option("--backward", is_flag=True, help="Time forward and backward together too.")
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="TEXT",
+    help="An argument instead of the file's own: 'float32[8,128,1024]:grad', 0.5, true. Repeat for more.",
+)
+@click.option("--rounds", type=int, default=15, show_default=True, help="Rounds of each variant and phase.")
+@click.option(
+    "--python",
+    "pythons",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="An interpreter whose torch runs the model; by default this one. Repeat to compare several.",
+)
+@click.option("--trace", is_flag=True, help="Trace the model for TorchScript instead of scripting it.")
+@click.option("--eval", "eval_mode", is_flag=True, help="Put a module into eval mode first.")
+@click.option("--device", metavar="DEVICE", help="Move model and inputs there first: cpu, cuda, cuda:1.")
+@click.option("--seed", type=int, default=0, show_default=True, callback=seed_of, help="Seed of torch.")
+@click.option(
+    "--knob",
+    "knobs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=completion.knob_settings,
+    help="Set a knob of torch in every variant (fusiondoc knobs lists them). Repeat for more.",
+)
+@click.option(
+    "--timeout",
+    type=float,
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Give a variant up that needs longer than this to warm up, or for a round.",
+)
+@click.option("--format", "-f", "format_", type=click.Choice(FORMATS), help="Default: text.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to this file; its ending gives the format.",
+)
+def command(
+    target: str,
+    variants: tuple[str, ...],
+    pythons: tuple[Path, ...],
+    eval_mode: bool,
+    knobs: tuple[str, ...],
+    format_: str | None,
+    output: Path | None,
+    **options: Any,
+) -> int:
+    """Time TARGET in every variant that can run here: eager, TorchScript with each fuser and with none,
+    AOTAutograd, torch.compile.
+
+    Every variant runs in a process of its own, without logs, and all take a round in turns. A ratio whose
+    95 % interval holds 1 is "no difference".
+
+    \b
+    Examples:
+      fusiondoc bench model.py
+      fusiondoc bench model.py --backward --variant nvfuser --variant inductor
+      fusiondoc bench model.py --python /envs/torch-2.1/bin/python --python /envs/torch-2.13/bin/python
+    """
+    from fusiondoc.captures.target import parse_target
+    from fusiondoc.model.bench import EAGER
+    from fusiondoc.workflows.bench import BenchRequest, run_bench
+
+    if not options["timeout"] > 0:
+        raise UsageError(f"--timeout {options['timeout']:g}: it must be more than 0 seconds", "Such as 60.")
+    wanted = tuple(one for one in VARIANTS if not variants or one in variants or one == EAGER)
+    request = BenchRequest(
+        target=parse_target(target),
+        pythons=pythons or (Path(sys.executable),),
+        variants=wanted,
+        eval=eval_mode,
+        knobs=chosen_knobs(knobs),
+        **options,
+    )
+    bench = run_bench(request, _progress)
+    if format_ is None:
+        format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
+    write(_text(bench, format_, output), output)
+    return INTERRUPTED if bench.interrupted else 0
+
+
+def _text(bench: Any, format_: str, output: Path | None) -> str:
+    from fusiondoc.reports.benchmark import documents, terminal
+    from fusiondoc.reports.text.layout_of_text import can_show_blocks
+
+    if format_ != "text":
+        text: str = getattr(documents, f"as_{format_}")(bench)
+        return text
+    return terminal.render(
+        bench,
+        width=shutil.get_terminal_size((80, 24)).columns,
+        colour=in_colour(output),
+        blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
+    )
+
+
+class _Bar:
+    """A bar on stderr."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+        self._task = bar.add_task("starting", total=None)
+
+    def say(self, doing: str, done: int, total: int) -> None:
+        self._bar.update(self._task, description=doing, completed=done, total=total)
+
+
+class _Quiet:
+    """Shows nothing."""
+
+    def say(self, doing: str, done: int, total: int) -> None: ...
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[Any]:
+    if not sys.stderr.isatty():
+        yield _Quiet()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        yield _Bar(bar)

@@ -1,0 +1,126 @@
+"""What ``fusiondoc bench`` measured, as ``fusiondoc.bench/1`` has it. What could not be told is ``None``.
+(named as workflows/bench.py, which fills it)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping
+
+SCHEMA = "fusiondoc.bench/1"
+
+EAGER = "eager"
+VARIANTS = (EAGER, "nvfuser", "nnc", "onednn", "none", "aot", "aot-default", "inductor")
+"""In the order of the table."""
+
+VARIANT_TITLES: Mapping[str, str] = {
+    EAGER: "Python as it is, each operator a kernel of its own",
+    "nvfuser": "TorchScript with nvFuser",
+    "nnc": "TorchScript with NNC",
+    "onednn": "TorchScript with oneDNN Graph, frozen",
+    "none": "TorchScript without a fuser",
+    "aot": "AOTAutograd as memory_efficient_fusion has it: min-cut partition, TorchScript compiler",
+    "aot-default": "AOTAutograd with the default partition and the TorchScript compiler",
+    "inductor": "torch.compile",
+}
+
+FORWARD = "forward"
+TRAINING = "forward+backward"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A median of the rounds and the 95 % interval of that median."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Speed against eager of the same interpreter: above 1 is faster. ``low`` to ``high`` is the 95 %
+    interval; where it holds 1 there is no difference that could be shown."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def differs(self) -> bool:
+        return self.low > 1 or self.high < 1
+
+
+@dataclass(frozen=True)
+class BenchPhase:
+    """Steps of one phase. ``phase`` is "forward" (no gradients recorded) or "forward+backward"."""
+
+    phase: str
+    ms: Measured
+    """Of one step, as a loop without synchronisation runs it."""
+    steps_per_s: float
+    ratio: Ratio | None
+    """None where eager could not run."""
+    device_ms: float | None
+    """Of one step: the time in which the GPU was busy, from a profiled run."""
+    busy: float | None
+    """``device_ms`` over the step's time, at most 1: far below 1 the host is what takes the time."""
+    rounds: int
+    steps: int
+    """Steps in each round."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Fusion groups in the plans that torch made; None where it does not tell."""
+
+    forward: int | None
+    backward: int | None
+
+
+@dataclass(frozen=True)
+class BenchVariant:
+    """One way to run the model in one interpreter."""
+
+    name: str
+    interpreter: str
+    """The Python that ran it, and its torch."""
+    available: bool
+    reason: str | None
+    """Why it could not run, or why a phase of it could not."""
+    phases: tuple[BenchPhase, ...] = ()
+    warmup_s: float | None = None
+    """All steps before those that count, in all phases."""
+    compile_s: float | None = None
+    """What they took above what steady steps would have taken."""
+    recompiles: int | None = None
+    """Compilations after the warm-up."""
+    peak_bytes: int | None = None
+    """The most that a step had allocated on the GPU."""
+    groups: Groups | None = None
+    fallbacks: int | None = None
+    """Fusion groups that fell back, as torch warned of (once a place, so this is the least)."""
+    max_difference: float | None = None
+    """Largest absolute difference from eager, in outputs and gradients."""
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A model in several variants on the same inputs."""
+
+    environment: Mapping[str, str]
+    target: str
+    inputs: tuple[str, ...]
+    variants: tuple[BenchVariant, ...]
+    interrupted: bool = False
+    """The user stopped it: the rounds that were done count."""
+    parts: tuple[str, ...] = ()
+    """Where the time of a step goes; not measured yet."""
+    schema: str = SCHEMA
+
+    def eager(self, interpreter: str) -> BenchVariant | None:
+        """The eager variant of that interpreter."""
+        for one in self.variants:
+            if one.name == EAGER and one.interpreter == interpreter:
+                return one
+        return None

@@ -1,0 +1,1 @@
+"""What ``fusiondoc bench`` measured, as text, JSON, Markdown and CSV."""

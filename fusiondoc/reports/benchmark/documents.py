@@ -1,0 +1,98 @@
+"""A bench as JSON (schema ``fusiondoc.bench/1``), as Markdown for a pull request, and as CSV for plots."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from fusiondoc.model.bench import EAGER, Bench
+from fusiondoc.reports.benchmark.wordings import (
+    groups,
+    milliseconds,
+    missing,
+    phase_of,
+    phases,
+    remarks,
+    seconds,
+    share,
+    verdict,
+)
+from fusiondoc.reports.json_format import plain
+from fusiondoc.reports.printable import in_json, in_markdown
+
+
+def as_json(bench: Bench) -> str:
+    """Keys in the order of the schema; what is not known is null."""
+    data = plain(bench)
+    assert isinstance(data, dict)
+    first = {"schema": data.pop("schema")}
+    return in_json(json.dumps({**first, **data}, indent=2, ensure_ascii=False)) + "\n"
+
+
+def as_markdown(bench: Bench) -> str:
+    """A table a phase."""
+    lines = [f"### {in_markdown(bench.target)}", ""]
+    for phase in phases(bench):
+        lines += [
+            f"**{phase}**",
+            "",
+            "| interpreter | variant | ms | steps/s | speed of eager | GPU busy | groups | warm-up |",
+            "|---|---|--:|--:|--:|--:|--:|--:|",
+        ]
+        for one in bench.variants:
+            found = phase_of(one, phase)
+            if found is None:
+                continue
+            cells = [
+                one.interpreter,
+                one.name,
+                milliseconds(found.ms.median),
+                f"{found.steps_per_s:,.0f}",
+                "" if one.name == EAGER else verdict(found.ratio),
+                share(found.busy),
+                groups(one, phase),
+                seconds(one.warmup_s),
+            ]
+            lines.append("| " + " | ".join(in_markdown(cell) for cell in cells) + " |")
+        lines.append("")
+    lines += [f"- {in_markdown(line)}" for line in remarks(bench)]
+    absent = missing(bench)
+    if absent:
+        lines += ["", "Could not run:", ""]
+        lines += [f"- {in_markdown(name)}: {in_markdown(why)}" for name, why in absent]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+_COLUMNS = (
+    *("interpreter", "variant", "phase", "ms_median", "ms_low", "ms_high", "steps_per_s", "ratio"),
+    *("ratio_low", "ratio_high", "device_ms", "busy", "rounds", "steps", "warmup_s", "compile_s"),
+    *(
+        "recompiles",
+        "peak_bytes",
+        "groups_forward",
+        "groups_backward",
+        "fallbacks",
+        "max_difference",
+        "reason",
+    ),
+)
+
+
+def as_csv(bench: Bench) -> str:
+    """A row for each variant and phase, and one without times for a variant that could not run."""
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(_COLUMNS)
+    for one in bench.variants:
+        of_variant = [one.warmup_s, one.compile_s, one.recompiles, one.peak_bytes]
+        of_variant += [one.groups.forward, one.groups.backward] if one.groups is not None else [None, None]
+        of_variant += [one.fallbacks, one.max_difference]
+        for found in one.phases or (None,):
+            times: list[object] = [None] * 12
+            if found is not None:
+                ratio = [found.ratio.value, found.ratio.low, found.ratio.high] if found.ratio else [None] * 3
+                times = [found.phase, found.ms.median, found.ms.low, found.ms.high, found.steps_per_s, *ratio]
+                times += [found.device_ms, found.busy, found.rounds, found.steps]
+            table.writerow([one.interpreter, one.name, *times, *of_variant, one.reason])
+    return out.getvalue()

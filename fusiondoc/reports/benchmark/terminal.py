@@ -1,0 +1,110 @@
+"""A bench on the terminal: a table a phase, and why what is not in it could not run. (named as
+reports/comparison/terminal.py: the same for a comparison)"""
+
+from __future__ import annotations
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from fusiondoc.model.bench import EAGER, Bench, BenchVariant
+from fusiondoc.reports.benchmark.wordings import (
+    groups,
+    interpreters,
+    milliseconds,
+    missing,
+    phase_of,
+    phases,
+    remarks,
+    seconds,
+    share,
+    verdict,
+)
+from fusiondoc.reports.printable import visible_in
+from fusiondoc.reports.text.layout_of_text import drawn, fields, names_and_texts, plain, size
+
+
+def render(bench: Bench, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
+    """The bench as text of at most ``width`` columns; the arguments are those of the report's."""
+    bench = visible_in(bench)
+    head = fields()
+    head.add_row("Target", bench.target)
+    if bench.inputs:
+        head.add_row("Inputs", ", ".join(bench.inputs))
+    device = bench.environment.get("gpu") or "CPU"
+    for one in interpreters(bench):
+        head.add_row("Python", f"{one.removeprefix('Python ')}, {device}")
+    parts: list[RenderableType] = [head]
+    for phase in phases(bench):
+        parts += ["", Text(phase, style="bold"), Padding(_speeds(bench, phase), (0, 0, 0, 1))]
+    details = _details(bench)
+    if details is not None:
+        parts += ["", Text("Compiling, memory, numbers", style="bold"), Padding(details, (0, 0, 0, 1))]
+    said = remarks(bench)
+    if said:
+        parts += ["", *(Padding(Text(f"→ {line}"), (0, 0, 0, 0)) for line in said)]
+    absent = missing(bench)
+    if absent:
+        table = names_and_texts(max(len(name) for name, _ in absent))
+        for name, why in absent:
+            table.add_row(name, why)
+        parts += ["", Text("Could not run", style="bold"), Padding(table, (0, 0, 0, 1))]
+    text = drawn(Lines(*parts), width, colour)
+    return text if blocks else plain(text)
+
+
+def _table(names: list[str]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for number, name in enumerate(names):
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    return table
+
+
+def _speeds(bench: Bench, phase: str) -> Table:
+    """A row for each variant that ran."""
+    rows = [(one, found) for one in bench.variants for found in [phase_of(one, phase)] if found is not None]
+    busy = any(found.busy is not None for _, found in rows)
+    table = _table(
+        ["variant", "ms", "steps/s", "speed of eager", *(["GPU busy"] if busy else []), "groups", "warm-up"]
+    )
+    above = None
+    for one, found in rows:
+        if len(interpreters(bench)) > 1 and one.interpreter != above:
+            above = one.interpreter
+            table.add_row(Text(above, style="dim"))
+        told = Text("" if one.name == EAGER else verdict(found.ratio))
+        if found.ratio is not None and found.ratio.differs:
+            told.stylize("green" if found.ratio.value > 1 else "yellow")
+        cells = [Text(one.name), Text(milliseconds(found.ms.median)), Text(f"{found.steps_per_s:,.0f}"), told]
+        cells += [Text(share(found.busy))] if busy else []
+        cells += [Text(groups(one, phase)), Text(seconds(one.warmup_s))]
+        table.add_row(*cells)
+    return table
+
+
+def _details(bench: Bench) -> Table | None:
+    """Compilation, memory against eager, and the largest difference; columns that none has are left out."""
+    rows = [one for one in bench.variants if one.available]
+    if not rows:
+        return None
+    memory = any(one.peak_bytes is not None for one in rows)
+    names = ["variant", "compiling", *(["memory", "of eager"] if memory else []), "largest difference"]
+    table = _table([*names, "note"])
+    table.columns[-1].justify = "left"
+    table.columns[-1].no_wrap = False
+    for one in rows:
+        cells = [one.name, seconds(one.compile_s)]
+        if memory:
+            cells += ["-" if one.peak_bytes is None else size(one.peak_bytes), _of_eager(bench, one)]
+        cells.append("-" if one.max_difference is None else f"{one.max_difference:.2g}")
+        table.add_row(*(Text(cell) for cell in cells), Text(one.note or "", style="dim"))
+    return table
+
+
+def _of_eager(bench: Bench, one: BenchVariant) -> str:
+    eager = bench.eager(one.interpreter)
+    if one.peak_bytes is None or eager is None or not eager.peak_bytes:
+        return "-"
+    return f"{one.peak_bytes / eager.peak_bytes:.2f}×"

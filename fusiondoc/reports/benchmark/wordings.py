@@ -1,0 +1,90 @@
+"""What the formats of a bench say alike: numbers, verdicts, and what is worth knowing beside the table."""
+
+from __future__ import annotations
+
+from fusiondoc.model.bench import EAGER, TRAINING, Bench, BenchPhase, BenchVariant, Ratio
+
+HOST_BOUND = 0.5
+"""A GPU that is busy for less of the time waits for the host."""
+
+
+def milliseconds(value: float) -> str:
+    """Three digits."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f} s" if value >= 100 else f"{value:.2g} s"
+
+
+def verdict(ratio: Ratio | None) -> str:
+    """``1.64x (1.60 to 1.68)``, or that no difference could be shown."""
+    if ratio is None:
+        return "-"
+    if not ratio.differs:
+        return "no difference"
+    return f"{ratio.value:.2f}× ({ratio.low:.2f} to {ratio.high:.2f})"
+
+
+def share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
+def groups(variant: BenchVariant, phase: str) -> str:
+    """Groups of the forward plan, and of the backward plan where there is one: ``2 + 1``."""
+    found = variant.groups
+    if found is None or (found.forward is None and found.backward is None):
+        return "-"
+    forward = "?" if found.forward is None else str(found.forward)
+    if all(one.phase != TRAINING for one in variant.phases):
+        return forward
+    return f"{forward} + {'?' if found.backward is None else found.backward}"
+
+
+def phase_of(variant: BenchVariant, phase: str) -> BenchPhase | None:
+    for one in variant.phases:
+        if one.phase == phase:
+            return one
+    return None
+
+
+def phases(bench: Bench) -> list[str]:
+    """Those that some variant has, in order."""
+    return list(dict.fromkeys(one.phase for variant in bench.variants for one in variant.phases))
+
+
+def interpreters(bench: Bench) -> list[str]:
+    return list(dict.fromkeys(variant.interpreter for variant in bench.variants))
+
+
+def remarks(bench: Bench) -> list[str]:
+    """What the numbers mean: who waits for whom, what has no group."""
+    said = []
+    for variant in bench.variants:
+        for phase in variant.phases:
+            if variant.name == EAGER and phase.busy is not None and phase.busy < HOST_BOUND:
+                said.append(
+                    f"{phase.phase}: in eager the GPU is busy {phase.busy:.0%} of the time and waits for the host"
+                    " for the rest: the ratios say more about calls from Python than about kernels"
+                )
+        found = variant.groups
+        if variant.available and variant.name not in (EAGER, "none", "inductor") and found is not None:
+            if not found.forward and not found.backward:
+                said.append(f"{variant.name}: no fusion group, so its speed says nothing about fusion")
+        if variant.fallbacks:
+            said.append(f"{variant.name}: {variant.fallbacks} groups fell back to unfused operators")
+        if variant.recompiles:
+            said.append(f"{variant.name}: compiled {variant.recompiles} times more after the warm-up")
+    if bench.interrupted:
+        said.append("interrupted: only the rounds that were done count")
+    return list(dict.fromkeys(said))
+
+
+def missing(bench: Bench) -> list[tuple[str, str]]:
+    """(variant, why it or one of its phases could not run)."""
+    several = len(interpreters(bench)) > 1
+    return [
+        (f"{one.name}, {one.interpreter}" if several else one.name, one.reason)
+        for one in bench.variants
+        if one.reason is not None
+    ]

@@ -1,0 +1,309 @@
+"""A child that runs one variant of a model and times a round of steps whenever it is asked to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Iterator, Mapping, TypeVar, Union
+
+from fusiondoc.captures.json_fields import read_object
+from fusiondoc.errors import CannotRun
+from fusiondoc.model.typed_fields import sound
+from fusiondoc.runner.child import Child, Ending
+from fusiondoc.runner.probe_call import probe_command
+
+_POLL = 0.003
+"""Seconds between two looks at the records: short beside a round, long beside a look."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The process that runs the variant."""
+
+    pid: int
+
+
+@dataclass(frozen=True)
+class TorchFacts:
+    """Where it runs."""
+
+    python: str | None = None
+    torch: str | None = None
+    cuda: str | None = None
+    gpu: str | None = None
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The variant has been built."""
+
+    name: str
+    fuser: str | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A step of the warm-up is done."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The warm-up is done. Times in seconds."""
+
+    steps: int
+    warmup_s: float
+    compile_s: float
+    max_difference: float | None = None
+    why_no_difference: str | None = None
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round of ``steps`` steps took ``seconds``."""
+
+    number: int
+    steps: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """Milliseconds of a step in which the GPU was busy, or why that is not known."""
+
+    device_ms: float | None = None
+    step_ms: float | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True)
+class Benched:
+    """What is known at the end."""
+
+    peak_bytes: int | None = None
+    recompiles: int | None = None
+    groups_forward: int | None = None
+    groups_backward: int | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why it ended. ``type`` is "Refused" where the variant cannot run here."""
+
+    stage: str = ""
+    type: str = ""
+    message: str = ""
+    hint: str | None = None
+
+
+Reply = Union[Started, TorchFacts, Chosen, Warm, Ready, Round, Profiled, Benched, Problem]
+
+_KINDS: Mapping[str, type] = {
+    "started": Started,
+    "environment": TorchFacts,
+    "variant": Chosen,
+    "warm": Warm,
+    "ready": Ready,
+    "round": Round,
+    "profiled": Profiled,
+    "benched": Benched,
+    "error": Problem,
+}
+
+R = TypeVar("R", Ready, Round, Profiled, Benched)
+
+
+class Died(Exception):
+    """The child ended, or had to be ended, before it answered; the message says why."""
+
+
+class BenchChild:
+    """Runs the probe's action "bench" in a process of its own.
+
+    Args:
+        spec: what the probe is told, but for the control file.
+        folder: empty, for its files.
+        timeout: seconds for the warm-up, and for each answer after it.
+    """
+
+    def __init__(
+        self,
+        python: Path,
+        spec: Mapping[str, Any],
+        environment: Mapping[str, str],
+        cwd: Path,
+        folder: Path,
+        timeout: float,
+    ) -> None:
+        self._records = folder / "records.jsonl"
+        self.log = folder / "log"
+        self._timeout = timeout
+        self._control = folder / "control"
+        self._writer: int | None = None
+        self._pid: int | None = None
+        self._read = 0
+        self._replies: list[Reply] = []
+        self._ending: Ending | None = None
+        self._failed: OSError | None = None
+        self.facts: TorchFacts | None = None
+        self.chosen: Chosen | None = None
+        spec_path = folder / "spec.json"
+        content = {**spec, "action": "bench", "parent": os.getpid(), "control": str(self._control)}
+        spec_path.write_text(json.dumps(content), encoding="utf-8")
+        # No timeout of its own: it waits while others run their rounds.
+        self._child = Child(
+            probe_command(python, spec_path, self._records), environment, cwd, self.log, float("inf")
+        )
+        self._thread = threading.Thread(target=self._run, name="fusiondoc bench", daemon=True)
+
+    def start(self) -> None:
+        """Start the process; its warm-up begins.
+
+        Raises:
+            CannotRun: this system has no named pipes.
+        """
+        if not hasattr(os, "mkfifo"):
+            raise CannotRun(
+                "models run on Linux and macOS only: this system has no named pipes",
+                "Run it there, or in WSL.",
+            )
+        os.mkfifo(self._control)
+        # For reading too, so that opening does not wait for the child; its end is the end of this process.
+        self._writer = os.open(self._control, os.O_RDWR)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._ending = self._child.run()
+        except OSError as error:
+            self._failed = error
+
+    def ready(self) -> Ready:
+        """Wait for the end of the warm-up; ``Died`` without it."""
+        return self._wait(Ready)
+
+    def round(self, number: int) -> Round:
+        """Run a round and wait for its time; ``Died`` if there is none."""
+        self._ask({"do": "round", "number": number})
+        return self._wait(Round)
+
+    def profile(self) -> Profiled | None:
+        """Profile some steps; None if the profiler does not work there."""
+        self._ask({"do": "profile"})
+        try:
+            return self._wait(Profiled)
+        except Died:
+            return None
+
+    def end(self) -> Benched | None:
+        """Let it come to its end; what it then tells, or None if it died."""
+        self._close()
+        try:
+            found = self._wait(Benched)
+        except Died:
+            return None
+        self._thread.join(self._timeout)
+        self.kill()
+        return found
+
+    def kill(self) -> None:
+        """End it at once, whatever it does."""
+        self._close()
+        self._take()
+        if self._thread.is_alive() and self._pid is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(os.getpgid(self._pid), signal.SIGKILL)
+        if self._thread.ident is not None:
+            self._thread.join(10)
+
+    def _close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            os.close(writer)
+
+    def _ask(self, command: Mapping[str, Any]) -> None:
+        if self._writer is None:
+            raise Died(self.why())
+        os.write(self._writer, json.dumps(command).encode() + b"\n")
+
+    def _wait(self, kind: type[R]) -> R:
+        began = time.perf_counter()
+        while True:
+            ended = not self._thread.is_alive()
+            for reply in self._take():
+                began = time.perf_counter()
+                if isinstance(reply, kind):
+                    return reply
+            if ended:
+                raise Died(self.why())
+            if time.perf_counter() - began > self._timeout:
+                self.kill()
+                raise Died(f"it gave no answer for {self._timeout:g} s (--timeout)")
+            time.sleep(_POLL)
+
+    def _take(self) -> list[Reply]:
+        new = list(self._new_replies())
+        self._replies += new
+        for reply in new:
+            if isinstance(reply, Started):
+                self._pid = reply.pid
+            elif isinstance(reply, TorchFacts):
+                self.facts = reply
+            elif isinstance(reply, Chosen):
+                self.chosen = reply
+        return new
+
+    def _new_replies(self) -> Iterator[Reply]:
+        try:
+            with self._records.open("rb") as file:
+                file.seek(self._read)
+                data = file.read()
+        except OSError:
+            return
+        complete = data[: data.rfind(b"\n") + 1]
+        self._read += len(complete)
+        for line in complete.splitlines():
+            try:
+                record = sound(json.loads(line))
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(record, dict) and record.get("record") in _KINDS:
+                reply = read_object(_KINDS[record["record"]], record)
+                if reply is not None:
+                    yield reply
+
+    @property
+    def problem(self) -> Problem | None:
+        """What it said of its end, if it said anything."""
+        self._take()
+        for reply in self._replies:
+            if isinstance(reply, Problem):
+                return reply
+        return None
+
+    def why(self) -> str:
+        """Why it ended, in a sentence."""
+        problem = self.problem
+        if problem is not None:
+            if problem.type == "Refused":
+                return problem.message
+            return f"{problem.type}: {_last_line(problem.message)}" if problem.message else problem.type
+        if self._failed is not None:
+            return f"it could not be started: {self._failed.strerror}"
+        ending = self._ending
+        if ending is not None and ending.signal is not None:
+            return f"it was ended by {ending.signal}"
+        return "it ended before it was done"
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
+    return lines[-1][:300] if lines else ""

@@ -1,0 +1,326 @@
+"""``fusiondoc bench``: a model in every variant on the same inputs, in one or several interpreters.
+
+Each variant is a process of its own in each phase, and none logs anything. All of a phase live at the same time
+and run a round each in turns, in an order that changes from turn to turn, so that what slows the machine slows
+all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Callable, ContextManager, Iterator, Mapping, Protocol, Sequence
+
+from fusiondoc.captures.target import TargetSpec
+from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed, UsageError, did_you_mean
+from fusiondoc.model.bench import (
+    EAGER,
+    FORWARD,
+    TRAINING,
+    VARIANTS,
+    Bench,
+    BenchPhase,
+    BenchVariant,
+    Groups,
+    Ratio,
+)
+from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.read import read_logs
+from fusiondoc.runner.bench_child import BenchChild, Benched, Died, Profiled, Ready
+from fusiondoc.runner.interpreter import Interpreter, find_python, inspect
+from fusiondoc.runner.variables import quiet_environment
+from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, measured, ratio
+
+ROUNDS = 15
+
+
+@dataclass(frozen=True)
+class BenchRequest:
+    """What to compare.
+
+    Attributes:
+        pythons: interpreters, each with all variants.
+        backward: the phase "forward+backward" too.
+        rounds: of each variant in each phase.
+        timeout: seconds for a warm-up, and for every round.
+    """
+
+    target: TargetSpec
+    pythons: tuple[Path, ...]
+    variants: tuple[str, ...] = VARIANTS
+    inputs: tuple[str, ...] = ()
+    backward: bool = False
+    trace: bool = False
+    eval: bool = False
+    device: str | None = None
+    seed: int = 0
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    rounds: int = ROUNDS
+    timeout: float = 600
+    cwd: Path = field(default_factory=Path.cwd)
+
+    def check(self) -> None:
+        """Refuse what can be seen to be wrong (UsageError)."""
+        for name in self.variants:
+            if name not in VARIANTS:
+                raise UsageError(f"unknown variant '{name}'", did_you_mean(name, VARIANTS))
+        if self.rounds < LEAST_ROUNDS:
+            raise UsageError(
+                f"--rounds {self.rounds}: at least {LEAST_ROUNDS} are needed for a 95 % interval",
+                f"Such as --rounds {ROUNDS}",
+            )
+
+
+class BenchProgress(Protocol):
+    """Is told how far it is."""
+
+    def say(self, doing: str, done: int, total: int) -> None: ...
+
+
+class _Run:
+    """One variant in one phase."""
+
+    def __init__(self, name: str, interpreter: Interpreter, child: BenchChild) -> None:
+        self.name = name
+        self.interpreter = interpreter
+        self.child = child
+        self.ready: Ready | None = None
+        self.ms: list[float] = []
+        """Of a step, in each round."""
+        self.profiled: Profiled | None = None
+        self.benched: Benched | None = None
+        self.fallbacks: int | None = None
+        self.why: str | None = None
+        """Why it could not run, or stopped."""
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="fusiondoc-bench-") as name:
+        yield Path(name)
+
+
+def run_bench(request: BenchRequest, progress: Callable[[], ContextManager[BenchProgress]]) -> Bench:
+    """Run all variants in all interpreters.
+
+    An interruption (Ctrl-C) ends the rounds; what they measured until then is in the result.
+
+    Raises:
+        UsageError: wrong usage.
+        CannotRun: no interpreter has torch, or this system cannot run models.
+        ModelFailed: the model fails in every variant, eager too.
+    """
+    request.check()
+    interpreters = [inspect(find_python(path)) for path in request.pythons]
+    for one in interpreters:
+        one.require_torch()
+    phases = (FORWARD, TRAINING) if request.backward else (FORWARD,)
+    done: dict[str, list[_Run]] = {}
+    interrupted = False
+    with _folder() as folder, progress() as bar:
+        for phase in phases:
+            if interrupted:
+                break
+            done[phase], interrupted = _phase(request, interpreters, phase, folder / phase, bar)
+    _refuse_if_nothing_ran(request, done)
+    labels = _labels(interpreters)
+    variants = [
+        _variant(name, labels[i], {phase: _of(runs, name, one) for phase, runs in done.items()}, done)
+        for i, one in enumerate(interpreters)
+        for name in request.variants
+    ]
+    facts = next((run.child.facts for runs in done.values() for run in runs if run.child.facts), None)
+    environment = {
+        name: value
+        for name, value in (vars(facts).items() if facts is not None else ())
+        if isinstance(value, str)
+    }
+    return Bench(environment, request.target.label, request.inputs, tuple(variants), interrupted)
+
+
+def _phase(
+    request: BenchRequest, interpreters: Sequence[Interpreter], phase: str, folder: Path, bar: BenchProgress
+) -> tuple[list[_Run], bool]:
+    """All variants of one phase, and whether the user interrupted."""
+    folder.mkdir()
+    runs: list[_Run] = []
+    interrupted = False
+    names = [(name, one) for one in interpreters for name in request.variants]
+    total = len(names) + request.rounds
+    try:
+        # One after the other: a compilation beside another one would take longer.
+        for number, (name, interpreter) in enumerate(names):
+            bar.say(f"{phase}: {name} warms up", number, total)
+            run = _started(request, name, interpreter, phase, folder / f"{number}-{name}")
+            runs.append(run)
+            try:
+                run.ready = run.child.ready()
+            except Died as died:
+                run.why = str(died)
+        for number in range(request.rounds):
+            bar.say(f"{phase}: round {number + 1} of {request.rounds}", len(names) + number, total)
+            _turn([run for run in runs if run.why is None], number)
+        for run in runs:
+            if run.why is None:
+                run.profiled = run.child.profile()
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        for run in runs:
+            if run.why is None and not interrupted:
+                run.benched = run.child.end()
+            run.child.kill()
+            if run.ready is not None:
+                run.fallbacks = _fallbacks(run.child.log)
+    return runs, interrupted
+
+
+def _turn(runs: Sequence[_Run], number: int) -> None:
+    """A round of each; another begins each turn, and every other turn goes backwards."""
+    start = number % len(runs) if runs else 0
+    order = [*runs[start:], *runs[:start]]
+    measured_now: dict[int, float] = {}
+    for run in order if number % 2 == 0 else reversed(order):
+        try:
+            done = run.child.round(number)
+            measured_now[id(run)] = done.seconds / done.steps * 1e3
+        except Died as died:
+            run.why = str(died)
+    # Only whole turns count: the n-th round of every variant is of the same turn.
+    for run in runs:
+        if id(run) in measured_now:
+            run.ms.append(measured_now[id(run)])
+
+
+def _started(request: BenchRequest, name: str, interpreter: Interpreter, phase: str, folder: Path) -> _Run:
+    folder.mkdir()
+    spec: dict[str, Any] = {
+        "target": request.target.as_json(),
+        "cwd": str(request.cwd),
+        "variant": name,
+        "phase": phase,
+        "inputs": list(request.inputs),
+        "trace": request.trace,
+        "eval": request.eval,
+        "device": request.device,
+        "seed": request.seed,
+        "knobs": dict(request.knobs),
+    }
+    environment = quiet_environment(os.environ).child(os.environ)
+    child = BenchChild(interpreter.path, spec, environment, request.cwd, folder, request.timeout)
+    child.start()
+    return _Run(name, interpreter, child)
+
+
+def _of(runs: Sequence[_Run], name: str, interpreter: Interpreter) -> _Run | None:
+    for run in runs:
+        if run.name == name and run.interpreter is interpreter:
+            return run
+    return None
+
+
+def _refuse_if_nothing_ran(request: BenchRequest, done: Mapping[str, Sequence[_Run]]) -> None:
+    """Where no variant has a round for the same reason, that is the error of the command."""
+    runs = [run for one in done.values() for run in one]
+    if any(run.ms for run in runs):
+        return
+    for run in sorted(runs, key=lambda run: run.name != EAGER):
+        problem = run.child.problem
+        if problem is None:
+            continue
+        if problem.type != "Refused":
+            where = f"{request.target.label} failed in every variant; {run.name}: "
+            raise ModelFailed(
+                where + run.child.why(), problem.hint or "Run it by hand to see all of its output."
+            )
+        if run.name == EAGER or len({one.why for one in runs}) == 1:
+            raise CannotRun(run.child.why(), problem.hint)
+    reasons = "; ".join(f"{run.name}: {run.why}" for run in runs if run.why)
+    raise CannotRun(f"no variant could run: {reasons}" if reasons else "no round was run", None)
+
+
+def _labels(interpreters: Sequence[Interpreter]) -> list[str]:
+    """``Python 3.10, torch 2.1.2``; with the path where two are the same."""
+    texts = [f"Python {one.python}, torch {one.torch}" for one in interpreters]
+    return [
+        text if texts.count(text) == 1 else f"{text} ({one.path})" for text, one in zip(texts, interpreters)
+    ]
+
+
+def _variant(
+    name: str, label: str, runs: Mapping[str, _Run | None], done: Mapping[str, Sequence[_Run]]
+) -> BenchVariant:
+    """One row of the table."""
+    present = {phase: run for phase, run in runs.items() if run is not None}
+    phases = []
+    reasons: dict[str, str] = {}
+    for phase, run in present.items():
+        if run.ms:
+            eager = _of(done[phase], EAGER, run.interpreter)
+            phases.append(_measured_phase(phase, run, eager))
+        if run.why is not None:
+            reasons[phase] = run.why
+    said = list(dict.fromkeys(reasons.values()))
+    if len(said) == 1 and len(reasons) == len(present):
+        reason: str | None = said[0]
+    else:
+        reason = "; ".join(f"{phase}: {why}" for phase, why in reasons.items()) or None
+    ready = [run.ready for run in present.values() if run.ready is not None]
+    benched = [run.benched for run in present.values() if run.benched is not None]
+    chosen = next((run.child.chosen for run in present.values() if run.child.chosen is not None), None)
+    differences = [one.max_difference for one in ready if one.max_difference is not None]
+    notes = [chosen.note if chosen is not None else None]
+    if not differences:
+        notes += [one.why_no_difference for one in ready[:1]]
+    return BenchVariant(
+        name=name,
+        interpreter=label,
+        available=bool(phases),
+        reason=reason,
+        phases=tuple(phases),
+        warmup_s=sum(one.warmup_s for one in ready) if ready else None,
+        compile_s=sum(one.compile_s for one in ready) if ready else None,
+        recompiles=_sum([one.recompiles for one in benched]),
+        peak_bytes=max((one.peak_bytes for one in benched if one.peak_bytes is not None), default=None),
+        groups=_groups(benched),
+        fallbacks=_sum([run.fallbacks for run in present.values()]),
+        max_difference=max(differences, default=None),
+        note="; ".join(note for note in notes if note) or None,
+    )
+
+
+def _measured_phase(phase: str, run: _Run, eager: _Run | None) -> BenchPhase:
+    assert run.ready is not None
+    ms = measured(run.ms)
+    against: Ratio | None = None
+    if run is eager:
+        against = Ratio(1.0, 1.0, 1.0)
+    elif eager is not None and eager.ms:
+        against = ratio(eager.ms, run.ms)
+    device_ms = run.profiled.device_ms if run.profiled is not None else None
+    busy = min(1.0, device_ms / ms.median) if device_ms is not None and ms.median > 0 else None
+    return BenchPhase(phase, ms, 1e3 / ms.median, against, device_ms, busy, len(run.ms), run.ready.steps)
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _groups(benched: Sequence[Benched]) -> Groups | None:
+    """The forward groups of the last phase: with gradients the forward plan is another one."""
+    for one in reversed(benched):
+        if one.groups_forward is not None or one.groups_backward is not None:
+            return Groups(one.groups_forward, one.groups_backward)
+    return None
+
+
+def _fallbacks(log: Path) -> int | None:
+    """What torch warned of on stderr, read as any log is."""
+    with contextlib.suppress(FusiondocError, OSError):
+        report, _ = read_logs([LogInput("log", log)])
+        return sum(row.count for row in report.fallbacks)
+    return None

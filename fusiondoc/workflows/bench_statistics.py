@@ -1,0 +1,62 @@
+"""Medians of rounds, their intervals, and the ratio of two variants that ran in turns."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Sequence
+
+from fusiondoc.model.bench import Measured, Ratio
+
+CONFIDENCE = 0.95
+LEAST_ROUNDS = 6
+"""Fewer have no 95 % interval of a median: all six above it has a chance of 1 in 64."""
+
+PROCESS_SPREAD = 0.01
+"""Two processes of one program differ by about so much for as long as they live (the layout of their memory,
+the core they are on), however many rounds are run; an interval from the rounds alone knows nothing of it."""
+
+
+def rank_of_interval(rounds: int) -> int:
+    """The interval of a median goes from the value of this rank to that of the same rank from the top.
+
+    From the binomial distribution of how many values lie below the median, so nothing is assumed about how the
+    times are spread. 0: too few rounds, the interval is unknown.
+    """
+    below, rank = 0.0, 0
+    for k in range(rounds // 2):
+        below += comb(rounds, k) / 2**rounds
+        if 2 * below > 1 - CONFIDENCE:
+            break
+        rank = k + 1
+    return rank
+
+
+def measured(values: Sequence[float]) -> Measured:
+    """Median and interval; with too few values from the least to the largest.
+
+    Raises:
+        ValueError: there are none.
+    """
+    if not values:
+        raise ValueError("no values")
+    ordered = sorted(values)
+    rank = max(1, rank_of_interval(len(ordered)))
+    return Measured(_median(ordered), ordered[rank - 1], ordered[-rank])
+
+
+def ratio(eager: Sequence[float], variant: Sequence[float]) -> Ratio:
+    """How many times as fast the variant is: the median of the ratios of rounds that ran in one turn.
+
+    Args:
+        eager: time of a step in each round; the n-th is of the same turn as the n-th of ``variant``.
+
+    Raises:
+        ValueError: no round is in both.
+    """
+    both = measured([one / other for one, other in zip(eager, variant)])
+    return Ratio(both.median, both.low * (1 - PROCESS_SPREAD), both.high * (1 + PROCESS_SPREAD))
+
+
+def _median(ordered: Sequence[float]) -> float:
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
