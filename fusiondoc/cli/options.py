@@ -137,7 +137,6 @@ def run_options(command: F) -> F:
 def chosen_knobs(texts: Sequence[str]) -> dict[str, str]:
     """``NAME=VALUE`` of each --knob; UsageError for one that is unknown or has no value."""
     from fusiondoc.fuser_knobs.checks import check_knob
-    from fusiondoc.runner.interpreter import find_python
 
     knobs = {}
     for text in texts:
@@ -153,6 +152,7 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
     """The request for a run; wrong usage is refused here, before anything starts."""
     from fusiondoc.captures.request import RunRequest
     from fusiondoc.captures.target import parse_target
+    from fusiondoc.runner.interpreter import find_python
 
     script = options["script"]
     if script_args and not script:

@@ -114,8 +114,6 @@ class Bench:
     variants: tuple[BenchVariant, ...]
     interrupted: bool = False
     """The user stopped it: the rounds that were done count."""
-    parts: tuple[str, ...] = ()
-    """Where the time of a step goes; not measured yet."""
     schema: str = SCHEMA
 
     def eager(self, interpreter: str) -> BenchVariant | None:

@@ -1,5 +1,5 @@
-"""What the probe is asked for: ``run`` or ``bench`` a target, tell the ``facts`` or ``knobs`` of this interpreter,
-or measure the ``bandwidth`` of its GPU."""
+"""What the probe is asked for: ``run`` or ``bench`` a target, tell the ``facts`` or ``knobs`` of this
+interpreter, or measure the ``bandwidth`` of its GPU."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     if script:
         raise Refused(
             "target",
-            "%s is a script of its own: there is no model to run in other ways"
+            "%s is a script of its own: it has no model to run in other ways"
             % os.path.basename(target["path"]),
             "Name the model (FILE.py:NAME), or give the file a model and inputs.",
         )

@@ -11,11 +11,9 @@ import contextlib
 import copy
 import json
 import os
-import sys
 import time
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Sequence
 
-from . import fusers
 from .benchmark_variants import Built, build
 from .failures import Refused, UserError
 from .pass_inputs import Shape, tensors_in
@@ -66,7 +64,13 @@ class Bench:
         expected = self._expected()
         built = build(torch, self._variant, self._model, self._shape, self._training, trace)
         knobs()
-        self._records.write("variant", name=self._variant, fuser=built.fuser, note=built.note)
+        self._records.write(
+            "variant",
+            name=self._variant,
+            fuser=built.fuser,
+            note=built.note,
+            inputs=[_described(torch, one) for one in self._arguments()],
+        )
         cuda = self._on_gpu()
         warm = self._warm_up(built, cuda)
         steady = min(warm)
@@ -186,12 +190,12 @@ class Bench:
         torch.manual_seed(seed)
         arguments = copy.deepcopy(self._arguments())
         try:
-            with torch.enable_grad() if self._training else torch.no_grad():
-                with around() if around is not None else unfused(torch):
-                    outputs = tensors_in(torch, model(*arguments))
-                    roots = [one for one in outputs if one.requires_grad]
-                    if self._training and roots:
-                        torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+            gradients = torch.enable_grad() if self._training else torch.no_grad()
+            with gradients, around() if around is not None else unfused(torch):
+                outputs = tensors_in(torch, model(*arguments))
+                roots = [one for one in outputs if one.requires_grad]
+                if self._training and roots:
+                    torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
         except Exception as error:
             raise UserError("eager" if around is None else self._variant) from error
         found = [one.detach().clone() for one in outputs]
@@ -239,6 +243,14 @@ class Bench:
         if not spans:
             return {"device_ms": None, "why": "the profiler shows no kernel (CUPTI is not there)"}
         return {"device_ms": _union(spans) / 1e3 / steps, "step_ms": seconds * 1e3 / steps, "why": None}
+
+
+def _described(torch: Any, value: Any) -> str:
+    """As ``--input`` takes it: ``float32[8,128]:grad``; the type of anything else."""
+    if isinstance(value, torch.Tensor):
+        name = str(value.dtype).replace("torch.", "")
+        return "%s[%s]%s" % (name, ",".join(map(str, value.shape)), ":grad" if value.requires_grad else "")
+    return repr(value) if isinstance(value, (bool, int, float)) else type(value).__name__
 
 
 def _device_spans(events: Any) -> list[tuple[float, float]]:

@@ -1,4 +1,5 @@
-"""``python -m fusiondoc.reports.json_schema report|comparison``: the schemas in docs/, from the dataclasses.
+"""``python -m fusiondoc.reports.json_schema report|comparison|bench``: the schemas of
+docs/, from the dataclasses.
 
 Types give the shape; the text behind a field and the docstring of a class give the descriptions. What a type
 does not say about a value (its least, its choices) is in ``_VALUES``.
@@ -17,6 +18,7 @@ from enum import Enum
 from typing import Any, Mapping, Sequence, Union
 
 from fusiondoc.comparison.differences import Comparison
+from fusiondoc.model.bench import TRAINING, VARIANTS, Bench
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.model.typed_fields import field_types, property_type
 from fusiondoc.reports.json_format import DERIVED
@@ -32,6 +34,11 @@ _DOCUMENTS: Mapping[str, tuple[type, str]] = {
         Comparison,
         "What fusiondoc compare writes with --format json. Keys may be added, never renamed; what a side "
         "does not tell is null.",
+    ),
+    "bench": (
+        Bench,
+        "What fusiondoc bench writes with --format json. Keys may be added, never renamed; what could not be "
+        "measured is null.",
     ),
 }
 
@@ -57,6 +64,9 @@ _VALUES: Mapping[str, Mapping[str, Any]] = {
             "program",
         ],
     },
+    "BenchPhase.phase": {"enum": ["forward", TRAINING]},
+    "BenchPhase.busy": _SHARE,
+    "BenchVariant.name": {"enum": list(VARIANTS)},
     "Group.kind": {"pattern": r"^((Cuda|oneDNN)?FusionGroup|TensorExprGroup|te\.ops\..+)$"},
     "Group.id": {"pattern": "^G[1-9][0-9]*$"},
     "Kernel.id": {"pattern": "^K[1-9][0-9]*$"},

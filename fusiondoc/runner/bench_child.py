@@ -46,6 +46,7 @@ class Chosen:
     name: str
     fuser: str | None = None
     note: str | None = None
+    inputs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """``fusiondoc bench``: a model in every variant on the same inputs, in one or several interpreters.
 
-Each variant is a process of its own in each phase, and none logs anything. All of a phase live at the same time
-and run a round each in turns, in an order that changes from turn to turn, so that what slows the machine slows
-all of them.
+Each variant is a process of its own in each phase, and none logs anything. All of a phase live at the same
+time and run a round each in turns, in an order that changes from turn to turn, so that what slows the machine
+slows all of them.
 """
 
 from __future__ import annotations
@@ -132,13 +132,15 @@ def run_bench(request: BenchRequest, progress: Callable[[], ContextManager[Bench
         for i, one in enumerate(interpreters)
         for name in request.variants
     ]
-    facts = next((run.child.facts for runs in done.values() for run in runs if run.child.facts), None)
+    children = [run.child for runs in done.values() for run in runs]
+    facts = next((child.facts for child in children if child.facts is not None), None)
     environment = {
         name: value
         for name, value in (vars(facts).items() if facts is not None else ())
         if isinstance(value, str)
     }
-    return Bench(environment, request.target.label, request.inputs, tuple(variants), interrupted)
+    inputs = next((child.chosen.inputs for child in children if child.chosen is not None), request.inputs)
+    return Bench(environment, request.target.label, inputs, tuple(variants), interrupted)
 
 
 def _phase(
@@ -233,9 +235,7 @@ def _refuse_if_nothing_ran(request: BenchRequest, done: Mapping[str, Sequence[_R
             continue
         if problem.type != "Refused":
             where = f"{request.target.label} failed in every variant; {run.name}: "
-            raise ModelFailed(
-                where + run.child.why(), problem.hint or "Run it by hand to see all of its output."
-            )
+            raise ModelFailed(where + run.child.why(), problem.hint or "Run it by hand to see more.")
         if run.name == EAGER or len({one.why for one in runs}) == 1:
             raise CannotRun(run.child.why(), problem.hint)
     reasons = "; ".join(f"{run.name}: {run.why}" for run in runs if run.why)

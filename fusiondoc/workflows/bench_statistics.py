@@ -19,8 +19,8 @@ the core they are on), however many rounds are run; an interval from the rounds 
 def rank_of_interval(rounds: int) -> int:
     """The interval of a median goes from the value of this rank to that of the same rank from the top.
 
-    From the binomial distribution of how many values lie below the median, so nothing is assumed about how the
-    times are spread. 0: too few rounds, the interval is unknown.
+    From the binomial distribution of how many values lie below the median, so nothing is assumed about how
+    the times are spread. 0: too few rounds, the interval is unknown.
     """
     below, rank = 0.0, 0
     for k in range(rounds // 2):

@@ -19,7 +19,7 @@ from fusiondoc.reports.benchmark.wordings import (
     verdict,
 )
 from fusiondoc.reports.json_format import plain
-from fusiondoc.reports.printable import in_json, in_markdown
+from fusiondoc.reports.printable import in_json, markdown
 
 
 def as_json(bench: Bench) -> str:
@@ -32,7 +32,7 @@ def as_json(bench: Bench) -> str:
 
 def as_markdown(bench: Bench) -> str:
     """A table a phase."""
-    lines = [f"### {in_markdown(bench.target)}", ""]
+    lines = [f"### {markdown(bench.target)}", ""]
     for phase in phases(bench):
         lines += [
             f"**{phase}**",
@@ -54,13 +54,13 @@ def as_markdown(bench: Bench) -> str:
                 groups(one, phase),
                 seconds(one.warmup_s),
             ]
-            lines.append("| " + " | ".join(in_markdown(cell) for cell in cells) + " |")
+            lines.append("| " + " | ".join(markdown(cell) for cell in cells) + " |")
         lines.append("")
-    lines += [f"- {in_markdown(line)}" for line in remarks(bench)]
+    lines += [f"- {markdown(line)}" for line in remarks(bench)]
     absent = missing(bench)
     if absent:
         lines += ["", "Could not run:", ""]
-        lines += [f"- {in_markdown(name)}: {in_markdown(why)}" for name, why in absent]
+        lines += [f"- {markdown(name)}: {markdown(why)}" for name, why in absent]
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -64,13 +64,13 @@ def remarks(bench: Bench) -> list[str]:
         for phase in variant.phases:
             if variant.name == EAGER and phase.busy is not None and phase.busy < HOST_BOUND:
                 said.append(
-                    f"{phase.phase}: in eager the GPU is busy {phase.busy:.0%} of the time and waits for the host"
-                    " for the rest: the ratios say more about calls from Python than about kernels"
+                    f"{phase.phase}: in eager the GPU is busy {phase.busy:.0%} of the time and waits for the"
+                    " host for the rest: the ratios say more about calls from Python than about kernels"
                 )
         found = variant.groups
-        if variant.available and variant.name not in (EAGER, "none", "inductor") and found is not None:
-            if not found.forward and not found.backward:
-                said.append(f"{variant.name}: no fusion group, so its speed says nothing about fusion")
+        fuses = variant.available and variant.name not in (EAGER, "none", "inductor")
+        if fuses and found is not None and found.forward == 0 and not found.backward:
+            said.append(f"{variant.name}: no fusion group, so its speed says nothing about fusion")
         if variant.fallbacks:
             said.append(f"{variant.name}: {variant.fallbacks} groups fell back to unfused operators")
         if variant.recompiles:

@@ -1,0 +1,275 @@
+"""``fusiondoc bench``: real children that time a model in turns, and what is made of their times."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from fusiondoc.model.bench import VARIANTS, Ratio
+from fusiondoc.reports.benchmark.documents import as_csv, as_markdown
+from fusiondoc.reports.benchmark.terminal import render
+from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, measured, rank_of_interval, ratio
+from tests.command_line import ROOT, Run
+
+SCHEMA = json.loads((ROOT / "docs" / "bench.schema.json").read_text())
+
+MODEL = """
+import torch
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x)) * 2
+
+model = Block().eval()
+inputs = (torch.randn(8, 16),)
+"""
+
+
+# -- statistics: against the binomial distribution and simulated rounds -----------------------------------
+
+
+@pytest.mark.parametrize(("rounds", "rank"), [(5, 0), (6, 1), (8, 1), (9, 2), (15, 4), (20, 6), (30, 10)])
+def test_ranks_of_the_interval_of_a_median(rounds: int, rank: int) -> None:
+    """The values are those of tables of the sign test at 5 %, two-sided (critical value plus one)."""
+    assert rank_of_interval(rounds) == rank
+
+
+def test_the_interval_holds_the_median_of_the_distribution_in_at_least_19_of_20_samples() -> None:
+    draw = random.Random(5)
+    inside = 0
+    for _ in range(400):
+        found = measured([draw.lognormvariate(0, 0.3) for _ in range(15)])
+        inside += found.low <= 1 <= found.high
+    assert 375 <= inside <= 399
+
+
+def test_a_program_against_itself_differs_in_at_most_one_of_twenty_benches() -> None:
+    """Rounds of a machine that slows down by half in the middle, with a tenth of noise."""
+    draw = random.Random(7)
+    wrong = 0
+    for _ in range(300):
+        load = [1.0 + 0.5 * (n > 7) for n in range(15)]
+        eager = [slow * draw.lognormvariate(0, 0.1) for slow in load]
+        same = [slow * draw.lognormvariate(0, 0.1) for slow in load]
+        wrong += ratio(eager, same).differs
+    assert wrong <= 15
+
+
+def test_a_fifth_less_time_shows_through_a_tenth_of_noise() -> None:
+    draw = random.Random(9)
+    found = [
+        ratio(
+            [draw.lognormvariate(0, 0.1) for _ in range(15)],
+            [0.8 * draw.lognormvariate(0, 0.1) for _ in range(15)],
+        )
+        for _ in range(100)
+    ]
+    assert sum(one.low > 1 for one in found) >= 85
+    assert 1.2 < sorted(one.value for one in found)[50] < 1.3
+
+
+def test_two_processes_may_differ_by_one_percent_for_good() -> None:
+    assert not ratio([1.009] * 15, [1.0] * 15).differs
+    assert ratio([1.02] * 15, [1.0] * 15).differs
+    assert Ratio(0.9, 0.88, 0.92).differs and not Ratio(1.1, 0.99, 1.2).differs
+
+
+def test_without_rounds_there_is_no_median() -> None:
+    with pytest.raises(ValueError, match="no values"):
+        measured([])
+
+
+# -- real runs --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("bench") / "block.py"
+    path.write_text(MODEL, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def bench(model: Path, tmp_path_factory: pytest.TempPathFactory):
+    """One run for all tests of its result."""
+    from contextlib import contextmanager
+
+    from fusiondoc.captures.target import parse_target
+    from fusiondoc.workflows.bench import BenchRequest, run_bench
+
+    pytest.importorskip("torch")
+    said: list[str] = []
+
+    class Progress:
+        def say(self, doing: str, done: int, total: int) -> None:
+            said.append(f"{doing} {done}/{total}")
+
+    @contextmanager
+    def progress():
+        yield Progress()
+
+    request = BenchRequest(
+        parse_target(str(model)),
+        (Path(sys.executable),),
+        variants=("eager", "nvfuser", "nnc", "onednn", "none", "aot"),
+        backward=True,
+        rounds=LEAST_ROUNDS,
+    )
+    found = run_bench(request, progress)
+    return found, said
+
+
+@pytest.mark.torch
+def test_every_variant_is_in_the_table_or_has_its_reason(bench) -> None:
+    found, _ = bench
+    rows = {one.name: one for one in found.variants}
+    assert [one for one in VARIANTS if one in rows] == list(rows)
+    for name in ("eager", "none", "aot"):
+        assert rows[name].available and rows[name].reason is None, rows[name]
+        assert [one.phase for one in rows[name].phases] == ["forward", "forward+backward"]
+    assert [one.phase for one in rows["onednn"].phases] == ["forward"]
+    assert "no backward pass" in rows["onednn"].reason
+    assert not rows["nvfuser"].available and "torch 1.12 to 2.1" in rows["nvfuser"].reason
+    assert not rows["nnc"].available and "no LLVM" in rows["nnc"].reason
+
+
+@pytest.mark.torch
+def test_groups_numbers_and_rounds_are_those_of_torch(bench) -> None:
+    found, _ = bench
+    rows = {one.name: one for one in found.variants}
+    assert rows["onednn"].groups.forward == 1, "linear, relu and mul in one partition"
+    assert rows["none"].groups.forward == 0
+    assert rows["eager"].max_difference == 0 and 0 <= rows["onednn"].max_difference < 1e-4
+    assert rows["aot"].max_difference < 1e-4 and rows["aot"].recompiles == 0
+    for row in found.variants:
+        for phase in row.phases:
+            assert phase.rounds == LEAST_ROUNDS and phase.ms.low <= phase.ms.median <= phase.ms.high
+            assert phase.steps_per_s == pytest.approx(1e3 / phase.ms.median)
+            assert phase.device_ms is None and phase.busy is None, "the CPU has no device time"
+    eager = rows["eager"].phases[0]
+    assert eager.ratio == Ratio(1, 1, 1)
+    assert found.inputs == ("float32[8,16]",)
+
+
+@pytest.mark.torch
+def test_its_documents(bench) -> None:
+    found, said = bench
+    text = render(found, width=80)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "float32[8,16]" in text and "Could not run" in text and "nvFuser is in TorchScript" in text
+    assert said[0] == "forward: eager warms up 0/12" and said[-1].startswith("forward+backward: round 6 of 6")
+    rows = list(csv.DictReader(io.StringIO(as_csv(found))))
+    assert [row["phase"] for row in rows if row["variant"] == "aot"] == ["forward", "forward+backward"]
+    assert [row["ms_median"] for row in rows if row["variant"] == "nnc"] == [""]
+    assert "no LLVM" in next(row["reason"] for row in rows if row["variant"] == "nnc")
+    page = as_markdown(found)
+    assert "| eager |" in page and page.count("**forward") == 2
+
+
+@pytest.mark.torch
+def test_the_command_writes_json_that_its_schema_describes(
+    model: Path, fusiondoc: Run, tmp_path: Path
+) -> None:
+    out = tmp_path / "bench.json"
+    done = fusiondoc(
+        "bench", model, "--variant", "none", "--rounds", 6, "--input", "float32[4,16]", "-o", out
+    )
+    assert done.returncode == 0, done.stderr
+    data = json.loads(out.read_text())
+    jsonschema.validate(data, SCHEMA)
+    assert data["schema"] == "fusiondoc.bench/1" and data["inputs"] == ["float32[4,16]"]
+    assert [one["name"] for one in data["variants"]] == ["eager", "none"]
+    assert not list(tmp_path.glob("**/.fusiondoc")), "a bench leaves no capture"
+
+
+@pytest.mark.torch
+def test_a_model_that_fails_everywhere_is_the_users(fusiondoc: Run, tmp_path: Path) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text("import torch\ninputs = (torch.ones(2),)\ndef model(x):\n    raise ValueError('no')\n")
+    done = fusiondoc("bench", path, "--variant", "none", "--rounds", 6)
+    assert done.returncode == 3
+    assert "failed in every variant" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_wrong_usage_is_refused_before_anything_starts(model: Path, fusiondoc: Run, tmp_path: Path) -> None:
+    few = fusiondoc("bench", model, "--rounds", 3)
+    assert few.returncode == 2 and "at least 6" in few.stderr
+    unknown = fusiondoc("bench", model, "--variant", "nvfusr")
+    assert unknown.returncode == 2 and "nvfuser" in unknown.stderr
+    knob = fusiondoc("bench", model, "--knob", "single_nod=on")
+    assert knob.returncode == 2 and "single_node" in knob.stderr
+
+
+@pytest.mark.torch
+def test_an_interruption_keeps_the_rounds_that_are_done(model: Path, tmp_path: Path) -> None:
+    """A real process, because signals are the point; many rounds, of which it is not let do all."""
+    out = tmp_path / "bench.json"
+    command = [
+        sys.executable,
+        "-m",
+        "fusiondoc",
+        "bench",
+        str(model),
+        "--variant",
+        "none",
+        "--rounds",
+        "5000",
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUSIONDOC_CACHE": str(tmp_path / "cache")}
+    process = subprocess.Popen(
+        [*command, "-o", str(out)], cwd=str(tmp_path), env=environment, stderr=subprocess.PIPE, text=True
+    )
+    pid = process.pid
+    deadline = time.monotonic() + 120
+    while not _rounds_of_children(pid) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    data = json.loads(out.read_text())
+    assert data["interrupted"] and all(one["phases"][0]["rounds"] >= 1 for one in data["variants"])
+    assert not _children_of_folder(tmp_path)
+
+
+def _bench_folders() -> list[Path]:
+    import tempfile
+
+    return list(Path(tempfile.gettempdir()).glob("fusiondoc-bench-*"))
+
+
+def _rounds_of_children(pid: int) -> int:
+    """Rounds that the children of this bench have told of."""
+    told = 0
+    for folder in _bench_folders():
+        for records in folder.glob("*/*/records.jsonl"):
+            spec = json.loads((records.parent / "spec.json").read_text())
+            if spec["parent"] == pid:
+                told += records.read_text().count('"record": "round"')
+    return told
+
+
+def _children_of_folder(folder: Path) -> list[str]:
+    """Command lines of processes that still work there (Linux)."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(entry / "cwd") == str(folder):
+                found.append((entry / "cmdline").read_text())
+        except OSError:
+            continue
+    return found
