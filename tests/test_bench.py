@@ -18,7 +18,7 @@ import pytest
 
 from fusiondoc.model.bench import VARIANTS, Ratio
 from fusiondoc.reports.benchmark.documents import as_csv, as_markdown
-from fusiondoc.reports.benchmark.terminal import render
+from fusiondoc.reports.benchmark.tables import render
 from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, measured, rank_of_interval, ratio
 from tests.command_line import ROOT, Run
 

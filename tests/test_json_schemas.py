@@ -12,11 +12,12 @@ import pytest
 from command_line import ROOT, Run
 
 from fusiondoc.comparison.differences import Comparison
+from fusiondoc.model.bench import Bench
 from fusiondoc.model.report import Report
 from fusiondoc.model.typed_fields import field_types
 from fusiondoc.reports import json_schema
 
-DOCUMENTS = {"report": Report, "comparison": Comparison}
+DOCUMENTS = {"report": Report, "comparison": Comparison, "bench": Bench}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -94,7 +94,7 @@ def command(
     Examples:
       fusiondoc bench model.py
       fusiondoc bench model.py --backward --variant nvfuser --variant inductor
-      fusiondoc bench model.py --python /envs/torch-2.1/bin/python --python /envs/torch-2.13/bin/python
+      fusiondoc bench model.py --python old/bin/python --python new/bin/python
     """
     from fusiondoc.captures.target import parse_target
     from fusiondoc.model.bench import EAGER
@@ -119,13 +119,13 @@ def command(
 
 
 def _text(bench: Any, format_: str, output: Path | None) -> str:
-    from fusiondoc.reports.benchmark import documents, terminal
+    from fusiondoc.reports.benchmark import documents, tables
     from fusiondoc.reports.text.layout_of_text import can_show_blocks
 
     if format_ != "text":
         text: str = getattr(documents, f"as_{format_}")(bench)
         return text
-    return terminal.render(
+    return tables.render(
         bench,
         width=shutil.get_terminal_size((80, 24)).columns,
         colour=in_colour(output),

@@ -1,5 +1,4 @@
-"""A bench on the terminal: a table a phase, and why what is not in it could not run. (named as
-reports/comparison/terminal.py: the same for a comparison)"""
+"""A bench on the terminal: a table a phase, and why what is not in it could not run."""
 
 from __future__ import annotations
 
