@@ -33,7 +33,7 @@ VALIDATOR = jsonschema.Draft7Validator(PUBLISHED)
         ("max_fallbacks: -1\n", ["1:16: max_fallbacks must be a whole number, not '-1'"]),
         ("groups:\n- [add, 5]\n", ["2:9: a plain list must be of aten::add, or add for short, not '5'; put it in quotes"]),
         ("groups:\n- {ops: [add], phase: forwards}", ["2:23: phase: 'forwards' is unknown. Did you mean 'forward'?"]),
-        ("groups:\n- {phase: forward}", ["2:3: a group needs ops, set, contains, source, function or module"]),
+        ("groups:\n- {phase: forward}", ["2:3: a group needs ops, set, contains, source, function, module or layer"]),
         ("groups:\n- {ops: [add], set: [add]}", ["2:3: a group takes only one of ops, set, contains"]),
         ("groups: []\n", ["1:9: groups is an empty list"]),
         ("when: {torch: 2.1}\nmax_fallbacks: 0", ["1:15: torch must be '2.1' or '>=1.12, <2.2', not '2.1'; put it in quotes"]),
@@ -104,6 +104,7 @@ def test_the_file_in_the_examples_fits_the_schema() -> None:
 
 def _value(field: fields.Field) -> st.SearchStrategy:
     good = {
+        "layer": st.sampled_from(["encoder.layer.0", "encoder.*.output", "layer[1-4].[0,2]"]),
         "operator": st.sampled_from(["add", "aten::mul"]), "source": st.sampled_from(["m.py", "m.py:3", "m.py:3-5"]),
         "versions": st.sampled_from(["2.1", ">=1.12, <2.2"]), "finding": st.sampled_from(["FD301", "FD3xx", "error"]),
         "text": st.just("x"), "count": st.integers(0, 3), "positive": st.integers(1, 3),

@@ -76,6 +76,8 @@ class GroupExpectation:
     source: tuple[SourceRange, ...] = ()
     function: str | None = None
     module: str | None = None
+    layer: tuple[str, ...] = ()
+    """Patterns of module paths (see layer_patterns.py); the instances in one of them count."""
     dtype: tuple[str, ...] = ()
     speed: Speed = Speed()
     at: Position | None = None

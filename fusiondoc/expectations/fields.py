@@ -18,6 +18,7 @@ _VERSION = r"(>=|<=|==|!=|>|<)? ?[0-9]{1,6}(\.[0-9]{1,6})*"
 
 PATTERNS = {
     "operator": r"^[A-Za-z_]\w*(::[A-Za-z_]\w*)?$",
+    "layer": r"^[A-Za-z0-9_*]([A-Za-z0-9_*.]|\[[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*\])*$",
     "source": r"^[^:\n]+(:[1-9][0-9]{0,8}(-[1-9][0-9]{0,8})?)?$",
     "versions": rf"^{_VERSION}(, ?{_VERSION})*$",
     "percent": r"^(100|[0-9]{1,2}(\.[0-9]{1,6})?)%$",
@@ -28,6 +29,7 @@ PATTERNS = {
 
 EXAMPLES = {
     "operator": "aten::add, or add for short",
+    "layer": "encoder.layer.0.output, encoder.layer.*.output or encoder.layer.[0-11]",
     "source": "model.py, model.py:31 or model.py:18-20",
     "versions": "'2.1' or '>=1.12, <2.2'",
     "share": "0.9 or 90%",
@@ -72,11 +74,12 @@ GROUP: Mapping[str, Field] = {
     "source": Field("source", "Lines of the program; an operator of the group comes from each.", "either"),
     "function": Field("text", "A function that an operator of the group comes from: forward, Block.forward."),
     "module": Field("text", "A class that an operator of the group comes from: BiasGelu."),
+    "layer": Field("layer", "Modules; its nodes in them, and in modules inside these, count.", "either"),
     "dtype": Field("choice", "Types of its floating-point inputs (of all, if none is).", "either", DTYPES),
     **_SPEED,
 }  # fmt: skip
 
-NEEDS_ONE = ("ops", "set", "contains", "source", "function", "module")
+NEEDS_ONE = ("ops", "set", "contains", "source", "function", "module", "layer")
 """A group names at least one of these."""
 ORDERS = {"ops": "sequence", "set": "set", "contains": "contains"}
 """At most one of these keys; its value is ``GroupExpectation.order``."""

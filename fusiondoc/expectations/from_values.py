@@ -63,6 +63,7 @@ def build_group(values: Mapping[str, Any], path: Path = ()) -> GroupExpectation:
         source=tuple(_source(text) for text in values.get("source", ())),
         function=values.get("function"),
         module=values.get("module"),
+        layer=tuple(values.get("layer", ())),
         dtype=tuple(values.get("dtype", ())),
         speed=_speed(values),
         at=document.position(node) if node is not None else None,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Callable, Iterable, Sequence
 
 from fusiondoc.expectations.expectation import Expectations, GroupExpectation, Path, Position, Section, When
+from fusiondoc.expectations.layer_patterns import instances_in
 from fusiondoc.expectations.near_miss import (
     NearMiss,
     describe,
@@ -80,10 +81,11 @@ def _group(
     if exactly is not None or (wanted.count.at_least or 1) > 1:
         text = f"{wanted.count} of {text}" if exactly != 0 else f"no group {text}"
     known = {group.id: group for group in report.groups}
-    number = sum(known[name].count for name in ids)
+    counts = {name: len(instances_in(known[name], wanted.layer)) for name in ids}
+    number = sum(counts.values())
     holds = wanted.count.holds(number)
     near = None
-    shown = ", ".join(name + (f" ×{known[name].count}" if known[name].count > 1 else "") for name in ids)
+    shown = ", ".join(name + (f" ×{n}" if n > 1 else "") for name, n in counts.items())
     if number > 1 or exactly is not None:
         shown = f"{number} ({shown})" if ids else "0 ()"
     why = None

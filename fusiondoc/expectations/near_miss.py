@@ -9,6 +9,7 @@ from typing import Mapping, NamedTuple, Sequence
 
 from fusiondoc.alignment import common, longest_common
 from fusiondoc.expectations.expectation import GroupExpectation, Speed
+from fusiondoc.expectations.layer_patterns import instances_in
 from fusiondoc.expectations.missing import (
     Missing,
     is_in,
@@ -20,6 +21,7 @@ from fusiondoc.expectations.missing import (
     where_is,
     without_namespace,
 )
+from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Group, Kernel, Report
 
 _MOST_OPERATORS = 12
@@ -121,6 +123,7 @@ def describe(wanted: GroupExpectation) -> str:
         text += f" from {', '.join(map(str, wanted.source))}"
     text += f" of function {wanted.function}" if wanted.function else ""
     text += f" of class {wanted.module}" if wanted.module else ""
+    text += f" in layer {' or '.join(wanted.layer)}" if wanted.layer else ""
     if wanted.dtype:
         text += f" with {' or '.join(wanted.dtype)}"
     if wanted.speed.peak is not None:
@@ -175,7 +178,7 @@ class Mismatch(NamedTuple):
     """A condition that a group does not meet."""
 
     what: str
-    """"operators", "phase", "source", "function", "module", "dtype" or "speed"."""
+    """"operators", "phase", "source", "function", "module", "layer", "dtype" or "speed"."""
     text: str
     """What it is instead: ``it is in the backward phase``."""
 
@@ -190,6 +193,9 @@ def mismatches(group: Group, wanted: GroupExpectation, kernels: Mapping[str, Ker
         found.append(Mismatch("phase", f"its phase {is_}, not {wanted.phase}"))
     found += [Mismatch("source", text) for text in _source(group, wanted)]
     found += [Mismatch("function", text) for text in _names(group, wanted)]
+    if wanted.layer and not instances_in(group, wanted.layer):
+        is_ = f"it is in {folded(group.layers)}" if group.layers else "the log does not contain its layer"
+        found.append(Mismatch("layer", f"{is_}, not in {' or '.join(wanted.layer)}"))
     found += [Mismatch("dtype", text) for text in _dtype(group, wanted)]
     found += [
         Mismatch("speed", text)
