@@ -121,7 +121,7 @@ def test_workers_that_end_by_themselves_are_neither_ended_nor_told(tmp_path: Pat
         "print('done', flush=True)",
     )
     assert left is None and not (tmp_path / "records.jsonl").exists()
-    assert ending.exit_status == 0 and ending.seconds < 0.4
+    assert ending.exit_status == 0
     assert (tmp_path / "log").read_text() == "done\nlast words\n"
 
 

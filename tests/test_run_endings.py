@@ -10,7 +10,6 @@ from fusiondoc.captures.ending import Result, failure_of
 from fusiondoc.captures.probe_records import Done, Failure, Loaded, Records
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.rules.rule import Context
-from fusiondoc.model.report import Report
 from fusiondoc.parsers.read import read_logs
 
 DONE = Records(done=Done(1.0, 0.5))
@@ -76,13 +75,7 @@ def test_records_that_could_not_be_written_are_named(tmp_path: Path) -> None:
 
 def test_a_program_that_ended_itself_is_not_one_without_torchscript() -> None:
     report, observed = read_logs([])
-    found = {
-        one.code: one.message
-        for one in findings(report, Context(observed, result=Result(0), ended_early=True))
-    }
+    context = Context(observed, result=Result(0), ended_early=True)
+    found = {one.code: one.message for one in diagnose(report, context).findings}
     assert "FD901" not in found
     assert found["FD905"].startswith("The program ended its process with exit status 0 before all passes")
-
-
-def findings(report: Report, context: Context):
-    return diagnose(report, context).findings

@@ -13,7 +13,12 @@ from typing import Mapping, Sequence
 
 SUPERVISOR_GRACE = 8.0
 """Seconds that the supervisor has to end everything; then it is ended itself."""
-_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+_FOLDER = str(Path(__file__).parent)
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[1]); import supervisor;"
+    " supervisor.main(int(sys.argv[2]), int(sys.argv[3]))"
+)
+"""As a module it is compiled once."""
 _SETPIPE_SZ = 1031
 """``F_SETPIPE_SZ`` of Linux; Python names it from 3.10 on."""
 PIPE_BYTES = 1 << 20
@@ -47,7 +52,7 @@ class Supervised:
         self.told, told = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable or command[0], "-I", "-S", str(_SUPERVISOR), str(control), str(told)],
+                [sys.executable or command[0], "-I", "-S", "-c", _START, _FOLDER, str(control), str(told)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -78,6 +83,7 @@ class Supervised:
             self.__exit__()
             raise
         self.began = time.perf_counter()
+        self._hear(b"")  # a short one may have ended already
 
     def __enter__(self) -> Supervised:
         return self
@@ -118,9 +124,7 @@ class Supervised:
             raise NotStarted(number, os.strerror(number), str(cwd) if words[1] == b"cwd" else command[0])
         self._pid = int(words[0])
 
-    def look(self) -> None:
-        """Read what the supervisor told; to be called when there is something to read."""
-        said = os.read(self.told, 4096)
+    def _hear(self, said: bytes) -> None:
         self._said += said
         *lines, self._said = self._said.split(b"\n")
         for line in lines:
@@ -129,6 +133,11 @@ class Supervised:
             elif line.startswith(b"ended "):
                 self.status = int(line[6:])
                 self.ended = time.perf_counter()
+
+    def look(self) -> None:
+        """Read what the supervisor told; to be called when there is something to read."""
+        said = os.read(self.told, 4096)
+        self._hear(said)
         if not said:
             self.finished = True
             if self.ended is None:  # somebody ended the supervisor, and with it the child

@@ -1,4 +1,4 @@
-"""The process between fusiondoc and a program that it runs: ``python -I -S supervisor.py CONTROL TOLD``.
+"""The process between fusiondoc and a program that it runs: ``main(CONTROL, TOLD)`` in a Python of its own.
 
 It starts the program in a session of its own, passes signals on, and ends what the program leaves running,
 also when fusiondoc itself is killed. On Linux it is a subreaper (PR_SET_CHILD_SUBREAPER, prctl(2)): a process
@@ -16,9 +16,10 @@ It must start fast: nothing is imported but what this needs, and of fusiondoc no
 
 from __future__ import annotations
 
+# What ``signal`` is made of; the enums around it would double the time to start.
+import _signal as signal  # type: ignore[import-not-found]
 import os
 import select
-import signal
 import sys
 import time
 
@@ -113,7 +114,7 @@ class Supervisor:
             for number, before in passed.items():
                 signal.signal(number, signal.SIG_IGN if before is signal.SIG_IGN else signal.SIG_DFL)
             # Should this supervisor be killed, the program is to end too.
-            _prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+            _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() == own:
                 what = b"cwd"
                 os.chdir(self._order.cwd)
@@ -187,7 +188,7 @@ class Supervisor:
             # Without a subreaper nothing tells of the end of a process that is nobody's child here.
             self._wait(min(rest, _LOOK if self._adopts else 0.05))
 
-    def _signal_all(self, number: signal.Signals, names: dict[int, str]) -> None:
+    def _signal_all(self, number: int, names: dict[int, str]) -> None:
         """Signal every process that is left, and note its name unless it is the program itself."""
         found = self._descendants()
         if found is None:
@@ -203,7 +204,7 @@ class Supervisor:
             except OSError:
                 continue
 
-    def _signal_group(self, number: signal.Signals) -> None:
+    def _signal_group(self, number: int) -> None:
         try:
             os.killpg(self._pid, number)
         except OSError:
@@ -264,10 +265,16 @@ def _prctl(option: int, value: int) -> bool:
     if not sys.platform.startswith("linux"):
         return False
     try:
+        # What ``ctypes`` is made of, which takes longer to import than all the rest.
+        import _ctypes
+
+        prctl = _ctypes.dlsym(_ctypes.dlopen(None, os.RTLD_NOW), "prctl")  # type: ignore[arg-type]
+        return bool(_ctypes.call_function(prctl, (option, value, 0, 0, 0)) == 0)
+    except AttributeError:
         import ctypes
 
         return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
-    except (ImportError, OSError, AttributeError):
+    except (ImportError, OSError):
         return False
 
 
@@ -343,18 +350,14 @@ def _read_order(control: int) -> bytes | None:
 
 def main(control: int, told: int) -> None:
     """Read the order and carry it out."""
-    os.set_inheritable(control, False)
-    os.set_inheritable(told, False)
-    data = _read_order(control)
-    if data is not None:
-        order = Order(data)
-        os.chdir("/")
-        Supervisor(order, control, told).run()
-
-
-if __name__ == "__main__":
     try:
-        main(int(sys.argv[1]), int(sys.argv[2]))
+        os.set_inheritable(control, False)
+        os.set_inheritable(told, False)
+        data = _read_order(control)
+        if data is not None:
+            order = Order(data)
+            os.chdir("/")
+            Supervisor(order, control, told).run()
     finally:
         # Nothing waits in buffers, and a slow end would be time of the user's.
         os._exit(0)
