@@ -25,7 +25,9 @@ _SCHEMA_NUMBER = re.compile(r"fusiondoc\.capture/(\d+)\Z")
 
 REQUEST, RESULT, RECORDS = "request.json", "result.json", "records.jsonl"
 _PEAK, _RERUN, _TIMING, _TRIES = "peak.json", "rerun.json", "timing.json", "tries.json"
-FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _TRIES, "log")
+LOGS = ("log", "log.1", "log.2")
+"""The log, and the newest lines of a long one whose end could not be put behind it: fusiondoc was killed."""
+FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _TRIES, *LOGS)
 
 
 class Capture:
@@ -76,8 +78,13 @@ class Capture:
 
     @property
     def log_path(self) -> Path:
-        """The log, byte for byte as the child wrote it; may be missing."""
+        """The log, byte for byte as the child wrote it up to the limit of the run; may be missing."""
         return self.path / "log"
+
+    @property
+    def log_names(self) -> tuple[str, ...]:
+        """The files that are the log, in order."""
+        return tuple(name for name in LOGS if (self.path / name).exists())
 
     @cached_property
     def result(self) -> Result:

@@ -33,6 +33,7 @@ class Options:
     no_freeze: bool | None = None
     eval: bool | None = None
     timing: bool | None = None
+    log_limit: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         found: dict[str, Any] = as_json(self)
@@ -72,6 +73,8 @@ class RunRequest:
     """Leave a module unfrozen under oneDNN Graph."""
     eval: bool = False
     """Put a module into eval mode before it is scripted."""
+    log_limit: int = 1024
+    """Of a longer log, in MiB, the head, the tail and the lines about fusion between them are kept."""
     timing: bool = False
     """Time passes, eager against fused, without any log or dump."""
     variables: Mapping[str, str] = field(default_factory=dict)

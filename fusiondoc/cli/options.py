@@ -67,6 +67,14 @@ _OPTIONS = (
         help="Stop the model's process after this long.",
     ),
     click.option(
+        "--log-limit",
+        type=click.IntRange(min=1),
+        default=1024,
+        show_default=True,
+        metavar="MIB",
+        help="Of a longer log keep its head, its tail and the lines about fusion between them.",
+    ),
+    click.option(
         "--knob",
         "knobs",
         multiple=True,
@@ -173,6 +181,7 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
         device=options["device"],
         seed=options["seed"],
         timeout=options["timeout"],
+        log_limit=options["log_limit"],
         knobs=chosen_knobs(options["knobs"]),
         no_freeze=options["no_freeze"],
         verify=options.get("verify", False),

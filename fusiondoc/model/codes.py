@@ -349,6 +349,7 @@ _ALL = (
     Code("FD906", "note", "Parts of what torch can log are missing"),
     Code("FD907", "warning", "The program closed or redirected the descriptors that fusers log to"),
     Code("FD908", "note", "Processes that the program had started were ended"),
+    Code("FD909", "note", "The log was longer than its limit"),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

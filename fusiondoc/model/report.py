@@ -279,6 +279,16 @@ class UnrecognisedLine:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """What a capture did not keep of a log that was longer than its limit."""
+
+    lines: int = 0
+    bytes: int = 0
+    about_fusion: int = 0
+    """Lines about fusion among them."""
+
+
+@dataclass(frozen=True)
 class ParseStats:
     """How the log was read: ``recognised`` lines a parser consumed, ``user_output`` lines of the program."""
 
@@ -291,6 +301,8 @@ class ParseStats:
     """Graphs and other blocks that were cut off."""
     seconds: float
     bytes: int
+    left_out: LeftOut = LeftOut()
+    """What the log says to be missing from its middle."""
 
 
 @dataclass(frozen=True)

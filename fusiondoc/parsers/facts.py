@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Dict, Iterator, NamedTuple, Sequence
 
+from fusiondoc.model.report import LeftOut
 from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
 from fusiondoc.parsers.kernels.kept_texts import Text
 
@@ -351,6 +352,12 @@ class LineCounts:
     size: int = 0
     """Bytes read, after decompression."""
     first_unrecognised: list[tuple[int, bytes]] = field(default_factory=list)
+    left_out: LeftOut = field(default_factory=LeftOut)
+
+    def leave_out(self, lines: int, size: int, fusion: int) -> None:
+        """A log that was kept in part only says so."""
+        before = self.left_out
+        self.left_out = LeftOut(before.lines + lines, before.bytes + size, before.about_fusion + fusion)
 
     def unknown(self, pos: int, line: bytes) -> None:
         self.unrecognised += 1

@@ -67,6 +67,7 @@ def _stats(counts: LineCounts, files: Sequence[str]) -> ParseStats:
         truncated=counts.truncated,
         seconds=0.0,
         bytes=counts.size,
+        left_out=counts.left_out,
     )
 
 

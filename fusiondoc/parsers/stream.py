@@ -28,7 +28,10 @@ from fusiondoc.parsers.lines.warning_lines import (
     stage_of,
 )
 
-MARK = re.compile(rb"\[fusiondoc\] (?:iteration (\d{1,9})/(\d{1,9}) (\w+) inputs (\d{1,9})|end)")
+MARK = re.compile(
+    rb"\[fusiondoc\] (?:iteration (\d{1,9})/(\d{1,9}) (\w+) inputs (\d{1,9})|end"
+    rb"|left out (\d{1,15}) lines, (\d{1,15}) bytes, (\d{1,15}) of them about fusion)"
+)
 GLUED = re.compile(
     rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\]|={7} Codegen output for kernel: "
     rb"|Launch Parameters: "
@@ -38,17 +41,17 @@ GLUED = re.compile(
 
 _NEXT_FRAME = b"======= Codegen output for kernel: "
 
-_FRAME_LIMIT = 400_000
+FRAME_LIMIT = 400_000
 """Lines after which a codegen frame without an end is given up as cut off."""
 
 _BARE_LIMIT = 150_000
 """Lines after which an unprefixed graph without an end is given up as cut off."""
 
-_BARE_FOREIGN = 40
+BARE_FOREIGN = 40
 """Foreign lines in a row after which an unprefixed graph counts as cut off."""
 
 
-def _may_hold_a_mark(line: bytes) -> bool:
+def may_hold_a_mark(line: bytes) -> bool:
     """One of these is in each of the marks that can be glued to output: quicker to look for."""
     return (
         b"[D" in line
@@ -146,7 +149,7 @@ class Stream:
             return self._interrupted_frame(lines, i, end, pos)
         code.extend(part)
         if end == len(lines):
-            if len(code) > _FRAME_LIMIT:
+            if len(code) > FRAME_LIMIT:
                 self._counts.truncated += 1
                 self._counts.recognised += len(code)
                 self._frame = None
@@ -225,7 +228,7 @@ class Stream:
         if self._blank:
             self._end_blanks(taken)
         if not taken:
-            glued = GLUED.search(line) if _may_hold_a_mark(line) else None
+            glued = GLUED.search(line) if may_hold_a_mark(line) else None
             if glued is not None and glued.start():
                 self.feed([line[glued.start() :]], pos)
                 return
@@ -286,9 +289,13 @@ class Stream:
         found = MARK.match(line)
         if found is None:
             return False
+        if found.group(5):
+            # What is open may go on behind it.
+            self._counts.leave_out(*map(int, found.groups()[4:]))
+            return True
         self._messages.settle()
         if found.group(1):
-            index, total, phase, inputs = found.groups()
+            index, total, phase, inputs = found.groups()[:4]
             mark = PassMark(int(index), int(total), phase.decode("ascii"), int(inputs), pos)
             self.facts.iterations.append(mark)
         return True
@@ -364,7 +371,7 @@ class Stream:
                 self._end_bare()
             return True
         self._foreign += 1
-        if self._foreign > _BARE_FOREIGN:
+        if self._foreign > BARE_FOREIGN:
             self._end_bare()
         return False
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
+from fusiondoc.runner.capped_log import CappedLog
 from fusiondoc.runner.supervised import PIPE_BYTES, Supervised
 
 INTERRUPT_GRACE = 3.0
@@ -51,6 +52,7 @@ class Child:
     Args:
         records: a file to which the supervisor adds a line on the processes that it had to end.
         limit: how many bytes of output stop it; None for any number.
+        kept: how many bytes of output the log keeps (``capped_log.py``).
     """
 
     def __init__(
@@ -62,7 +64,9 @@ class Child:
         timeout: float,
         records: Path | None = None,
         limit: int | None = None,
+        kept: int = 1 << 30,
     ) -> None:
+        self._kept = kept
         self._command = command
         self._environment = environment
         self._cwd = cwd
@@ -83,12 +87,19 @@ class Child:
             OSError: the log cannot be opened.
         """
         ending = Ending()
-        with self._log.open("ab", buffering=0) as log, Interruptions() as interruptions:
-            with Supervised(self._command, self._environment, self._cwd, self._records) as child:
-                stream = _Stream(child, log.fileno(), ending)
-                self._follow(child, stream, interruptions, tick)
-            ending.away = child.away
-            ending.seconds = (child.ended or time.perf_counter()) - child.began
+        log = CappedLog(self._log, self._kept)
+        with Interruptions() as interruptions:
+            try:
+                with Supervised(self._command, self._environment, self._cwd, self._records) as child:
+                    stream = _Stream(child, log, ending)
+                    self._follow(child, stream, interruptions, tick)
+                ending.away = child.away
+                ending.seconds = (child.ended or time.perf_counter()) - child.began
+            finally:
+                try:
+                    log.close()
+                except OSError as error:
+                    ending.log_error = ending.log_error or error
         if child.status is not None and child.status < 0:
             ending.signal = signal_name(-child.status)
         else:
@@ -144,7 +155,7 @@ class Child:
 class _Stream:
     """The pipe from the child to the log."""
 
-    def __init__(self, child: Supervised, log: int, ending: Ending) -> None:
+    def __init__(self, child: Supervised, log: CappedLog, ending: Ending) -> None:
         self._child = child
         self._log = log
         self.ending = ending
@@ -178,12 +189,9 @@ class _Stream:
                     yield quiet
 
     def _write(self, data: bytes) -> None:
-        view = memoryview(data)
         try:
-            while view:
-                written = os.write(self._log, view)
-                self.ending.log_bytes += written
-                view = view[written:]
+            self._log.write(data)
+            self.ending.log_bytes = self._log.written
         except OSError as error:
             self.ending.log_error = error
 

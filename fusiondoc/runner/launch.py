@@ -117,6 +117,7 @@ def _run_child(
         folder / "log",
         request.timeout,
         records,
+        kept=request.log_limit << 20,
     )
     if progress is None:
         return child.run()

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Callable, Iterator, Sequence, cast
 
-from fusiondoc.captures.capture import FILES
+from fusiondoc.captures.capture import FILES, LOGS
 from fusiondoc.errors import UsageError
 from fusiondoc.parsers.lines.log_files import LIMIT_RATIO, XzFile
 from fusiondoc.whole_files import whole_file
@@ -159,7 +159,7 @@ def _place(path: Path, name: str, size: int) -> str | None:
     inner = _INNER.match(name, top.end()) if top is not None else None
     if top is None or inner is None or not _FILE.match(name, inner.end()):
         return None
-    if size > MOST_SMALL and not name.endswith("/log"):
+    if size > MOST_SMALL and not name.endswith(tuple(f"/{one}" for one in LOGS)):
         raise UsageError(f"{path}: {name} is larger than any such file", _HINT)
     return name[top.end() :]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Callable, Iterator, Mapping
 
-from fusiondoc.captures.capture import FILES, REQUEST, Capture
+from fusiondoc.captures.capture import FILES, LOGS, REQUEST, Capture
 from fusiondoc.captures.source_copies import FOLDER as SOURCES
 from fusiondoc.parsers.lines.log_files import utf16_decoder
 from fusiondoc.version import __version__
@@ -25,6 +25,8 @@ CONTENTS = "bundle.json"
 
 _INNER = ("rerun", "timing", "kernels", "tries/*")
 """Folders of a capture with captures of further runs."""
+
+_SMALL = tuple(name for name in FILES if name not in LOGS)
 
 _CHUNK = 1 << 19
 _HELD = 16 << 10
@@ -104,7 +106,7 @@ def _files(capture: Path, sources: bool) -> tuple[list[tuple[str, Path]], list[s
             continue
         inside = "" if folder == capture else folder.relative_to(capture).as_posix() + "/"
         Capture(folder)  # refuses links
-        for name in (*FILES[:-1], f"{SOURCES}/index.json", f"{SOURCES}/*.py", "files/*", FILES[-1]):
+        for name in (*_SMALL, f"{SOURCES}/index.json", f"{SOURCES}/*.py", "files/*", *LOGS):
             for path in sorted(folder.glob(name)):
                 if _goes_with_it(name, path, sources):
                     taken[inside + path.relative_to(folder).as_posix()] = path
@@ -118,7 +120,7 @@ def _goes_with_it(name: str, path: Path, sources: bool) -> bool:
         return False
     if name.startswith(SOURCES):
         return sources and re.fullmatch(r"index\.json|\d{1,6}\.py", path.name) is not None
-    if path.stat().st_size > MOST_SMALL and name != FILES[-1]:
+    if path.stat().st_size > MOST_SMALL and name not in LOGS:
         return False
     if name == "files/*":
         text = re.fullmatch(r"[\w.-]{1,80}\.(?:cu|ptx|dot)", path.name, re.ASCII) is not None

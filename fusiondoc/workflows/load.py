@@ -121,8 +121,8 @@ class ParsedLog:
 
 def parse_capture(capture: Capture) -> ParsedLog:
     """Read the log of a capture."""
-    log = capture.log_path
-    logs = [LogInput(str(_shown(capture) / "log"), log)] if log.exists() else []
+    shown = _shown(capture)
+    logs = [LogInput(str(shown / name), capture.path / name) for name in capture.log_names]
     told = capture.records
     report, observed = read_logs(
         logs, told.source_map, work_out=Reasons(told.fuser.effective), layers=told.layers

@@ -165,6 +165,19 @@ def turned_away(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
+def longer_than_its_limit(report: Report, context: Context) -> Iterable[Finding]:
+    """FD909: the capture kept a part of the log."""
+    left = report.parse.left_out
+    if not left.lines:
+        return
+    lost = f"{left.about_fusion:,} of them about fusion" if left.about_fusion else "none of them about fusion"
+    yield finding(
+        "FD909",
+        f"{left.lines:,} lines ({left.bytes:,} bytes) from the middle of the log were not kept, {lost}",
+        advice="--log-limit MIB keeps more; fewer passes (--runs) print less.",
+    )
+
+
 def left_running(report: Report, context: Context) -> Iterable[Finding]:
     """FD908: processes of the program that were still there after its end."""
     left = context.left
@@ -187,6 +200,14 @@ def left_running(report: Report, context: Context) -> Iterable[Finding]:
     )
 
 
-RULES = (nothing_in_log, turned_away, cut_off, unknown_lines, out_of_order, left_running)
+RULES = (
+    nothing_in_log,
+    turned_away,
+    cut_off,
+    unknown_lines,
+    out_of_order,
+    longer_than_its_limit,
+    left_running,
+)
 LAST = (missing_parts,)
 """After all other findings of its severity."""

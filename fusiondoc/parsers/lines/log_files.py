@@ -63,7 +63,7 @@ def find_logs(arguments: Sequence[str]) -> list[LogInput]:
 
 def _logs_in(folder: Path) -> list[LogInput]:
     if (folder / "request.json").is_file() and (folder / "log").is_file():
-        return [LogInput(str(folder / "log"), folder / "log")]
+        return [LogInput(str(one), one) for one in (folder / "log", *sorted(folder.glob("log.[12]")))]
     paths = sorted(p for p in folder.rglob("*") if p.is_file() and _is_log_name(p))
     if not paths:
         endings = ", ".join(LOG_ENDINGS)
