@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Iterable, Sequence
 
 from fusiondoc.model.fusers import FUSER_OF_KIND, NNC, NVFUSER
+from fusiondoc.model.log_counts import ParseStats
 from fusiondoc.model.report import (
     Fallback,
     Group,
     Kernel,
-    ParseStats,
     Report,
     Unfused,
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Dict, Iterator, NamedTuple, Sequence
 
-from fusiondoc.model.report import LeftOut
+from fusiondoc.model.log_counts import LeftOut
 from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
 from fusiondoc.parsers.kernels.kept_texts import Text
 

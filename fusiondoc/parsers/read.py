@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Callable, Iterator, Sequence
 
-from fusiondoc.model.report import ParseStats, Report, UnrecognisedLine
+from fusiondoc.model.log_counts import ParseStats, UnrecognisedLine
+from fusiondoc.model.report import Report
 from fusiondoc.parsers.assemble import assemble
 from fusiondoc.parsers.facts import Facts, LineCounts, position, unpack
 from fusiondoc.parsers.jit.layers import LiveLayers

@@ -6,7 +6,8 @@ import shlex
 from dataclasses import dataclass
 from typing import Mapping
 
-from fusiondoc.model.report import Expectation, Fallback, Finding, UnrecognisedLine
+from fusiondoc.model.log_counts import UnrecognisedLine
+from fusiondoc.model.report import Expectation, Fallback, Finding
 from fusiondoc.model.runs import KnobState
 from fusiondoc.reports.html.group_list import Facts
 from fusiondoc.reports.html.page_context import QUOTED, Context, Quotes, shown
