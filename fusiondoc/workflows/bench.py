@@ -127,10 +127,10 @@ def run_bench(request: BenchRequest, progress: Callable[[], ContextManager[Bench
             done[phase], interrupted = _phase(request, interpreters, phase, folder / phase, bar)
     _refuse_if_nothing_ran(request, done)
     labels = _labels(interpreters)
+    rows = [(name, label) for label in labels for name in request.variants]
     variants = [
-        _variant(name, labels[i], {phase: _of(runs, name, one) for phase, runs in done.items()}, done)
-        for i, one in enumerate(interpreters)
-        for name in request.variants
+        _variant(*row, {phase: runs[number] for phase, runs in done.items() if number < len(runs)}, done)
+        for number, row in enumerate(rows)
     ]
     children = [run.child for runs in done.values() for run in runs]
     facts = next((child.facts for child in children if child.facts is not None), None)
@@ -217,9 +217,9 @@ def _started(request: BenchRequest, name: str, interpreter: Interpreter, phase: 
     return _Run(name, interpreter, child)
 
 
-def _of(runs: Sequence[_Run], name: str, interpreter: Interpreter) -> _Run | None:
+def _eager_of(runs: Sequence[_Run], interpreter: Interpreter) -> _Run | None:
     for run in runs:
-        if run.name == name and run.interpreter is interpreter:
+        if run.name == EAGER and run.interpreter is interpreter:
             return run
     return None
 
@@ -251,15 +251,19 @@ def _labels(interpreters: Sequence[Interpreter]) -> list[str]:
 
 
 def _variant(
-    name: str, label: str, runs: Mapping[str, _Run | None], done: Mapping[str, Sequence[_Run]]
+    name: str, label: str, present: Mapping[str, _Run], done: Mapping[str, Sequence[_Run]]
 ) -> BenchVariant:
-    """One row of the table."""
-    present = {phase: run for phase, run in runs.items() if run is not None}
+    """One row of the table.
+
+    Args:
+        present: its runs, by phase.
+        done: all runs, by phase.
+    """
     phases = []
     reasons: dict[str, str] = {}
     for phase, run in present.items():
         if run.ms:
-            eager = _of(done[phase], EAGER, run.interpreter)
+            eager = _eager_of(done[phase], run.interpreter)
             phases.append(_measured_phase(phase, run, eager))
         if run.why is not None:
             reasons[phase] = run.why
