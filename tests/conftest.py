@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,8 +20,42 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """With ``--dist loadgroup``, the tests of a file that share a run (a fixture made once a module, or the
+    mark ``xdist_group``) stay in one process: spread, every process would make the run again.
+
+    The mark alone does nothing under pytest 9: xdist 3.8 sets a name of a test that it does not read.
+    """
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class FilesThatShare(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return file if _shares(file) else nodeid
+
+    return FilesThatShare(config, log)
+
+
+@functools.lru_cache(maxsize=None)
+def _shares(file: str) -> bool:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    return 'fixture(scope="module")' in text or "xdist_group(" in text
+
+
+def pytest_sessionstart() -> None:
+    if importlib.util.find_spec("torch") is not None:
+        import warm_torch  # not at the top: coverage is not measured yet there
+
+        warm_torch.use()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Tests marked ``torch`` skip where this interpreter has none; torch itself is not imported for that."""
+    if "warm_torch" in sys.modules:
+        sys.modules["warm_torch"].allowed = item.get_closest_marker("cold") is None
     if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:
         pytest.skip("needs torch in this interpreter")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from running import log_of, records_of, run_target, write
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.cold]
 
 WRITERS = '''
     import ctypes, os, sys

@@ -18,7 +18,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import ModelFailed
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.cold]
 
 ROOT = Path(__file__).resolve().parent.parent
 

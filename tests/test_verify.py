@@ -49,7 +49,7 @@ MANY = """
         return torch.nn.functional.dropout(x * 2.0 + 1.0, 0.5, True), x.sigmoid() * 2.0
 
     def rows(x):
-        # One random number for a row of 4096: far fewer independent values than elements.
+        # One random number for a row of 512: far fewer independent values than elements.
         torch.rand(3)
         return (torch.rand(8, 1) * x).relu() + 1.0
 
@@ -167,7 +167,7 @@ def test_random_results_are_compared_by_statistics(fusiondoc: Run, tmp_path: Pat
 def test_elements_that_share_a_random_number_raise_no_alarm(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "many.py", MANY)
     for seed in (1, 2):
-        options = ("--input", "float32[8,4096]", "--runs", 4, "--seed", seed)
+        options = ("--input", "float32[8,512]", "--runs", 4, "--seed", seed)
         report = report_of(fusiondoc, tmp_path, "many.py:rows", *options)
         assert {r["by"] for r in report["verification"]} == {"statistics"}
         assert "FD501" not in codes(report), [r["detail"] for r in report["verification"]]

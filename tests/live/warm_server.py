@@ -1,0 +1,138 @@
+"""A process that has imported torch, and forks for every program that it is asked to run.
+
+python warm_server.py SOCKET: the socket is inherited. A request is JSON (file of the runner's supervisor,
+folder, the process that asks) with four descriptors: CONTROL and TOLD of ``runner/supervisor.py``, where the
+program prints, and a socket that is told the number of the supervisor's process, then its end as os.wait()
+gives it. The supervisor is a fork of this process. Where it would execute ``python FILE.py ...``, its own
+fork becomes that program: a process and session of its own, in which the file is ``__main__`` and which ends
+with its interpreter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+import torch  # noqa: F401 - what takes two seconds
+
+MOST_BYTES = 1 << 16
+AT_START = ("PYTHON", "LD_", "OMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCH_", "CUDA_", "NVIDIA_", "COV")
+"""Prefixes of variables that Python, libraries or torch read when they are loaded."""
+
+
+class Become(BaseException):
+    """Where a program would be executed: unwinds to the top of this file."""
+
+
+def at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of those; the folders of PYTHONPATH are put where a new process has them."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith(AT_START) and name != "PYTHONPATH"
+    }
+
+
+def serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Returns in a child, with a request and its first three descriptors; never in this process."""
+    watched: dict[int, tuple[int, socket.socket]] = {}
+    poll = select.poll()
+    poll.register(control, select.POLLIN)
+    while True:
+        for descriptor, _ in poll.poll():
+            if descriptor in watched:
+                pid, told = watched.pop(descriptor)
+                poll.unregister(descriptor)
+                os.close(descriptor)
+                told.send(str(os.waitpid(pid, 0)[1]).encode())
+                told.close()
+                continue
+            data, descriptors, _, _ = socket.recv_fds(control, MOST_BYTES, 4)
+            if not data:
+                os._exit(0)  # the tests are over
+            pid = os.fork()
+            if pid == 0:
+                os.close(descriptors.pop())
+                for end, (_, told) in watched.items():
+                    os.close(end)
+                    os.close(told.detach())
+                os.close(control.detach())
+                return json.loads(data), descriptors
+            told = socket.socket(fileno=descriptors.pop())
+            told.send(str(pid).encode())
+            for one in descriptors:
+                os.close(one)
+            end = os.pidfd_open(pid)
+            watched[end] = pid, told
+            poll.register(end, select.POLLIN)
+
+
+def supervise(request: dict[str, Any], control: int, told: int, out: int) -> None:
+    """Be the supervisor; raises ``Become`` in the program's process."""
+    os.setsid()
+    os.chdir(request["cwd"])
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for one, standard in ((nothing, 0), (out, 1), (out, 2)):
+        os.dup2(one, standard)
+    os.close(nothing)
+    os.close(out)
+    getppid, execute, leave = os.getppid, os.execvpe, os._exit
+    server = getppid()
+
+    def become(file: bytes, command: Sequence[bytes], environment: Mapping[bytes, bytes]) -> None:
+        os.getppid, os.execvpe = getppid, execute
+        variables = {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
+        words = [os.fsdecode(one) for one in command]
+        program = words[2:] if words[1:2] == ["-u"] else words[1:]
+        is_file = bool(program) and program[0].endswith(".py") and Path(program[0]).exists()
+        if is_file and words[0] == sys.executable and at_start(variables) == at_start(os.environ):
+            os._exit = lambda status: None  # type: ignore[assignment]  # "finally" of the supervisor
+            raise Become(leave, variables, program, words[1] == "-u")
+        execute(file, command, environment)
+
+    # The supervisor ends its program when its parent is no longer who asked.
+    os.getppid = lambda: request["asks"] if getppid() == server else getppid()
+    os.execvpe = become  # type: ignore[assignment]
+    sys.argv = [request["supervisor"], str(control), str(told)]
+    code = compile(Path(sys.argv[0]).read_bytes(), sys.argv[0], "exec")
+    try:
+        exec(code, {"__name__": "__main__", "__file__": sys.argv[0]})
+    except SystemExit as stop:
+        leave(stop.code if isinstance(stop.code, int) else int(stop.code is not None))
+    leave(0)
+
+
+def prepare(leave: Any, variables: Mapping[str, str], argv: list[str], unbuffered: bool) -> None:
+    """Make this process what a new interpreter would be."""
+    os._exit = leave
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.closerange(3, 256)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.stdout.reconfigure(line_buffering=unbuffered)  # type: ignore[union-attr]
+    sys.argv = argv
+    folders = variables.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:1] = [str(Path(argv[0]).parent), *filter(None, folders)]
+
+
+if __name__ == "__main__":
+    try:
+        asked, given = serve(socket.socket(fileno=int(sys.argv[1])))
+        supervise(asked, *given)
+    except Become as one:
+        prepare(*one.args)
+    __file__ = sys.argv[0]
+    exec(compile(Path(__file__).read_bytes(), __file__, "exec"))
