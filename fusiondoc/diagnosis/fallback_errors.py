@@ -43,8 +43,14 @@ def error_in_words(fallback: Fallback) -> str:
     return f": {words}: {fallback.error}" if words else f": {fallback.error}"
 
 
-def advice_on(fallback: Fallback, rerun: Rerun | None) -> str:
-    """What to do, by what is known of the error."""
+_OPTIONS = (
+    "If PYTORCH_NVFUSER_DUMP, _ENABLE or _DISABLE was set, look for a word in it that this torch does not"
+    " know: it makes everything fall back (FD003). Else run"
+)
+
+
+def advice_on(fallback: Fallback, rerun: Rerun | None, everything: bool = False) -> str:
+    """What to do, by what is known of the error. ``everything``: the log shows no group that works."""
     remembered = " torch remembers the failure and silently runs the operators unfused from then on."
     if "legacy executor" in (fallback.error or ""):
         return "Turn the profiling executor on: --knob profiling_executor=on (FD104)."
@@ -62,7 +68,8 @@ def advice_on(fallback: Fallback, rerun: Rerun | None) -> str:
         return "See FD306: the installation does not fit the GPU; the fusion itself is not the cause."
     if rerun is None:
         return (
-            "Run with PYTORCH_NVFUSER_DISABLE=fallback (torch 1.12 to 2.1) to see the real error; diagnose"
+            (_OPTIONS if everything else "Run")
+            + " with PYTORCH_NVFUSER_DISABLE=fallback (torch 1.12 to 2.1) to see the real error; diagnose"
             " does so by itself." + remembered
         )
     if rerun.error is not None:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from fusiondoc.parsers.jit.bare_graphs import BARE_FOREIGN, IR_LINE, head_of
 from fusiondoc.parsers.jit.messages import PREFIX
 from fusiondoc.parsers.kernels.dump_reader import DumpReader
-from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, PERF
+from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, OLD_FRAME_ENDS, PERF
 from fusiondoc.parsers.kernels.onednn_lines import MARKERS as ONEDNN
+from fusiondoc.parsers.lines.last_words import tells_of_a_crash
 from fusiondoc.parsers.lines.tagged_lines import SAMPLE, OuterPrefix, clean
 from fusiondoc.parsers.lines.warning_lines import (
     CONTINUES,
@@ -21,7 +23,7 @@ from fusiondoc.parsers.lines.warning_lines import (
     is_cpp_warning,
     is_python_warning,
 )
-from fusiondoc.parsers.stream import BARE_FOREIGN, FRAME_LIMIT, GLUED, may_hold_a_mark
+from fusiondoc.parsers.stream import FRAME_LIMIT, GLUED, may_hold_a_mark
 
 _TRACEBACK = 300
 """Lines of a traceback that are kept."""
@@ -51,7 +53,7 @@ class FusionLines:
         if not line:
             return bool(self._frame or self._dumps.open)
         if self._frame:
-            self._frame = 0 if line == FRAME_END else self._frame - 1
+            self._frame = 0 if line == FRAME_END or line in OLD_FRAME_ENDS else self._frame - 1
             return True
         if self._dumps.open and not self._dumps.refused(line) and self._dumps.take([line], 0):
             return True
@@ -77,7 +79,7 @@ class FusionLines:
             return True
         if first in (b"o", b"d") and line.startswith(ONEDNN):
             return True
-        if first == b"g" and line.startswith(b"graph("):
+        if head_of(line) is not None:
             self._bare = 0
             return True
         return self._dumps.starts(line, 0) or self._warned(line) or self._failed(line)
@@ -86,7 +88,7 @@ class FusionLines:
         """A graph without torch's prefix, with at most some lines of the program between its own."""
         if self._bare is None:
             return False
-        if line.startswith((b"  ", b"with ")):
+        if line.startswith((b"  ", b"with ")) or IR_LINE.match(line):
             self._bare = 0
             return True
         self._bare += 1
@@ -116,4 +118,4 @@ class FusionLines:
         if self._traceback:
             self._traceback -= 1
             return True
-        return False
+        return tells_of_a_crash(line)

@@ -15,6 +15,7 @@ from typing import Dict, Iterator, NamedTuple, Sequence
 from fusiondoc.model.log_counts import LeftOut
 from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
 from fusiondoc.parsers.kernels.kept_texts import Text
+from fusiondoc.parsers.work import Work, WorkSeen
 
 _LINE_BITS = 40
 
@@ -296,20 +297,13 @@ class PassMark:
     line: int
 
 
-class Work(NamedTuple):
-    """nvFuser works on a group."""
-
-    stage: str
-    """"compile" or "run"."""
-    cache: CacheInstance | None
-    line: int
-
-
 class ErrorSeen(NamedTuple):
-    """The last line of a traceback."""
+    """The last line of a traceback, and those behind it that belong to it."""
 
     text: str
     line: int
+    work: Work | None = None
+    """What a fuser had begun and not ended."""
 
 
 @dataclass
@@ -333,13 +327,15 @@ class Facts:
     errors: list[ErrorSeen] = field(default_factory=list)
     nvfuser_gone: int | None = None
     """Line of torch's own word that nvFuser is not in this TorchScript any more."""
+    options_set: int | None = None
+    """Line that sets options of nvFuser in a variable."""
     iterations: list[PassMark] = field(default_factory=list)
     compiling: set[int] = field(default_factory=set)
     """Indexes into ``iterations`` in which a plan or kernel was made."""
     profiled: set[int] = field(default_factory=set)
     disordered: bool = False
     """stdout and stderr are not in true order: kernels cannot be tied to groups."""
-    last_work: Work | None = None
+    work: WorkSeen = field(default_factory=WorkSeen)
 
 
 @dataclass

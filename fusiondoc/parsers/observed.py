@@ -9,23 +9,37 @@ from typing import Iterable, Mapping, NamedTuple, Sequence
 from fusiondoc.model.report import Evidence
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import GroupTable
-
-
-class LoggedError(NamedTuple):
-    """The last line of a traceback."""
-
-    text: str
-    line: Evidence
+from fusiondoc.parsers.work import Work
 
 
 class LastWork(NamedTuple):
-    """The last group that nvFuser worked on."""
+    """A group that a fuser worked on."""
 
     stage: str
     """"compile" or "run"."""
     group: str | None
     """Its id, if its graph is in the log."""
     line: Evidence
+    kernel: str | None = None
+    """The kernel of it that was named last."""
+
+
+class LoggedError(NamedTuple):
+    """The last line of a traceback, and those behind it that belong to it."""
+
+    text: str
+    line: Evidence
+    work: LastWork | None = None
+    """What was not done by then."""
+
+
+class LoggedCrash(NamedTuple):
+    """What the log says of a signal that ended the process."""
+
+    text: str
+    line: Evidence
+    work: LastWork | None
+    """What was not done by then."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +51,8 @@ class Observed:
     """JIT log files that printed something."""
     nvfuser_gone: Evidence | None = None
     """Where torch says that nvFuser is not in this TorchScript any more."""
+    options_set: Evidence | None = None
+    """Where a variable with options of nvFuser is set."""
     disordered: bool = False
     """stdout and stderr are not in true order."""
     errors: tuple[LoggedError, ...] = ()
@@ -46,6 +62,9 @@ class Observed:
     what is in none of them is not in the log."""
     plans_cut: bool = False
     """The log lacks a part of a plan."""
+    first_run: LastWork | None = None
+    """The log ends in the first run of this group, or while it is compiled."""
+    crash: LoggedCrash | None = None
 
 
 def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed:
@@ -55,16 +74,26 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     def evidence(pos: int) -> Evidence:
         return PackedEvidence([pos], files)[0]
 
+    def last_work(groups: GroupTable, work: Work | None) -> LastWork | None:
+        if work is None:
+            return None
+        rows = groups.of_cache(work.cache) or groups.of_graph(work.graph)
+        kernel = groups.facts.work.kernel_of(work)
+        return LastWork(work.stage, rows[0].id if rows else None, evidence(work.line), kernel)
+
     headers: Counter[str] = Counter()
     levels: set[str] = set()
     errors: list[LoggedError] = []
-    gone = last = None
+    gone = options = last = first_run = crash = None
     disordered = only_inner = cut = False
     for groups in streams:
         facts = groups.facts
         headers.update(facts.headers)
         levels |= facts.levels
-        errors += (LoggedError(text, evidence(pos)) for text, pos in facts.errors)
+        errors += (
+            LoggedError(error.text, evidence(error.line), last_work(groups, error.work))
+            for error in facts.errors
+        )
         disordered = disordered or facts.disordered
         plans = [use.plan for use, _ in groups.plans]
         only_inner = only_inner or (
@@ -73,18 +102,26 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         cut = cut or any(not plan.complete for plan in plans)
         if gone is None and facts.nvfuser_gone is not None:
             gone = evidence(facts.nvfuser_gone)
-        if facts.last_work is not None:
-            stage, cache, pos = facts.last_work
-            rows = groups.of_cache(cache)
-            last = LastWork(stage, rows[0].id if rows else None, evidence(pos))
+        if options is None and facts.options_set is not None:
+            options = evidence(facts.options_set)
+        work = facts.work
+        last = last_work(groups, work.last) or last
+        if first_run is None and work.first_run():
+            first_run = last_work(groups, work.open())
+        if crash is None and work.crash is not None:
+            text, line, begun = work.crash
+            crash = LoggedCrash(text, evidence(line), last_work(groups, begun))
     return Observed(
-        tuple(files),
-        dict(headers),
-        frozenset(levels),
-        gone,
-        disordered,
-        tuple(errors),
-        last,
-        only_inner,
-        cut,
+        files=tuple(files),
+        headers=dict(headers),
+        levels=frozenset(levels),
+        nvfuser_gone=gone,
+        options_set=options,
+        disordered=disordered,
+        errors=tuple(errors),
+        last_work=last,
+        first_run=first_run,
+        crash=crash,
+        only_inner_plans=only_inner,
+        plans_cut=cut,
     )

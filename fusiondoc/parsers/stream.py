@@ -8,21 +8,30 @@ from __future__ import annotations
 
 import re
 
-from fusiondoc.parsers.facts import ErrorSeen, Facts, FallbackSeen, LineCounts, PassMark, PlanLevel, positions
+from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, PassMark, positions
+from fusiondoc.parsers.jit.bare_graphs import BareGraphs
 from fusiondoc.parsers.jit.layers import LiveLayers
-from fusiondoc.parsers.jit.message_lines import Print
 from fusiondoc.parsers.jit.messages import PREFIX, JitMessages
 from fusiondoc.parsers.kernels.dump_reader import DumpReader
 from fusiondoc.parsers.kernels.kernel_dumps import KernelDumps
-from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, PERF, KernelTracker
+from fusiondoc.parsers.kernels.launches import (
+    BANDWIDTH,
+    FRAME_END,
+    FRAME_START,
+    LAUNCH,
+    OLD_FRAME_ENDS,
+    PERF,
+    KernelTracker,
+)
 from fusiondoc.parsers.kernels.onednn_lines import MARKERS as ONEDNN
 from fusiondoc.parsers.kernels.onednn_lines import OneDnnPartitions
+from fusiondoc.parsers.lines.last_words import LastWords
 from fusiondoc.parsers.lines.warning_lines import (
     CONTINUES,
-    ERROR,
     FALLBACK,
     KNOWN,
     NVFUSER_GONE,
+    OPTIONS_SET,
     is_cpp_warning,
     is_python_warning,
     stage_of,
@@ -39,16 +48,10 @@ GLUED = re.compile(
 )
 """Marks that can stand behind output of the program that had no line end."""
 
-_NEXT_FRAME = b"======= Codegen output for kernel: "
+_NEXT_FRAME = (b"======= Codegen output for kernel: ", b"==== codegen output for kernel: ")
 
 FRAME_LIMIT = 400_000
 """Lines after which a codegen frame without an end is given up as cut off."""
-
-_BARE_LIMIT = 150_000
-"""Lines after which an unprefixed graph without an end is given up as cut off."""
-
-BARE_FOREIGN = 40
-"""Foreign lines in a row after which an unprefixed graph counts as cut off."""
 
 
 def may_hold_a_mark(line: bytes) -> bool:
@@ -63,6 +66,14 @@ def may_hold_a_mark(line: bytes) -> bool:
     )
 
 
+def _index(lines: list[bytes], line: bytes, start: int) -> int:
+    """Where that line is; the number of lines if it is not there."""
+    try:
+        return lines.index(line, start)
+    except ValueError:
+        return len(lines)
+
+
 class Stream:
     """State of one stream. ``feed`` takes lines, ``close`` ends it."""
 
@@ -74,11 +85,10 @@ class Stream:
         self._partitions = OneDnnPartitions(facts)
         self._text = DumpReader(KernelDumps(self._kernels).take)
         self._frame: tuple[bytes, list[bytes], int] | None = None
-        self._bare: tuple[list[bytes], int] | None = None
-        self._bare_done = False
-        self._foreign = 0
+        self._old_frame = False
+        self._bare = BareGraphs(self._messages.bare, counts)
+        self._last_words = LastWords(facts, self._messages.settle)
         self._warning = False
-        self._traceback = False
         self._blank = 0
         self._after = 0
         """Empty lines since the last dump."""
@@ -119,11 +129,11 @@ class Stream:
             self._counts.truncated += 1
             self._counts.recognised += len(self._frame[1])
             self._frame = None
-        if self._bare is not None:
-            self._end_bare()
+        self._bare.end()
         self._end_blanks(False)
         self._end_dump()
         self._messages.close()
+        self._last_words.close()
         self._kernels.close()
 
     # -- codegen frames -------------------------------------------------------------------------------------
@@ -132,15 +142,14 @@ class Stream:
         """Take lines of an open frame from ``i`` on; the index of the first line after what was taken."""
         assert self._frame is not None
         name, code, start = self._frame
-        try:
-            end = lines.index(FRAME_END, i)
-        except ValueError:
-            end = len(lines)
+        end = _index(lines, FRAME_END, i)
+        if self._old_frame:
+            end = min(end, *(_index(lines, mark, i) for mark in OLD_FRAME_ENDS))
         part = lines[i:end]
         text = b"\n".join(part)
-        if _NEXT_FRAME in text:
+        if any(mark in text for mark in _NEXT_FRAME):
             # This one was cut off: the process died in it, and another one wrote on.
-            kept = next(k for k, line in enumerate(part) if _NEXT_FRAME in line)
+            kept = next(k for k, line in enumerate(part) if any(mark in line for mark in _NEXT_FRAME))
             self._counts.truncated += 1
             self._counts.recognised += len(code) + kept
             self._frame = None
@@ -158,6 +167,7 @@ class Stream:
         self._counts.recognised += len(code) + 1
         self._messages.settle()
         self._kernels.compiled(name, b"\n".join(code).strip(b"\n"), start)
+        self.facts.work.compiles(name.decode("ascii", "replace"), start)
         self._text.enter()
         self._note_compile()
         return end + 1
@@ -222,7 +232,7 @@ class Stream:
                 self._blank += 1
             return
         self._after = 0
-        if self._bare is not None and self._in_bare(line, pos):
+        if self._bare.goes_on(line, pos):
             return
         taken = self._consumed(line, pos)
         if self._blank:
@@ -235,9 +245,17 @@ class Stream:
             if line.startswith((b"[DUMP ", b"[UPDATE ", b"[DEBUG ")):
                 self._counts.unknown(pos, line)
             else:
-                self._counts.user_output += 1
+                self._output(line, pos)
             return
         self._counts.recognised += 1
+
+    def _output(self, line: bytes, pos: int) -> None:
+        """A line of the program itself, or of what stands around it."""
+        self._counts.user_output += 1
+        if self.facts.options_set is None and OPTIONS_SET.search(line, 0, 2000) is not None:
+            self.facts.options_set = pos
+        if not self._last_words.take(line, pos):
+            self.facts.work.over = pos
 
     def _end_blanks(self, dump: bool) -> None:
         if dump:
@@ -252,17 +270,20 @@ class Stream:
             found = BANDWIDTH.match(line)
             if found:
                 self._kernels.ran(found, pos)
+                self.facts.work.ran(pos)
                 self._text.enter()
                 return True
             found = PERF.match(line)
             if found:
                 self._kernels.performed(found, pos)
+                self.facts.work.ran(pos)
                 self._text.enter()
                 return True
         elif first == b"L" or line.startswith(b"With arguments: L"):
             found = LAUNCH.search(line)
             if found:
                 self._kernels.launched(found, pos)
+                self.facts.work.launched = pos
                 self._text.enter()
                 return True
         elif first == b"=":
@@ -270,20 +291,17 @@ class Stream:
             if found:
                 self._messages.settle()
                 self._frame = (found.group(1), [], pos)
+                self._old_frame = line.startswith(b"==== ")
                 return True
         elif first == b"[" and line.startswith(b"[fusiondoc] "):
             return self._mark(line, pos)
         elif first in (b"o", b"d") and line.startswith(ONEDNN):
             self._partitions.take(line, pos)
             return True
-        elif first == b"g" and line.startswith(b"graph("):
-            self._end_bare()
-            self._bare = ([line], pos)
-            self._bare_done = self._warning = False
+        elif b"graph(" in line and GLUED.search(line) is None and self._bare.starts(line, pos):
+            self._warning = False
             return True
-        if self._text.starts(line, pos):
-            return True
-        return self._warned(line, pos) or self._error(line, pos)
+        return self._text.starts(line, pos) or self._warned(line, pos)
 
     def _mark(self, line: bytes, pos: int) -> bool:
         found = MARK.match(line)
@@ -298,6 +316,7 @@ class Stream:
             index, total, phase, inputs = found.groups()[:4]
             mark = PassMark(int(index), int(total), phase.decode("ascii"), int(inputs), pos)
             self.facts.iterations.append(mark)
+            self.facts.work.over = pos
         return True
 
     def _warned(self, line: bytes, pos: int) -> bool:
@@ -325,6 +344,8 @@ class Stream:
 
     def _fell_back(self, stage: str | None, exact: bool, pos: int) -> None:
         facts = self.facts
+        work = facts.work.last
+        facts.work.over = pos
         last = facts.fallbacks[-1] if facts.fallbacks else None
         if (
             stage == "compile"
@@ -338,51 +359,8 @@ class Stream:
             last.lines.append(pos)
             return
         owner = None
-        if facts.last_work is not None and stage in (None, facts.last_work.stage):
-            owner = facts.last_work.cache
+        if work is not None and stage in (None, work.stage):
+            owner = work.cache
         lines = positions()
         lines.append(pos)
         facts.fallbacks.append(FallbackSeen(stage, exact, lines, owner, warned=True))
-
-    def _error(self, line: bytes, pos: int) -> bool:
-        if line.startswith(b"Traceback "):
-            self._traceback = True
-            return False
-        if self._traceback and ERROR.match(line):
-            if len(self.facts.errors) < 100:
-                self.facts.errors.append(ErrorSeen(line.decode("utf-8", "replace"), pos))
-            self._traceback = False
-        return False
-
-    # -- graphs without the log prefix ----------------------------------------------------------------------
-
-    def _in_bare(self, line: bytes, pos: int) -> bool:
-        assert self._bare is not None
-        lines = self._bare[0]
-        if self._bare_done and not line.startswith(b"with "):
-            self._end_bare()
-            return False
-        if line.startswith((b"  ", b"with ")) and (b"%" in line or b"(" in line):
-            lines.append(line)
-            self._counts.recognised += 1
-            self._foreign = 0
-            self._bare_done = line.startswith(b"  return (")
-            if len(lines) > _BARE_LIMIT:
-                self._end_bare()
-            return True
-        self._foreign += 1
-        if self._foreign > BARE_FOREIGN:
-            self._end_bare()
-        return False
-
-    def _end_bare(self) -> None:
-        if self._bare is None:
-            return
-        lines, pos = self._bare
-        self._bare = None
-        self._foreign = 0
-        if not self._bare_done:
-            self._counts.truncated += 1
-        use = self._messages.plan_of(Print(lines, 0), PlanLevel.PRINT)
-        if use is not None:
-            use.lines.append(pos)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from fusiondoc.captures.request import KeptRequest
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.fuser_knobs.entries import parse_version
 from fusiondoc.model.report import Finding, Report
@@ -84,8 +83,8 @@ def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
     known = {fallback.error_kind for fallback in report.fallbacks} - {None}
     if known and "option" not in known:
         return  # the cause is another one
-    if context.request is not None and not _users_own_options(context.request):
-        return  # fusiondoc sets only what this torch knows
+    if not _options_were_set(context) and "option" not in known:
+        return
     if any(not group.fallback and group.kind == "CudaFusionGroup" for group in report.groups):
         return
     yield finding(
@@ -97,7 +96,12 @@ def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
     )
 
 
-def _users_own_options(request: KeptRequest) -> bool:
+def _options_were_set(context: Context) -> bool:
+    """By the user: fusiondoc sets only what this torch knows. A plain log tells it where a shell or the
+    program printed the variable."""
+    request = context.request
+    if request is None:
+        return context.observed.options_set is not None
     theirs = request.environment_user
     return bool(request.merged) or any(name.startswith("PYTORCH_NVFUSER_") for name in theirs)
 

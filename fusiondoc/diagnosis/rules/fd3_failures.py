@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Iterable
 
 from fusiondoc.captures.ending import Ended
@@ -10,15 +12,21 @@ from fusiondoc.diagnosis.fallback_errors import advice_on, error_in_words
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.specialisations import in_words
 from fusiondoc.fuser_knobs.gpu_tables import first_cuda, knows, parse_pair
+from fusiondoc.model.fusers import NNC
 from fusiondoc.model.report import Evidence, Finding, Group, Report
 from fusiondoc.parsers.lines.error_texts import (
     ARCHITECTURE,
     BUILTINS,
+    KERNEL,
+    OF_FUSER,
     OLD_DRIVER,
+    OPTION,
     TOOLCHAIN,
     FuserError,
+    is_of_fuser,
     read_error,
 )
+from fusiondoc.parsers.observed import LastWork
 
 
 def describe(group: Group) -> str:
@@ -32,6 +40,7 @@ def describe(group: Group) -> str:
 def fell_back(report: Report, context: Context) -> Iterable[Finding]:
     """FD301 and FD302: a group ran as unfused operators."""
     groups = {group.id: group for group in report.groups}
+    everything = not report.kernels and all(group.fallback for group in report.groups)
     for fallback in report.fallbacks:
         group = groups.get(fallback.group or "")
         who = f"Group {describe(group)}" if group else "A fusion group"
@@ -45,39 +54,65 @@ def fell_back(report: Report, context: Context) -> Iterable[Finding]:
             + error_in_words(fallback),
             source=next((n.user_source for n in group.nodes if n.user_source), None) if group else None,
             evidence=fallback.evidence,
-            advice=advice_on(fallback, context.rerun),
+            advice=advice_on(fallback, context.rerun, everything),
         )
 
 
 def crashed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD303: the process died of a signal."""
-    if context.result.ended is not Ended.SIGNAL:
-        return
-    signal = context.result.signal
-    if context.observed.last_work is not None:
-        stage, group_id, line = context.observed.last_work
-        group = next((g for g in report.groups if g.id == group_id), None)
-        doing = "compiling" if stage == "compile" or not _launched_after(report, group) else "running"
+    """FD303: the process died of a signal, or its log ends in the first run of a group."""
+    observed = context.observed
+    if context.result.ended is Ended.SIGNAL:
+        yield _crash(report, f"The process died of {context.result.signal}", observed.last_work)
+    elif context.request is None and observed.crash is not None:
+        said = observed.crash
+        found = _crash(report, f"The process died ({said.text[:120]})", said.work)
+        yield replace(found, evidence=[*found.evidence, said.line])
+    elif context.request is None and observed.first_run is not None:
+        work = observed.first_run
+        stage = "while nvFuser compiles" if work.stage == "compile" else "in the first run of"
         yield finding(
             "FD303",
-            f"The process died of {signal} while {doing} "
-            + (f"group {describe(group)}" if group else "a group of nvFuser"),
-            evidence=[line],
-            advice="Take that group out (--knob skip_node_kind=OPERATOR, or another --fuser), and check "
-            "that this"
-            " torch's CUDA knows the GPU: fusiondoc env.",
+            f"The log ends {stage} {_worked_on(report, work)}: if the process died, it died there",
+            evidence=[work.line],
+            advice=_TAKE_IT_OUT,
+            severity="warning",
         )
-        return
-    last = max(report.groups, key=lambda g: g.iteration or 0, default=None)
-    yield finding(
+
+
+_TAKE_IT_OUT = (
+    "Take that group out (--knob skip_node_kind=OPERATOR, or another --fuser), and check that this torch's"
+    " CUDA knows the GPU: fusiondoc env."
+)
+
+
+def _crash(report: Report, died: str, work: LastWork | None) -> Finding:
+    """``work``: what was not done by then."""
+    if work is not None:
+        group = next((g for g in report.groups if g.id == work.group), None)
+        doing = "compiling" if work.stage == "compile" or not _launched_after(report, group) else "running"
+        if group is not None and group.kind == NNC.kind:
+            doing = "compiling or running"  # NNC runs a kernel without a word
+        return finding(
+            "FD303",
+            f"{died} while {doing} {_worked_on(report, work)}",
+            evidence=[work.line],
+            advice=_TAKE_IT_OUT,
+        )
+    last = max(reversed(report.groups), key=lambda g: g.iteration or 0, default=None)
+    return finding(
         "FD303",
-        f"The process died of {signal}"
+        died
         + (f"; the last group that was made before is {describe(last)}" if last else ", before any group"),
         evidence=last.evidence[:1] if last else (),
-        advice="The end of the log shows Python's stack at that moment. --fuser none says whether it "
-        "dies without"
-        " fusion too.",
+        advice="The end of the log shows Python's stack at that moment. --fuser none says whether it dies"
+        " without fusion too.",
     )
+
+
+def _worked_on(report: Report, work: LastWork) -> str:
+    group = next((g for g in report.groups if g.id == work.group), None)
+    which = f"group {describe(group)}" if group else "a group that the log does not show"
+    return f"{which}, at kernel {work.kernel}" if work.kernel else which
 
 
 def timed_out(report: Report, context: Context) -> Iterable[Finding]:
@@ -149,8 +184,81 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
             " were done",
             advice="Look for os._exit or a C function that exits; the end of the log shows how far it got.",
         )
-    for text, line in context.observed.errors[:3]:
-        yield finding("FD905", f"The log holds an error: {text[:300]}", evidence=[line])
+    others = [one for one in context.observed.errors if not is_of_fuser(one.text)]
+    for logged in others[:3]:
+        yield finding("FD905", f"The log holds an error: {_first_words(logged.text)}", evidence=[logged.line])
+
+
+def _first_words(text: str) -> str:
+    """The first line of an error, and the next one where that only names its type."""
+    lines = text.split("\n")
+    said = lines[0].rstrip()
+    return (f"{said} {lines[1].strip()}" if said.endswith("Error:") and len(lines) > 1 else said)[:300]
+
+
+def fuser_failed(report: Report, context: Context) -> Iterable[Finding]:
+    """FD307: an error of the fuser's own code ended the program, as no fallback caught it."""
+    texts: list[tuple[str, Evidence | None, LastWork | None]] = []
+    if context.error is not None:
+        told = f"{context.error.type}: {context.error.message}"
+        texts.append((told, None, context.observed.last_work))
+    texts += [(logged.text, logged.line, logged.work) for logged in context.observed.errors]
+    seen = set()
+    for text, line, work in texts:
+        error = read_error(text)
+        if error is None or error.kind not in OF_FUSER or (error.kind, error.text) in seen:
+            continue
+        seen.add((error.kind, error.text))
+        nnc = error.kind == KERNEL and "CUDA NVRTC compile error" not in text
+        group = _group_of(report, text, work)
+        source = next((n.user_source for n in group.nodes if n.user_source), None) if group else None
+        yield finding(
+            "FD307",
+            f"{'NNC' if nnc else 'nvFuser'} failed, and the error ended the program: {error}"
+            + (f"; group {describe(group)}" if group else ""),
+            source=source,
+            evidence=[line] if line is not None else [],
+            advice=_advice_on_fuser(error, nnc),
+        )
+
+
+_KERNEL_NAME = re.compile(r"\bvoid (fused_\w+)\(")
+
+
+def _group_of(report: Report, text: str, work: LastWork | None) -> Group | None:
+    """The group that was at work; NNC's error holds the source of the kernel, whose name lists the operators
+    (generateNameForGraph of torch/csrc/jit/passes/utils/subgraph_utils.cpp)."""
+    if work is not None:
+        return next((g for g in report.groups if g.id == work.group), None)
+    named = _KERNEL_NAME.search(text)
+    if named is None:
+        return None
+    names = {g.id: "_".join(["fused", *(op.split("::")[-1] for op in g.ops)]) for g in report.groups}
+    found = [g for g in report.groups if names[g.id] == named.group(1)]
+    return found[0] if len(found) == 1 else None
+
+
+def _advice_on_fuser(error: FuserError, nnc: bool) -> str:
+    if nnc and "extra text after expected end of number" in error.text:
+        return (
+            "NNC writes a number with an exponent (such as torch.finfo(...).min, -3.4e+38) so that CUDA"
+            " cannot read it: use a number that needs none (-1e4), keep it in a tensor, or turn this fuser"
+            " off around the block: with torch.jit.fuser('none')."
+        )
+    if nnc:
+        return "Turn this fuser off around the block (with torch.jit.fuser('none')), or use another torch."
+    if error.kind == OPTION:
+        return "Take the unknown word out of the variable: fusiondoc knobs lists those that this torch knows."
+    if "not possible due to invalid stride" in error.text:
+        return (
+            "The rows of an input do not start at a multiple of the vector that the kernel was compiled for."
+            " Make that input contiguous before the block (.contiguous()), or pad its last dimension; without"
+            " PYTORCH_NVFUSER_DISABLE=fallback the group runs as unfused operators instead."
+        )
+    return (
+        "Take the operator that the error names, or the last of the group, out of fusion (--knob"
+        " skip_node_kind=OPERATOR), or unset PYTORCH_NVFUSER_DISABLE=fallback: the group then runs unfused."
+    )
 
 
 _WHEN = {
@@ -203,7 +311,7 @@ def _found(report: Report, context: Context) -> tuple[FuserError | None, tuple[E
     texts += [(one.error, tuple(one.evidence)[:1]) for one in report.fallbacks if one.error is not None]
     if context.rerun is not None and context.rerun.error is not None:
         texts.append((context.rerun.error.text, ()))
-    texts += [(text, (line,)) for text, line in context.observed.errors]
+    texts += [(logged.text, (logged.line,)) for logged in context.observed.errors]
     for text, evidence in texts:
         error = read_error(text) or read_error("RuntimeError: " + text)
         if error is not None and error.kind in TOOLCHAIN:
@@ -253,5 +361,14 @@ def _advice(
     )
 
 
-RULES = (toolchain, fell_back, crashed, timed_out, program_failed, gave_up, many_specialisations)
+RULES = (
+    toolchain,
+    fell_back,
+    crashed,
+    fuser_failed,
+    timed_out,
+    program_failed,
+    gave_up,
+    many_specialisations,
+)
 """The toolchain comes first: it explains fallbacks and failures."""

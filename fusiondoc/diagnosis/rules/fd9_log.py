@@ -9,6 +9,7 @@ from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS
 from fusiondoc.model.report import Finding, Report
+from fusiondoc.parsers.lines.error_texts import is_of_fuser
 
 HOW_TO_LOG = (
     "Let fusiondoc run it: fusiondoc diagnose FILE.py; or set PYTORCH_JIT_LOG_LEVEL as fusiondoc explain"
@@ -109,7 +110,9 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
         return
     what = "The log has no line about fusion"
     levels = sorted(context.observed.levels)
-    if not report.parse.lines:
+    if any(is_of_fuser(one.text) for one in context.observed.errors):
+        what = "The log holds an error of a fuser, and no line that tells of its groups"
+    elif not report.parse.lines:
         what = "The log is empty"
     elif levels:
         what = f"The log's JIT lines are only of {', '.join(levels[:4])} and name no execution plan"

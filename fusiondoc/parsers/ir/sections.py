@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fusiondoc.parsers.ir.graph import Graph, Node, Section
 
-SUBGRAPH_KINDS = frozenset(
+SUBGRAPH_KINDS = frozenset(["tensorexpr::Group"]) | frozenset(
     f"prim::{name}"
     for name in (
         "CudaFusionGroup",

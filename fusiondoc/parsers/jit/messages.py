@@ -8,7 +8,6 @@ but for value names, are looked up. Grammar: torch/csrc/jit/jit_log.cpp.
 from __future__ import annotations
 
 import re
-from hashlib import blake2b
 from typing import Callable
 
 from fusiondoc.parsers.facts import (
@@ -19,15 +18,12 @@ from fusiondoc.parsers.facts import (
     PlanLevel,
     PlanUse,
     Statements,
-    Work,
     positions,
 )
-from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.jit.headless_plans import PLAN_FILES, HeadlessPlans
+from fusiondoc.parsers.jit.known_plans import KnownPlans
 from fusiondoc.parsers.jit.layers import LiveLayers, Regions
 from fusiondoc.parsers.jit.message_lines import CONTINUES, Print, Run
-from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group
-from fusiondoc.parsers.jit.profiles import profiled_in
 from fusiondoc.parsers.jit.rejections import (
     CONSIDERING,
     FAILED,
@@ -42,19 +38,20 @@ from fusiondoc.parsers.jit.rejections import (
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.kernels.nnc_kernels import FILES as NNC_FILES
 from fusiondoc.parsers.kernels.nnc_kernels import NncKernels
+from fusiondoc.parsers.work import Work
 
 PREFIX = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ([\w+-]+)\.(?:cpp|h|cu|cc):\d{3,}\]")
 
-_NAMES = re.compile(rb"%[\w.]+")
 _POINTER_MADE = b"GraphCache constructor: "
 _POINTER_RUNS = b"running GraphCache: "
 _TOO_SMALL = b"Fusion group is too small, unmerging: "
 _SINGLE = (FAILED, CONSIDERING, MERGING, _TOO_SMALL)
 
-
 _INDENTED = (b"  Added node ", b"  Got #partitions: ")
 """Messages of torch/csrc/jit/codegen/onednn/graph_helper.cpp that begin like the lines of a graph."""
 
+_AFTER_WORK = (*PLAN_FILES, "partition")
+"""Files of torch whose messages stand before or after the work on a group, never inside it."""
 
 PASS_STARTS = (b"Before Fusion:", b"Before TExprFuser:")
 
@@ -72,23 +69,17 @@ class JitMessages:
         self._held: bytes | None = None
         self._last_single: bytes | None = None
         self._files: dict[bytes, str] = {}
-        self._plans: dict[bytes, PlanUse] = {}
-        """By their text without value names."""
-        self._printed: dict[bytes, tuple[PlanUse, bool]] = {}
-        """By their very text, which is quicker to hash; and whether the values are named as in the plan."""
-        self._first_prints: set[bytes] = set()
         self._headless = HeadlessPlans()
         self._headers: dict[bytes, bytes] = {}
         """Prefix -> the header that it had last: a statement of torch's source prints one kind of graph."""
-        self._groups: dict[bytes, PlanGroup] = {}
         self._regions = Regions(layers)
+        self._known = KnownPlans(facts, self._regions)
         self._rejections = Rejections()
         self._conditions = FailedConditions()
         self._nnc = NncKernels(facts)
         self._pointer = b""
         self._caches: dict[bytes, CacheInstance] = {}
         self._created: Print | None = None
-        self._began_with: Print | None = None
         self._nnc_left: tuple[PlanUse, int, Print] | None = None
         """The last plan that NNC left, and where it is printed."""
         self._goes_on: tuple[PlanUse, int] | None = None
@@ -105,9 +96,7 @@ class JitMessages:
             b"GraphCache created for graph": self._cache_made,
             b"`compile_fusion` hits fallback on graph": self._compile_fell_back,
             b"Profiled Graph:": self._profiled,
-            b"TensorExprKernel graph (Before graph optimization):": lambda at, _, g: self._nnc.begins(
-                at, self._group(g)
-            ),
+            b"TensorExprKernel graph (Before graph optimization):": self._nnc_compiles,
         }
 
     # -- runs -----------------------------------------------------------------------------------------------
@@ -116,6 +105,8 @@ class JitMessages:
         """Lines that start with ``prefix`` (up to its ``]``), consecutive in the log from ``pos`` on."""
         cut = len(prefix) + 1
         first = lines[0][cut:]
+        if self._file(prefix) in _AFTER_WORK:
+            self._facts.work.over = pos
         if not first.startswith(CONTINUES) and not (not first and prefix in self._open):
             if self._single(prefix, first, lines, cut, pos):
                 return
@@ -265,14 +256,14 @@ class JitMessages:
             cache = self._caches[pointer] = CacheInstance(pointer, None, pos)
             facts.caches.append(cache)
         cache.runs += 1
-        facts.last_work = Work("run", cache, pos)
+        facts.work.last = Work("run", cache, pos)
         self._kernels.runs(cache)
 
     # -- graphs ---------------------------------------------------------------------------------------------
 
     def _pass_starts(self, header: bytes, graph: Print) -> None:
         """What was stated before belongs to a pass whose plan was not printed."""
-        self._began_with = graph
+        self._known.began_with = graph
         nnc, self._nnc_left, self._goes_on = self._nnc_left, None, None
         if header == PASS_STARTS[0] and nnc is not None and nnc[2].texts() == graph.texts():
             self._goes_on = nnc[:2]
@@ -298,7 +289,7 @@ class JitMessages:
         self._plan(at, graph, PlanLevel.FUSION_PASS)
 
     def _plan(self, at: int, graph: Print, level: PlanLevel, simple: bool = False) -> PlanUse | None:
-        known = self._known_plan(graph, level, simple)
+        known = self._known.plan(graph, level, simple)
         if known is None:
             return None
         use, same_names = known
@@ -315,59 +306,32 @@ class JitMessages:
                 use.iteration = iterations - 1
         return use
 
-    def plan_of(self, graph: Print, level: PlanLevel, simple: bool = False) -> PlanUse | None:
-        """The plan that these lines print; parsed only if no equal one was seen."""
-        known = self._known_plan(graph, level, simple)
-        return known[0] if known is not None else None
-
-    def _known_plan(self, graph: Print, level: PlanLevel, simple: bool) -> tuple[PlanUse, bool] | None:
-        if not graph.lines:
-            return None
-        text = b"\n".join(graph.lines)
-        key = blake2b(text, digest_size=16, salt=bytes((level, simple))).digest()
-        known = self._printed.get(key)
+    def bare(self, graph: Print, at: int, rest: bool) -> None:
+        """A graph without prefix; ``rest``: only sections of one."""
+        known = self._known.plan(graph, PlanLevel.PRINT, False, rest)
         if known is not None:
-            return known
-        executor = level in (PlanLevel.FUSION_PASS, PlanLevel.EXECUTOR)
-        around = self._regions.around_print(graph.lines) if executor else None
-        unnamed = _NAMES.sub(b"%", text) + (repr(around).encode() if around is not None else b"")
-        bare = blake2b(unnamed, digest_size=16, salt=bytes((level, simple, 1))).digest()
-        use = self._plans.get(bare)
-        if use is None:
-            profiled = None
-            if level is PlanLevel.FUSION_PASS and self._began_with is not None:
-                profiled = profiled_in(parse_dump(self._began_with.texts()))
-            regions = self._regions if executor else None
-            use = PlanUse(summarise(parse_dump(graph.texts()), profiled, regions), level, simple)
-            self._facts.plans.append(use)
-            self._plans[bare] = use
-            self._first_prints.add(key)
-        if len(self._printed) >= 5_000:
-            self._printed.clear()
-        known = self._printed[key] = (use, key in self._first_prints)
-        return known
-
-    def _group(self, graph: Print) -> PlanGroup | None:
-        if not graph.lines:
-            return None
-        bare = blake2b(_NAMES.sub(b"%", b"\n".join(graph.lines)), digest_size=16).digest()
-        group = self._groups.get(bare)
-        if group is None:
-            group = self._groups[bare] = summarise_group(parse_dump(graph.texts()))
-        return group
+            known[0].lines.append(at)
+            if graph.stretches is not None:
+                known[0].stretches[at] = graph.stretches
 
     def _cache_made(self, pos: int, _: int, graph: Print) -> None:
-        cache = CacheInstance(self._pointer, self._group(graph), pos)
+        cache = CacheInstance(self._pointer, self._known.group(graph), pos)
         self._caches[self._pointer] = cache
         self._pointer = b""
         self._facts.caches.append(cache)
-        self._facts.last_work = Work("compile", cache, pos)
+        self._facts.work.last = Work("compile", cache, pos)
+
+    def _nnc_compiles(self, pos: int, _: int, graph: Print) -> None:
+        group = self._known.group(graph)
+        self._nnc.begins(pos, group)
+        self._facts.work.last = Work("compile", None, pos, group)
 
     def _compile_fell_back(self, pos: int, _: int, graph: Print) -> None:
         lines = positions()
         lines.append(pos)
         cache = self._facts.caches[-1] if self._facts.caches else None
-        self._facts.fallbacks.append(FallbackSeen("compile", True, lines, cache, self._group(graph)))
+        self._facts.work.over = pos
+        self._facts.fallbacks.append(FallbackSeen("compile", True, lines, cache, self._known.group(graph)))
 
     def _profiled(self, pos: int, _: int, graph: Print) -> None:
         if self._facts.iterations:
@@ -380,9 +344,9 @@ class JitMessages:
         """NNC undoes a group of fewer than two nodes; its node is found by the value it makes."""
         if self._created is None:
             return
-        plan = self.plan_of(self._created, PlanLevel.UNFINISHED)
+        known = self._known.plan(self._created, PlanLevel.UNFINISHED, False)
         value = node.split(b" ", 1)[0].lstrip(b"%").rstrip(b",").decode("utf-8", "replace")
-        for group in plan.plan.groups if plan is not None else ():
+        for group in known[0].plan.groups if known is not None else ():
             if value in group.values:
                 for kind, source in group.body:
                     text = "a group of one operator is not worth a kernel and was undone"

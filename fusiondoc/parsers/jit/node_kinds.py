@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Iterable
 
-from fusiondoc.model.fusers import FUSERS
+from fusiondoc.model.fusers import FUSERS, NNC
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ AUTOGRAD = "prim::Autograd"
 """How the nodes of gradient executors begin."""
 
 FUSION_KINDS = {fuser.node: fuser.kind for fuser in FUSERS.values()}
+FUSION_KINDS["tensorexpr::Group"] = NNC.kind
+"""Of NNC before torch 1.7 (torch/csrc/jit/passes/tensorexpr_fuser.cpp of 1.6)."""
 
 GUARDS = frozenset(
     (

@@ -17,6 +17,8 @@ from fusiondoc.parsers.kernels.kept_texts import TextStore, digest_of
 
 FRAME_START = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}$")
 FRAME_END = b"=" * 38
+OLD_FRAME_ENDS = (b"=" * 36, b"=====*" + b"=" * 31)
+"""Of ``==== codegen output for kernel: kernel1 ====`` as torch 1.6 to 1.8 print it (executor.cpp)."""
 
 _DIM = rb"(-?\d{1,18})"
 LAUNCH = re.compile(

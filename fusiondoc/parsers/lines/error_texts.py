@@ -2,9 +2,10 @@
 
 Where the forms come from: torch/csrc/jit/codegen/cuda (third_party/nvfuser/csrc in 2.0 and 2.1), whose
 asserts name a file there; executor_utils.cpp, which puts the whole CUDA source before ``CUDA NVRTC compile
-error:``; the TorchScript interpreter, which puts its own traceback before the error (interpreter.cpp); and
-nvFuser's parallel compilation, which prints ``Error from segmentation group N:`` for each of its threads
-(Fuser#3497, #3176).
+error:``; NNC's cuda_codegen.cpp (torch/csrc/jit/tensorexpr), which puts the words of NVRTC first and the
+source behind ``nvrtc compilation failed:``; the TorchScript interpreter, which puts its own traceback before
+the error (interpreter.cpp); and nvFuser's parallel compilation, which prints ``Error from segmentation group
+N:`` for each of its threads (Fuser#3497, #3176).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 CODEGEN = "codegen"
 """nvFuser's own code failed: lowering, scheduling, binding of inputs."""
 KERNEL = "kernel"
-"""The CUDA source that nvFuser made does not compile."""
+"""The CUDA source that nvFuser or NNC made does not compile."""
 DRIVER = "driver"
 """The CUDA driver refused a kernel, or it failed while it ran."""
 OPTION = "option"
@@ -34,9 +35,12 @@ PROGRAM = "program"
 TOOLCHAIN = frozenset((ARCHITECTURE, NO_KERNEL, BUILTINS, OLD_DRIVER))
 """Kinds that say nothing about the fusion: the installation does not fit the GPU."""
 
+OF_FUSER = frozenset((CODEGEN, KERNEL, OPTION))
+"""Kinds that are faults of a fuser."""
+
 IN_WORDS = {
     CODEGEN: "nvFuser's code generator failed",
-    KERNEL: "the kernel that nvFuser wrote does not compile",
+    KERNEL: "the kernel that the fuser wrote does not compile",
     DRIVER: "the CUDA driver reports an error",
     OPTION: "nvFuser does not know an option",
     ARCHITECTURE: "NVRTC does not know this GPU",
@@ -73,6 +77,7 @@ _PATTERNS = (
     (OLD_DRIVER, re.compile(r"(CUDA driver version is insufficient.*|driver on your system is too old.*)")),
     (OLD_DRIVER, re.compile(r"(PTX was compiled with an unsupported toolchain.*)")),
     (KERNEL, re.compile(r"CUDA NVRTC compile error: *(.*)")),
+    (KERNEL, re.compile(r"(default_program\(\d+\): error: .*)")),
     (KERNEL, re.compile(r"(nvrtc: error: .*)")),
     (DRIVER, re.compile(r"(CUDA driver error: .*|CUDA error: .*|NVRTC[ _]?(?:ERROR|unknown error).*)")),
 )
@@ -101,6 +106,8 @@ nvFuser's own tensors (``T0_g[...]``)."""
 _WRAPPER_TEXT = re.compile(
     r"Detected exception while compiling fusion segments|Error messages? from all threads"
 )
+_BROKEN = re.compile(r"(\S) {0,9}\n(INTERNAL ASSERT FAILED at )|(?<=report a bug to PyTorch\.) {0,9}\n()()")
+"""Where pages break an assert into lines."""
 _INTERPRETER = "The following operation failed in the TorchScript interpreter"
 _SEGMENT = re.compile(r"Error from segmentation group \d+: *")
 _SOURCE = re.compile(r"\s*(?:$|namespace CudaCodeGen|#define |#pragma |#include |typedef |__global__ |//)")
@@ -115,7 +122,7 @@ def read_error(text: str) -> FuserError | None:
     its threads, and the CUDA source in front of what NVRTC says about it.
     """
     wrapper: FuserError | None = None
-    lines = text.split("\n")
+    lines = _BROKEN.sub(r"\1 \2", text).split("\n")
     for number, line in enumerate(lines):
         found = _error(line)
         if found is None:
@@ -127,6 +134,12 @@ def read_error(text: str) -> FuserError | None:
             return error
         wrapper = wrapper or error
     return wrapper if wrapper is not None and wrapper.text else None
+
+
+def is_of_fuser(text: str) -> bool:
+    """Whether the first real error of a message is a fuser's own, or one of the installation under it."""
+    error = read_error(text)
+    return error is not None and error.kind in OF_FUSER
 
 
 def fuser_error(text: str) -> FuserError | None:
@@ -157,7 +170,7 @@ def _error(line: str) -> tuple[FuserError, bool] | None:
         kind = CODEGEN if _NVFUSER_FILE.search(match.group("file")) else PROGRAM
         where = re.split(r"[/\\]+", match.group("file"))[-1] + ":" + match.group("line")
         wraps = bool(_WRAPPER_TEXT.search(text)) or text.startswith("namespace CudaCodeGen")
-        return FuserError(kind, (text or condition)[:MOST], where), wraps
+        return FuserError(kind, (_vectorised(text) or text or condition)[:MOST], where), wraps
     if python is None:
         return None
     if _NVFUSER_TEXT.search(said):
@@ -165,6 +178,17 @@ def _error(line: str) -> tuple[FuserError, bool] | None:
     if _SOURCE.match(said) and "RuntimeError" in line:
         return FuserError(PROGRAM, ""), True
     return FuserError(PROGRAM, f"{python.group(1)}: {said}".rstrip(": ")[:MOST]), False
+
+
+def _vectorised(text: str) -> str | None:
+    """The assert on strides that are no multiple of the vector's width (executor_utils.cpp,
+    validateAlignedVectorizedTensors), without the domain of the whole tensor in between; None if it is
+    another one."""
+    name, found, rest = text.partition("[")
+    _, width, reason = rest.rpartition("] with word size ")
+    if not (found and width and name.startswith("Vectorization of ")):
+        return None
+    return f"{name} with word size {reason}"
 
 
 def _assert(text: str) -> re.Match[str] | None:

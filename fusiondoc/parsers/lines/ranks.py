@@ -23,11 +23,16 @@ _KNOWN = tuple(
 
 _TIMES = re.compile(
     rb"\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d\d:\d\d:\d\d(?:[.,]\d+)?|\d+[.,]\d+|\d{9,}|[+-]\d\d:?\d\d\b"
+    rb"|\bstd(?:err|out)\b"
 )
+"""What says nothing of the process: when, and through which of its streams."""
 _NUMBER = re.compile(rb"\d+")
 
 _MOST_TAGS = 512
 """More different texts are no tags but something that counts: line numbers, times of an unknown form."""
+
+_LEAST_LINES = 6
+"""So many ranks do not write a line each, in order."""
 
 Tag = Optional[bytes]
 
@@ -53,6 +58,8 @@ class RankTags:
         self._tags: dict[bytes, Tag] = {}
         self._known: set[bytes] = set()
         seen: dict[bytes, int] = {}
+        sample = list(sample)
+        self._numbered = _line_numbers(sample)
         for prefix in sample:
             text = _TIMES.sub(b"", prefix)
             seen[text] = seen.get(text, 0) + 1
@@ -62,7 +69,7 @@ class RankTags:
         """What the lines of one process have in common; None where nothing tells."""
         if prefix in self._tags:
             return self._tags[prefix]
-        rank = rank_of(prefix)
+        rank = rank_of(prefix) if not self._numbered else None
         tag = b"rank %d" % rank if rank is not None else self._text_of(prefix)
         if len(self._tags) >= 10_000:
             self._tags.clear()
@@ -79,6 +86,14 @@ class RankTags:
             return None
         self._known.add(text)
         return text
+
+
+def _line_numbers(prefixes: list[bytes]) -> bool:
+    """Whether the numbers in a known form (``12: ``) only count the lines, as ``grep -n`` and editors do."""
+    numbers = [rank_of(prefix) for prefix in prefixes]
+    counted = [number for number in numbers if number is not None]
+    rising = all(a < b for a, b in zip(counted, counted[1:]))
+    return rising and len(counted) >= _LEAST_LINES
 
 
 def ranks(tags: Iterable[Tag], first: bytes | None) -> dict[Tag, int | None]:

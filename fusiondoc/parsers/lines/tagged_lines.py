@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterable, Iterator, NamedTuple, Sequence
 
+from fusiondoc.parsers.lines.json_lines import text_field, unwrapped
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
 from fusiondoc.parsers.lines.ranks import RankTags, Tag
 
@@ -49,12 +50,17 @@ class TaggedLog:
         """All lines, in order."""
         number = 1
         outer: OuterPrefix | None = None
+        field: str | None = None
         for index, chunk in enumerate(read_chunks(self._log, self._cut)):
             if self._read is not None:
                 self._read(len(chunk))
             lines = clean(chunk).split(b"\n")
             if not lines[-1]:
                 lines.pop()
+            if index == 0:
+                field = text_field(lines[:SAMPLE], MARKER.search)
+            if field is not None:
+                lines = [unwrapped(line, field) for line in lines]
             if index == 0:
                 outer = OuterPrefix.learn(lines[:SAMPLE])
                 if outer is not None:
@@ -99,7 +105,8 @@ MARKER = re.compile(
     rb"|======= Codegen output|\[fusiondoc\] |(?<!= )graph\(%|  return \("
 )
 
-_DIGITS = re.compile(rb"\d+")
+_DIGITS = re.compile(rb" *\d+")
+"""A number, and the spaces that line it up with longer ones."""
 
 
 def clean(chunk: bytes) -> bytes:
@@ -159,4 +166,6 @@ class OuterPrefix:
         if not marked or sum(shapes[shape] for shape in outer) * 2 < marked:
             return None
         outer.sort(key=len, reverse=True)
-        return OuterPrefix([re.escape(shape).replace(b"0", rb"\d{1,20}") for shape in outer[:16]])
+        return OuterPrefix(
+            [re.escape(shape).replace(b"0", rb" {0,20}\d{1,20}(?!\d)") for shape in outer[:16]]
+        )

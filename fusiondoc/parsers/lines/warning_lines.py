@@ -31,6 +31,9 @@ KNOWN = re.compile(
 
 NVFUSER_GONE = b"nvfuser is no longer supported in torch script"
 
+OPTIONS_SET = re.compile(rb"\bPYTORCH_NVFUSER_(?:DUMP|ENABLE|DISABLE)=(?!fallback\b)\w")
+"""A shell that prints its commands, or a printed environment; torch's own advice is to set it to fallback."""
+
 STAGES = {b"compileCudaFusionGroup": "compile", b"runCudaFusionGroup": "run"}
 
 ERROR = re.compile(rb"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b(?::(?: .*)?)?$")

@@ -16,7 +16,7 @@ from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequenc
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions, unpack
-from fusiondoc.parsers.ir.types import bytes_once, is_tensor
+from fusiondoc.parsers.ir.types import bytes_once, holds_tensor, is_tensor
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
 from fusiondoc.parsers.rows.executors import Executor, executors_of
 from fusiondoc.parsers.user_lines import SourceMap, user_source
@@ -349,9 +349,11 @@ def _finished(
 
 
 def _bytes(types: Iterable[str]) -> int | None:
-    """Bytes of the tensors among these types; None if a size is not known."""
+    """Bytes of the tensors among these types; None if a size or a type is not known."""
     total = 0
     for text in types:
+        if not text or (holds_tensor(text) and not is_tensor(text)):
+            return None
         if is_tensor(text):
             size = bytes_once(text)
             if size is None:

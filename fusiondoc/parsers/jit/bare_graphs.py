@@ -1,0 +1,139 @@
+"""Graphs without the prefix of the JIT log, as ``print(fn.graph_for(x))`` writes them and people paste
+them.
+
+The text may stand behind other text on its line, be indented as a whole, or have lost its indentation. A
+paste often holds no more than the body of a group (``with prim::CudaFusionGroup_0 = graph(``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Callable
+
+from fusiondoc.parsers.facts import LineCounts
+from fusiondoc.parsers.jit.message_lines import Print, Run
+
+_HEAD = re.compile(rb"graph\((?:%[^\s,:)]+(?: : .*)?(?:,|\):)|\):)$")
+"""``graph(`` with its first parameters, to the end of the line."""
+_SECTION = re.compile(rb"with [A-Za-z_]\w*::\w{1,80} = $")
+_NEAR = 100
+IR_LINE = re.compile(
+    rb"[ \t]*(?:%[^\s,:)]+(?: : |, %| = )|block\d{1,9}\(|-> \(|return \(|with [A-Za-z_]\w*::\w+ = graph\(|"
+    rb"= [A-Za-z_]\w*::)"
+)
+"""How a line of a graph begins, whatever its indentation."""
+
+_NODE = re.compile(rb"[ \t]*(?:%[^=]* )?= \^?[A-Za-z_]")
+
+_LIMIT = 150_000
+"""Lines after which a graph without an end is given up as cut off."""
+BARE_FOREIGN = 40
+"""Foreign lines in a row after which it counts as cut off."""
+
+Sink = Callable[[Print, int, bool], None]
+"""Told a graph, where it begins, and whether it is only the rest of one."""
+
+
+class BareGraphs:
+    """Takes the lines of one stream that have no prefix."""
+
+    def __init__(self, sink: Sink, counts: LineCounts) -> None:
+        self._sink = sink
+        self._counts = counts
+        self._run: Run | None = None
+        self._lead = b""
+        self._rest = False
+        self._done = False
+        self._foreign = 0
+
+    def starts(self, line: bytes, pos: int) -> bool:
+        """Whether a graph begins on this line, which is no part of another one."""
+        found = head_of(line)
+        if found is None:
+            return False
+        self.end()
+        at, self._rest = found
+        lead = line[:at]
+        self._lead = lead if lead.isspace() else b""
+        self._run = Run([line[at:]], 0, pos)
+        self._done = False
+        self._foreign = 0
+        return True
+
+    def goes_on(self, line: bytes, pos: int) -> bool:
+        """Whether the line belongs to the graph that has begun. Foreign lines may stand in between."""
+        run = self._run
+        if run is None:
+            return False
+        text = line[len(self._lead) :] if line.startswith(self._lead) else line.lstrip(b" \t")
+        section = text.startswith(b"with ")
+        if self._done and not section:
+            self.end()
+            return False
+        if text.startswith((b"  ", b"with ")):
+            known = b"%" in text or b"(" in text
+        else:
+            known = IR_LINE.match(text) is not None
+        if known:
+            run.extend([text], pos)
+            self._counts.recognised += 1
+            self._foreign = 0
+            self._done = text.lstrip(b" \t").startswith(b"return (")
+            if len(run.lines) > _LIMIT:
+                self.end()
+            return True
+        self._foreign += 1
+        if self._foreign > BARE_FOREIGN:
+            self.end()
+        return False
+
+    def end(self) -> None:
+        """Nothing more of it comes."""
+        run, self._run = self._run, None
+        if run is None:
+            return
+        if not self._done:
+            self._counts.truncated += 1
+        lines = run.lines if _is_printed(run.lines) else _indented(run.lines)
+        self._sink(Print(lines, 0, run.stretches(0, len(lines))), run.position(0), self._rest)
+
+
+def _is_printed(lines: list[bytes]) -> bool:
+    """Whether the nodes stand where torch prints them: 2, 6, 10 ... spaces in."""
+    return all(
+        line.startswith(b" ") and (len(line) - len(line.lstrip(b" "))) % 4 == 2
+        for line in lines[1:]
+        if _NODE.match(line) is not None
+    )
+
+
+def _indented(lines: list[bytes]) -> list[bytes]:
+    """The lines as torch indents them, which the blocks tell (``Node::print``, torch/csrc/jit/ir/ir.cpp)."""
+    made: list[bytes] = []
+    depth = 0
+    for line in lines:
+        text = line.lstrip(b" \t")
+        if text.startswith((b"with ", b"graph(")):
+            depth = 0
+            made.append(text)
+        elif text.startswith(b"block"):
+            made.append(b" " * (4 * depth + 4) + text)
+            depth += 1
+        else:
+            made.append(b" " * (4 * depth + 2) + text)
+            depth = max(0, depth - text.startswith(b"-> ("))
+    return made
+
+
+def head_of(line: bytes) -> tuple[int, bool] | None:
+    """Where on the line a graph begins, and whether it is only a section of one."""
+    at = line.find(b"graph(")
+    if at < 0:
+        return None
+    if at and _HEAD.match(line, at) is None:
+        return None
+    section = _SECTION.search(line, max(0, at - _NEAR), at)
+    if section is not None:
+        return section.start(), True
+    # ``%1 : Tensor = prim::X[Subgraph=graph(``, a word that ends so
+    return (at, False) if not at or line[at - 1 : at] in (b" ", b"\t", b":", b">", b"=") else None
