@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 from conftest import FIXTURES
@@ -11,6 +12,7 @@ from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
+from fusiondoc.workflows.load import report_from
 
 
 @lru_cache(maxsize=None)
@@ -90,3 +92,93 @@ def test_the_counter_of_a_batch_norm_is_no_loss() -> None:
         for row in report("mobilenet_v3.trace.train").unfused
         if row.reason.code == "FD230"
     )
+
+
+def of_text(folder: Path, text: str) -> Report:
+    (folder / "some.log").write_text(text)
+    return report_from([str(folder / "some.log")])
+
+
+def plan(body: str, header: str = "Optimized Graph:") -> str:
+    place = "[DUMP profiling_graph_executor_impl.cpp:676]"
+    return "\n".join(f"{place} {line}" for line in [header, *body.strip("\n").split("\n")]) + "\n"
+
+
+LOOP = """
+graph(%x : Tensor, %n : int):
+  %t : bool = prim::Constant[value=1]()
+  %k : int = prim::Constant[value=8]()
+  %r : int = aten::__round_to_zero_floordiv(%n, %k)
+  %d : int = aten::mul(%r, %k)
+  %m : int = aten::sub(%n, %d)
+  %a : Tensor = prim::Loop(%r, %t, %x) # model.py:5:4
+    block0(%i : int, %b : Tensor):
+      %c : Tensor = aten::cumsum(%b, %i) # model.py:6:8
+      -> (%t, %c)
+  %e : Tensor = prim::Loop(%m, %t, %a) # model.py:5:4
+    block0(%j : int, %f : Tensor):
+      %g : Tensor = aten::cumsum(%f, %j) # model.py:6:8
+      -> (%t, %g)
+  %h : Tensor = prim::Loop(%n, %t, %e) # model.py:9:4
+    block0(%l : int, %o : Tensor):
+      %p : Tensor = aten::cumsum(%o, %l) # model.py:10:8
+      -> (%t, %p)
+  return (%h)
+"""
+
+
+def test_a_loop_that_is_unrolled_is_said_to_be(tmp_path: Path) -> None:
+    texts = [row.reason.text for row in of_text(tmp_path, plan(LOOP)).unfused if row.op == "prim::Loop"]
+    assert [text.split("(")[1].split(")")[0] for text in texts] == [
+        "a loop unrolled by 8",
+        "the remainder of a loop unrolled by 8",
+        "a loop that is not unrolled",
+    ]
+
+
+def test_what_stands_in_torchs_own_formulas_is_folded_and_gets_no_advice(tmp_path: Path) -> None:
+    path = FIXTURES / "foreign" / "functions.trace.train.nvfuser.log.xz"
+    found = [
+        f for f in report_from([str(path)]).findings if f.code == "FD201" and "aten::matmul" in f.message
+    ]
+    assert len(found) == 1
+    assert (found[0].severity, found[0].source) == ("note", None)
+    assert found[0].advice == "Nothing in the program: torch writes these formulas itself."
+    formula = LOOP.replace("model.py", "<string>")
+    (flow,) = [f for f in of_text(tmp_path, plan(formula)).findings if f.code == "FD229"]
+    assert flow.message == "prim::Loop (3 times) in torch's own gradient formulas: 3 are not fused"
+
+
+NO_REGION = """
+graph(%x : Tensor, %w : Tensor, %y : Tensor):
+  %n : NoneType = prim::Constant()
+  %l : int[] = prim::Constant[value=[1, 1]]()
+  %o : int = prim::Constant[value=1]()
+  %a : Tensor = aten::conv2d(%x, %w, %n, %l, %l, %l, %o) # model.py:5:4
+  %b : Tensor = aten::sigmoid(%a) # model.py:6:4
+  %c : Tensor = aten::relu_(%b) # model.py:7:4
+  %d : Tensor = aten::add_(%c, %y, %o) # model.py:8:4
+  return (%d)
+"""
+
+
+def test_nothing_in_training_is_the_first_possible_cause_of_a_log_without_a_pass(tmp_path: Path) -> None:
+    report = of_text(tmp_path, plan(NO_REGION))
+    (found,) = [finding for finding in report.findings if finding.code == "FD102"]
+    assert found.advice is not None
+    first, second = found.advice.split("; 2) ")
+    assert "1) gradients were recorded" in first and "aten::relu_ (1 times), aten::add_ (1 times)" in first
+    assert second.startswith("no fuser was on")
+    (sigmoid,) = [row for row in report.unfused if row.op == "aten::sigmoid"]
+    assert sigmoid.reason.code == "FD231"
+    assert sigmoid.reason.text.startswith("no fusion pass looked at its graph; if gradients are recorded")
+    assert "aten::relu_ (model.py:7:4) after it changes its input in place" in sigmoid.reason.text
+
+
+def test_a_graph_with_gradients_and_no_region_needs_no_fuser_turned_on(tmp_path: Path) -> None:
+    typed = NO_REGION.replace("%b : Tensor =", "%b : Float(2, 3, requires_grad=1, device=cuda:0) =")
+    report = of_text(tmp_path, plan(typed))
+    (found,) = [finding for finding in report.findings if finding.code == "FD102"]
+    assert "gradients are recorded, and torch found no differentiable graph" in found.message
+    assert "aten::conv2d (1 times) have no gradient formula" in found.message
+    assert "fuser1" not in (found.advice or "") and "no_grad" in (found.advice or "")

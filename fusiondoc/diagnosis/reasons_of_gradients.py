@@ -28,6 +28,9 @@ _OVERLOADS = {
 """Operators that have a formula for one overload: the kinds of its arguments, and the other in words. Tried
 on 2.13 with torch._C._jit_pass_create_autodiff_subgraphs."""
 
+RECORDED = "gradients are recorded"
+NO_FORMULA = "has no gradient formula"
+
 _FEWEST_NODES = 5
 """autodiffSubgraphInlineThreshold (torch/csrc/jit/runtime/graph_executor_impl.h)."""
 
@@ -43,7 +46,7 @@ def no_formula(node: FlowNode) -> str | None:
     if node.op in _KEPT_OUT:
         return "is a view, which torch keeps out of them"
     if node.op not in WITH_FORMULA:
-        return "has no gradient formula"
+        return NO_FORMULA
     overload = _OVERLOADS.get(node.op)
     if overload is not None and not re.fullmatch(overload[0], kinds_of(node)):
         return f"has no gradient formula {overload[1]}"
@@ -75,7 +78,7 @@ def gradient(place: Place) -> Reason | None:
         return None
     known = flow.regions or place.gradients or node.requires_grad
     when = (
-        "gradients are recorded, and"
+        f"{RECORDED}, and"
         if known
         else "no fusion pass looked at its graph; if gradients are recorded, this is because"
     )

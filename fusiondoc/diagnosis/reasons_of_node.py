@@ -9,6 +9,7 @@ from fusiondoc.diagnosis.surroundings import (
     Place,
     aten,
     is_in_place,
+    is_of_a_formula,
     reason,
 )
 from fusiondoc.model.report import Reason
@@ -29,9 +30,10 @@ def control_flow(place: Place) -> Reason | None:
     """FD229: a branch or loop is no operator, and cuts the graph in two."""
     if place.node.kind != CONTROL:
         return None
-    return reason(
-        "FD229", f"control flow ({place.node.condition}) ends the group before it and begins another after"
-    )
+    condition = place.node.condition
+    if is_of_a_formula(place.node.source):
+        return reason("FD229", f"control flow ({condition}) in one of torch's own gradient formulas")
+    return reason("FD229", f"control flow ({condition}) ends the group before it and begins another after")
 
 
 def bookkeeping(place: Place) -> Reason | None:

@@ -164,6 +164,12 @@ class Place:
         return [self.flow.nodes[i] for i in sorted(node.before | node.after)]
 
 
+def is_of_a_formula(source: str | None) -> bool:
+    """Whether a node stands in a gradient formula of torch (torch/csrc/jit/runtime/symbolic_script.cpp), not
+    in the program."""
+    return source is not None and source.startswith("<string>")
+
+
 Rule = Callable[[Place], "Reason | None"]
 """Looks at one operator and gives a reason, or nothing."""
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Iterable
 
+from fusiondoc.diagnosis.reasons_of_gradients import NO_FORMULA, RECORDED
 from fusiondoc.diagnosis.rules.fd9_log import HOW_TO_LOG, PLANS
 from fusiondoc.diagnosis.rules.rule import Context, finding
+from fusiondoc.diagnosis.surroundings import is_in_place
 from fusiondoc.model.report import Finding, Report
 
 _PASSES = ("Before Fusion:", "Before TExprFuser:", "Before Compilation:", "After TExprFuser:")
@@ -33,23 +36,57 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
     if report.fuser.requested == "none":
         return
     without = [row for row in report.unfused if row.reason.code == "FD231"]
-    if without:
+    ends = _ends(report)
+    if any(row.reason.text.startswith(RECORDED) for row in without):
         yield finding(
             "FD102",
-            "No fusion pass ran: gradients are recorded, and the graph holds no differentiable graph",
+            "No fusion pass ran: gradients are recorded, and torch found no differentiable graph of two"
+            " operators to hand to a fuser" + (f": {ends}" if ends else ""),
             source=without[0].user_source,
             evidence=without[0].evidence[:3],
-            advice="For inference run it under torch.no_grad(). For training write the operators that have"
-            " no gradient formula out, so that at least two others are adjacent: fusiondoc explain FD231",
+            advice=f"{_OUT_OF_PLACE} For inference run it under torch.no_grad().",
         )
         return
+    asked = report.fuser.requested
+    causes = []
+    if without:
+        causes.append(
+            "gradients were recorded and no differentiable graph of two operators exists"
+            + (f" ({ends}): {_OUT_OF_PLACE[0].lower()}{_OUT_OF_PLACE[1:-1]}" if ends else "")
+        )
+    if asked is None or asked == "auto":
+        causes.append("no fuser was on: --fuser nnc or nvfuser; in a script: with torch.jit.fuser('fuser1')")
+    causes.append(f"the pass was not logged: {HOW_TO_LOG[0].lower()}{HOW_TO_LOG[1:]}")
     yield finding(
         "FD102",
         "Graphs were optimised but hold no fusion group, and the log shows no fusion pass",
-        advice="Turn a fuser on (--fuser nnc or nvfuser; in a script: with torch.jit.fuser('fuser1')), "
-        "and log"
-        " its pass. " + HOW_TO_LOG,
+        advice="Possible causes, likeliest first: "
+        + "; ".join(f"{nth}) {cause}" for nth, cause in enumerate(causes, 1)),
     )
+
+
+_OUT_OF_PLACE = (
+    "Write out of place what changes its input (inplace=False, out + x for out += x), so that two operators"
+    " with gradient formulas are adjacent."
+)
+
+
+def _ends(report: Report) -> str:
+    """What keeps operators with gradient formulas apart: what changes its input, then what has no formula."""
+    in_place, others = Counter[str](), Counter[str]()
+    for row in report.unfused:
+        if is_in_place(row.op) and row.reason.code in ("FD230", "FD231"):
+            in_place[row.op] += row.count
+        elif row.reason.code == "FD231" and row.reason.text.endswith(
+            (f"and it {NO_FORMULA}", f"because it {NO_FORMULA}")
+        ):
+            others[row.op] += row.count
+    said = [
+        f"{', '.join(f'{op} ({count} times)' for op, count in counted.most_common(3))} {what}"
+        for counted, what in ((in_place, "change their input in place"), (others, "have no gradient formula"))
+        if counted
+    ]
+    return "; ".join(said)
 
 
 def inner_plan_missing(report: Report, context: Context) -> Iterable[Finding]:

@@ -19,6 +19,9 @@ REGION = "region"
 """A prim::DifferentiableGraph."""
 CONTROL = "control"
 OPERATOR = "operator"
+_ROUNDS = "aten::__round_to_zero_floordiv"
+"""How torch counts the rounds of a loop that it unrolls."""
+
 _LONGEST_LIST = 10
 """Sizes and axes have no more elements."""
 
@@ -162,8 +165,25 @@ class Flow:
     def condition_of(self, node: Node) -> str:
         """What a prim::If or prim::Loop depends on."""
         if node.kind == "prim::Loop":
-            return "a loop that is not unrolled"
+            return self._loop(node)
         return self._cause(node.inputs[0], 0) if node.inputs else "a condition"
+
+    def _loop(self, node: Node) -> str:
+        """Which of the two loops that torch makes of one it is: that of the steps it has unrolled, or the
+        rest (unroll in torch/csrc/jit/passes/loop_unrolling.cpp)."""
+        trips = self._maker.get(node.inputs[0]) if node.inputs else None
+        if trips is not None and trips.kind == _ROUNDS and len(trips.inputs) == 2:
+            return f"a loop unrolled by {self._constant(trips.inputs[1]) or 'some steps'}"
+        if trips is not None and trips.kind == "aten::sub" and len(trips.inputs) == 2:
+            done = self._maker.get(trips.inputs[1])
+            rounds = (
+                self._maker.get(done.inputs[0]) if done is not None and done.kind == "aten::mul" else None
+            )
+            if rounds is not None and rounds.kind == _ROUNDS and len(rounds.inputs) == 2:
+                return (
+                    f"the remainder of a loop unrolled by {self._constant(rounds.inputs[1]) or 'some steps'}"
+                )
+        return "a loop that is not unrolled"
 
     def decides(self, control: int, node: Node) -> None:
         """Note which nodes the condition of a prim::If or prim::Loop reads, also through numbers."""
