@@ -44,7 +44,8 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
             " operators to hand to a fuser" + (f": {ends}" if ends else ""),
             source=without[0].user_source,
             evidence=without[0].evidence[:3],
-            advice=f"{_OUT_OF_PLACE} For inference run it under torch.no_grad().",
+            advice=f"{_OUT_OF_PLACE if 'in place' in ends else _WITH_FORMULAS} For inference run it under"
+            " torch.no_grad().",
         )
         return
     asked = report.fuser.requested
@@ -68,6 +69,11 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
 _OUT_OF_PLACE = (
     "Write out of place what changes its input (inplace=False, out + x for out += x), so that two operators"
     " with gradient formulas are adjacent."
+)
+
+
+_WITH_FORMULAS = (
+    "Write the operators that have no gradient formula with others that have one: fusiondoc explain FD231."
 )
 
 
