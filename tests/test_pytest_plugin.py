@@ -149,7 +149,8 @@ def test_a_broken_expectation_says_what_check_says(pytester: Any, run: Any, fusi
     assert said is not None
     assert said.group(1) == (
         "expected add, relu, mul; found add, relu (G1): mul is not fused: aten::cumsum "
-        f"({file}:16:12), which NNC has no rule for, stands between it and a fusion group (FD227), {file.name}:17"
+        f"({file}:16:12), which NNC has no rule for, stands between it and a fusion group (FD227), "
+        f"{file.name}:17"
     )
     assert said.group(1).replace(str(file), file.name) in page
     done.stdout.fnmatch_lines(["> *fusion.assert_fused(scaled, *", "E *under nnc, torch *"])
