@@ -112,6 +112,8 @@ class Place:
         return fuser_title(self.fuser) if self.fuser is not None else "no fuser"
 
     def joinable(self, node: FlowNode) -> bool:
+        if node.ran is False:
+            return False
         if node.kind == OPERATOR:
             return node.place not in self.refused and self.takes(node.op)
         return node.kind == GROUP
