@@ -194,9 +194,9 @@ class Comparison:
 
     @property
     def coverage_changed(self) -> bool:
-        """Not where a log cannot tell it."""
-        told = self.a.coverage.told and self.b.coverage.told
-        return told and self.a.coverage != self.b.coverage
+        """Where one log tells less than the other, only what is in groups can have changed."""
+        a, b = self.a.coverage, self.b.coverage
+        return a != b if a.told == b.told else a.ops_fused != b.ops_fused
 
     @property
     def same(self) -> bool:
