@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 from test_run_child import wait_until_gone
 
 from fusiondoc.captures.probe_records import LeftRunning, read_records
+from fusiondoc.runner import supervised
 from fusiondoc.runner.child import Child, Ending
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are Linux's")
@@ -157,6 +159,38 @@ def test_a_timeout_ends_the_daemons_too(tmp_path: Path) -> None:
 def test_a_program_that_stops_itself_is_ended_at_its_timeout(tmp_path: Path) -> None:
     ending, _, _ = run(tmp_path, "os.kill(os.getpid(), signal.SIGSTOP)", timeout=1)
     assert ending.timed_out and (ending.signal, ending.stopped) == ("SIGTERM", "SIGSTOP")
+
+
+def test_without_a_subreaper_the_process_group_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS: who is in the group is not known, so no name and no number is told."""
+    monkeypatch.setattr(supervised, "_START", "import sys; sys.platform = 'other'; " + supervised._START)
+    ending, left, started = run(tmp_path, "sleeper('deaf')" + READY)
+    assert ending.exit_status == 0
+    assert left is not None and left.in_words == "processes that the program had started"
+    assert wait_until_gone(started["sleeper"])
+
+
+def test_what_a_second_interruption_does(tmp_path: Path) -> None:
+    """The first one lets a program end in its own way; the second one ends it and all else at once."""
+
+    def interrupt() -> None:
+        for ready in ("ready", "asked"):
+            while not (tmp_path / ready).exists():
+                time.sleep(0.02)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    ending, _, started = run(
+        tmp_path,
+        "signal.signal(signal.SIGINT, lambda *_: open('asked', 'w').close())\n"
+        "sleeper('deaf', start_new_session=True)\nwhile True: time.sleep(1)",
+    )
+    thread.join()
+    assert ending.interrupted and ending.signal == "SIGKILL"
+    assert wait_until_gone(started["sleeper"])
 
 
 DRIVER = """

@@ -8,6 +8,9 @@ import pytest
 from conftest import Run
 from running import log_of, run_target, write
 
+from fusiondoc.errors import ModelFailed
+from fusiondoc.workflows.load import report_of
+
 pytestmark = pytest.mark.torch
 
 PROGRAM = """
@@ -58,6 +61,13 @@ def test_a_script_may_end_itself_anywhere(tmp_path: Path) -> None:
     assert "worked" in log_of(capture)
 
 
+def test_a_program_that_removes_the_capture_of_its_own_run(tmp_path: Path) -> None:
+    program(tmp_path, "import shutil; shutil.rmtree('.fusiondoc')")
+    with pytest.raises(ModelFailed, match=r"user\.py removed the capture of its own run") as caught:
+        run_target(tmp_path, "user.py", script=True)
+    assert "from another folder" in str(caught.value.hint)
+
+
 def test_processes_left_behind_that_go_on_printing_are_not_waited_for(tmp_path: Path) -> None:
     program(
         tmp_path,
@@ -72,6 +82,8 @@ def test_processes_left_behind_that_go_on_printing_are_not_waited_for(tmp_path: 
     assert not capture.result.timed_out
     assert "worked" in log_of(capture)
     assert log_of(capture).count("noise") < 2000
+    (told,) = [one.message for one in report_of(capture).findings if one.code == "FD908"]
+    assert told.endswith("ended 1 process that the program had started: a fork of the program")
 
 
 def test_messages_that_are_no_text(fusiondoc: Run, tmp_path: Path) -> None:
