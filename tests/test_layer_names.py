@@ -10,7 +10,8 @@ from conftest import FIXTURES
 import fusiondoc
 from fusiondoc.model.layer_names import fold, folded, layers_of_kernels
 from fusiondoc.model.report import Report
-from fusiondoc.reports.source_code import near
+from fusiondoc.parsers.user_lines import user_line
+from fusiondoc.reports.source_code import near, where_from
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,7 @@ def test_layers_stand_before_the_path(bert: Report) -> None:
         ("/usr/lib/python3/dist-packages/numpy/core.py:1", "numpy/core.py:1"),
         (r"C:\py\Lib\site-packages\torch\nn\functional.py:1:2", r"torch\nn\functional.py:1:2"),
         ("/opt/lab/torch/nn/functional.py:1:2", "torch/nn/functional.py:1:2"),
+        ("/opt/lab/site/transformers/activations.py:78:0", "transformers/activations.py:78:0"),
         ("/home/me/model.py:3:1", "/home/me/model.py:3:1"),
         (f"{Path.cwd()}/model.py:3:1", "model.py:3:1"),
         ("<string>:3:1", "<string>:3:1"),
@@ -83,3 +85,24 @@ def test_layers_stand_before_the_path(bert: Report) -> None:
 )
 def test_paths_are_short(source: str, shown: str) -> None:
     assert near(source) == shown
+
+
+@pytest.mark.parametrize(
+    ("user_source", "source", "shown"),
+    [
+        ("m.py:12", "/e/site-packages/torch/nn/functional.py:9:4", "m.py:12 (torch/nn/functional.py:9)"),
+        ("m.py:12", "m.py:12:4", "m.py:12"),
+        ("m.py:12", "<string>:3:1", "m.py:12"),
+        (None, "/e/site-packages/torch/nn/functional.py:9:4", "torch/nn/functional.py:9:4"),
+        (None, None, ""),
+    ],
+)
+def test_the_line_of_a_package_stands_beside_its_caller(
+    user_source: str | None, source: str | None, shown: str
+) -> None:
+    assert where_from(user_source, source) == shown
+
+
+def test_files_of_packages_are_not_the_users() -> None:
+    assert user_line("/opt/lab/site/transformers/activations.py:78:0") is None
+    assert user_line("/opt/lab/site/mine.py:78:0") == "/opt/lab/site/mine.py:78"

@@ -9,6 +9,13 @@ from functools import lru_cache
 _WRITTEN = re.compile(r"(.+?):([0-9]{1,9})(?::([0-9]{1,9}))?\Z", re.DOTALL)
 
 
+PACKAGES = (
+    r"(?:torch(?:vision|audio|text)?|transformers|timm|diffusers|accelerate|lightning(?:_fabric)?"
+    r"|pytorch_lightning|deepspeed|apex|xformers|fairseq2?|monai|kornia|torch_geometric|einops)"
+)
+"""Packages whose files are told wherever they are installed (``pip install --target``), as a pattern."""
+
+
 @dataclass(frozen=True)
 class Source:
     """Where something stands in a source file. Reports hold it as text; ``parse`` reads that text."""

@@ -6,11 +6,11 @@ import re
 from functools import lru_cache
 from typing import Mapping
 
-from fusiondoc.model.source import Source
+from fusiondoc.model.source import PACKAGES, Source
 
 _LIBRARY = re.compile(
     r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3(?:\.\d+)?|torch[/\\](?:nn|_jit_internal|functional"
-    r"|jit|autograd|distributed))[/\\.]|^<"
+    rf"|jit|autograd|distributed)|site[/\\]{PACKAGES})[/\\.]|^<"
 )
 
 SourceMap = Mapping[str, str]

@@ -12,7 +12,7 @@ from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Expectation, Finding, Group, Kernel, Report, Unfused
 from fusiondoc.reports.printable import markdown as _text
 from fusiondoc.reports.printable import markdown_code as _code
-from fusiondoc.reports.source_code import near, without_column
+from fusiondoc.reports.source_code import near, where_from, without_column
 from fusiondoc.reports.wording import (
     count,
     covered,
@@ -197,12 +197,18 @@ def _sorted(report: Report) -> list[Unfused]:
 
 
 def _unfused(row: Unfused) -> str:
-    where = row.user_source or row.source
+    where = where_from(row.user_source, row.source and without_column(row.source))
     why = f"**{_text(row.reason.code)}** {_text(row.reason.text[:300])}" + (
         "" if row.reason.stated else " (worked out)"
     )
     times = f"{row.count:,}" + (" (backward)" if row.phase == "backward" else "")
-    return _row(_code(row.op), _layers(row.layers), _code(_place(where)) if where else "–", times, why)
+    return _row(
+        _code(row.op),
+        _layers(row.layers),
+        _code(_short(where)) if where else "–",
+        times,
+        why,
+    )
 
 
 def _layers(layers: Sequence[str]) -> str:
@@ -225,5 +231,8 @@ def _kernel(kernel: Kernel, report: Report) -> str:
 
 def _place(source: str) -> str:
     """``file:line``, near the current folder."""
-    place = without_column(near(source))
+    return _short(without_column(near(source)))
+
+
+def _short(place: str) -> str:
     return place if len(place) <= 200 else "…" + place[-199:]

@@ -7,20 +7,35 @@ import re
 from pathlib import Path
 
 from fusiondoc.model.report import Texts
-from fusiondoc.model.source import Source
+from fusiondoc.model.source import PACKAGES, Source
 
-_PACKAGE = re.compile(r".*(?:^|[/\\])(?:site|dist)-packages[/\\](?=.)|.*[/\\](?=torch[/\\])", re.DOTALL)
-"""What stands before the file of an installed package; torch is one wherever it is."""
+_INSTALLED = re.compile(r".*(?:^|[/\\])(?:site|dist)-packages[/\\](?=.)", re.DOTALL)
+_KNOWN = re.compile(rf".*[/\\](?={PACKAGES}[/\\])", re.DOTALL)
 
 
 def near(source: str) -> str:
     """A source as it is read best: a package's file from the package's name on (``torch/functional.py:1``),
     one below the current folder without that folder."""
-    package = _PACKAGE.match(source)
-    if package is not None:
-        return source[package.end() :]
-    here = str(Path.cwd()) + os.sep
-    return source[len(here) :] if source.startswith(here) else source
+    package = _INSTALLED.match(source)
+    if package is None:
+        here = str(Path.cwd()) + os.sep
+        if source.startswith(here):
+            return source[len(here) :]
+        package = _KNOWN.match(source)
+    return source[package.end() :] if package is not None else source
+
+
+def where_from(user_source: str | None, source: str | None) -> str:
+    """Where an operator comes from: the user's line, and that of the package which it leads to.
+
+    ``model.py:12 (torch/nn/functional.py:2987)``; "" where nothing is known.
+    """
+    if not user_source or not source:
+        return near(user_source or source or "")
+    inside = without_column(source)
+    if inside == user_source or not (_INSTALLED.match(source) or _KNOWN.match(source)):
+        return near(user_source)
+    return f"{near(user_source)} ({near(inside)})"
 
 
 def code_at(source: str | None, texts: Texts | None) -> str | None:

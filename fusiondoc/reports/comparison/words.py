@@ -18,7 +18,7 @@ from fusiondoc.comparison.differences import (
 )
 from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import OpNode
-from fusiondoc.reports.source_code import near
+from fusiondoc.reports.source_code import near, where_from
 from fusiondoc.reports.wording import count, short_type
 
 KINDS = {
@@ -132,9 +132,9 @@ def place(refs: Sequence[GroupRef]) -> str:
 
 def nodes(of: Iterable[OpNode]) -> list[str]:
     """Equal operators of one line once, with how many they are."""
-    counts = Counter((node.op, node.user_source or node.source) for node in of)
+    counts = Counter((node.op, where_from(node.user_source, node.source)) for node in of)
     return [
-        op + (f" x{n}" if n > 1 else "") + (f"  {near(source)}" if source else "")
+        op + (f" x{n}" if n > 1 else "") + (f"  {source}" if source else "")
         for (op, source), n in counts.items()
     ]
 
@@ -169,9 +169,9 @@ def speed(change: SpeedChange) -> str:
 def unfused(change: UnfusedChange) -> str:
     """An operator outside the groups, with its line and reason."""
     words = change.op + (f" x{change.count}" if change.count > 1 else "")
-    source = change.user_source or change.source
+    source = where_from(change.user_source, change.source)
     if source:
-        words += f"  {near(source)}"
+        words += f"  {source}"
     if change.phase == "backward":
         words += " (backward)"
     if change.change == "reason" and change.reason_a and change.reason_b:

@@ -11,6 +11,7 @@ from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Group
 from fusiondoc.reports.html.highlight import ir
 from fusiondoc.reports.html.page_context import MOST_ROWS, Context, Quotes, ReasonKind, shown
+from fusiondoc.reports.source_code import where_from, without_column
 from fusiondoc.reports.wording import never_ran, outside, phase_of, runs_of, short_type, size, times
 
 Facts = Sequence["tuple[str, str | None]"]
@@ -131,8 +132,7 @@ def _group(group: Group, context: Context) -> GroupRow:
         ir_from=f" as in {place}" if text else "",
         ir=ir(body) if context.room_for(body) else None,
         operators=tuple(
-            Operator(node.op, Line(shown(node.user_source or node.source), context.code_at(node.user_source)))
-            for node in group.nodes
+            Operator(node.op, _line(node.user_source, node.source, context)) for node in group.nodes
         ),
         segments=tuple(
             SegmentRow(one.index, one.scheduler, ", ".join(runs_of(one.ops)), one.kernels, one.refused)
@@ -140,6 +140,12 @@ def _group(group: Group, context: Context) -> GroupRow:
         ),
         printed=f"Printed {len(group.evidence):,} times in the log, first at {place}." if several else None,
     )
+
+
+def _line(user_source: str | None, source: str | None, context: Context) -> Line:
+    """The user's line and the package's, with the code of the first that is at hand."""
+    code = context.code_at(user_source) or context.code_at(source)
+    return Line(where_from(user_source, without_column(source) if source else None) or "–", code)
 
 
 def _rebuilt(group: Group) -> str:
@@ -168,7 +174,7 @@ def unfused_list(context: Context) -> Outside | None:
                 context.hue(row.reason.code),
             ),
             layers=folded(row.layers),
-            line=Line(shown(row.user_source or row.source) or "–", context.code_at(row.user_source)),
+            line=_line(row.user_source, row.source, context),
             nodes=f"{row.count:,}" + (" (backward)" if row.phase == "backward" else ""),
             moves=size(row.bytes_moved),
             quotes=context.quotes(row.evidence, 1),

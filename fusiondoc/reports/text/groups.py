@@ -11,7 +11,7 @@ from rich.text import Text
 from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Group, Reason, Report, Texts, Unfused
 from fusiondoc.model.shape_rows import by_inputs
-from fusiondoc.reports.source_code import code_at, near
+from fusiondoc.reports.source_code import code_at, where_from
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more, size
 from fusiondoc.reports.wording import count, never_ran, outside, short_type, times
 
@@ -55,7 +55,7 @@ def _group_body(group: Group) -> RenderableType:
         table.add_row(Text("layer", style="dim"), Text(folded(group.layers), style="default"))
     last = None
     for node in group.nodes:
-        source = near(node.user_source or node.source or "")
+        source = where_from(node.user_source, node.source)
         table.add_row(node.op, "" if source == last else source)
         last = source
     for name, types, moved in (("in", group.inputs, group.bytes_in), ("out", group.outputs, group.bytes_out)):
@@ -146,6 +146,6 @@ def _rows(rows: list[Unfused], width: int, texts: Texts | None) -> Table:
 
 
 def _place(row: Unfused) -> str:
-    place = near(row.user_source or row.source or "-")
+    where = where_from(row.user_source, row.source) or "-"
     layers = folded(row.layers)
-    return (layers + "\n" if layers else "") + place + (" (backward)" if row.phase == "backward" else "")
+    return (layers + "\n" if layers else "") + where + (" (backward)" if row.phase == "backward" else "")
