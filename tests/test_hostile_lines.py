@@ -174,3 +174,14 @@ def test_xz_that_needs_much_memory_is_refused(tmp_path: Path, monkeypatch: pytes
     log.write_bytes(lzma.compress(b"one\n"))
     with pytest.raises(UsageError, match="Cannot read"):
         list(read_chunks(LogInput("log.xz", log)))
+
+
+def test_a_saved_report_has_a_limit(fusiondoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fusiondoc.workflows.load._MOST_REPORT_BYTES", 1 << 20)
+    for text, said in (
+        (b" \n" * (1 << 20), "larger than any report"),
+        (b" " * (2 << 20), "a line of more than"),
+    ):
+        (tmp_path / "r.json.xz").write_bytes(lzma.compress(text, preset=0))
+        done = fusiondoc("parse", "r.json.xz", cwd=tmp_path)
+        assert done.returncode == 2 and said in done.stderr

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+import raw_log
+from command_line import Run
+from conftest import FIXTURES
 
 from fusiondoc.captures.source_copies import MOST_BYTES, keep_sources, kept_source, project_root, read_source
 from fusiondoc.model.report import Report
@@ -92,3 +96,16 @@ def test_the_project_is_never_the_home_folder(tmp_path: Path, monkeypatch: pytes
     (tmp_path / "work").mkdir()
     assert project_root(tmp_path / "work") == tmp_path / "work"
     assert read_source(tmp_path / "work", (tmp_path,)) is None
+
+
+def test_repro_reads_no_pipe_or_device_that_a_saved_report_names(fusiondoc: Run, tmp_path: Path) -> None:
+    log = raw_log.read(FIXTURES / "logs" / "nnc-2.11-add-relu.log.xz")
+    (tmp_path / "a.log").write_bytes(log)
+    saved = fusiondoc("parse", "a.log", "--format", "json", cwd=tmp_path).stdout
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "/dev/zero", "/proc/self/environ"):
+        (tmp_path / "r.json").write_text(saved.replace('"a.log"', f'"{name}"'))
+        done = fusiondoc("repro", "r.json", "--group", "G1", cwd=tmp_path)
+        assert done.returncode == 2 and "next:" in done.stderr, done.stderr
+    (tmp_path / "r.json").write_text(saved)
+    assert fusiondoc("repro", "r.json", "--group", "G1", cwd=tmp_path).returncode == 0

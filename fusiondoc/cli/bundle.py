@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.output import tell
+from fusiondoc.cli.say import say, tell
 from fusiondoc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def command(capture: str | None, output: Path | None, no_source: bool, dry_run: 
         path = Path(capture)
         found = Capture(path) if is_capture(path) else CaptureStore().get(capture)
     if output is None:
-        output = Path(f"{found.path.resolve().name}.tar.xz")
+        name = re.sub(r"[^\w.=+-]", "_", found.path.resolve().name, flags=re.ASCII)
+        output = Path(f"{name}.tar.xz")
     try:
         done = bundle(found, None if dry_run else output, not no_source)
     except OSError as error:
@@ -78,7 +80,7 @@ def _show(done: Bundle, output: Path | None) -> None:
     for one in done.files:
         replaced = ", ".join(f"{kind} {number}" for kind, number in one.replaced.items())
         table.add_row(one.name, size(one.size), replaced or "nothing")
-    click.echo(drawn(table, shutil.get_terminal_size((80, 24)).columns, colour=False), nl=False)
+    say(drawn(table, shutil.get_terminal_size((80, 24)).columns, colour=False), nl=False)
     if done.left_out:
         tell(f"left out: {', '.join(done.left_out)}")
     if output is None:

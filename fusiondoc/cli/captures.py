@@ -12,6 +12,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Seconds
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.cli import completion
+from fusiondoc.cli.say import say, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_in
 from fusiondoc.reports.printable import one_line, visible
@@ -67,7 +68,7 @@ def show(name: str | None, form: str) -> None:
     store = CaptureStore()
     capture = store.get(name) if name else store.newest()
     if form == "json":
-        click.echo(json.dumps({"schema": SCHEMA, "capture": capture.document()}, indent=1))
+        say(json.dumps({"schema": SCHEMA, "capture": capture.document()}, indent=1))
         return
     from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
 
@@ -77,7 +78,7 @@ def show(name: str | None, form: str) -> None:
         table.add_row(*row)
     # Paths and commands are copied from here: their lines stay whole.
     longest = max(len(line) for _, value in known for line in value.split("\n"))
-    click.echo(drawn(table, longest + 20, colour=False), nl=False)
+    say(drawn(table, longest + 20, colour=False), nl=False)
 
 
 @command.command()
@@ -90,7 +91,7 @@ def keep(names: tuple[str, ...]) -> None:
       fusiondoc captures keep 20260102-030405-model
     """
     for name in CaptureStore().keep(*names):
-        click.echo(f"kept {name}")
+        say(f"kept {name}")
 
 
 @command.command()
@@ -108,19 +109,19 @@ def remove(names: tuple[str, ...], every: bool) -> None:
     store = CaptureStore()
     removed = store.remove_all() if every else store.remove(*names)
     for name in removed:
-        click.echo(f"removed {name}")
+        say(f"removed {name}")
     if not removed:
-        click.echo("there are no captures", err=True)
+        tell("there are no captures")
 
 
 def _print_list(form: str) -> None:
     captures = CaptureStore().list()
     if form == "json":
         rows = [_summary(capture) for capture in captures]
-        click.echo(json.dumps({"schema": SCHEMA, "captures": rows}, indent=1))
+        say(json.dumps({"schema": SCHEMA, "captures": rows}, indent=1))
         return
     if not captures:
-        click.echo("There are no captures here. Make one with: fusiondoc diagnose TARGET", err=True)
+        tell("There are no captures here. Make one with: fusiondoc diagnose TARGET")
         return
     from rich.table import Table
 
@@ -136,7 +137,7 @@ def _print_list(form: str) -> None:
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for *words, target in lines:
         table.add_row(*words, target if len(target) <= left else "…" + target[1 - left :])
-    click.echo(drawn(table, others + left, colour=False), nl=False)
+    say(drawn(table, others + left, colour=False), nl=False)
 
 
 _LEAST_TARGET = 12

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Sequence
@@ -12,7 +11,8 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, peak_option, run_options
-from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options, tell
+from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
+from fusiondoc.cli.say import say, tell
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def command(
             progress=terminal_progress,
         )
         if done.interrupted:
-            click.echo("interrupted; nothing was checked", err=True)
+            tell("interrupted; nothing was checked")
             return INTERRUPTED
         report, failed = done.report, done.failed
     else:
@@ -206,7 +206,7 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
     before = read_text(file) if file.exists() else ""
     after = updated(before, str(file), report, only)
     if after == before:
-        click.echo(f"{file} is up to date", err=True)
+        tell(f"{file} is up to date")
         return
     mark = _BOM if file.exists() and file.read_bytes().startswith(_BOM) else b""
     try:
@@ -219,5 +219,5 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
         before.splitlines(), after.splitlines(), f"{file} (before)", f"{file} (now)", lineterm=""
     )
     for line in difference:
-        click.echo(line, file=sys.stdout if diff_to_stdout else sys.stderr)
-    click.echo(f"wrote {file}", err=True)
+        (say if diff_to_stdout else tell)(line)
+    tell(f"wrote {file}")

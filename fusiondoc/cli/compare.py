@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.output import in_colour, write
+from fusiondoc.cli.say import tell
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model.report import SEVERITIES
 from fusiondoc.reports.formats import COMPARISON_FORMATS
@@ -89,7 +90,7 @@ def command(
     _emit(comparison, format_, output)
     hits = [word for word in fail_on if reached(comparison, word)]
     if hits:
-        click.echo(f"failed on: {', '.join(dict.fromkeys(hits))}", err=True)
+        tell(f"failed on: {', '.join(dict.fromkeys(hits))}")
     return FINDINGS_FOUND if hits else 0
 
 

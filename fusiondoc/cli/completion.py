@@ -59,4 +59,4 @@ def captures(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[C
 
 
 def _that_fit(names: Iterable[str], typed: str) -> list[CompletionItem]:
-    return [CompletionItem(name) for name in names if name.startswith(typed)]
+    return [CompletionItem(name) for name in names if name.startswith(typed) and name.isprintable()]

@@ -12,11 +12,15 @@ from typing import Any, Iterable, Mapping
 
 import click
 
+from fusiondoc.cli.say import tell
 from fusiondoc.diagnosis.suppression import Ignore, parse_ignore, suppress
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.report import Report
 
 META = "fusiondoc.ignore"
+PYTHON = "fusiondoc.python"
+"""Where the configuration names the interpreter."""
+
 SHARING = ("diagnose", "parse", "check", "kernels", "compare", "bench")
 """Commands that take the keys at the top; a table of its own sets the options of any command."""
 
@@ -74,6 +78,10 @@ def apply(ctx: click.Context, path: str, kind: str, commands: Iterable[str]) -> 
             option = options[_dashed(key)]
             assert option.name is not None
             defaults.setdefault(name, {})[option.name] = _checked(option, key, value, settings)
+    pythons = [table["python"].place for _, table in settings.tables.values() if "python" in table]
+    if "python" in settings.options:
+        pythons.append(settings.options["python"].place)
+    ctx.meta[PYTHON] = pythons[0] if pythons else settings.shown
     ctx.default_map = defaults
     ctx.meta[META] = _ignore(ignore)
 
@@ -83,7 +91,7 @@ def heard(report: Report) -> Report:
     ctx = click.get_current_context(silent=True)
     report, notes = suppress(report, ctx.meta.get(META, ()) if ctx is not None else ())
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
     return report
 
 

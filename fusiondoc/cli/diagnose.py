@@ -9,7 +9,8 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, peak_option, run_options, source_root_option
-from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options, tell
+from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
+from fusiondoc.cli.say import tell
 from fusiondoc.errors import INTERRUPTED
 
 
@@ -82,7 +83,7 @@ def command(
     report = heard(done.report)
     emit(report, format_, output)
     if done.interrupted:
-        click.echo(f"interrupted; what was captured is in {done.capture.path}", err=True)
+        tell(f"interrupted; what was captured is in {done.capture.path}")
         return INTERRUPTED
     if done.failed is not None:
         raise done.failed

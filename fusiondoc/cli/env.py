@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fusiondoc.cli.options import make_request, run_options
+from fusiondoc.cli.say import say
 from fusiondoc.errors import UsageError
 from fusiondoc.model.fusers import CHOICES
 
@@ -73,7 +74,7 @@ def command(
         found = {name: value for name, value in tried.environment.items() if name != "record"}
         found["gpu_measured_gb_per_s"] = rate
         fusers = [{**asdict(row), "install": _install(row)} for row in tried.fusers]
-        click.echo(json.dumps({"schema": SCHEMA, "environment": found, "fusers": fusers}, indent=1))
+        say(json.dumps({"schema": SCHEMA, "environment": found, "fusers": fusers}, indent=1))
         return
     _print(str(interpreter.path), tried, rate)
 
@@ -86,24 +87,24 @@ def _print(python: str, tried: Tried, measured: float | None) -> None:
     found = tried.environment
     build = f"CUDA {found['cuda']}" if found.get("cuda") else "no CUDA"
     llvm = "LLVM" if found.get("llvm") else "no LLVM"
-    click.echo(f"python  {found['python']}  {python}")
-    click.echo(f"torch   {found['torch']}  (build: {build}, {llvm} for NNC on the CPU)")
+    say(f"python  {found['python']}  {python}")
+    say(f"torch   {found['torch']}  (build: {build}, {llvm} for NNC on the CPU)")
     gpu = found.get("gpu")
     if gpu:
         capability = ".".join(map(str, found.get("capability") or ()))
         bandwidth = found.get("gpu_memory_gb_per_s")
         speed = f", memory {bandwidth:g} GB/s" if bandwidth else ""
-        click.echo(f"gpu     {gpu}  (compute capability {capability}{speed}; {found['gpu_count']} in all)")
+        say(f"gpu     {gpu}  (compute capability {capability}{speed}; {found['gpu_count']} in all)")
         if measured is not None:
             share = f", {measured / bandwidth:.0%} of that" if bandwidth else ""
-            click.echo(f"        a large copy within its memory: {measured:,.0f} GB/s{share}")
+            say(f"        a large copy within its memory: {measured:,.0f} GB/s{share}")
         else:
-            click.echo("        what its memory really reaches: fusiondoc env --measure")
+            say("        what its memory really reaches: fusiondoc env --measure")
     else:
-        click.echo("gpu     none that torch sees")
-    click.echo("")
-    click.echo(_fusers(tried), nl=False)
-    click.echo("\nWhat each switch does on this torch: fusiondoc knobs")
+        say("gpu     none that torch sees")
+    say("")
+    say(_fusers(tried), nl=False)
+    say("\nWhat each switch does on this torch: fusiondoc knobs")
 
 
 def _fusers(tried: Tried) -> str:
@@ -151,17 +152,17 @@ def _export(target: str, script_args: tuple[str, ...], options: dict[str, Any], 
             "python": list(made.python),
             "merged": list(environment.merged),
         }
-        click.echo(json.dumps(content, indent=1))
+        say(json.dumps(content, indent=1))
         return
     launcher = request.target.path if request.target.path and request.target.kind == "file" else "launcher.py"
-    click.echo(f"# {fuser} on torch {torch} ({why})")
-    click.echo("# 1. In the shell, before the launcher starts:")
+    say(f"# {fuser} on torch {torch} ({why})")
+    say("# 1. In the shell, before the launcher starts:")
     for line in made.shell:
-        click.echo(line)
+        say(line)
     if environment.merged:
-        click.echo(f"# Your own {' and '.join(environment.merged)} is merged in.")
-    click.echo("\n# 2. In Python, as the first lines of the launcher:")
+        say(f"# Your own {' and '.join(environment.merged)} is merged in.")
+    say("\n# 2. In Python, as the first lines of the launcher:")
     for line in made.python:
-        click.echo(line)
-    click.echo("\n# 3. Run the model at least three times (profile, compile, run), and read what it said:")
-    click.echo(f"#    {interpreter.path} {launcher} > run.log 2>&1; fusiondoc parse run.log")
+        say(line)
+    say("\n# 3. Run the model at least three times (profile, compile, run), and read what it said:")
+    say(f"#    {interpreter.path} {launcher} > run.log 2>&1; fusiondoc parse run.log")

@@ -9,6 +9,7 @@ import textwrap
 import click
 
 from fusiondoc.cli import completion
+from fusiondoc.cli.say import say
 
 _CLASSES = {
     "FD0": "Environment and knobs",
@@ -40,20 +41,20 @@ def command(codes: tuple[str, ...], glossary: bool) -> None:
 
     width = min(shutil.get_terminal_size((80, 24)).columns, 120)
     if glossary:
-        click.echo(reflow(written.glossary(codes).rstrip(), width))
+        say(reflow(written.glossary(codes).rstrip(), width))
         return
     if codes:
         # All are read before the first is printed, so that a slip prints nothing else.
         pages = [reflow(written.page(code).rstrip(), width) for code in codes]
-        click.echo("\n\n".join(pages))
+        say("\n\n".join(pages))
         return
     shown = ""
     for code in CODES.values():
         if not code.code.startswith(shown) or not shown:
-            click.echo(("\n" if shown else "") + _CLASSES[code.code[:3]])
+            say(("\n" if shown else "") + _CLASSES[code.code[:3]])
             shown = code.code[:3]
         start = f"  {code.code}  {code.severity:<8} "
-        click.echo(textwrap.fill(start + code.title, width, subsequent_indent=" " * len(start)))
+        say(textwrap.fill(start + code.title, width, subsequent_indent=" " * len(start)))
 
 
 _MARK = re.compile(r" {0,3}(?:[*-]|\d+\.) ")

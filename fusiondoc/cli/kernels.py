@@ -10,7 +10,8 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, peak_option, run_options
-from fusiondoc.cli.output import in_colour, tell, write
+from fusiondoc.cli.output import in_colour, write
+from fusiondoc.cli.say import tell
 from fusiondoc.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def command(
         _save(report, kernels, shown, save)
     _remarks(report, kernels, [one for one in dumps if one not in looked.lacking])
     if looked.interrupted:
-        click.echo("interrupted", err=True)
+        tell("interrupted")
         return INTERRUPTED
     if looked.failed is not None and looked.ran:
         raise looked.failed
@@ -170,7 +171,7 @@ def _save(report: Report, kernels: Sequence[Kernel], shown: Sequence[str], folde
     if not kernels:
         raise UsageError("there is no kernel to save", "Without --kernel, --group and --top all are saved.")
     files = save(report, kernels, shown, folder)
-    click.echo(f"wrote {len(files)} files to {folder}; start with {files[-2]}", err=True)
+    tell(f"wrote {len(files)} files to {folder}; start with {files[-2]}")
 
 
 def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) -> None:
@@ -186,8 +187,8 @@ def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) ->
         else:
             named = USUAL.get(report.fuser.effective or "", ("cuda_kernel",))[0]
             text = f"the log names no kernel: --dump {named} makes the fuser print them"
-        click.echo(f"note: {text}", err=True)
+        tell(f"note: {text}")
         return
     lacking = [one for one in dumps if one not in present(kernels)] if kernels else []
     if lacking:
-        click.echo(f"note: no kernel shown has {', '.join(lacking)}", err=True)
+        tell(f"note: no kernel shown has {', '.join(lacking)}")

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from fusiondoc.cli import completion
+from fusiondoc.cli.say import say
 
 
 @click.command("knobs")
@@ -49,17 +50,17 @@ def command(names: tuple[str, ...], python: str | None, everything: bool, form: 
     if form == "json":
         content: dict[str, Any] = {"schema": SCHEMA, "python": str(path), "torch": torch, "note": note}
         content.update({"found": [{"kind": kind, **entry} for kind, entry in found]} if names else shown)
-        click.echo(json.dumps(content, indent=1))
+        say(json.dumps(content, indent=1))
         return
     width = max(60, min(shutil.get_terminal_size((80, 24)).columns, 110))
     if names:
         for index, (kind, entry) in enumerate(found):
-            click.echo(("\n" if index else "") + "\n".join(knobs_text.details(kind, entry, torch, width)))
+            say(("\n" if index else "") + "\n".join(knobs_text.details(kind, entry, torch, width)))
         return
     head = f"torch {torch}  {path}" if torch else str(note)
-    click.echo("\n".join(textwrap.wrap(head, width, break_on_hyphens=False, break_long_words=False)) + "\n")
+    say("\n".join(textwrap.wrap(head, width, break_on_hyphens=False, break_long_words=False)) + "\n")
     for line in knobs_text.listing(shown, everything, width):
-        click.echo(line)
+        say(line)
 
 
 def _try(python: Path) -> tuple[str | None, tuple[Any, ...], str | None]:

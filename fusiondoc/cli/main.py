@@ -108,7 +108,9 @@ def main(argv: list[str] | None = None) -> None:
             _say(f"next: {error.hint}")
         sys.exit(error.exit_code)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(file=shown)
+        _say(shown.getvalue().rstrip("\n"))
         if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.command.name == "diagnose":
             print("next: Options of a script of yours: diagnose --script FILE.py -- OPTIONS", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Sequence, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from fusiondoc.cli import completion
+from fusiondoc.cli.say import tell
 from fusiondoc.errors import UsageError
 from fusiondoc.model.fusers import REQUESTS
 
@@ -156,12 +158,22 @@ def chosen_knobs(texts: Sequence[str]) -> dict[str, str]:
     return knobs
 
 
+def _tell_whose_python(python: Path | None) -> None:
+    """A project's file may name what runs: the user is told."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is not None and ctx.get_parameter_source("python") is ParameterSource.DEFAULT_MAP:
+        from fusiondoc.cli.config import PYTHON
+
+        tell(f"note: {ctx.meta.get(PYTHON)} names the interpreter: {python}; --python PATH takes another")
+
+
 def make_request(target: str, script_args: Sequence[str], options: dict[str, Any]) -> RunRequest:
     """The request for a run; wrong usage is refused here, before anything starts."""
     from fusiondoc.captures.request import RunRequest
     from fusiondoc.captures.target import parse_target
     from fusiondoc.runner.interpreter import find_python
 
+    _tell_whose_python(options["python"])
     script = options["script"]
     if script_args and not script:
         raise UsageError(

@@ -12,10 +12,11 @@ from typing import Any, Callable, TypeVar
 import click
 
 from fusiondoc.cli import completion
+from fusiondoc.cli.say import tell
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.reports.formats import REPORT_FORMATS, render_report
-from fusiondoc.reports.printable import in_github_log, visible
+from fusiondoc.reports.printable import in_github_log
 from fusiondoc.whole_files import write_whole
 
 ENDINGS = {
@@ -96,11 +97,6 @@ def emit(
         append_summary(report, os.environ.get("GITHUB_STEP_SUMMARY"))
 
 
-def tell(line: str) -> None:
-    """A line on stderr, beside the results."""
-    click.echo(in_github_log(visible(line)), err=True)
-
-
 def in_colour(output: Path | None) -> bool:
     """Whether the text goes to a terminal that wants colours."""
     terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
@@ -118,7 +114,7 @@ def write(text: str, output: Path | None) -> None:
         raise UsageError(
             f"Cannot write {output}: {error.strerror}", "Choose another file with --output."
         ) from None
-    click.echo(f"wrote {output}", err=True)
+    tell(f"wrote {output}")
 
 
 def exit_status(report: Report, fail_on: tuple[str, ...]) -> int:

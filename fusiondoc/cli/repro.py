@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Iterator
 
 import click
 
+from fusiondoc.cli.say import say, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.model.fusers import CHOICES
 
@@ -103,19 +104,19 @@ def command(
         refuse_foreign(logs, CaptureStore(), "--minimise")
     with _known_groups(logs) as known:
         if group is None:
-            click.echo(listing(known), nl=False)
-            click.echo("Choose one with --group ID.", err=True)
+            say(listing(known), nl=False)
+            tell("Choose one with --group ID.")
             return 0
         written = write_script(known, group, output, force, fuser)
     for note in notes(written):
-        click.echo(f"note: {note}", err=True)
-    click.echo(f"wrote {written.path}; run it: python {written.path}", err=True)
+        tell(f"note: {note}")
+    tell(f"wrote {written.path}; run it: python {written.path}")
     if not minimise:
         return 0
     from fusiondoc.runner.interpreter import find_python
 
     chosen = find_python(python or sys.executable)
-    return write_minimised(written, chosen, force, timeout, tries, lambda text: click.echo(text, err=True))
+    return write_minimised(written, chosen, force, timeout, tries, tell)
 
 
 @contextmanager
@@ -124,8 +125,7 @@ def _known_groups(arguments: tuple[str, ...]) -> Iterator[Groups]:
     from fusiondoc.captures.store import CaptureStore
     from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
     from fusiondoc.repro.write import groups_of
-    from fusiondoc.workflows.inputs import logs_of, sources_of
-    from fusiondoc.workflows.load import report_from
+    from fusiondoc.workflows.load import logs_behind, report_from
 
     with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
         given = list(arguments) or [str(CaptureStore().newest().path)]
@@ -135,6 +135,5 @@ def _known_groups(arguments: tuple[str, ...]) -> Iterator[Groups]:
                 file.writelines(read_chunks(LogInput("<stdin>", None)))
             given = [str(kept) if argument == "-" else argument for argument in given]
         report = report_from(given)
-        files = dict.fromkeys(e.file for group in report.groups for e in group.evidence)
-        logs = [LogInput(name, Path(name)) for name in files] or logs_of(sources_of(given))
+        logs = logs_behind(report)
         yield groups_of(report.groups, logs, {str(Path(folder) / "stdin.log"): "<stdin>"})

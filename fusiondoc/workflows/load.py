@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from fusiondoc.masking import masked, masked_in
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak
 from fusiondoc.parsers.excerpts import excerpts
-from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
+from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, read_chunks
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.json_reading import read_report
@@ -27,7 +28,8 @@ from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, source
 from fusiondoc.workflows.peak import peak_of
 from fusiondoc.workflows.speed import speed_of
 
-_MOST_REPORT_BYTES = 1 << 30
+_MOST_REPORT_BYTES = 128 << 20
+"""Of a saved report, unpacked: reading one takes about ten times as much memory."""
 
 
 def report_from(
@@ -102,12 +104,37 @@ def _without_secrets(report: Report) -> Report:
 def _saved(name: str, path: Path) -> Report:
     data: list[bytes] = []
     size = 0
-    for chunk in read_chunks(LogInput(name, path)):
+
+    def cut(size: int, first: bool) -> None:
+        raise UsageError(
+            f"{name} has a line of more than {MOST_LINE >> 20} MiB, as no report that fusiondoc wrote has",
+            "Write it again: fusiondoc parse LOG --format json --output FILE.json",
+        )
+
+    for chunk in read_chunks(LogInput(name, path), cut):
         data.append(chunk)
         size += len(chunk)
         if size > _MOST_REPORT_BYTES:
             raise UsageError(f"{name} is larger than any report", "Read the logs themselves.")
     return read_report(b"".join(data), name)
+
+
+def logs_behind(report: Report) -> tuple[LogInput, ...]:
+    """The logs that a report was made of; of a saved one those that it names, where they are regular files
+    here."""
+    if isinstance(report.texts, LogTexts):
+        return report.texts.logs
+    named = dict.fromkeys(one.file for group in report.groups for one in group.evidence)
+    return tuple(LogInput(name, Path(name)) for name in named if _is_log(Path(name)))
+
+
+def _is_log(path: Path) -> bool:
+    """A file with something in it: not a pipe, a device, or a file of /proc, which tells no size."""
+    try:
+        told = path.stat()
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISREG(told.st_mode) and told.st_size > 0
 
 
 @dataclass(frozen=True)
