@@ -6,12 +6,14 @@ import json
 import os
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fusiondoc.diagnosis.operators import BY_FUSER, WITH_FORMULA, taken_by
+from fusiondoc.diagnosis.recipe_pages import recipe_page, recipes_page
 from fusiondoc.diagnosis.recipes import EXACT, RECIPES, ROUNDING, Recipe, recipe_for
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -100,3 +102,30 @@ def test_a_recipe_is_for_the_fuser_the_version_and_the_gradients_of_the_run():
     # An operator that is taken was refused for its arguments.
     assert after("aten::mean", "nvfuser", "2.1.2", True) == "x.mean([0, 1])"
     assert after("aten::mean", "nnc", "2.1.2", False) is None
+
+
+def test_explain_prints_the_recipe_of_an_operator():
+    page = recipe_page("aten::Hardswish_")
+    assert page is not None and "x * torch.clamp(x + 3, 0, 6) / 6" in page
+    assert page.splitlines()[0] == "# aten::hardswish in other words"
+    assert "Helps under nvFuser" in page and "NNC" not in page
+    assert recipe_page("cumsum") is None
+    # Every recipe is on the page of the documentation, in a row of four cells.
+    rows = [line for line in recipes_page().split("\n") if line.startswith("| `")]
+    assert len(rows) == len(RECIPES)
+    assert {len(line.replace("\\|", "").split("|")) for line in rows} == {6}
+
+
+@pytest.mark.torch
+@pytest.mark.xdist_group("recipes")
+def test_the_snippet_replaces_the_modules_of_a_package_from_outside():
+    torch = pytest.importorskip("torch")
+    page = recipe_page("hardswish")
+    assert page is not None
+    snippet = page[page.index("    class Written") :]
+    model = torch.nn.Sequential(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Hardswish()))
+    x = torch.randn(3, 4)
+    before = model(x)
+    exec(textwrap.dedent(snippet), {"torch": torch, "model": model})
+    assert "Hardswish" not in str(model)
+    assert torch.allclose(model(x), before)

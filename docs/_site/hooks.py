@@ -49,6 +49,7 @@ def on_config(config: Any) -> Any:
 def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
+    from fusiondoc.diagnosis.recipe_pages import recipes_page
     from fusiondoc.model.codes import CODES
 
     sources = {**ELSEWHERE, **{f"{PAGES}/{code}.md": f"findings/{code}.md" for code in CODES}}
@@ -59,6 +60,7 @@ def on_files(files: Any, config: Any) -> Any:
     }
     made["commands/index.md"] = commands_page()
     made["api.md"] = api_page()
+    made["recipes.md"] = recipes_page()
     for uri, content in made.items():
         files.append(File.generated(config, uri, content=content))
     return files

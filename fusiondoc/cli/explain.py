@@ -28,12 +28,13 @@ _CLASSES = {
     "--glossary", is_flag=True, help="Print the glossary instead; with words for CODE, only their entries."
 )
 def command(codes: tuple[str, ...], glossary: bool) -> None:
-    """Print the page of a finding code; without one, list all codes.
+    """Print the page of a finding code, or the recipes for an operator; without one, list all codes.
 
     \b
     Examples:
       fusiondoc explain
       fusiondoc explain FD201
+      fusiondoc explain hardswish
       fusiondoc explain --glossary guard
     """
     from fusiondoc.diagnosis import pages as written

@@ -19,6 +19,7 @@ from fusiondoc.diagnosis.rules import (
 )
 from fusiondoc.diagnosis.rules.rule import Context, Rule
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
+from fusiondoc.model.codes import CODES, Family
 from fusiondoc.model.report import SEVERITIES, Finding, Report
 
 RULES: tuple[Rule, ...] = (
@@ -43,6 +44,15 @@ def diagnose(report: Report, context: Context) -> Report:
     return replace(report, findings=tuple(findings), coverage=coverage(report, context.observed))
 
 
-def _badness(finding: Finding) -> tuple[int, int]:
-    """Worst first, and of equally bad ones first what saves most when it is fixed."""
-    return SEVERITIES.index(finding.severity), -(finding.saves_bytes or 0)
+def _badness(finding: Finding) -> tuple[int, int, int, int]:
+    """Worst first. Of equally bad ones first what the whole run suffers from, then what keeps most operators
+    out of groups, with a recipe before the others, then what saves most when it is fixed."""
+    family = CODES[finding.code].family
+    if family in (Family.ENVIRONMENT, Family.RUNS) and finding.severity != "note":
+        rank = 0
+    elif finding.keeps_out:
+        rank = 1 if finding.recipe is not None else 2
+    else:
+        rank = 3 if finding.code != "FD236" else 4
+    kept = finding.keeps_out or 0
+    return SEVERITIES.index(finding.severity), rank, -kept, -(finding.saves_bytes or 0)

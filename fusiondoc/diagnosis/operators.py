@@ -73,6 +73,20 @@ VIEWS = frozenset(_named("expand expand_as flatten permute reshape squeeze t tra
 """Operators that move no data. nvFuser takes them into a group as prim::*_copy and gives them back when no
 group wants them, so one outside a group is no loss."""
 
+_LIBRARY = """
+_convolution _native_multi_head_attention adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d
+adaptive_max_pool2d addbmm addmm avg_pool1d avg_pool2d avg_pool3d bernoulli bernoulli_ bmm conv1d conv2d
+conv3d conv_transpose1d conv_transpose2d conv_transpose3d convolution convolution_backward
+cross_entropy_loss cudnn_convolution einsum embedding embedding_backward embedding_bag
+embedding_dense_backward fft_fft fft_ifft fft_irfft fft_rfft grid_sampler gru linear lstm matmul
+max_pool1d max_pool2d max_pool2d_with_indices max_pool3d mm mv nll_loss nll_loss_nd normal_ outer rnn_relu
+rnn_tanh scaled_dot_product_attention uniform_ upsample_bilinear2d upsample_nearest2d
+"""
+
+LIBRARY = frozenset(_named(_LIBRARY))
+"""Operators with kernels of their own (cuBLAS, cuDNN, ATen, random numbers): no program is better without
+them, and fusers take them, if at all, only with some arguments."""
+
 
 NVFUSER_SINCE: dict[str, Version] = {
     op: parse_version(version) for version, ops in _NVFUSER_SINCE.items() for op in _named(ops)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from fusiondoc.diagnosis.recipe_pages import recipe_page
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.codes import CODES
 
@@ -12,9 +13,15 @@ PAGES = Path(__file__).resolve().parent / "pages"
 
 
 def page(code: str) -> str:
-    """The Markdown page of a code, written in any case; UsageError for an unknown code."""
+    """The Markdown page of a code, or of the recipes for an operator, written in any case.
+
+    Raises UsageError for what is neither.
+    """
     name = code.strip().upper()
     if name not in CODES:
+        recipe = recipe_page(code)
+        if recipe is not None:
+            return recipe
         raise UsageError(
             f"There is no finding code '{code}'. {_nearest(name)}", "fusiondoc explain lists all codes."
         )

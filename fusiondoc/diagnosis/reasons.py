@@ -6,7 +6,10 @@ in the graph does. A rule that would take whatever is left does not exist: such 
 
 from __future__ import annotations
 
-from fusiondoc.diagnosis.operators import is_fusible
+from typing import AbstractSet, Mapping
+
+from fusiondoc.diagnosis.barriers import kept_out
+from fusiondoc.diagnosis.operators import BY_FUSER, is_fusible
 from fusiondoc.diagnosis.reasons_nnc import refine_nnc
 from fusiondoc.diagnosis.reasons_nvfuser import refine_nvfuser
 from fusiondoc.diagnosis.reasons_of_gradients import cuts_region, gradient
@@ -25,6 +28,7 @@ from fusiondoc.diagnosis.reasons_of_node import (
 from fusiondoc.diagnosis.surroundings import Place, Rule, reason
 from fusiondoc.model.fusers import FUSERS
 from fusiondoc.model.report import Reason
+from fusiondoc.parsers.jit.flow import Flow
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
 CATCH_ALL = ("FD201", "FD211", "FD212", "FD214")
@@ -77,3 +81,10 @@ class Reasons:
                 if cause is not None:
                     return cause
         return refine_nnc(place, stated) if place.fuser == "nnc" else refine_nvfuser(place, stated)
+
+    def kept_out(
+        self, flow: Flow, fuser: str | None, reasons: Mapping[int, str]
+    ) -> Mapping[int, AbstractSet[int]]:
+        """What each barrier keeps out of groups (``diagnosis/barriers.py``)."""
+        fuser = fuser or self._requested
+        return kept_out(flow, fuser, reasons) if fuser in BY_FUSER else {}

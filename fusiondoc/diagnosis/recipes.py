@@ -43,6 +43,8 @@ class Recipe:
     arguments: bool = False
     """The fuser has a rule for the operator, and this is how its arguments must look."""
     caution: str | None = None
+    shown: str = ""
+    """What to do in words, where the expressions are only an example."""
 
     @property
     def replaces(self) -> frozenset[str]:
@@ -55,7 +57,7 @@ class Recipe:
     @property
     def words(self) -> str:
         """``x * x instead of torch.square(x)``"""
-        return f"{self.after} instead of {self.before}"
+        return self.shown or f"{self.after} instead of {self.before}"
 
     def helps(self, fuser: str, torch_version: str | None, gradients: bool | None) -> bool:
         """Whether the fuser takes everything that the recipe puts in the operator's place.
@@ -209,15 +211,13 @@ RECIPES: tuple[Recipe, ...] = (
         difference="scale gets its gradient, which float() cuts off"),
     # Reductions and norms
     Recipe("mean", "x.mean()", "x.mean([0, 1])",
-        _X, "mean", needs="dimensions that are constants: list all of them", arguments=True),
+        _X, "mean", needs="constant dimensions: list all of them", arguments=True),
     Recipe("sum", "x.sum()", "x.sum([0, 1])",
-        _X, "sum", needs="dimensions that are constants: list all of them", arguments=True),
-    Recipe("var", "x.var([1], correction=1)", "x.var([1], unbiased=True)",
-        _X, "var", needs="dimensions that are constants; correction=0 is unbiased=False", difference=EXACT,
-        arguments=True),
-    Recipe("std", "x.std([1], correction=1)", "x.std([1], unbiased=True)",
-        _X, "std", needs="dimensions that are constants; correction=0 is unbiased=False", difference=EXACT,
-        arguments=True),
+        _X, "sum", needs="constant dimensions: list all of them", arguments=True),
+    Recipe("var", "x.var()", "x.var([0, 1], unbiased=True)",
+        _X, "var", needs="constant dimensions, all of them; unbiased, not correction", arguments=True),
+    Recipe("std", "x.std()", "x.std([0, 1], unbiased=True)",
+        _X, "std", needs="constant dimensions, all of them; unbiased, not correction", arguments=True),
     Recipe("var", "x.var([1], unbiased=False, keepdim=True)",
         "(x * x).mean([1], True) - x.mean([1], True) * x.mean([1], True)",
         _X, "mul mean sub",
@@ -245,14 +245,12 @@ RECIPES: tuple[Recipe, ...] = (
     # What has a kernel of the library, and what is around it
     Recipe("cat", "torch.tanh(torch.cat([x, y], 1)) * 2.0",
         "torch.cat([torch.tanh(x) * 2.0, torch.tanh(y) * 2.0], 1)",
-        _XY, "tanh mul", left="cat",
-        needs="what follows is element-wise: done before, so that cat is at the edge of the group",
-        difference=EXACT),
+        _XY, "tanh mul", left="cat", needs="what follows is element-wise", difference=EXACT,
+        shown="torch.cat([f(x), f(y)], 1) instead of f(torch.cat([x, y], 1))"),
     Recipe("stack", "torch.tanh(torch.stack([x, y], 1)) * 2.0",
         "torch.stack([torch.tanh(x) * 2.0, torch.tanh(y) * 2.0], 1)",
-        _XY, "tanh mul", left="stack",
-        needs="what follows is element-wise: done before, so that stack is at the edge of the group",
-        difference=EXACT),
+        _XY, "tanh mul", left="stack", needs="what follows is element-wise", difference=EXACT,
+        shown="torch.stack([f(x), f(y)], 1) instead of f(torch.stack([x, y], 1))"),
     Recipe("baddbmm", "torch.baddbmm(m, a, b, beta=1.0, alpha=0.125)", "m + torch.bmm(a, b) * 0.125",
         "m=float32[2,4,4] a=float32[2,4,8] b=float32[2,8,4]", "mul add", left="bmm",
         needs="the scale and the sum fuse with what follows"),

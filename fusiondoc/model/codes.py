@@ -319,6 +319,13 @@ _ALL = (
         loss=Loss.NONE,
     ),
     Code(
+        "FD236",
+        "note",
+        "Nothing to change: kernels of a library, torch's own code",
+        advice="Nothing: fusion is for what stands before and after them.",
+        loss=Loss.NONE,
+    ),
+    Code(
         "FD299",
         "note",
         "No reason found",

@@ -159,6 +159,8 @@ class Unfused:
     """The module paths that they belong to, each once, as far as scopes or the live run tell them."""
     layer_counts: tuple[int, ...] = ()
     """How many of them each of ``layers`` has."""
+    keeps_out: int | None = None
+    """Operators that the fuser takes and that are in no group because of these, which stand next to them."""
 
 
 @dataclass(frozen=True)
@@ -240,6 +242,17 @@ class Finding:
     advice: str | None
     saves_bytes: int | None = None
     """Memory traffic that fixing it saves in one run, from the shapes in the log."""
+    keeps_out: int | None = None
+    """Operators that are in no group because of what it is about."""
+    recipe: str | None = None
+    """Another way to write the operator, where the table of recipes has one for this run."""
+    ops: tuple[str, ...] = ()
+    """The operators that it is about, where it is about operators outside groups."""
+
+    @property
+    def in_rows(self) -> bool:
+        """It says of a row of ``unfused`` what stands there: reports count these."""
+        return self.code.startswith("FD2") and not self.keeps_out and self.code != "FD236"
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def render(report: Report) -> str:
         "findings": (
             "Findings",
             "",
-            [_finding(f) for f in report.findings if not f.code.startswith("FD2")],
+            [_finding(f) for f in report.findings if not f.in_rows],
             True,
         ),
         "groups": (

@@ -1,66 +1,95 @@
-"""FD2xx: an operator that is not fused, with the reason the log states."""
+"""FD2xx: an operator that is not fused, with the reason that the log states or that was worked out."""
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import Iterable
+from typing import Callable, Iterable, Sequence
 
-from fusiondoc.diagnosis.operators import is_fusible
+from fusiondoc.diagnosis.advice import advice_on, between_libraries, of_a_library, of_torch
+from fusiondoc.diagnosis.operators import is_fusible, taken_by
 from fusiondoc.diagnosis.rules.rule import Context, finding
-from fusiondoc.diagnosis.surroundings import is_of_a_formula
+from fusiondoc.diagnosis.run_facts import RunFacts, run_facts
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Finding, Report, Unfused
 
 
 def not_fused(report: Report, context: Context) -> Iterable[Finding]:
-    """One finding for each unfused row that ran; what no fuser can fuse is only a note."""
-    of_torch: dict[str, list[Unfused]] = {}
+    """One finding for each unfused row that ran; what keeps nothing out, and is not taken itself, is only a
+    note."""
+    run = run_facts(report, context)
     for row in report.unfused:
-        if row.ran is False or CODES[row.reason.code].advice is None or row.op == "prim::GetAttr":
+        if row.ran is False:
             continue
-        if is_of_a_formula(row.source) and (row.reason.code in _OF_ITSELF or not is_fusible(row.op)):
-            of_torch.setdefault(row.reason.code, []).append(row)
-        else:
-            yield _finding(row)
-    for code, rows in of_torch.items():
-        yield _in_formulas(code, rows)
+        told = CODES[row.reason.code].advice is not None and row.op != "prim::GetAttr"
+        if told and not any(case(row, run) for case, _ in _UNCHANGEABLE):
+            yield _finding(row, run)
 
 
-_OF_ITSELF = ("FD201", "FD226", "FD229", "FD233", "FD235")
-"""Reasons that lie in the operator, not in what stands around it."""
+_UNCHANGEABLE: tuple[tuple[Callable[[Unfused, RunFacts], bool], str], ...] = (
+    (of_torch, "torch's own gradient formulas"),
+    (of_a_library, "kernels of a library, which are no part of groups"),
+    (between_libraries, "between kernels of a library, with nothing else to fuse with"),
+)
 
 
-def _in_formulas(code: str, rows: list[Unfused]) -> Finding:
-    """One for all: torch writes its gradient formulas itself, and a program changes nothing in them."""
-    ops = Counter[str]()
-    for row in rows:
-        ops[row.op] += row.count
-    named = ", ".join(f"{op} ({count} times)" if count > 1 else op for op, count in ops.most_common(3))
-    more = f" and {len(ops) - 3} more" if len(ops) > 3 else ""
-    return finding(
-        code,
-        f"{named}{more} in torch's own gradient formulas: {sum(ops.values())} are not fused",
-        evidence=[one for row in rows for one in row.evidence[:1]][:10],
-        advice="Nothing in the program: torch writes these formulas itself.",
-        severity="note",
-    )
+def not_to_be_changed(report: Report, context: Context) -> Iterable[Finding]:
+    """FD236: one note for each cause that no change of a program takes away."""
+    run = run_facts(report, context)
+    notes: dict[str, list[Unfused]] = {}
+    for row in report.unfused:
+        why = next((text for case, text in _UNCHANGEABLE if case(row, run)), None)
+        if why is not None and row.ran is not False:
+            notes.setdefault(why, []).append(row)
+    for why, rows in notes.items():
+        yield finding(
+            "FD236",
+            f"{_listed(rows)}: {why}",
+            source=rows[0].user_source,
+            evidence=rows[0].evidence[:3],
+            advice=CODES["FD236"].advice,
+            ops=sorted({row.op for row in rows}),
+        )
 
 
-def _finding(row: Unfused) -> Finding:
-    times = f" ({row.count} times)" if row.count > 1 else ""
-    phase = f" in {row.phase}" if row.phase else ""
-    where = f" (layer {folded(row.layers)})" if row.layers else ""
+def _finding(row: Unfused, run: RunFacts) -> Finding:
     code = CODES[row.reason.code]
+    advice = advice_on(row, run)
+    where = f", layer {folded(row.layers)}" if row.layers else ""
+    if row.keeps_out:
+        places = "1 place" if row.count == 1 else f"{row.count} places"
+        kept = "1 operator" if row.keeps_out == 1 else f"{row.keeps_out} operators"
+        message = f"{row.op} keeps {kept} out of groups ({places}{where}): {row.reason.text}"
+    else:
+        times = f" ({row.count} times)" if row.count > 1 else ""
+        phase = f" in {row.phase}" if row.phase else ""
+        where = f" (layer {folded(row.layers)})" if row.layers else ""
+        message = f"{row.op}{times} is not fused{phase}{where}: {row.reason.text}"
     return finding(
         code.code,
-        f"{row.op}{times} is not fused{phase}{where}: {row.reason.text}",
+        message,
         source=row.user_source,
         evidence=row.evidence,
-        advice=code.advice,
-        severity="warning" if row.reason.stated and is_fusible(row.op) else "note",
+        advice=advice.text,
+        severity="warning" if row.keeps_out or (row.reason.stated and _taken(row, run)) else "note",
         saves_bytes=row.bytes_moved if code.loss is Loss.RESULT else None,
+        keeps_out=row.keeps_out,
+        recipe=advice.recipe.words if advice.recipe is not None else None,
+        ops=(row.op,),
     )
 
 
-RULES = (not_fused,)
+def _taken(row: Unfused, run: RunFacts) -> bool:
+    """Whether the fuser takes the operator, for other arguments or in another place."""
+    return is_fusible(row.op) if run.fuser is None else taken_by(row.op, run.fuser, run.torch)
+
+
+def _listed(rows: Sequence[Unfused]) -> str:
+    counts: dict[str, int] = {}
+    for row in rows:
+        counts[row.op] = counts.get(row.op, 0) + row.count
+    most = sorted(counts.items(), key=lambda item: -item[1])
+    names = [op + (f" x{number}" if number > 1 else "") for op, number in most[:4]]
+    return ", ".join(names) + (f" and {len(most) - 4} more" if len(most) > 4 else "")
+
+
+RULES = (not_fused, not_to_be_changed)

@@ -51,6 +51,12 @@ def finding(
     advice: str | None = None,
     severity: str | None = None,
     saves_bytes: int | None = None,
+    keeps_out: int | None = None,
+    recipe: str | None = None,
+    ops: Sequence[str] = (),
 ) -> Finding:
     """A finding of ``code`` with its usual severity, unless another is given."""
-    return Finding(code, severity or CODES[code].severity, message, source, evidence, advice, saves_bytes)
+    severity = severity or CODES[code].severity
+    return Finding(
+        code, severity, message, source, evidence, advice, saves_bytes, keeps_out, recipe, tuple(ops)
+    )

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
-from typing import Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence, Tuple
+from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence, Tuple
 
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.parsers.evidence import PackedEvidence
@@ -55,6 +55,11 @@ class WorkOut(Protocol):
 
     def refine(self, outside: Outside, stated: Reason) -> Reason:
         """The true cause behind a stated reason that names several, or the wrong one."""
+
+    def kept_out(
+        self, flow: Flow, fuser: str | None, reasons: Mapping[int, str]
+    ) -> Mapping[int, AbstractSet[int]]:
+        """For nodes with a reason (its code, by place in the flow), what each keeps out of groups."""
 
 
 NodeReasons = Mapping[FlowNode, Reason]
@@ -138,6 +143,7 @@ class _Row:
     ran: bool | None = None
     count: _Tally = field(default_factory=_Tally)
     moved: _Tally = field(default_factory=_Tally)
+    kept: _Tally = field(default_factory=_Tally)
     lines: array[int] = field(default_factory=positions)
     layers: dict[str, _Tally] = field(default_factory=dict)
     """How many each layer has, in order."""
@@ -222,6 +228,7 @@ class _UnfusedTable:
         counts: dict[_Key, int] = {}
         moved: dict[_Key, int] = {}
         layers: Counter[tuple[_Key, str]] = Counter()
+        keys: dict[int, _Key] = {}
         nodes = list(nodes)
         statements = [self._said(use, phase, node) for node in nodes]
         refused = {
@@ -254,6 +261,7 @@ class _UnfusedTable:
             if flow is not None:
                 self.reasons[flow.nodes[node.place]] = reason
             key = (node.op, node.source, phase, reason.code, reason.text, ran)
+            keys[node.place] = key
             counts[key] = counts.get(key, 0) + 1
             moved[key] = moved.get(key, 0) + (2 * _bytes_of(flow, node) if flow is not None else 0)
             row = self._rows.get(key)
@@ -269,12 +277,23 @@ class _UnfusedTable:
                 row.lines.extend(use.places(node.line))
         for (key, layer), count in layers.items():
             self._rows[key].layers.setdefault(layer, _Tally()).add(count, copies)
+        kept = self._kept(flow, keys)
         for key, count in counts.items():
             row = self._rows[key]
             row.count.add(count, copies)
             row.moved.add(moved[key], copies)
+            row.kept.add(kept.get(key, 0), copies)
             if use.level == PlanLevel.FUSION_PASS:
                 self._settled.setdefault((key[0], key[1], key[2]), row)
+
+    def _kept(self, flow: Flow | None, keys: Mapping[int, _Key]) -> dict[_Key, int]:
+        """How many operators the nodes of each row keep out of groups, each counted once a row."""
+        kept: dict[_Key, set[int]] = {}
+        if flow is not None and self._work_out is not None:
+            codes = {place: key[3] for place, key in keys.items()}
+            for barrier, places in self._work_out.kept_out(flow, self._fuser, codes).items():
+                kept.setdefault(keys[barrier], set()).update(places)
+        return {key: len(places) for key, places in kept.items()}
 
     def _said(self, use: PlanUse, phase: str | None, node: LooseNode) -> list[Statement]:
         """The most telling thing that the log states of a node; first what its own pass states."""
@@ -318,6 +337,7 @@ class _UnfusedTable:
                 bytes_moved=row.moved.total or None,
                 layers=tuple(row.layers),
                 layer_counts=tuple(tally.total for tally in row.layers.values()),
+                keeps_out=row.kept.total or None,
             )
             for (op, source, phase, *_), row in self._rows.items()
         ]

@@ -65,9 +65,9 @@ def findings_view(context: Context) -> Findings:
         return FindingRow(finding, shown(finding.source), context.quotes(finding.evidence))
 
     findings = context.report.findings
-    single = [one for one in findings if one.code.startswith("FD2")]
+    single = [one for one in findings if one.in_rows]
     return Findings(
-        main=tuple(row(one) for one in findings if not one.code.startswith("FD2")),
+        main=tuple(row(one) for one in findings if not one.in_rows),
         single=len(single),
         rows=tuple(map(row, single[:MOST_SINGLE])),
         fallbacks=tuple(

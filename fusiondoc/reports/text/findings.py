@@ -27,9 +27,10 @@ def fallbacks(report: Report) -> RenderableType | None:
 
 
 def findings(report: Report) -> RenderableType:
-    """Every finding with its advice; those on single operators, which have a section, are counted."""
-    shown = [f for f in report.findings if not f.code.startswith("FD2")]
-    rest = [f for f in report.findings if f.code.startswith("FD2")]
+    """Every finding with its advice; those that say no more than the section of their operators are
+    counted."""
+    shown = [f for f in report.findings if not f.in_rows]
+    rest = [f for f in report.findings if f.in_rows]
     if not report.findings:
         return Text("none")
     parts: list[RenderableType] = []

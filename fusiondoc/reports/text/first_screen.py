@@ -33,6 +33,8 @@ def summary(report: Report) -> RenderableType:
         table.add_row("Problem", Text(worst.message, style=STYLES["error"]))
     for number, reason in enumerate(_why_not(report)):
         table.add_row("" if number else "Not fused", reason)
+    for number, change in enumerate(_changes(report)):
+        table.add_row("" if number else "Change", change)
     kernels = _kernels(report)
     if kernels:
         table.add_row("Kernels", kernels)
@@ -81,19 +83,36 @@ _TEXT = 60
 def _why_not(report: Report) -> list[Text]:
     """The reasons that cost most: ``aten::sort x2: nvFuser has no rule (FD201)``."""
     found: dict[str, Text] = {}
-    reasons = by_reason(report)
+    fixed = {op for f in report.findings if f.code == "FD236" for op in f.ops}
+    reasons = [(reason, [row for row in rows if row.op not in fixed]) for reason, rows in by_reason(report)]
+    reasons = [one for one in reasons if one[1]]
     # Views and bookkeeping are not what a user looks for first.
     for reason, rows in [one for one in reasons if _loses(one[0].code)] or reasons:
         if reason.code in found or len(found) == MOST_REASONS:
             continue
         counts: dict[str, int] = {}
+        kept = {row.op: row.keeps_out or 0 for row in rows}
         for row in rows:
             counts[row.op] = counts.get(row.op, 0) + row.count
         names = [op + (f" x{times}" if times > 1 else "") for op, times in counts.items()]
+        names.sort(key=lambda name: -kept.get(name.split(" ")[0], 0))
         listed = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
         why = reason.text if len(reason.text) <= _TEXT else reason.text[: _TEXT - 1] + "…"
         found[reason.code] = Text(f"{listed}: {why} ({reason.code})")
     return list(found.values())
+
+
+MOST_CHANGES = 2
+
+
+def _changes(report: Report) -> list[Text]:
+    """What keeps most operators out of groups, each with what to do about it."""
+    found = [one for one in report.findings if one.keeps_out and one.advice and one.severity != "note"]
+    return [
+        Text(f"{', '.join(one.ops)} keeps {count(one.keeps_out, 'operator')} out: {one.advice} ({one.code})")
+        for one in found[:MOST_CHANGES]
+        if one.keeps_out
+    ]
 
 
 def _loses(code: str) -> bool:

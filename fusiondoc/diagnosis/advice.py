@@ -1,0 +1,235 @@
+"""What to change about an operator that is in no group: worded for the run it was seen in.
+
+The general advice of a code is in ``model/codes.py``; here it is made to fit: a recipe, whose line it is,
+what the run records and where it ran. Advice that contradicts the run is worse than none."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Callable, Mapping
+
+from fusiondoc.diagnosis.operators import LIBRARY, fusible_by, taken_by
+from fusiondoc.diagnosis.recipes import Recipe, recipe_for
+from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.fusers import fuser_title
+from fusiondoc.model.report import Unfused
+
+_NO_RULE = ("FD201", "FD211", "FD233")
+_REPLACEABLE = frozenset([*_NO_RULE, "FD215", "FD219", "FD230", "FD231"])
+"""Reasons that another way to write the operator takes away."""
+
+_REDUCTIONS = frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])
+
+_HALVES = {"Half", "BFloat16"}
+_SUPPORTED = {"Float", "Double", "Bool", "Int", "Long"} | _HALVES
+
+
+@dataclass(frozen=True)
+class Advice:
+    text: str | None
+    recipe: Recipe | None = None
+    """What the text suggests, if it is sure to help."""
+
+
+def advice_on(row: Unfused, run: RunFacts) -> Advice:
+    """What can be done about it, where it can be done."""
+    if row.op in ("aten::dropout", "aten::dropout_") and run.gradients is False and not run.frozen:
+        return Advice("It does nothing in inference: torch.jit.freeze(scripted.eval()) takes it out.")
+    off = run.fuser == "nnc" and row.op in _REDUCTIONS
+    recipe = _recipe(row.op, run) if row.reason.code in _REPLACEABLE and not off else None
+    if recipe is not None:
+        return Advice(_by_recipe(row, run, recipe), recipe if recipe.caution is None else None)
+    worded = _WORDED.get(row.reason.code)
+    return Advice(worded(row, run) if worded is not None else CODES[row.reason.code].advice)
+
+
+def of_a_library(row: Unfused, run: RunFacts) -> bool:
+    """Whether it runs in a kernel of a library that no program is better without."""
+    return row.op in LIBRARY and _recipe(row.op, run) is None
+
+
+def of_torch(row: Unfused, run: RunFacts) -> bool:
+    """Whether it is a line of torch's own gradient formulas."""
+    return run.owner(row) is Owner.FORMULA and row.reason.code not in ("FD226", "FD235")
+
+
+def between_libraries(row: Unfused, run: RunFacts) -> bool:
+    """Whether only kernels of a library keep it from what it could fuse with."""
+    barrier = _barrier(row)
+    return row.reason.code == "FD227" and barrier in LIBRARY and _recipe(barrier, run) is None
+
+
+def _recipe(op: str, run: RunFacts) -> Recipe | None:
+    return recipe_for(op, run.fuser, run.torch, run.gradients) if run.fuser is not None else None
+
+
+def _barrier(row: Unfused) -> str:
+    """The operator that the reason begins with."""
+    named = re.match(r"(?:aten|prim)::\w+", row.reason.text)
+    return named.group() if named else ""
+
+
+def _by_recipe(row: Unfused, run: RunFacts, recipe: Recipe) -> str:
+    owner = run.owner(row)
+    conditions = "; ".join(text for text in (recipe.needs, recipe.caution) if text)
+    more = f" ({conditions})" if conditions else ""
+    name = row.op.rsplit("::", 1)[1].rstrip("_")
+    if recipe.module is not None and owner in (Owner.PACKAGE, Owner.TORCH):
+        return (
+            f"Replace {recipe.module} by a module with {recipe.after}{more}; from outside: fusiondoc explain"
+            f" {name}"
+        )
+    text = f"Write {recipe.words}{more}"
+    if owner is Owner.PACKAGE:
+        text += "; the line is in a package: change a copy of its module"
+    return text + (f": fusiondoc explain {name}" if recipe.helper else ".")
+
+
+def _no_rule(row: Unfused, run: RunFacts) -> str:
+    if run.fuser == "nnc" and row.op in _REDUCTIONS:
+        how = "--knob nnc_reductions=on" if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
+        return f"Let NNC take reductions: {how}."
+    if run.fuser is not None and taken_by(row.op, run.fuser, run.torch):
+        text = "Make its dimensions, sizes and flags constants"
+    else:
+        text = "There is no recipe for it: do it before or after the operators that it separates"
+        if not row.keeps_out:
+            text = "There is no recipe for it; if it stands between two groups, do it before or after both"
+    others = _other_fusers(row.op, run)
+    return f"{text}, or try {others}." if others else f"{text}."
+
+
+def _other_fusers(op: str, run: RunFacts) -> str:
+    """Options that select a fuser that takes the operator and can run there, as far as it is known."""
+    takers = fusible_by(op, run.torch) - {run.fuser}
+    if run.torch is None or "cuda" not in run.devices:
+        takers -= {"nvfuser"}
+    if "cpu" not in run.devices or "cuda" in run.devices or run.gradients is not False:
+        takers -= {"onednn"}
+    if op in _REDUCTIONS or op in LIBRARY or not run.live:
+        takers -= {"nnc"}
+    return " or ".join(f"--fuser {name}" for name in ("nvfuser", "nnc", "onednn") if name in takers)
+
+
+_FLAGGED = """
+relu_ relu6_ hardtanh_ hardswish_ hardsigmoid_ silu_ mish_ elu_ selu_ celu_ leaky_relu_ dropout_ threshold_
+"""
+_WITH_FLAG = frozenset(f"aten::{name}" for name in _FLAGGED.split())
+"""Modules of torch.nn have ``inplace`` for these."""
+
+_SIGNS = {"aten::add_": "+", "aten::sub_": "-", "aten::mul_": "*", "aten::div_": "/"}
+
+
+def _in_place(row: Unfused, run: RunFacts) -> str:
+    if row.op in _WITH_FLAG and in_torch(row.source):
+        return (
+            "Set inplace=False where the module is made, or from outside: for m in model.modules(): if"
+            " hasattr(m, 'inplace'): m.inplace = False"
+        )
+    text = f"Write the version without the underscore: x = x.{row.op.rsplit('::', 1)[1][:-1]}(...)"
+    if row.op in _SIGNS:
+        text = f"Write x = x {_SIGNS[row.op]} y instead of x {_SIGNS[row.op]}= y"
+    if run.owner(row) in (Owner.PACKAGE, Owner.TORCH):
+        text += "; the line is in a package: change a copy of its module, or override its forward"
+    return text + "."
+
+
+def _gradient(row: Unfused, run: RunFacts) -> str:
+    training = "move operators without a gradient formula out of the block"
+    if run.live:
+        training += "; --knob autodiff_inlining=off keeps small regions"
+    if run.backward:
+        return f"{training[0].upper()}{training[1:]}."
+    return f"If this is inference, run it under torch.no_grad(). For training {training}."
+
+
+def _control_flow(row: Unfused, run: RunFacts) -> str:
+    text, owner = row.reason.text, run.owner(row)
+    if "flag `training`" in text or "attribute `" in text:
+        when = "" if run.gradients is False else "for inference, "
+        parts = [] if run.frozen else [f"{when}freeze it (torch.jit.freeze(scripted.eval()))"]
+        if owner not in (Owner.PACKAGE, Owner.TORCH) and "attribute `" in text:
+            parts.append("declare it torch.jit.Final")
+        if not run.traced:
+            parts.append("trace the module instead of scripting it")
+        return f"Make it a constant: {', or '.join(parts)}."
+    if owner in (Owner.PACKAGE, Owner.TORCH):
+        return (
+            "The branch is in a package: if its inputs always take one side, trace the module instead of"
+            " scripting it."
+        )
+    return CODES["FD229"].advice or ""
+
+
+def _separated(row: Unfused, run: RunFacts) -> str:
+    barrier = _barrier(row)
+    recipe = _recipe(barrier, run)
+    if recipe is not None:
+        return f"Change {barrier}: {recipe.words}."
+    plain = barrier[:-1]
+    if barrier.endswith("_") and run.fuser is not None and taken_by(plain, run.fuser, run.torch):
+        return f"Change {barrier}, which works in place, to {plain}."
+    return CODES["FD227"].advice or ""
+
+
+def _types(row: Unfused, run: RunFacts) -> str:
+    if run.dtypes and run.dtypes <= _SUPPORTED:
+        return "Its dtypes are supported: make its other arguments constants."
+    return CODES["FD215"].advice or ""
+
+
+def _dtype(row: Unfused, run: RunFacts) -> str:
+    kinds = "the dtype of the rest" if run.dtypes & _HALVES else "float32, float16 or bfloat16"
+    return f"Compute in {kinds} where the result allows it, and cast outside the block."
+
+
+def _device(row: Unfused, run: RunFacts) -> str:
+    if run.fuser == "nvfuser":
+        return "Move its tensors to the GPU: .to('cuda'). NNC fuses on the CPU too."
+    return "Move its tensors to the device of the others."
+
+
+def _not_on_this_device(row: Unfused, run: RunFacts) -> str:
+    for device, name in (("cuda", "gpu"), ("cpu", "cpu")):
+        if run.devices == {device}:
+            return f"Turn fusion on for its device: torch._C._jit_override_can_fuse_on_{name}(True)."
+    return CODES["FD213"].advice or ""
+
+
+def _alone(row: Unfused, run: RunFacts) -> str:
+    if run.fuser == "nvfuser" and run.live:
+        return "Nothing, if it is alone for good; --knob single_node=on makes it a group of its own."
+    return "Nothing, if it is alone for good."
+
+
+def _not_profiled(row: Unfused, run: RunFacts) -> str:
+    runs = " (--runs)" if run.live else ""
+    return (
+        f"Run the code in the first passes too{runs}, with all its branches, so that its tensors are"
+        " profiled."
+    )
+
+
+def _unknown(row: Unfused, run: RunFacts) -> str:
+    if run.live:
+        name = fuser_title(run.fuser) if run.fuser else "torch"
+        return f"Nothing that {name} states tells why: please report it to fusiondoc."
+    return CODES["FD299"].advice or ""
+
+
+_WORDED: Mapping[str, Callable[[Unfused, RunFacts], str]] = {
+    **dict.fromkeys(_NO_RULE, _no_rule),
+    "FD213": _not_on_this_device,
+    "FD215": _types,
+    "FD222": _device,
+    "FD223": _dtype,
+    "FD225": _alone,
+    "FD227": _separated,
+    "FD229": _control_flow,
+    "FD230": _in_place,
+    "FD231": _gradient,
+    "FD232": _not_profiled,
+    "FD299": _unknown,
+}

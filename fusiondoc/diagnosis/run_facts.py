@@ -1,0 +1,122 @@
+"""What is known of a run that advice depends on. What nothing tells is None, and no advice assumes it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Iterable
+
+from fusiondoc.captures.source_copies import project_root
+from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.model.report import Report, Unfused
+from fusiondoc.model.source import Source
+
+_GRADIENT = re.compile(r"requires_grad=([01])")
+
+
+class Owner(Enum):
+    """Whose line an operator comes from: what can be changed there."""
+
+    USER = "the user's program"
+    PACKAGE = "an installed package"
+    TORCH = "torch.nn and the rest of torch"
+    FORMULA = "torch's own gradient formulas"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    fuser: str | None
+    torch: str | None
+    gradients: bool | None
+    """They are recorded: training, or inference without torch.no_grad()."""
+    backward: bool
+    """A backward pass ran."""
+    evaluating: bool | None
+    """fusiondoc put the module into eval mode (``--eval``)."""
+    frozen: bool | None
+    """The module was frozen, as it is for oneDNN Graph."""
+    traced: bool | None
+    dtypes: frozenset[str]
+    """Of the tensors in groups and plans, as the log prints them: Float, Half ..."""
+    devices: frozenset[str]
+    """cpu, cuda."""
+    live: bool
+    """fusiondoc ran the program: another run can be another way."""
+    project: Path | None
+    """The folder whose files are the user's."""
+
+    def owner(self, row: Unfused) -> Owner:
+        """Whose line it is that makes the operator."""
+        if row.source is not None and row.source.startswith("<"):
+            return Owner.FORMULA
+        place = Source.parse(row.user_source) or Source.parse(row.source)
+        if place is None:
+            return Owner.UNKNOWN
+        if in_torch(place.file):
+            return Owner.TORCH
+        if _PACKAGE.search(place.file):
+            return Owner.PACKAGE
+        if self.project is not None and place.file.startswith(("/", "\\")):
+            inside = self.project in Path(place.file).parents
+            return Owner.USER if inside or row.user_source is not None else Owner.PACKAGE
+        return Owner.USER
+
+
+def in_torch(source: str | None) -> bool:
+    """Whether a source is a file of torch's own."""
+    return source is not None and _TORCH.search(source) is not None
+
+
+_TORCH = re.compile(r"(?:^|[/\\])torch[/\\](?:\w+\.py|\w+[/\\].*\.py)")
+_PACKAGE = re.compile(
+    r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[.\d]*|torch(?:vision|audio|text)|transformers|timm"
+    r"|detectron2|fairseq|espnet2?|torch_geometric|diffusers|monai|torchani)[/\\]"
+)
+"""Folders of packages; logs of other machines name no project."""
+
+
+def run_facts(report: Report, context: Context) -> RunFacts:
+    """What the request, the probe and the log tell of the run."""
+    request = context.request
+    options = request.options if request is not None else None
+    live = options is not None and not options.script
+    types = list(_types(report))
+    phases = {group.phase for group in report.groups} | {row.phase for row in report.unfused}
+    backward = "backward" in phases or bool(options and options.backward)
+    return RunFacts(
+        fuser=report.fuser.effective or report.fuser.requested,
+        torch=report.environment.get("torch") or (request.torch if request is not None else None),
+        gradients=_gradients(report, types, backward, live),
+        backward=backward,
+        evaluating=True if options is not None and options.eval else None,
+        frozen=report.fuser.effective == "onednn" and not options.no_freeze if options is not None else None,
+        traced=options.trace if options is not None and live else None,
+        dtypes=frozenset(text.split("(", 1)[0] for text in types if "(" in text),
+        devices=frozenset(
+            name for name in ("cpu", "cuda") if any(f"device={name}" in text for text in types)
+        ),
+        live=live,
+        project=project_root(Path(request.cwd)) if request is not None and request.cwd else None,
+    )
+
+
+def _types(report: Report) -> Iterable[str]:
+    for group in report.groups:
+        yield from group.inputs
+    for program in report.programs:
+        for node in program.nodes:
+            yield from node.inputs
+
+
+def _gradients(report: Report, types: Iterable[str], backward: bool, live: bool) -> bool | None:
+    """Seen in a backward pass, a differentiable region or a type; a live run without any of these records
+    none."""
+    regions = any(node.kind == "region" for program in report.programs for node in program.nodes)
+    formulas = any(row.reason.code in ("FD231", "FD103") for row in report.unfused)
+    told = {found for text in types for found in _GRADIENT.findall(text)}
+    if backward or regions or formulas or "1" in told:
+        return True
+    return False if live or "0" in told else None

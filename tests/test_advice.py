@@ -1,0 +1,144 @@
+"""Advice fits the run: it contradicts nothing that is known of it, and assumes nothing that is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from conftest import FIXTURES
+
+from fusiondoc.diagnosis.advice import advice_on
+from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.diagnosis.run_facts import Owner, RunFacts, run_facts
+from fusiondoc.model.report import Reason, Unfused
+from fusiondoc.parsers.observed import Observed
+from fusiondoc.workflows.load import report_from
+
+UNKNOWN = RunFacts(
+    fuser="nvfuser",
+    torch=None,
+    gradients=None,
+    backward=False,
+    evaluating=None,
+    frozen=None,
+    traced=None,
+    dtypes=frozenset(),
+    devices=frozenset(),
+    live=False,
+    project=None,
+)
+TORCH = "/site/torch/nn/functional.py:2114:15"
+PACKAGE = "/usr/lib/python3/dist-packages/vision/net.py:7:3"
+USER = "model.py:3:8"
+
+
+def said(code: str, op: str, run: RunFacts, source: str = USER, text: str = "", **more: object) -> str:
+    found = Unfused(op, source, None, None, 1, Reason(code, text, True), ())
+    return advice_on(replace(found, **more), run).text or ""  # type: ignore[arg-type]
+
+
+def test_gradients_are_only_advised_on_as_far_as_they_are_known():
+    assert said("FD231", "aten::roll", UNKNOWN).startswith(
+        "If this is inference, run it under torch.no_grad()"
+    )
+    trained = replace(UNKNOWN, gradients=True, backward=True)
+    assert "no_grad" not in said("FD231", "aten::roll", trained)
+    # A knob is an option of fusiondoc: only for a run that it made.
+    assert "--knob" not in said("FD231", "aten::roll", trained)
+    assert "--knob" in said("FD231", "aten::roll", replace(trained, live=True))
+
+
+@pytest.mark.parametrize(("gradients", "frozen"), [(False, None), (False, True), (None, None), (True, None)])
+def test_dropout_is_taken_out_by_freezing_only_in_inference(gradients: bool | None, frozen: bool | None):
+    run = replace(UNKNOWN, fuser="nnc", gradients=gradients, frozen=frozen)
+    freezes = "torch.jit.freeze" in said("FD211", "aten::dropout", run, TORCH)
+    assert freezes == (gradients is False and not frozen)
+
+
+def test_a_branch_on_a_flag_is_made_constant_as_the_run_allows():
+    text = "control flow (the module's flag `training`) ends the group"
+    assert "for inference, freeze" in said("FD229", "prim::If", UNKNOWN, text=text)
+    assert "for inference" not in said("FD229", "prim::If", replace(UNKNOWN, gradients=False), text=text)
+    assert "freeze" not in said("FD229", "prim::If", replace(UNKNOWN, frozen=True), text=text)
+    assert "trace" not in said("FD229", "prim::If", replace(UNKNOWN, traced=True), text=text)
+    attribute = text.replace("the module's flag `training`", "the attribute `residual`")
+    assert "torch.jit.Final" in said("FD229", "prim::If", UNKNOWN, text=attribute)
+    assert "torch.jit.Final" not in said("FD229", "prim::If", UNKNOWN, PACKAGE, text=attribute)
+
+
+def test_no_dtype_is_advised_that_the_run_has():
+    assert "half" in said("FD215", "aten::elu", replace(UNKNOWN, fuser="nnc"))
+    half = replace(UNKNOWN, fuser="nnc", dtypes=frozenset({"Half"}))
+    assert "half" not in said("FD215", "aten::elu", half)
+    assert "float16" not in said(
+        "FD223", "aten::elu", replace(half, dtypes=frozenset({"Half", "ComplexFloat"}))
+    )
+
+
+def test_another_fuser_is_advised_only_if_it_takes_the_operator_and_can_run():
+    norm = replace(
+        UNKNOWN, fuser="nnc", torch="2.1.2", devices=frozenset({"cuda"}), live=True, gradients=True
+    )
+    assert "--fuser nvfuser" in said("FD233", "aten::instance_norm", norm)
+    for other in (
+        replace(norm, torch="2.2.0"),  # nvFuser is not in it
+        replace(norm, torch=None),
+        replace(norm, devices=frozenset({"cpu"})),
+    ):
+        assert "--fuser" not in said("FD233", "aten::instance_norm", other)
+    assert "--fuser" not in said("FD233", "aten::cumsum", norm)  # no fuser takes it
+
+
+def test_what_is_in_a_package_is_changed_from_outside():
+    run = replace(UNKNOWN, torch="2.1.2")
+    assert said("FD201", "aten::hardswish", run) == (
+        "Write x * torch.clamp(x + 3, 0, 6) / 6 instead of F.hardswish(x)."
+    )
+    for source in (TORCH, PACKAGE):
+        assert said("FD201", "aten::hardswish", run, source).startswith(
+            "Replace torch.nn.Hardswish by a module"
+        )
+    assert "m.inplace = False" in said("FD230", "aten::relu_", run, TORCH)
+    assert said("FD230", "aten::add_", run) == "Write x = x + y instead of x += y."
+    assert "package" in said("FD230", "aten::add_", run, PACKAGE)
+
+
+def test_whose_line_it_is(tmp_path):
+    def owner(source: str | None, project: bool = False, user: str | None = None) -> Owner:
+        row = Unfused("aten::add", source, user, None, 1, Reason("FD201", "", True), ())
+        return replace(UNKNOWN, project=tmp_path if project else None).owner(row)
+
+    assert owner(TORCH) is Owner.TORCH
+    assert owner(TORCH, user=USER) is Owner.USER
+    assert owner(PACKAGE) is Owner.PACKAGE
+    assert owner("/opt/x/site/torchvision/ops/misc.py:260:3") is Owner.PACKAGE
+    assert owner("<string>:3:4") is Owner.FORMULA
+    assert owner(None) is Owner.UNKNOWN
+    assert owner(f"{tmp_path}/net.py:3:4", project=True) is Owner.USER
+    assert owner("/elsewhere/net.py:3:4", project=True) is Owner.PACKAGE
+
+
+@pytest.mark.parametrize(
+    ("name", "gradients", "backward"),
+    [
+        ("mobilenet_v3.trace.train.nvfuser", True, True),
+        ("bert.trace.eval.nvfuser", False, False),
+        ("shapes.script.train.nvfuser", True, True),
+    ],
+)
+def test_what_a_log_tells_of_its_run(name: str, gradients: bool, backward: bool):
+    report = report_from([str(FIXTURES / "foreign" / f"{name}.log.xz")])
+    run = run_facts(report, Context(Observed()))
+    assert (run.gradients, run.backward, run.live, run.torch) == (gradients, backward, False, None)
+    assert run.devices == {"cuda"} and "Float" in run.dtypes
+    for one in report.findings:
+        if one.code.startswith("FD2") and one.advice:
+            assert "no_grad" not in one.advice or not backward
+            assert "--knob" not in one.advice and "--fuser" not in one.advice
+
+
+def test_torch_s_own_formulas_get_no_advice():
+    report = report_from([str(FIXTURES / "kernels" / "nnc-2.1-cuda.log.xz")])
+    own = {row.op for row in report.unfused if (row.source or "").startswith("<")}
+    notes = [f for f in report.findings if f.code == "FD236" and "torch's own gradient formulas" in f.message]
+    assert own and len(notes) == 1 and "aten::_grad_sum_to_size" in notes[0].ops
