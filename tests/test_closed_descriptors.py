@@ -48,6 +48,16 @@ def test_records_go_on_after_every_descriptor_was_closed(tmp_path: Path) -> None
     assert (tmp_path / "mine").read_text() == "mine"
 
 
+def test_records_that_cannot_be_written_are_told_at_the_end_of_the_log_too(tmp_path: Path) -> None:
+    log = run(
+        tmp_path,
+        "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))\n"
+        "records.write('first')\nprint('a long log')\nrecords.write('second')\nrecords.write('done')",
+    )
+    said = "fusiondoc: no more records can be written: [Errno 27] File too large"
+    assert sorted(log.splitlines()) == ["a long log", said, said]
+
+
 @pytest.mark.parametrize(
     ("how", "away"),
     [

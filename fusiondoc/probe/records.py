@@ -28,10 +28,13 @@ class Records:
         self._file = self._opened()
         self._identity = identity(self._file)
         self._ended = False
+        self._why = "closed"
 
     def write(self, record: str, **fields: Any) -> None:
         """One line ``{"record": record, ...}``. What JSON does not know is written as its ``repr``."""
         if self._ended:
+            if record == "done":
+                self._complain()  # again, where the end of the log is looked at
             return
         line = json.dumps(dict(record=record, **fields), default=repr)
         try:
@@ -43,8 +46,12 @@ class Records:
                 data = data[os.write(self._file, data) :]
         except OSError as error:
             self._ended = True
-            with contextlib.suppress(Exception):  # the program may have put anything there
-                sys.stderr.write("%s %s\n" % (NO_MORE_RECORDS, error))
+            self._why = str(error)
+            self._complain()
+
+    def _complain(self) -> None:
+        with contextlib.suppress(Exception):  # the program may have put anything there
+            sys.stderr.write("%s %s\n" % (NO_MORE_RECORDS, self._why))
 
     def close(self) -> None:
         """No more will be written; for a process that goes on."""

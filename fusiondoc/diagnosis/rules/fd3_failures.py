@@ -180,8 +180,8 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
     if context.ended_early:
         yield finding(
             "FD905",
-            f"The program ended its process with exit status {context.result.exit_status} before all passes"
-            " were done",
+            f"The process ended with exit status {context.result.exit_status}, and its records do not say"
+            " that all passes were done",
             advice="Look for os._exit or a C function that exits; the end of the log shows how far it got.",
         )
     others = [one for one in context.observed.errors if not is_of_fuser(one.text)]
