@@ -92,7 +92,8 @@ def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
     for partner in partners:
         low, high = sorted((node.place, partner.place))
         for writer in nodes[low + 1 : high]:
-            if is_in_place(writer.op) and writer.block == node.block:
+            inside = writer.block[: len(node.block)] == node.block
+            if is_in_place(writer.op) and inside:
                 return reason(
                     "FD227",
                     f"{writer.op}{at(writer)} changes a tensor in place between it and {_name(partner)}, and"

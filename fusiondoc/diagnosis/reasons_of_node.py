@@ -117,6 +117,9 @@ def dimensions(place: Place) -> Reason | None:
 
 def device(place: Place) -> Reason | None:
     """FD221 and FD222: tensors on several devices, or on one that the fuser does not compile for."""
+    known = [t for t in place.types() if t.device is not None]
+    if known and place.fuser == "nvfuser" and all(t.sizes == () and t.device == "cpu" for t in known):
+        return reason("FD222", "it computes with numbers on the CPU; nvFuser compiles only for the GPU")
     devices = {t.device for t in place.types() if t.device is not None and t.sizes != ()}
     if len(devices) > 1:
         return reason("FD221", f"its tensors are on several devices: {', '.join(sorted(devices))}")

@@ -367,7 +367,13 @@ def _bytes_of(flow: Flow, node: LooseNode) -> int:
 def fused_elsewhere(inner: DiffGraph, plans: Sequence[frozenset[Op]]) -> bool:
     """Whether some plan in the log is that of the executor of this DifferentiableGraph.
 
-    Its own passes rewrite some operators (dropout, layer_norm), so most of the tensor operators must agree.
+    Its own passes rewrite some operators (dropout, layer_norm; views in groups become ``prim::*_copy``), so
+    most of the tensor operators must agree.
     """
     mine = {(n.op, n.source) for n in inner.loose}
-    return any(len(mine & plan) * 2 > len(mine) for plan in plans) or not mine
+    return any(_shared(mine, plan) * 2 > len(mine) for plan in plans) or not mine
+
+
+def _shared(mine: set[Op], plan: frozenset[Op]) -> int:
+    copies = {op for op, _ in plan if op.endswith("_copy")}
+    return sum(op in plan or f"prim::{op[0][len('aten::') :]}_copy" in copies for op in mine)
