@@ -179,3 +179,20 @@ def test_a_graph_with_gradients_and_no_region_needs_no_fuser_turned_on(tmp_path:
     assert "gradients are recorded, and torch found no differentiable graph" in found.message
     assert "aten::conv2d (1 times) have no gradient formula" in found.message
     assert "fuser1" not in (found.advice or "") and "no_grad" in (found.advice or "")
+
+
+def test_strides_that_a_fused_producer_changed_are_said_to_be_its_doing() -> None:
+    """The profiled run handed on a permuted view; the group that took the permute in writes it in order."""
+    path = FIXTURES / "foreign" / "convnext.script.train.nvfuser.log.xz"
+    found = {f.message.split(" (")[0]: f for f in report_from([str(path)]).findings if f.code == "FD305"}
+    producers = {name: f.message.split(" times: ")[1].split(" (")[0] for name, f in found.items()}
+    assert {name: by for name, by in producers.items() if by.startswith("G")} == {
+        "Group G9": "G6",
+        "Group G12": "G5",
+        "Group G14": "G3",
+        "Group G17": "G2",
+    }
+    first = found["Group G9"]
+    assert "writes input 1 with the strides [4096, 64, 8, 1]" in first.message
+    assert "made it with [4096, 1, 512, 64]" in first.message
+    assert "before aten::permute, or write .contiguous() after it" in (first.advice or "")

@@ -31,6 +31,64 @@ def changes(first: Group, again: Group) -> list[Change]:
     return found
 
 
+@dataclass(frozen=True)
+class FusedProducer:
+    """A group that now makes an input contiguous, which the profiled run, not yet fused, made as a view."""
+
+    group: Group
+    place: int
+    """Which input of the other group."""
+    before: str
+    after: str
+
+
+def fused_producer(first: Group, again: Group, groups: Sequence[Group]) -> FusedProducer | None:
+    """What made the guard of ``first`` fail, if it is a group of the same program: only strides differ, the
+    new ones are contiguous, and a group that takes a view in gives a tensor of the old type. Where nvFuser
+    takes a permute or an expand into a group, its kernel writes the result out in order, while the profiled
+    run handed on a view (``prim::permute_copy`` and the like; third_party/nvfuser/csrc/parser.cpp). Of several such
+    groups the one with as many instances counts."""
+    changed = changes(first, again)
+    if any(change.what != "strides" for change in changed):
+        return None
+    for change in changed:
+        tensor, other = parse_type(first.inputs[change.place]), parse_type(again.inputs[change.place])
+        if not isinstance(tensor, TensorType) or not isinstance(other, TensorType) or not _in_order(other):
+            continue
+        makers = [group for group in groups if group.id not in (first.id, again.id) and _makes(group, tensor)]
+        if makers:
+            number = len(first.instances)
+            likely = min(makers, key=lambda g: (abs(len(g.instances) - number), len(g.nodes)))
+            return FusedProducer(likely, change.place, change.before, change.after)
+    return None
+
+
+def _makes(group: Group, tensor: TensorType) -> bool:
+    copies = any(node.op.endswith("_copy") for node in group.nodes)
+    return copies and any(_same_type(tensor, output) for output in group.outputs)
+
+
+def _in_order(tensor: TensorType) -> bool:
+    """Whether it is contiguous."""
+    if tensor.sizes is None or tensor.strides is None:
+        return False
+    step = 1
+    for size, stride in zip(reversed(tensor.sizes), reversed(tensor.strides)):
+        if size is None or (size != 1 and stride != step):
+            return False
+        step *= size
+    return True
+
+
+def _same_type(tensor: TensorType, output: str) -> bool:
+    made = parse_type(output)
+    return isinstance(made, TensorType) and (made.dtype, made.sizes, made.strides) == (
+        tensor.dtype,
+        tensor.sizes,
+        tensor.strides,
+    )
+
+
 def _changes(place: int, one: str, other: str) -> Iterable[Change]:
     a, b = parse_type(one), parse_type(other)
     if not isinstance(a, TensorType) or not isinstance(b, TensorType):

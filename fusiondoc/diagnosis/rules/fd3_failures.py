@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Iterable
+from typing import Iterable, Sequence
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.fallback_errors import advice_on, error_in_words
 from fusiondoc.diagnosis.rules.rule import Context, finding
-from fusiondoc.diagnosis.specialisations import in_words
+from fusiondoc.diagnosis.specialisations import FusedProducer, fused_producer, in_words
 from fusiondoc.fuser_knobs.gpu_tables import first_cuda, knows, parse_pair
 from fusiondoc.model.fusers import NNC
 from fusiondoc.model.report import Evidence, Finding, Group, Report
@@ -155,6 +155,11 @@ def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
     for group_id, more in counts.items():
         again = [g for g in report.groups if g.respecialises == group_id]
         why = in_words(groups[group_id], again)
+        made = [fused_producer(groups[group_id], other, report.groups) for other in again]
+        producer = made[0]
+        if producer is not None and all(made):
+            yield _strides_of_a_group(groups[group_id], producer, again)
+            continue
         yield finding(
             "FD305",
             f"Group {describe(groups[group_id])} was specialised {more + 1} times: {why}",
@@ -165,6 +170,23 @@ def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
             " --knob fusion_strategy=DYNAMIC:10.",
             severity="warning" if more > 1 else "note",
         )
+
+
+def _strides_of_a_group(group: Group, producer: FusedProducer, again: Sequence[Group]) -> Finding:
+    views = sorted({node.op for node in producer.group.nodes if node.op.endswith("_copy")})
+    plain = " and ".join(f"aten::{op.split('::')[1][: -len('_copy')]}" for op in views)
+    return finding(
+        "FD305",
+        f"Group {describe(group)} was specialised {len(again) + 1} times: {describe(producer.group)},"
+        f" once fused, writes input {producer.place} with the strides {producer.after}; the profiled run, not"
+        f" fused yet, made it with {producer.before}",
+        source=next((n.user_source for n in group.nodes if n.user_source), None),
+        evidence=[e for g in again for e in g.evidence[:1]],
+        advice="It settles with the new specialisation. To save its compilation, end the producing group"
+        f" before {plain}, or write .contiguous() after it, so that profiled and fused runs make the same"
+        " strides.",
+        severity="note",
+    )
 
 
 def program_failed(report: Report, context: Context) -> Iterable[Finding]:
