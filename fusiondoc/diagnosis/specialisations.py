@@ -46,8 +46,8 @@ def fused_producer(first: Group, again: Group, groups: Sequence[Group]) -> Fused
     """What made the guard of ``first`` fail, if it is a group of the same program: only strides differ, the
     new ones are contiguous, and a group that takes a view in gives a tensor of the old type. Where nvFuser
     takes a permute or an expand into a group, its kernel writes the result out in order, while the profiled
-    run handed on a view (``prim::permute_copy`` and the like; third_party/nvfuser/csrc/parser.cpp). Of several
-    such groups the one with as many instances counts."""
+    run handed on a view (``prim::permute_copy`` and the like; third_party/nvfuser/csrc/parser.cpp). Of
+    several such groups the one with as many instances counts."""
     changed = changes(first, again)
     if any(change.what != "strides" for change in changed):
         return None
