@@ -45,6 +45,30 @@ def _shares(file: str) -> bool:
     return 'fixture(scope="module")' in text or "xdist_group(" in text
 
 
+_TOO_OFTEN = frozenset(
+    f"test_{name}"
+    for name in (
+        *(
+            "capture_damage",
+            "compare_properties",
+            "fuzz_targets",
+            "hostile_lines",
+            "hostile_texts",
+            "html_browser",
+        ),
+        *("ir_damage", "ir_oracle", "ir_types", "parse_fuzz", "parse_recordings", "repro_hostile"),
+        "repro_recordings",
+    )
+)
+"""Files whose tests run the same lines thousands of times: measured, they would take twice as long."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.stem in _TOO_OFTEN:
+            item.add_marker("no_cover")  # of pytest-cov
+
+
 def pytest_sessionstart() -> None:
     if importlib.util.find_spec("torch") is not None:
         import warm_torch  # not at the top: coverage is not measured yet there

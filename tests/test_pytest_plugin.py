@@ -1,7 +1,6 @@
 """The fixture ``fusion`` in tests of its own: real test files, real child processes, NNC on the CPU.
 
-Nothing here may import torch or run a command in this process: after each test pytester takes the modules
-that came with it out of ``sys.modules``, and torch cannot be imported twice.
+One pytest runs all files, and a second one, under xdist, two more.
 """
 
 from __future__ import annotations
@@ -10,16 +9,16 @@ import configparser
 import json
 import os
 import re
+import subprocess
 import sys
+import textwrap
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from conftest import ROOT, Run
 
 from fusiondoc.runner.interpreter import inspect
-
-pytest_plugins = ["pytester"]
 
 ENTRY = "fusiondoc.pytest_plugin"
 
@@ -43,47 +42,10 @@ def installed() -> bool:
 PLUGIN = [] if installed() else ["-p", ENTRY]
 
 
-@pytest.fixture
-def run(pytester: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Run pytest on files of the folder, in a process of its own."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
-    monkeypatch.setenv("FUSIONDOC_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("COLUMNS", "100")
-    for name in [one for one in os.environ if one.startswith(("PYTORCH_", "PYTEST_XDIST", "PYTEST_ADDOPTS"))]:
-        monkeypatch.delenv(name)
+PAGE = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
 
-    def runs(*args: str) -> Any:
-        return pytester.runpytest_subprocess(*PLUGIN, "-p", "no:cacheprovider", *args)
-
-    return runs
-
-
-def test_setup_cfg_names_the_plugin() -> None:
-    assert entry_points() == {"fusiondoc": ENTRY}
-
-
-def test_it_imports_nothing_until_it_is_used(pytester: Any, run: Any) -> None:
-    pytester.makepyfile(
-        """
-        import sys
-
-        def test_modules():
-            print("MODULES", *sorted(sys.modules))
-        """
-    )
-    loaded = re.search("MODULES (.*)", run("-s").stdout.str())
-    assert loaded is not None
-    names = set(loaded.group(1).split())
-    assert {name for name in names if name.split(".")[0] == "fusiondoc"} == {
-        "fusiondoc", "fusiondoc.load_time", "fusiondoc.version", ENTRY,
-    }  # fmt: skip
-    assert not names & {"torch", "numpy", "click", "rich", "yaml"}
-
-
-@pytest.mark.torch
-def test_groups_are_found_and_switches_stay(pytester: Any, run: Any) -> None:
-    pytester.makepyfile(
-        """
+FILES = {
+    "test_groups.py": """
         import torch
         from fusiondoc.probe.fusers import read_back
 
@@ -130,48 +92,8 @@ def test_groups_are_found_and_switches_stay(pytester: Any, run: Any) -> None:
 
         def test_lambda(fusion):
             fusion.assert_fused(lambda x: torch.relu(x + 1), torch.ones(8), groups=[{"set": {"relu", "add"}}])
-        """
-    )
-    run("-W", "error", "-o", "fusion_fuser=nnc").assert_outcomes(passed=4)
-
-
-@pytest.mark.torch
-def test_a_broken_expectation_says_what_check_says(pytester: Any, run: Any, fusiondoc_process: Run) -> None:
-    page = (ROOT / "docs" / "pytest.md").read_text(encoding="utf-8")
-    example = re.search(r"<!-- file: (test_gelu.py) -->\n```python\n(.*?)```", page, re.DOTALL)
-    assert example is not None
-    file = pytester.path / example.group(1)
-    file.write_text(example.group(2), encoding="utf-8")
-    done = run("--fusion-fuser", "nnc", "--fusion-keep", "kept")
-    done.assert_outcomes(passed=1, failed=1)
-    text = done.stdout.str()
-    said = re.search(r"^E +AssertionError: (.*)$", text, re.MULTILINE)
-    assert said is not None
-    assert said.group(1) == (
-        "expected add, relu, mul; found add, relu (G1): mul is not fused: aten::cumsum "
-        f"({file}:16:12), which NNC has no rule for, stands between it and a fusion group (FD227), "
-        f"{file.name}:17"
-    )
-    assert said.group(1).replace(str(file), file.name) in page
-    done.stdout.fnmatch_lines(["> *fusion.assert_fused(scaled, *", "E *under nnc, torch *"])
-    assert "def assert_fused" not in text and "Traceback" not in text
-
-    capture = re.search(r"fusiondoc parse (kept/\S+)", text)
-    assert capture is not None and "captures are under kept" in text
-    expect = pytester.path / "fusions.yaml"
-    expect.write_text("groups:\n- [add, relu, mul]\n", encoding="utf-8")
-    checked = fusiondoc_process(
-        "check", capture.group(1), "--expect", expect, "--format", "json", cwd=pytester.path
-    )
-    assert checked.returncode == 1, checked.stderr
-    (row,) = json.loads(checked.stdout)["expectations"]
-    assert said.group(1) == f"expected {row['expected']}; found {row['found']}: {row['why']}"
-
-
-@pytest.mark.torch
-def test_failures_show_the_models_own_text(pytester: Any, run: Any) -> None:
-    pytester.makepyfile(
-        """
+    """,
+    "test_failures.py": """
         import pytest
         import torch
         from fusiondoc.errors import ModelFailed
@@ -194,11 +116,132 @@ def test_failures_show_the_models_own_text(pytester: Any, run: Any) -> None:
 
         def test_wrong_arguments(fusion):
             fusion.assert_fused(torch.relu, torch.ones(8), groups=[["add"], {"opps": ["mul"]}])
-        """
+    """,
+    "test_fuser.py": """
+        import torch
+
+        def test_it(fusion):
+            fusion.assert_fused(torch.nn.ReLU(), torch.ones(8), fuser="nvfuser")
+    """,
+    "test_torch.py": """
+        import sys
+
+        def test_it(monkeypatch, request):
+            monkeypatch.setitem(sys.modules, "torch", None)
+            request.getfixturevalue("fusion")
+    """,
+}
+"""Test files of a user, which one pytest runs."""
+
+SHARED = """
+    import torch
+
+    def test_it(fusion, worker_id):
+        report = fusion.diagnose(torch.nn.ReLU(), torch.ones(8), runs=2)
+        assert report.fuser.requested == "none" and not report.groups
+        print("WORKER", worker_id)
+"""
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a pytest in a process of its own said of the files in ``folder``."""
+
+    folder: Path
+    text: str
+
+    def outcomes(self, file: str) -> list[str]:
+        """Of each test of a file, by the summary; those that were skipped are not listed by name there."""
+        return sorted(re.findall(rf"^(PASSED|FAILED|ERROR) {file}::", self.text, re.MULTILINE))
+
+    def failure(self, test: str) -> str:
+        """The section on a test that failed."""
+        found = re.search(rf"^_+ {test} _+$(.*?)^(?=____+ \w|=====)", self.text, re.MULTILINE | re.DOTALL)
+        assert found is not None, self.text
+        return found.group(1)
+
+
+def run(folder: Path, cache: Path, files: dict[str, str], *options: str) -> Session:
+    """Run pytest on these files."""
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTORCH_", "PYTEST_XDIST", "PYTEST_ADDOPTS", "COV"))
+    }
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment.update(FUSIONDOC_CACHE=str(cache), COLUMNS="100")
+    for name, source in files.items():
+        (folder / name).write_text(textwrap.dedent(source), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", *PLUGIN, "-p", "no:cacheprovider", "-rA", *options, *files]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    return Session(folder, done.stdout)
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Session:
+    example = re.search(r"<!-- file: test_gelu.py -->\n```python\n(.*?)```", PAGE, re.DOTALL)
+    assert example is not None
+    files = {**FILES, "test_gelu.py": example.group(1)}
+    options = ("-W", "error", "-o", "fusion_fuser=nnc", "--fusion-keep", "kept")
+    return run(tmp_path_factory.mktemp("session"), cache, files, *options)
+
+
+def test_setup_cfg_names_the_plugin() -> None:
+    assert entry_points() == {"fusiondoc": ENTRY}
+
+
+def test_it_imports_nothing_until_it_is_used(tmp_path: Path, cache: Path) -> None:
+    source = """
+        import sys
+
+        def test_modules():
+            print("MODULES", *sorted(sys.modules))
+    """
+    loaded = re.search("MODULES (.*)", run(tmp_path, cache, {"test_it.py": source}, "-s").text)
+    assert loaded is not None
+    names = set(loaded.group(1).split())
+    assert {name for name in names if name.split(".")[0] == "fusiondoc"} == {
+        "fusiondoc", "fusiondoc.load_time", "fusiondoc.version", ENTRY,
+    }  # fmt: skip
+    assert not names & {"torch", "numpy", "click", "rich", "yaml"}
+
+
+@pytest.mark.torch
+def test_groups_are_found_and_switches_stay(session: Session) -> None:
+    assert session.outcomes("test_groups.py") == ["PASSED"] * 4, session.text
+
+
+@pytest.mark.torch
+def test_a_broken_expectation_says_what_check_says(session: Session, fusiondoc: Run) -> None:
+    assert session.outcomes("test_gelu.py") == ["FAILED", "PASSED"]
+    file, text = session.folder / "test_gelu.py", session.failure("test_scale_is_fused_with_the_rest")
+    said = re.search(r"^E +AssertionError: (.*)$", text, re.MULTILINE)
+    assert said is not None
+    assert said.group(1) == (
+        "expected add, relu, mul; found add, relu (G1): mul is not fused: aten::cumsum "
+        f"({file}:16:12), which NNC has no rule for, stands between it and a fusion group (FD227), "
+        f"{file.name}:17"
     )
-    done = run()
-    done.assert_outcomes(failed=3)
-    text = done.stdout.str()
+    assert said.group(1).replace(str(file), file.name) in PAGE
+    assert re.search(r"^> .*fusion\.assert_fused\(scaled, .*\nE .*\nE +under nnc, torch ", text, re.MULTILINE)
+    assert "def assert_fused" not in text and "Traceback" not in text
+
+    capture = re.search(r"fusiondoc parse (kept/\S+)", text)
+    assert capture is not None and "captures are under kept" in session.text
+    expect = session.folder / "fusions.yaml"
+    expect.write_text("groups:\n- [add, relu, mul]\n", encoding="utf-8")
+    checked = fusiondoc("check", capture.group(1), "--expect", expect, "--format", "json", cwd=session.folder)
+    assert checked.returncode == 1, checked.stderr
+    (row,) = json.loads(checked.stdout)["expectations"]
+    assert said.group(1) == f"expected {row['expected']}; found {row['found']}: {row['why']}"
+
+
+@pytest.mark.torch
+def test_failures_show_the_models_own_text(session: Session) -> None:
+    assert session.outcomes("test_failures.py") == ["FAILED"] * 3
+    failures = map(session.failure, ("test_raises", "test_cannot_be_scripted", "test_wrong_arguments"))
+    text = "\n".join(failures)
     for said in (
         "test_raises (picky) failed in the forward pass",
         'raise ValueError("too much")',
@@ -213,47 +256,22 @@ def test_failures_show_the_models_own_text(pytester: Any, run: Any) -> None:
 
 
 @pytest.mark.torch
-def test_it_skips_where_the_fuser_or_torch_is_not_there(pytester: Any, run: Any) -> None:
-    if inspect(sys.executable).torch_cuda is not None and Path("/dev/nvidiactl").exists():
+def test_it_skips_where_the_fuser_or_torch_is_not_there(session: Session) -> None:
+    if inspect(Path(sys.executable)).torch_cuda is not None and Path("/dev/nvidiactl").exists():
         pytest.skip("nvFuser may be here")
-    pytester.makepyfile(
-        test_fuser="""
-        import torch
-
-        def test_it(fusion):
-            fusion.assert_fused(torch.nn.ReLU(), torch.ones(8), fuser="nvfuser")
-        """,
-        test_torch="""
-        import sys
-
-        def test_it(monkeypatch, request):
-            monkeypatch.setitem(sys.modules, "torch", None)
-            request.getfixturevalue("fusion")
-        """,
-    )
-    done = run("-rs")
-    done.assert_outcomes(skipped=2)
-    done.stdout.fnmatch_lines_random(
-        ["SKIPPED*nvFuser cannot work here: *Use torch 2.1*", "SKIPPED*no torch (pip install torch)*"]
-    )
+    assert not session.outcomes("test_fuser.py") and not session.outcomes("test_torch.py")
+    assert re.search(r"^SKIPPED.*nvFuser cannot work here: .*Use torch 2\.1", session.text, re.MULTILINE)
+    assert re.search(r"^SKIPPED.*no torch \(pip install torch\)", session.text, re.MULTILINE)
 
 
 @pytest.mark.torch
-def test_under_xdist_every_test_has_its_own_captures(pytester: Any, run: Any) -> None:
+def test_under_xdist_every_test_has_its_own_captures(tmp_path: Path, cache: Path) -> None:
     pytest.importorskip("xdist")
-    source = """
-        import torch
-
-        def test_it(fusion, worker_id):
-            report = fusion.diagnose(torch.nn.ReLU(), torch.ones(8), runs=2)
-            assert report.fuser.requested == "none" and not report.groups
-            print("WORKER", worker_id)
-        """
-    pytester.makepyfile(test_a=source, test_b=source)
-    done = run("-n", "2", "--dist", "loadfile", "-rP", "--fusion-fuser", "none", "--fusion-keep", "kept")
-    done.assert_outcomes(passed=2)
-    assert set(re.findall(r"WORKER (\w+)", done.stdout.str())) == {"gw0", "gw1"}
-    captures = sorted((pytester.path / "kept").glob("*/*/request.json"))
+    options = ("-n", "2", "--dist", "loadfile", "--fusion-fuser", "none", "--fusion-keep", "kept")
+    done = run(tmp_path, cache, {"test_a.py": SHARED, "test_b.py": SHARED}, *options)
+    assert done.outcomes("test_[ab].py") == ["PASSED"] * 2
+    assert set(re.findall(r"WORKER (\w+)", done.text)) == {"gw0", "gw1"}
+    captures = sorted((tmp_path / "kept").glob("*/*/request.json"))
     assert [path.parent.name for path in captures] == ["1-ReLU", "1-ReLU"]
     assert len({path.parent.parent for path in captures}) == 2
-    assert not (pytester.path / ".fusiondoc").exists()
+    assert not (tmp_path / ".fusiondoc").exists()

@@ -63,12 +63,15 @@ class Warm:
     def __init__(self) -> None:
         self._control: socket.socket | None = None
 
-    def start(self, supervisor: str, control: int, told: int) -> WarmSupervisor:
+    def start(self, command: Sequence[str], control: int, told: int) -> WarmSupervisor:
         if self._control is None:
             self._control = self._server()
         pipe, out = os.pipe()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        request = {"supervisor": supervisor, "cwd": os.getcwd(), "asks": os.getpid()}  # noqa: PTH109
+        # Behind -c: the supervisor's start and its arguments, of which the last two are the descriptors.
+        _, start, *arguments = command[command.index("-c") :]
+        assert arguments[-2:] == [str(control), str(told)]
+        request = {"start": start, "arguments": arguments[:-2], "asks": os.getpid()}
         descriptors = [control, told, out, theirs.fileno()]
         with theirs:
             socket.send_fds(self._control, [json.dumps(request).encode()], descriptors)
@@ -97,9 +100,9 @@ def use() -> None:
     warm = Warm()
 
     def popen(command: Sequence[str], **options: Any) -> Any:
-        if allowed:
+        if allowed and "-c" in command:
             control, told = options["pass_fds"]
-            return warm.start(command[3], control, told)
+            return warm.start(command, control, told)
         return subprocess.Popen(command, **options)
 
     stand_in = types.SimpleNamespace(**{**vars(subprocess), "Popen": popen})

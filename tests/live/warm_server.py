@@ -1,11 +1,11 @@
 """A process that has imported torch, and forks for every program that it is asked to run.
 
-python warm_server.py SOCKET: the socket is inherited. A request is JSON (file of the runner's supervisor,
-folder, the process that asks) with four descriptors: CONTROL and TOLD of ``runner/supervisor.py``, where the
-program prints, and a socket that is told the number of the supervisor's process, then its end as os.wait()
-gives it. The supervisor is a fork of this process. Where it would execute ``python FILE.py ...``, its own
-fork becomes that program: a process and session of its own, in which the file is ``__main__`` and which ends
-with its interpreter.
+python warm_server.py SOCKET: the socket is inherited. A request is JSON (start of the runner's supervisor,
+its arguments, the process that asks) with four descriptors: CONTROL and TOLD of ``runner/supervisor.py``,
+where the program prints, and a socket that is told the number of the supervisor's process, then its end as
+os.wait() gives it. The supervisor is a fork of this process. Where it would execute ``python FILE.py ...``,
+its own fork becomes that program: a process and session of its own, in which the file is ``__main__`` and
+which ends with its interpreter.
 """
 
 from __future__ import annotations
@@ -76,7 +76,6 @@ def serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
 def supervise(request: dict[str, Any], control: int, told: int, out: int) -> None:
     """Be the supervisor; raises ``Become`` in the program's process."""
     os.setsid()
-    os.chdir(request["cwd"])
     nothing = os.open(os.devnull, os.O_RDONLY)
     for one, standard in ((nothing, 0), (out, 1), (out, 2)):
         os.dup2(one, standard)
@@ -99,10 +98,9 @@ def supervise(request: dict[str, Any], control: int, told: int, out: int) -> Non
     # The supervisor ends its program when its parent is no longer who asked.
     os.getppid = lambda: request["asks"] if getppid() == server else getppid()
     os.execvpe = become  # type: ignore[assignment]
-    sys.argv = [request["supervisor"], str(control), str(told)]
-    code = compile(Path(sys.argv[0]).read_bytes(), sys.argv[0], "exec")
+    sys.argv = ["-c", *request["arguments"], str(control), str(told)]
     try:
-        exec(code, {"__name__": "__main__", "__file__": sys.argv[0]})
+        exec(request["start"], {"__name__": "__main__"})
     except SystemExit as stop:
         leave(stop.code if isinstance(stop.code, int) else int(stop.code is not None))
     leave(0)
@@ -129,10 +127,14 @@ def prepare(leave: Any, variables: Mapping[str, str], argv: list[str], unbuffere
 
 
 if __name__ == "__main__":
+    folders, modules = list(sys.path), set(sys.modules)
     try:
         asked, given = serve(socket.socket(fileno=int(sys.argv[1])))
         supervise(asked, *given)
     except Become as one:
+        sys.path[:] = folders
+        for name in set(sys.modules) - modules:  # of the supervisor
+            del sys.modules[name]
         prepare(*one.args)
     __file__ = sys.argv[0]
     exec(compile(Path(__file__).read_bytes(), __file__, "exec"))
