@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -103,3 +104,22 @@ def test_a_report_of_a_log_needs_nothing_that_starts_processes(tmp_path: Path) -
         check=True,
     )
     assert eval(done.stdout) == ["fusiondoc.runner", "fusiondoc.runner.remembered"]
+
+
+def test_help_imports_nothing_that_a_run_needs() -> None:
+    """Its start is under 0.1 s for that; the dataclasses of a report alone would take a third of it."""
+    names = "[name for name in sys.modules if name.startswith(('fusiondoc.', 'rich', 'yaml', 'jinja2'))]"
+    code = f"import sys, atexit; atexit.register(lambda: print({names}, file=sys.stderr))\n"
+    code += "from fusiondoc.cli.main import main; main(['parse', '--help'])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "--fail-on" in done.stdout
+    loaded = set(ast.literal_eval(done.stderr))
+    assert "fusiondoc.cli.parse" in loaded
+    needed = (
+        "fusiondoc.parsers",
+        "fusiondoc.model.report",
+        "fusiondoc.diagnosis",
+        "fusiondoc.captures",
+        "rich",
+    )
+    assert not [name for name in loaded if name.startswith((*needed, "yaml", "jinja2"))]

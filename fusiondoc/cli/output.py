@@ -1,23 +1,26 @@
-"""Options and output that every reporting command shares: --format, --output, --fail-on."""
+"""Options and output that every reporting command shares: --format, --output, --fail-on.
+
+``--help`` of every command imports this: what only a run needs is imported where it is used.
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
-import shutil
 import sys
 from pathlib import Path
-from typing import Any, Callable, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, TypeVar
 
 import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
-from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.reports.formats import REPORT_FORMATS, render_report
 from fusiondoc.reports.printable import in_github_log
-from fusiondoc.whole_files import write_whole
+
+if TYPE_CHECKING:
+    from fusiondoc.model.report import Report
 
 ENDINGS = {
     ".json": "json",
@@ -58,7 +61,10 @@ def report_options(command: F) -> F:
 
 def check_fail_on(values: tuple[str, ...]) -> None:
     """Refuse an unknown severity or code before anything runs."""
+    if not values:
+        return
     from fusiondoc.model.codes import CODES
+    from fusiondoc.model.report import SEVERITIES
 
     for value in values:
         if value not in SEVERITIES and value.upper() not in CODES:
@@ -80,6 +86,8 @@ def emit(
     if format_ != "text":
         text = render_report(report, format_)
     else:
+        import shutil
+
         from fusiondoc.reports.text.layout_of_text import can_show_blocks
 
         make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text.screen").render
@@ -108,6 +116,8 @@ def write(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
+    from fusiondoc.whole_files import write_whole
+
     try:
         write_whole(output, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
@@ -119,6 +129,8 @@ def write(text: str, output: Path | None) -> None:
 
 def exit_status(report: Report, fail_on: tuple[str, ...]) -> int:
     """1 if a finding is as bad as, or has the code of, what --fail-on names."""
+    from fusiondoc.model.report import SEVERITIES
+
     for value in fail_on:
         if value in SEVERITIES:
             worse = SEVERITIES[: SEVERITIES.index(value) + 1]
