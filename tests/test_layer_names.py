@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,18 @@ def test_the_line_of_a_package_stands_beside_its_caller(
 def test_files_of_packages_are_not_the_users() -> None:
     assert user_line("/opt/lab/site/transformers/activations.py:78:0") is None
     assert user_line("/opt/lab/site/mine.py:78:0") == "/opt/lab/site/mine.py:78"
+
+
+def test_the_page_shows_the_source_of_a_package_that_is_at_hand(bert: Report) -> None:
+    class Kept:
+        def source(self, file: str) -> str | None:
+            return "def gelu():\n" * 80 if file.endswith("transformers/activations.py") else None
+
+        def log(self, lines: object, graphs: object) -> dict:
+            return {}
+
+    page = str(fusiondoc.render(replace(bert, texts=Kept()), "html"))
+    section = page[page.index('<section id="source"') :]
+    section = section[: section.index("</section>")]
+    assert "<code>transformers/activations.py</code>" in section
+    assert "aten::gelu ×3 not fused" in section and "torch/nn/functional.py" not in section

@@ -10,7 +10,14 @@ import raw_log
 from command_line import Run
 from conftest import FIXTURES
 
-from fusiondoc.captures.source_copies import MOST_BYTES, keep_sources, kept_source, project_root, read_source
+from fusiondoc.captures.source_copies import (
+    MOST_BYTES,
+    PackageFiles,
+    keep_sources,
+    kept_source,
+    project_root,
+    read_source,
+)
 from fusiondoc.model.report import Report
 from fusiondoc.reports.html import render as render_html
 from fusiondoc.reports.text.screen import render as render_text
@@ -109,3 +116,27 @@ def test_repro_reads_no_pipe_or_device_that_a_saved_report_names(fusiondoc: Run,
         assert done.returncode == 2 and "next:" in done.stderr, done.stderr
     (tmp_path / "r.json").write_text(saved)
     assert fusiondoc("repro", "r.json", "--group", "G1", cwd=tmp_path).returncode == 0
+
+
+def test_files_of_packages_are_kept_from_the_interpreters_folder_alone(tmp_path: Path) -> None:
+    capture, project, packages = (
+        tmp_path / "capture",
+        tmp_path / "project",
+        tmp_path / "env" / "site-packages",
+    )
+    for folder in (capture, project, packages):
+        folder.mkdir(parents=True)
+    (project / "model.py").write_text("mine\n")
+    (packages / "layer.py").write_text("theirs\n")
+    secret = tmp_path / "secret.py"
+    secret.write_text("secret\n")
+    (packages / "link.py").symlink_to(secret)
+    inside, link = str(packages / "layer.py"), str(packages / "link.py")
+    found = PackageFiles(frozenset((inside, link, str(secret), f"{packages}/../../secret.py")), packages)
+    keep_sources(capture, ["model.py"], project, (), found)
+    assert kept_source(capture, "model.py") == "mine\n"
+    assert kept_source(capture, inside) == "theirs\n"
+    for name in found.names - {inside}:
+        assert kept_source(capture, name) is None
+    keep_sources(capture, ["model.py"], project, (), PackageFiles(found.names, None))
+    assert kept_source(capture, inside) is None

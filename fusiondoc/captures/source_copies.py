@@ -2,6 +2,7 @@
 
 A log may name any file, and a report shows lines of the files that it names. So only Python files of the
 project are read: below the project's folder or a folder that the user names, never through a link out of it.
+Of packages only a run keeps copies, of files below the folder of packages of its own interpreter.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable, Sequence
 
@@ -38,9 +40,24 @@ def project_root(folder: Path) -> Path:
     return folder
 
 
-def keep_sources(capture: Path, files: Iterable[str], cwd: Path, roots: Sequence[Path] = ()) -> None:
+@dataclass(frozen=True)
+class PackageFiles:
+    """Files of installed packages that a log names, and the folder that they must be in: that of the
+    interpreter which ran the program, not one that the log names."""
+
+    names: frozenset[str] = frozenset()
+    folder: Path | None = None
+
+
+def keep_sources(
+    capture: Path,
+    files: Iterable[str],
+    cwd: Path,
+    roots: Sequence[Path] = (),
+    packages: PackageFiles = PackageFiles(),
+) -> None:
     """Copy the Python files of these names (as the log has them, relative to ``cwd``) into the capture: those
-    of the project of ``cwd`` and those below ``roots``.
+    of the project of ``cwd`` and those below ``roots``; then, while there is room, those of packages.
 
     ``index.json`` beside them has name -> copy. What cannot be read or written is left out: a report can do
     without it.
@@ -49,8 +66,12 @@ def keep_sources(capture: Path, files: Iterable[str], cwd: Path, roots: Sequence
     size = 0
     folder = capture / FOLDER
     allowed = (project_root(cwd), *roots)
-    for name in sorted(set(files)):
-        data = read_source(cwd / name, allowed)
+    installed = (packages.folder,) if packages.folder is not None else ()
+    mine = set(files)
+    wanted = [(name, allowed) for name in sorted(mine)]
+    wanted += [(name, installed) for name in sorted(packages.names - mine)]
+    for name, below in wanted:
+        data = read_source(cwd / name, below)
         if data is None or size + len(data) > MOST_BYTES_IN_ALL:
             continue
         try:

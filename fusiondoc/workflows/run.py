@@ -12,11 +12,13 @@ from typing import Callable, Iterator, Sequence
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
-from fusiondoc.captures.source_copies import keep_sources
+from fusiondoc.captures.source_copies import PackageFiles, keep_sources
 from fusiondoc.captures.store import Place, while_writing
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source
+from fusiondoc.parsers.user_lines import user_line
+from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress, no_progress
 from fusiondoc.workflows.load import parse_capture, report_of
@@ -144,7 +146,8 @@ def report_run(
         keep_peak(capture, peak)
         parsed = parse_capture(capture)
         roots = [*source_roots, *([request.target.path.parent] if request.target.path else [])]
-        keep_sources(capture.path, _user_files(parsed.report), request.cwd, roots)
+        packages = PackageFiles(_package_files(parsed.report), _packages_of(request.python))
+        keep_sources(capture.path, _user_files(parsed.report), request.cwd, roots, packages)
         if follow_ups.rerun and wants_rerun(parsed.report, capture):
             rerun_without_fallback(request, capture, tell, progress)
         report = report_of(capture, parsed=parsed, source_roots=source_roots)
@@ -162,6 +165,24 @@ def _user_files(report: Report) -> set[str]:
     """The files of the user's own program that the report names."""
     places = map(Source.parse, _user_lines(report))
     return {place.file for place in places if place is not None}
+
+
+def _package_files(report: Report) -> frozenset[str]:
+    """The files that the report names of operators whose line is not the user's."""
+    sources = [row.source for row in report.unfused]
+    sources += [node.source for group in report.groups for node in group.nodes]
+    places = (Source.parse(source) for source in sources if source and user_line(source) is None)
+    return frozenset(place.file for place in places if place is not None and place.has_file)
+
+
+def _packages_of(python: Path) -> Path | None:
+    """The folder of the interpreter's packages; None for another layout than that of pip."""
+    try:
+        version_file = inspect(python).version_file
+    except FusiondocError:  # it went away meanwhile
+        return None
+    folder = version_file.parent.parent if version_file is not None else None
+    return folder if folder is not None and folder.name in ("site-packages", "dist-packages") else None
 
 
 def _user_lines(report: Report) -> Iterator[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Dict, Iterator
 
 from markupsafe import Markup
 
-from fusiondoc.model.report import Unfused
+from fusiondoc.model.report import OpNode, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.source_code import near
@@ -62,14 +63,18 @@ class _Mark:
     outside: list[Unfused] = field(default_factory=list)
 
 
+_Files = Dict[str, Dict[int, _Mark]]
+
+
 def source_view(context: Context) -> SourceView | None:
-    """None if no line of the user's own program is known."""
-    files = _marks(context)
+    """None if no line of the user's own program is known, and no file of a package is at hand."""
+    mine, packages = _marks(context)
+    files = {**packages, **mine}
     if not files:
         return None
     left = MOST_LINES
     made: list[SourceFile] = []
-    for name in sorted(files, key=lambda file: -len(files[file])):
+    for name in sorted(files, key=lambda file: (file not in mine, -len(files[file]))):
         lines = _lines(name, files[name], context, left)
         left -= len(lines)
         fused = sum(bool(mark.groups) for mark in files[name].values())
@@ -81,23 +86,29 @@ def source_view(context: Context) -> SourceView | None:
     return SourceView(tuple(made), left <= 0)
 
 
-def _marks(context: Context) -> dict[str, dict[int, _Mark]]:
+def _marks(context: Context) -> tuple[_Files, _Files]:
+    """Of the user's files, and of packages'."""
     files: dict[str, dict[int, _Mark]] = {}
 
-    def mark(user_source: str) -> _Mark | None:
-        place = Source.parse(user_source)
-        return files.setdefault(place.file, {}).setdefault(place.line, _Mark()) if place is not None else None
+    def marked(one: OpNode | Unfused) -> Iterator[_Mark]:
+        """The user's line, and that of a package whose file is at hand."""
+        user, place = Source.parse(one.user_source), Source.parse(one.source)
+        if user is not None:
+            yield files.setdefault(user.file, {}).setdefault(user.line, _Mark())
+        if place is None or (user is not None and place.at_line == user.at_line):
+            return
+        if place.has_file and context.lines_of(place.file) is not None:
+            yield packages.setdefault(place.file, {}).setdefault(place.line, _Mark())
 
+    packages: dict[str, dict[int, _Mark]] = {}
     for group in context.report.groups:
         for node in group.nodes:
-            found = mark(node.user_source) if node.user_source else None
-            if found is not None:
-                found.groups[group.id] = found.groups.get(group.id, 0) + 1
+            for mark in marked(node):
+                mark.groups[group.id] = mark.groups.get(group.id, 0) + 1
     for row in outside(context.report):
-        found = mark(row.user_source) if row.user_source else None
-        if found is not None:
-            found.outside.append(row)
-    return files
+        for mark in marked(row):
+            mark.outside.append(row)
+    return files, packages
 
 
 def _lines(name: str, marks: dict[int, _Mark], context: Context, most: int) -> list[SourceLine]:
