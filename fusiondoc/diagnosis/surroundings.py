@@ -9,6 +9,7 @@ from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS
 from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS
 from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import Reason
+from fusiondoc.model.source import without_packages
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit.flow import GROUP, OPERATOR, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
@@ -183,4 +184,4 @@ def reason(code: str, text: str) -> Reason:
 
 def at(node: FlowNode) -> str:
     """Where it stands, in brackets, for a sentence; empty where that is not known."""
-    return f" ({node.source})" if node.source else ""
+    return f" ({without_packages(node.source)})" if node.source else ""

@@ -59,6 +59,14 @@ def _parsed(text: str) -> Source | None:
     return Source(file, int(line), None if column is None else int(column))
 
 
+_INSTALLED = re.compile(r".*(?:^|[/\\])(?:site|dist)-packages[/\\](?=.)", re.DOTALL)
+
+
+def without_packages(source: str) -> str:
+    """A file of an installed package from the package's name on: ``torch/nn/functional.py:1``."""
+    return _INSTALLED.sub("", source, count=1)
+
+
 def path_ends_with(path: str, end: str) -> bool:
     """Whether the last parts of a path are those of ``end``, whatever separates them."""
     parts, last = _parts(path), _parts(end)

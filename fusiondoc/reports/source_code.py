@@ -7,21 +7,21 @@ import re
 from pathlib import Path
 
 from fusiondoc.model.report import Texts
-from fusiondoc.model.source import PACKAGES, Source
+from fusiondoc.model.source import PACKAGES, Source, without_packages
 
-_INSTALLED = re.compile(r".*(?:^|[/\\])(?:site|dist)-packages[/\\](?=.)", re.DOTALL)
 _KNOWN = re.compile(rf".*[/\\](?={PACKAGES}[/\\])", re.DOTALL)
 
 
 def near(source: str) -> str:
     """A source as it is read best: a package's file from the package's name on (``torch/functional.py:1``),
     one below the current folder without that folder."""
-    package = _INSTALLED.match(source)
-    if package is None:
-        here = str(Path.cwd()) + os.sep
-        if source.startswith(here):
-            return source[len(here) :]
-        package = _KNOWN.match(source)
+    short = without_packages(source)
+    if short != source:
+        return short
+    here = str(Path.cwd()) + os.sep
+    if source.startswith(here):
+        return source[len(here) :]
+    package = _KNOWN.match(source)
     return source[package.end() :] if package is not None else source
 
 
@@ -33,7 +33,7 @@ def where_from(user_source: str | None, source: str | None) -> str:
     if not user_source or not source:
         return near(user_source or source or "")
     inside = without_column(source)
-    if inside == user_source or not (_INSTALLED.match(source) or _KNOWN.match(source)):
+    if inside == user_source or (without_packages(source) == source and not _KNOWN.match(source)):
         return near(user_source)
     return f"{near(user_source)} ({near(inside)})"
 
