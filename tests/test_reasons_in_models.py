@@ -143,7 +143,10 @@ def test_what_stands_in_torchs_own_formulas_is_folded_and_gets_no_advice(tmp_pat
     assert found[0].advice is not None and found[0].advice.startswith("Nothing")
     formula = LOOP.replace("model.py", "<string>")
     (flow,) = [f for f in of_text(tmp_path, plan(formula)).findings if "prim::Loop" in f.ops]
-    assert (flow.code, flow.message) == ("FD236", "prim::Loop x3: torch's own gradient formulas")
+    assert (flow.code, flow.message) == (
+        "FD236",
+        "aten::cumsum x3, prim::Loop x3: torch's own gradient formulas",
+    )
 
 
 NO_REGION = """
