@@ -16,8 +16,10 @@ from fusiondoc.model.codes import CODES
 from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import Unfused
 
-_NO_RULE = ("FD201", "FD211", "FD233")
-_REPLACEABLE = frozenset([*_NO_RULE, "FD215", "FD219", "FD230", "FD231"])
+NO_RULE = ("FD201", "FD211", "FD233")
+"""Reasons that only another way to write the operator takes away, or another place for it."""
+
+_REPLACEABLE = frozenset([*NO_RULE, "FD215", "FD219", "FD230", "FD231"])
 """Reasons that another way to write the operator takes away."""
 
 _REDUCTIONS = frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])
@@ -220,7 +222,7 @@ def _unknown(row: Unfused, run: RunFacts) -> str:
 
 
 _WORDED: Mapping[str, Callable[[Unfused, RunFacts], str]] = {
-    **dict.fromkeys(_NO_RULE, _no_rule),
+    **dict.fromkeys(NO_RULE, _no_rule),
     "FD213": _not_on_this_device,
     "FD215": _types,
     "FD222": _device,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Sequence
 
-from fusiondoc.diagnosis.advice import advice_on, between_libraries, of_a_library, of_torch
+from fusiondoc.diagnosis.advice import NO_RULE, advice_on, between_libraries, of_a_library, of_torch
 from fusiondoc.diagnosis.operators import is_fusible, taken_by
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.run_facts import RunFacts, run_facts
@@ -54,6 +54,7 @@ def not_to_be_changed(report: Report, context: Context) -> Iterable[Finding]:
 def _finding(row: Unfused, run: RunFacts) -> Finding:
     code = CODES[row.reason.code]
     advice = advice_on(row, run)
+    changeable = row.keeps_out and (advice.recipe is not None or code.code not in NO_RULE)
     where = f", layer {folded(row.layers)}" if row.layers else ""
     if row.keeps_out:
         places = "1 place" if row.count == 1 else f"{row.count} places"
@@ -70,7 +71,7 @@ def _finding(row: Unfused, run: RunFacts) -> Finding:
         source=row.user_source,
         evidence=row.evidence,
         advice=advice.text,
-        severity="warning" if row.keeps_out or (row.reason.stated and _taken(row, run)) else "note",
+        severity="warning" if changeable or (row.reason.stated and _taken(row, run)) else "note",
         saves_bytes=row.bytes_moved if code.loss is Loss.RESULT else None,
         keeps_out=row.keeps_out,
         recipe=advice.recipe.words if advice.recipe is not None else None,
