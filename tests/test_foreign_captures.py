@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from command_line import Run
 
 from fusiondoc.captures.capture import REQUEST, SCHEMA, Capture
 from fusiondoc.captures.own import SIGNATURE, is_own, request_again, sign
+from fusiondoc.captures.store import CaptureStore, being_written
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import document
 from fusiondoc.fuser_knobs import catalogue
@@ -92,6 +94,31 @@ def test_links_inside_are_refused(capture: Path, tmp_path: Path, name: str) -> N
     (capture / name).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UsageError, match=f"its {name} is a link"):
         Capture(capture)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["signature", "writing", "keep", "spec.json", "log.1", "sources/index.json", "files/__tmp_kernel1.ptx"],
+)
+def test_a_pipe_inside_is_refused_and_not_waited_on(fusiondoc: Run, capture: Path, name: str) -> None:
+    store = CaptureStore(capture.parent)
+    own = store.folder / "20260101-000000-m"
+    store.folder.mkdir()
+    capture.rename(own)
+    (own / name).parent.mkdir(exist_ok=True)
+    os.mkfifo(own / name)
+    for line in ("parse", "kernels --dump ptx", "bundle", "captures show", "repro --group G1 --minimise"):
+        done = fusiondoc(*line.split(), cwd=capture.parent)
+        assert done.returncode == 2 and "is a link or no file" in done.stderr, (line, done.stderr)
+    assert not being_written(own) and not is_own(own, REQUEST)
+
+
+def test_links_to_files_of_proc_are_no_logs_of_a_folder(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.log").write_text("x\n")
+    (tmp_path / "logs" / "b.log").symlink_to("/proc/self/environ")
+    done = fusiondoc("parse", "logs", "--format", "json", cwd=tmp_path)
+    assert json.loads(done.stdout)["parse"]["lines"] == 1
 
 
 @pytest.mark.parametrize("text", ["output = '../x.json'", "output = '/tmp/x.json'", "output = 'link/x.json'"])

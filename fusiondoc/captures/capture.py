@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import stat
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Mapping
@@ -184,17 +184,20 @@ class Capture:
 
 
 def _refuse_links(path: Path) -> None:
-    """A capture holds files that a run wrote; a link or device in one leads to something else."""
-    for name in FILES:
+    """A capture holds files that a run wrote; a link leads to something else, and a pipe is waited on for
+    ever."""
+    for folder in (path, path / "sources", path / "files"):
         try:
-            mode = (path / name).lstat().st_mode
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
+                        name = Path(entry.path).relative_to(path)
+                        raise UsageError(
+                            f"'{path}' is no capture to trust: its {name} is a link or no file",
+                            "Name the log itself if you want it read: fusiondoc parse FILE",
+                        )
         except OSError:
             continue
-        if not stat.S_ISREG(mode):
-            raise UsageError(
-                f"'{path}' is no capture to trust: its {name} is a link or no file",
-                "Name the log itself if you want it read: fusiondoc parse FILE",
-            )
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import stat
 from dataclasses import fields
 from pathlib import Path
 from typing import Mapping, Sequence
@@ -50,6 +51,9 @@ def sign(capture: Path, request: str) -> None:
 def is_own(capture: Path, request: str) -> bool:
     """Whether ``sign`` was called for this very request by this user."""
     try:
+        for name in (SIGNATURE, request):
+            if not stat.S_ISREG((capture / name).lstat().st_mode):
+                return False
         told = (capture / SIGNATURE).read_bytes()[:200]
         return hmac.compare_digest(told, _digest(_key(make=False), capture / request).encode("ascii"))
     except OSError:

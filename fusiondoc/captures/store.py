@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import shutil
+import stat
 import time
 from pathlib import Path
 from typing import Iterator, Protocol, Sequence
@@ -187,6 +188,8 @@ class CaptureStore:
 def being_written(path: Path) -> bool:
     """Whether the process that makes this capture still runs."""
     try:
+        if not stat.S_ISREG((path / WRITING).lstat().st_mode):
+            return False
         process = int((path / WRITING).read_bytes()[:20])
     except (OSError, ValueError):
         return False

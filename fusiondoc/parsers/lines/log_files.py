@@ -64,7 +64,7 @@ def find_logs(arguments: Sequence[str]) -> list[LogInput]:
 def _logs_in(folder: Path) -> list[LogInput]:
     if (folder / "request.json").is_file() and (folder / "log").is_file():
         return [LogInput(str(one), one) for one in (folder / "log", *sorted(folder.glob("log.[12]")))]
-    paths = sorted(p for p in folder.rglob("*") if p.is_file() and _is_log_name(p))
+    paths = sorted(p for p in folder.rglob("*") if p.is_file() and _is_log_name(p) and not _leads_away(p))
     if not paths:
         endings = ", ".join(LOG_ENDINGS)
         raise UsageError(
@@ -73,6 +73,12 @@ def _logs_in(folder: Path) -> list[LogInput]:
             f" (also compressed: {', '.join(COMPRESSED)}).",
         )
     return [LogInput(str(p), p) for p in paths]
+
+
+def _leads_away(path: Path) -> bool:
+    """Whether a link in a folder of logs leads to a file without a size: one of /proc may be waited on for
+    ever."""
+    return path.is_symlink() and path.stat().st_size == 0
 
 
 def _is_log_name(path: Path) -> bool:
