@@ -170,7 +170,7 @@ _ALL = (
         "FD215",
         "warning",
         "NNC does not support the types",
-        advice="Use float, half, int or bool tensors and constant arguments.",
+        advice="Use another type, such as float32, which NNC takes everywhere, and constant arguments.",
         tries=(OTHER_FUSER,),
     ),
     Code(

@@ -24,17 +24,8 @@ from fusiondoc.parsers.jit.headless_plans import PLAN_FILES, HeadlessPlans
 from fusiondoc.parsers.jit.known_plans import KnownPlans
 from fusiondoc.parsers.jit.layers import LiveLayers, Regions
 from fusiondoc.parsers.jit.message_lines import CONTINUES, Print, Run
-from fusiondoc.parsers.jit.rejections import (
-    CONSIDERING,
-    FAILED,
-    MERGING,
-    FailedConditions,
-    NodeText,
-    Rejections,
-    merge,
-    state,
-    with_source,
-)
+from fusiondoc.parsers.jit.nnc_conditions import CONSIDERING, FAILED, MERGING, REMARKS, FailedConditions
+from fusiondoc.parsers.jit.rejections import NodeText, Rejections, merge, state, with_source
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.kernels.nnc_kernels import FILES as NNC_FILES
 from fusiondoc.parsers.kernels.nnc_kernels import NncKernels
@@ -45,7 +36,7 @@ PREFIX = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ([\w+-]+)\.(?:cpp|h|cu|cc):\d{3,}
 _POINTER_MADE = b"GraphCache constructor: "
 _POINTER_RUNS = b"running GraphCache: "
 _TOO_SMALL = b"Fusion group is too small, unmerging: "
-_SINGLE = (FAILED, CONSIDERING, MERGING, _TOO_SMALL)
+_SINGLE = (FAILED, CONSIDERING, MERGING, _TOO_SMALL, *REMARKS)
 
 _INDENTED = (b"  Added node ", b"  Got #partitions: ")
 """Messages of torch/csrc/jit/codegen/onednn/graph_helper.cpp that begin like the lines of a graph."""
@@ -242,6 +233,8 @@ class JitMessages:
             self._conditions.look_at(payload[len(CONSIDERING) :])
         elif payload.startswith(MERGING):
             self._conditions.look_at(payload[len(MERGING) :])
+        elif payload in REMARKS:
+            self._conditions.remarked(payload)
         elif payload.startswith(_TOO_SMALL):
             self._too_small(payload[len(_TOO_SMALL) :], pos)
 

@@ -24,6 +24,10 @@ GAVE_UP = "FD304"
 NOT_YET = "FD103"
 NEVER_RAN = "FD232"
 
+LEGACY_PLAN = "After compileSpec optimizations:"
+"""What the legacy executor prints (torch/csrc/jit/runtime/graph_executor.cpp): it fuses inside differentiable
+graphs before they have executors, which change nothing in them any more."""
+
 _MOST_TELLING = (
     *("FD202", "FD203", "FD206", "FD205", "FD204", "FD201", "FD207"),
     *("FD217", "FD215", "FD212", "FD213", "FD211", "FD214", "FD220", "FD218", "FD219", "FD216"),
@@ -193,9 +197,10 @@ class _UnfusedTable:
                 given = Reason(GAVE_UP, text, True)
             self._add_nodes(use, phase, use.plan.loose, use.plan.flow, given)
             text = "the executor of its differentiable graph made no plan in this log"
+            not_yet = Reason(NOT_YET, text, False) if LEGACY_PLAN not in self._facts.headers else None
             for inner in use.plan.diff_graphs:
                 if not fused_elsewhere(inner, ran):
-                    self._add_nodes(use, phase, inner.loose, inner.flow, Reason(NOT_YET, text, False))
+                    self._add_nodes(use, phase, inner.loose, inner.flow, not_yet)
         self._add_unplanned(self._facts.unplanned)
         for use, _ in uses:
             if not use.plan.complete:
