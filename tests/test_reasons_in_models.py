@@ -199,3 +199,61 @@ def test_strides_that_a_fused_producer_changed_are_said_to_be_its_doing() -> Non
     assert "writes input 1 with the strides [4096, 64, 8, 1]" in first.message
     assert "made it with [4096, 1, 512, 64]" in first.message
     assert "before aten::permute, or write .contiguous() after it" in (first.advice or "")
+
+
+PERMUTED = """
+graph(%0 : Tensor, %f : float):
+  %n : bool = prim::AutogradAllNonZero(%0)
+  %k : (Tensor) = prim::If(%n)
+    block0():
+      %g : bool = prim::CudaFusionGuard[types=[Float(2, 4, 4, 16, 8, strides=[2048, 512, 128, 1, 16], requires_grad=0, device=cuda:0)]](%0)
+      %r : Tensor = prim::If(%g)
+        block0():
+          %s : Tensor = prim::CudaFusionGroup_0[cache_id=21](%0, %f)
+          -> (%s)
+        block1():
+          %c : Function = prim::Constant[name="fallback_function", fallback=1]()
+          %d : (Tensor) = prim::CallFunction(%c, %0, %f)
+          %e : Tensor = prim::TupleUnpack(%d)
+          -> (%e)
+      %t : (Tensor) = prim::TupleConstruct(%r)
+      -> (%t)
+    block1():
+      %h : Tensor = prim::AutogradZero()
+      %i : (Tensor) = prim::TupleConstruct(%h)
+      -> (%i)
+  return (%k)
+with prim::CudaFusionGroup_0 = graph(%4 : Float(2, 4, 4, 16, 8, strides=[2048, 512, 128, 1, 16], requires_grad=0, device=cuda:0),
+      %5 : float):
+  %1 : int[] = prim::Constant[value=[0, 1, 3, 2, 4]]()
+  %6 : Float(2, 4, 4, 16, 8, strides=[2048, 512, 128, 1, 16], requires_grad=0, device=cuda:0) = aten::mul(%4, %5) # <string>:18:23
+  %3 : Float(2, 4, 16, 4, 8, strides=[2048, 512, 1, 128, 16], requires_grad=0, device=cuda:0) = prim::permute_copy(%6, %1)
+  return (%3)
+"""  # noqa: E501
+
+WRONG = (
+    "Traceback (most recent call last):\n"
+    '  File "model.py", line 196, in <module>\n'
+    "    out.sum().backward()\n"
+    "RuntimeError: Function torch::jit::(anonymous namespace)::DifferentiableGraphBackward returned an invalid"
+    " gradient at index 0 - got [{}] but expected shape compatible with [2, 4, 16, 4, 8]\n"
+)
+
+
+def test_a_gradient_of_the_wrong_shape_is_laid_at_the_group_that_gave_it(tmp_path: Path) -> None:
+    """The group and the error are those of a MaxViT in training under torch 2.1.2."""
+    report = of_text(tmp_path, plan(PERMUTED) + WRONG.format("2, 4, 8, 16, 4"))
+    (found,) = [finding for finding in report.findings if finding.code == "FD308"]
+    assert "nvFuser's rule for aten::permute gave a gradient of [2, 4, 8, 16, 4]" in found.message
+    assert (
+        "group G1 takes a tensor of [2, 4, 4, 16, 8] with the strides [2048, 512, 128, 1, 16]"
+        in found.message
+    )
+    assert "skip_node_kind=prim::permute_copy" in (found.advice or "")
+
+
+def test_a_gradient_of_another_wrong_shape_is_no_fault_of_the_permute(tmp_path: Path) -> None:
+    report = of_text(tmp_path, plan(PERMUTED) + WRONG.format("2, 16, 8, 4, 4"))
+    (found,) = [finding for finding in report.findings if finding.code == "FD308"]
+    assert "The backward graph that torch made" in found.message
+    assert "optimized_execution(False)" in (found.advice or "")

@@ -12,6 +12,7 @@ from fusiondoc.diagnosis.rules import (
     fd1_runs,
     fd2_nodes,
     fd3_failures,
+    fd3_gradients,
     fd4_kernels,
     fd4_launches,
     fd5_numbers,
@@ -24,6 +25,7 @@ from fusiondoc.model.report import SEVERITIES, Finding, Report
 
 RULES: tuple[Rule, ...] = (
     *fd3_failures.RULES,
+    *fd3_gradients.RULES,
     *fd0_environment.RULES,
     *fd5_numbers.RULES,
     *fd1_runs.RULES,
