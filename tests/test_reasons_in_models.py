@@ -235,8 +235,8 @@ WRONG = (
     "Traceback (most recent call last):\n"
     '  File "model.py", line 196, in <module>\n'
     "    out.sum().backward()\n"
-    "RuntimeError: Function torch::jit::(anonymous namespace)::DifferentiableGraphBackward returned an invalid"
-    " gradient at index 0 - got [{}] but expected shape compatible with [2, 4, 16, 4, 8]\n"
+    "RuntimeError: Function torch::jit::(anonymous namespace)::DifferentiableGraphBackward returned an"
+    " invalid gradient at index 0 - got [{}] but expected shape compatible with [2, 4, 16, 4, 8]\n"
 )
 
 

@@ -41,8 +41,8 @@ def wrong_gradient(report: Report, context: Context) -> Iterable[Finding]:
         if culprit is None:
             yield finding(
                 "FD308",
-                f"The backward graph that torch made for a differentiable graph gave a gradient of {list(got)}"
-                f" where {list(expected)} was expected",
+                f"The backward graph that torch made for a differentiable graph gave a gradient of"
+                f" {list(got)} where {list(expected)} was expected",
                 evidence=[logged.line],
                 advice="Run that function with torch.jit.optimized_execution(False): then autograd computes"
                 " its gradients, and nothing of it is fused.",
