@@ -30,10 +30,10 @@ def _registers(kernel: KernelRef | None) -> int:
 
 
 def _coverage(c: Comparison) -> bool:
-    """A smaller share of operators is fused. Without a share on a side (no operator) nothing is told."""
+    """A smaller share of operators is fused; where a side does not tell its share, fewer operators are."""
     a, b = c.a.coverage.fraction, c.b.coverage.fraction
     if a is None or b is None:
-        return a is not None and c.a.coverage.ops_fused > c.b.coverage.ops_fused
+        return c.a.coverage.ops_fused > c.b.coverage.ops_fused
     return b < a - 1e-9
 
 
