@@ -190,6 +190,62 @@ def test_compare_says_what_cannot_be_told(inner: dict[str, Path]) -> None:
         assert "cannot be told" in words.coverage(comparison.a) + words.coverage(comparison.b)
 
 
+SIZES = b"""\
+[DUMP profiling_graph_executor_impl.cpp:676] Optimized Graph:\x20
+[DUMP profiling_graph_executor_impl.cpp:676] graph(%x.1 : Tensor):
+[DUMP profiling_graph_executor_impl.cpp:676]   %1 : int = prim::Constant[value=0]()
+[DUMP profiling_graph_executor_impl.cpp:676]   %2 : Tensor = prim::Constant[value={8}]() # m.py:1:0
+[DUMP profiling_graph_executor_impl.cpp:676]   %3 : int = aten::size(%x.1, %1) # m.py:1:0
+[DUMP profiling_graph_executor_impl.cpp:676]   %h : Tensor = prim::NumToTensor(%3)
+[DUMP profiling_graph_executor_impl.cpp:676]   %n : Tensor = aten::floor_divide(%h, %2) # m.py:1:0
+[DUMP profiling_graph_executor_impl.cpp:676]   %m : Tensor = aten::mul(%n, %n) # m.py:2:0
+[DUMP profiling_graph_executor_impl.cpp:676]   %4 : int = aten::Int(%m)
+[DUMP profiling_graph_executor_impl.cpp:676]   %5 : int[] = prim::ListConstruct(%4, %1)
+[DUMP profiling_graph_executor_impl.cpp:676]   %y : Tensor = aten::reshape(%x.1, %5) # m.py:3:0
+[DUMP profiling_graph_executor_impl.cpp:676]   %s : Tensor = aten::mul(%2, %2) # m.py:4:0
+[DUMP profiling_graph_executor_impl.cpp:676]   %z : Tensor = aten::mul(%y, %s) # m.py:5:0
+[DUMP profiling_graph_executor_impl.cpp:676]   return (%z)
+"""
+
+
+def test_sizes_that_a_trace_computes_are_no_operators(tmp_path: Path) -> None:
+    """The executor's plan has no types: there a constant of one number beside a size is one for the host.
+    Without a size it may be on the GPU."""
+    (tmp_path / "a.log").write_bytes(SIZES)
+    rows = report_of(tmp_path / "a.log").unfused
+    assert [(row.op, str(row.source)[:6]) for row in rows] == [
+        ("aten::reshape", "m.py:3"), ("aten::mul", "m.py:4"), ("aten::mul", "m.py:5"),
+    ]  # fmt: skip
+
+
+def test_the_fuser_is_that_of_the_groups_where_another_one_looked_too(tmp_path: Path) -> None:
+    """torch 2.1.2 with both on: nvFuser's pass goes on with what NNC left, and finds nothing."""
+    log = text_of(FIXTURES / "logs" / "nnc-2.11-add-relu.log.xz")
+    head = re.search(rb"(?m)^\[DUMP tensorexpr_fuser\.cpp:\d+\] After TExprFuser: \n", log)
+    assert head is not None
+    mark = head.group().split(b"]")[0] + b"]"
+    graph = []
+    for line in log[head.end() :].split(b"\n"):
+        if not line.startswith(mark):
+            break
+        graph.append(line[len(mark) :])
+    again = [
+        b"[DUMP graph_fuser.cpp:%d]%s" % (number, line)
+        for number, name in ((2419, b" Before Fusion: "), (2503, b" Before Compilation: "))
+        for line in (name, *graph)
+    ]
+    both = log[: head.end()] + b"\n".join([*(mark + line for line in graph), *again, b""])
+    (tmp_path / "a.log").write_bytes(both)
+    (tmp_path / "b.log").write_bytes(log)
+    one, other = report_of(tmp_path / "a.log"), report_of(tmp_path / "b.log")
+    assert one.fuser.effective == "nnc" and one.fuser.why is None
+    assert one.coverage == other.coverage and one.fusion_groups == other.fusion_groups == 1
+    # Without a group the passes name it.
+    (tmp_path / "c.log").write_bytes(b"\n".join(again).replace(b"TensorExprGroup", b"Other"))
+    named = report_of(tmp_path / "c.log").fuser
+    assert (named.effective, named.why) == ("nvfuser", "1 pass, no group")
+
+
 def test_check_says_why_a_coverage_is_unknown(inner: dict[str, Path]) -> None:
     report = report_of(inner["blocks1.script.train.nvfuser.log.xz"])
     (one,) = check(loads("min_coverage: 10%\n", "expected.yaml").sections[0], report)

@@ -30,7 +30,8 @@ def coverage(report: Report, observed: Observed) -> Coverage:
         return Coverage(0, 0, None, any_fuser, "the log shows no plan of an executor")
     fuser = _fuser(report)
     if fuser is None:
-        return Coverage(fused, None, None, any_fuser, "no fuser was at work")
+        why = "no fuser was at work" if report.fuser.effective else "the log shows no fuser at work"
+        return Coverage(fused, None, None, any_fuser, why)
     torch = report.environment.get("torch")
     own = sum(row.count for row in rows if is_fusible(row.op) and fuser in fusible_by(row.op, torch)) + fused
     unknown = None if own else f"nothing ran that {fuser_title(fuser)} has a rule for"

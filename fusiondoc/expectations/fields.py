@@ -103,7 +103,7 @@ SECTION: Mapping[str, Field] = {
     "groups": Field("group", "Fusion groups that must be there.", "list"),
     "number_of_groups": Field("counts", "How many groups there are, each specialised one counted once."),
     "max_fallbacks": Field("count", "Highest number of fallbacks."),
-    "min_coverage": Field("share", "Lowest share of what ran and the fuser has a rule for that is in groups."),
+    "min_coverage": Field("share", "Lowest share of what ran and the fuser can take that is in groups."),
     **_SPEED,
     "findings": Field("findings", "Findings that must, may or may not occur."),
 }

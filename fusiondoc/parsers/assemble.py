@@ -103,11 +103,14 @@ def _plans_that_count(facts: Facts, level: PlanLevel) -> list[PlanUse]:
 
 
 def _fuser_of(facts: Facts, groups: GroupTable) -> str | None:
-    """The fuser whose pass this stream logs, or whose groups it has."""
-    for header, fuser in (("Before Fusion:", NVFUSER), ("Before TExprFuser:", NNC)):
-        if header in facts.headers:
+    """The fuser of most groups of this stream, or whose pass it logs: two can look at one graph."""
+    kinds = [row.group.kind for row in groups.rows for _ in row.members]
+    if kinds:
+        return FUSER_OF_KIND[max(sorted(set(kinds)), key=kinds.count)].name
+    for headers, fuser in _PASSES:
+        if any(header in facts.headers for header in headers):
             return fuser.name
-    return FUSER_OF_KIND[groups.rows[0].group.kind].name if groups.rows else None
+    return None
 
 
 def _fuser_at_work(groups: Iterable[Group], streams: Sequence[Facts]) -> FuserState:

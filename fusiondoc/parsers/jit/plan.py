@@ -222,6 +222,7 @@ class _Walk:
         self.loose = loose
         self._profiled = profiled or Profiled()
         self.flow = Flow(self._profiled.types)
+        self._constants: set[str] = set()
         self._numbers: set[str] = set()
         """Values that are numbers for the host though they are tensors: traces compute sizes with them."""
 
@@ -258,8 +259,8 @@ class _Walk:
 
     def _computes_numbers(self, node: Node) -> bool:
         """Whether it is arithmetic with numbers for the host."""
-        tensors = [name for name in node.inputs if is_tensor(self.flow.type_of(name))]
-        if not tensors or not self._numbers.issuperset(tensors):
+        tensors = {name for name in node.inputs if is_tensor(self.flow.type_of(name))}
+        if not self._numbers.intersection(tensors) or not tensors <= self._numbers | self._constants:
             return False
         self._numbers.update(v.name for v in node.outputs)
         return True
@@ -306,6 +307,9 @@ class _Walk:
                 kind == "prim::Constant" and any(_ONE_NUMBER.match(v.type) for v in node.outputs)
             ):
                 self._numbers.update(v.name for v in node.outputs)
+            elif kind == "prim::Constant" and node.attributes.get("value", "").startswith("{"):
+                # A tensor of one number, of which the executor's plan does not tell where it is.
+                self._constants.update(v.name for v in node.outputs)
             return
         if not blocks and self._computes_numbers(node):
             return
