@@ -90,7 +90,8 @@ def test_what_no_pass_profiled_never_ran(vit: Report) -> None:
 
 def test_what_never_ran_is_advised_nothing(vit: Report) -> None:
     rows = {(row.op, row.user_source, row.reason.code) for row in vit.unfused if row.ran}
-    about = [f for f in vit.findings if f.code.startswith("FD2")]
+    # FD236 is of the run: what nobody can change, in one line.
+    about = [f for f in vit.findings if f.code.startswith("FD2") and f.code != "FD236"]
     assert about and not [f for f in about if f.code in ("FD230", "FD232")]
     for one in about:
         assert (one.message.split(" ", 1)[0], one.source, one.code) in rows
