@@ -43,7 +43,7 @@ def command(capture: str | None, output: Path | None, no_source: bool, dry_run: 
       fusiondoc parse gelu.tar.xz
     """
     from fusiondoc.captures.capture import Capture
-    from fusiondoc.captures.store import CaptureStore, cannot_write
+    from fusiondoc.captures.store import CaptureStore
     from fusiondoc.workflows.archives import ENDINGS, is_archive_name
     from fusiondoc.workflows.bundle import bundle
     from fusiondoc.workflows.inputs import is_capture
@@ -61,7 +61,10 @@ def command(capture: str | None, output: Path | None, no_source: bool, dry_run: 
     try:
         done = bundle(found, None if dry_run else output, not no_source)
     except OSError as error:
-        raise cannot_write(error, output) from None
+        raise UsageError(
+            f"cannot write {output}: {error.strerror}",
+            "Name another file with -o; the folder for temporary files (TMPDIR) needs space too.",
+        ) from None
     _show(done, None if dry_run else output)
     return 0
 
