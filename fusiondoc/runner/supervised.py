@@ -115,7 +115,9 @@ class Supervised:
         while b"\n" not in self._said:
             said = os.read(self.told, 4096)
             if not said:
-                raise NotStarted(0, "its supervisor did not start", sys.executable)
+                printed = os.read(self.pipe, PIPE_BYTES).decode("utf-8", "replace").strip()
+                why = printed.rpartition("\n")[2][:200] or "it said nothing"
+                raise NotStarted(0, f"its supervisor did not start: {why}", sys.executable)
             self._said += said
         line, _, self._said = self._said.partition(b"\n")
         what, *words = line.split()
