@@ -119,7 +119,9 @@ def test_one_that_ignores_the_polite_signal_or_is_stopped_is_ended_too(tmp_path:
 def test_workers_that_end_by_themselves_are_neither_ended_nor_told(tmp_path: Path) -> None:
     ending, left, _ = run(
         tmp_path,
-        "if os.fork() == 0:\n    time.sleep(0.4)\n    print('last words', flush=True)\n    os._exit(0)\n"
+        "parent = os.getpid()\n"
+        "if os.fork() == 0:\n    while os.getppid() == parent: time.sleep(0.01)\n"
+        "    print('last words', flush=True)\n    os._exit(0)\n"
         "print('done', flush=True)",
     )
     assert left is None and not (tmp_path / "records.jsonl").exists()
