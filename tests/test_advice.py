@@ -103,6 +103,23 @@ def test_what_is_in_a_package_is_changed_from_outside():
     assert "package" in said("FD230", "aten::add_", run, PACKAGE)
 
 
+def test_in_place_operators_of_a_training_run_are_written_out_of_place():
+    trained = replace(UNKNOWN, gradients=True, backward=True)
+    assert "m.inplace = False" in said("FD231", "aten::relu_", trained, TORCH)
+    assert said("FD231", "aten::add_", trained) == "Write x = x + y instead of x += y."
+
+
+def test_only_a_sure_change_makes_a_warning():
+    run = replace(UNKNOWN, fuser="nnc", torch="2.1.2", gradients=False)
+
+    def sure(op: str) -> bool:
+        return advice_on(Unfused(op, TORCH, None, None, 1, Reason("FD211", "", True), ()), run).sure
+
+    assert sure("aten::dropout") and sure("aten::selu")
+    # No recipe; and a recipe that costs more kernels than it saves.
+    assert not sure("aten::cumsum") and not sure("aten::layer_norm")
+
+
 def test_whose_line_it_is(tmp_path):
     def owner(source: str | None, project: bool = False, user: str | None = None) -> Owner:
         row = Unfused("aten::add", source, user, None, 1, Reason("FD201", "", True), ())

@@ -16,10 +16,10 @@ from fusiondoc.model.codes import CODES
 from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import Unfused
 
-NO_RULE = ("FD201", "FD211", "FD233")
+_NO_RULE = ("FD201", "FD211", "FD233")
 """Reasons that only another way to write the operator takes away, or another place for it."""
 
-_REPLACEABLE = frozenset([*NO_RULE, "FD215", "FD219", "FD230", "FD231"])
+_REPLACEABLE = frozenset([*_NO_RULE, "FD215", "FD219", "FD230", "FD231"])
 """Reasons that another way to write the operator takes away."""
 
 _REDUCTIONS = frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])
@@ -33,18 +33,23 @@ class Advice:
     text: str | None
     recipe: Recipe | None = None
     """What the text suggests, if it is sure to help."""
+    sure: bool = False
+    """It says how to bring the operator, or what it keeps out, into a group."""
 
 
 def advice_on(row: Unfused, run: RunFacts) -> Advice:
     """What can be done about it, where it can be done."""
     if row.op in ("aten::dropout", "aten::dropout_") and run.gradients is False and not run.frozen:
-        return Advice("It does nothing in inference: torch.jit.freeze(scripted.eval()) takes it out.")
+        text = "It does nothing in inference: torch.jit.freeze(scripted.eval()) takes it out."
+        return Advice(text, sure=True)
     off = run.fuser == "nnc" and row.op in _REDUCTIONS
     recipe = _recipe(row.op, run) if row.reason.code in _REPLACEABLE and not off else None
     if recipe is not None:
-        return Advice(_by_recipe(row, run, recipe), recipe if recipe.caution is None else None)
+        sure = recipe.caution is None
+        return Advice(_by_recipe(row, run, recipe), recipe if sure else None, sure)
     worded = _WORDED.get(row.reason.code)
-    return Advice(worded(row, run) if worded is not None else CODES[row.reason.code].advice)
+    general = worded(row, run) if worded is not None else CODES[row.reason.code].advice
+    return Advice(general, sure=row.reason.code not in _NO_RULE)
 
 
 def of_a_library(row: Unfused, run: RunFacts) -> bool:
@@ -139,6 +144,8 @@ def _in_place(row: Unfused, run: RunFacts) -> str:
 
 
 def _gradient(row: Unfused, run: RunFacts) -> str:
+    if row.op in _SIGNS or row.op in _WITH_FLAG:
+        return _in_place(row, run)
     training = "move operators without a gradient formula out of the block"
     if run.live:
         training += "; --knob autodiff_inlining=off keeps small regions"
@@ -222,7 +229,7 @@ def _unknown(row: Unfused, run: RunFacts) -> str:
 
 
 _WORDED: Mapping[str, Callable[[Unfused, RunFacts], str]] = {
-    **dict.fromkeys(NO_RULE, _no_rule),
+    **dict.fromkeys(_NO_RULE, _no_rule),
     "FD213": _not_on_this_device,
     "FD215": _types,
     "FD222": _device,

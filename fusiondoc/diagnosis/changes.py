@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Iterable, Mapping
 
 from fusiondoc.captures.request import Options
+from fusiondoc.diagnosis.operators import taken_by
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.entries import exists_in, parse_version
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
@@ -68,7 +69,7 @@ def _change(name: str, codes: tuple[str, ...], report: Report, options: Options,
         already = script or options.trace or kind == "archive"
         return None if already else Change(TRACE, codes, trace=True)
     if name == OTHER_FUSER:
-        fuser = _other_fuser(report, options)
+        fuser = _other_fuser(report, options, codes)
         return None if fuser is None else Change(f"--fuser {fuser}", codes, fuser=fuser)
     knob, _, value = name.partition("=")
     if not _works(knob, report) or options.knobs.get(knob) == value:
@@ -85,12 +86,20 @@ def _works(name: str, report: Report) -> bool:
     return knob.fuser in ("executor", report.fuser.effective)
 
 
-def _other_fuser(report: Report, options: Options) -> str | None:
+def _other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str | None:
+    """One that can run here and, where the codes are of operators alone, takes one of them."""
     effective = report.fuser.effective or options.fuser
+    torch = report.environment.get("torch")
+    ops = {row.op for row in report.unfused if row.reason.code in codes}
+    alone = bool(ops) and all(code in _WITHOUT_RULE for code in codes)
     for fuser in _NEXT.get(str(effective), ("nnc",)):
-        if _can_run(fuser, report, options):
+        if _can_run(fuser, report, options) and (not alone or any(taken_by(op, fuser, torch) for op in ops)):
             return fuser
     return None
+
+
+_WITHOUT_RULE = ("FD201", "FD211", "FD233")
+"""The fuser has no rule for the operator: another one that has none either is no change."""
 
 
 def _can_run(fuser: str, report: Report, options: Options) -> bool:

@@ -46,15 +46,15 @@ def diagnose(report: Report, context: Context) -> Report:
     return replace(report, findings=tuple(findings), coverage=coverage(report, context.observed))
 
 
-def _badness(finding: Finding) -> tuple[int, int, int, int]:
+def _badness(finding: Finding) -> tuple[int, int, int, bool, int]:
     """Worst first. Of equally bad ones first what the whole run suffers from, then what keeps most operators
-    out of groups, with a recipe before the others, then what saves most when it is fixed."""
+    out of groups, of equals one with a recipe, then what saves most when it is fixed."""
     family = CODES[finding.code].family
     if family in (Family.ENVIRONMENT, Family.RUNS) and finding.severity != "note":
         rank = 0
     elif finding.keeps_out:
-        rank = 1 if finding.recipe is not None else 2
+        rank = 1
     else:
-        rank = 3 if finding.code != "FD236" else 4
-    kept = finding.keeps_out or 0
-    return SEVERITIES.index(finding.severity), rank, -kept, -(finding.saves_bytes or 0)
+        rank = 2 if finding.code != "FD236" else 3
+    kept, saved = finding.keeps_out or 0, finding.saves_bytes or 0
+    return SEVERITIES.index(finding.severity), rank, -kept, finding.recipe is None and kept > 0, -saved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Sequence
 
-from fusiondoc.diagnosis.advice import NO_RULE, advice_on, between_libraries, of_a_library, of_torch
+from fusiondoc.diagnosis.advice import advice_on, between_libraries, of_a_library, of_torch
 from fusiondoc.diagnosis.operators import is_fusible, taken_by
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.run_facts import RunFacts, run_facts
@@ -54,7 +54,7 @@ def not_to_be_changed(report: Report, context: Context) -> Iterable[Finding]:
 def _finding(row: Unfused, run: RunFacts) -> Finding:
     code = CODES[row.reason.code]
     advice = advice_on(row, run)
-    changeable = row.keeps_out and (advice.recipe is not None or code.code not in NO_RULE)
+    changeable = row.keeps_out and advice.sure
     where = f", layer {folded(row.layers)}" if row.layers else ""
     if row.keeps_out:
         places = "1 place" if row.count == 1 else f"{row.count} places"
