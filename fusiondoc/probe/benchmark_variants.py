@@ -128,8 +128,16 @@ def _aot(torch: Any, variant: str, model: Any, shape: Shape) -> Built:
     note = "its graphs run under %s" % fuser if fuser != "none" else "its graphs run without a fuser here"
     built = Built(made, fuser, note)
     built.compiled = lambda: len(scripted)
-    built.groups = lambda: _groups_of(torch, scripted)
+    built.groups = lambda: _groups_of_aot(torch, scripted)
     return built
+
+
+def _groups_of_aot(torch: Any, scripted: list[Any]) -> tuple[int | None, int | None]:
+    """AOTAutograd compiles the forward graph first, then the backward graph; neither has executors of
+    autodiff inside."""
+    forward, _ = _groups_of(torch, scripted[:1])
+    backward, _ = _groups_of(torch, scripted[1:])
+    return forward, backward
 
 
 def _recorded(torch: Any) -> list[Any]:

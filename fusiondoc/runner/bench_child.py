@@ -40,6 +40,13 @@ class TorchFacts:
 
 
 @dataclass(frozen=True)
+class LoadedModel:
+    """The model is there; its warm-up waits to be asked for."""
+
+    pid: int
+
+
+@dataclass(frozen=True)
 class Chosen:
     """The variant has been built."""
 
@@ -105,11 +112,12 @@ class Problem:
     hint: str | None = None
 
 
-Reply = Union[Started, TorchFacts, Chosen, Warm, Ready, Round, Profiled, Benched, Problem]
+Reply = Union[Started, TorchFacts, LoadedModel, Chosen, Warm, Ready, Round, Profiled, Benched, Problem]
 
 _KINDS: Mapping[str, type] = {
     "started": Started,
     "environment": TorchFacts,
+    "loaded": LoadedModel,
     "variant": Chosen,
     "warm": Warm,
     "ready": Ready,
@@ -119,7 +127,7 @@ _KINDS: Mapping[str, type] = {
     "error": Problem,
 }
 
-R = TypeVar("R", Ready, Round, Profiled, Benched)
+R = TypeVar("R", LoadedModel, Ready, Round, Profiled, Benched)
 
 
 class Died(Exception):
@@ -166,7 +174,7 @@ class BenchChild:
         self._thread = threading.Thread(target=self._run, name="fusiondoc bench", daemon=True)
 
     def start(self) -> None:
-        """Start the process; its warm-up begins.
+        """Start the process; it loads the model.
 
         Raises:
             CannotRun: this system has no named pipes.
@@ -188,7 +196,9 @@ class BenchChild:
             self._failed = error
 
     def ready(self) -> Ready:
-        """Wait for the end of the warm-up; ``Died`` without it."""
+        """Have it warm up, and wait for the end of that; ``Died`` without it."""
+        self._wait(LoadedModel)
+        self._ask({"do": "warm"})
         return self._wait(Ready)
 
     def round(self, number: int) -> Round:
@@ -296,7 +306,7 @@ class BenchChild:
         if problem is not None:
             if problem.type == "Refused":
                 return problem.message
-            return f"{problem.type}: {_last_line(problem.message)}" if problem.message else problem.type
+            return f"{problem.type}: {_telling_line(problem.message)}" if problem.message else problem.type
         if self._failed is not None:
             return f"it could not be started: {self._failed.strerror}"
         ending = self._ending
@@ -305,6 +315,11 @@ class BenchChild:
         return "it ended before it was done"
 
 
-def _last_line(text: str) -> str:
+def _telling_line(text: str) -> str:
+    """The last line; of torch.compile, whose message ends in advice on how to go on without it, the one
+    behind ``backend='inductor' raised:``."""
     lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
+    for line, after in zip(lines, lines[1:]):
+        if line.startswith("backend=") and line.endswith("raised:"):
+            return after[:300]
     return lines[-1][:300] if lines else ""

@@ -110,6 +110,7 @@ def run_bench(request: BenchRequest, progress: Callable[[], ContextManager[Bench
 
     Raises:
         UsageError: wrong usage.
+        KeyboardInterrupt: the user stopped it before the first turn was done.
         CannotRun: no interpreter has torch, or this system cannot run models.
         ModelFailed: the model fails in every variant, eager too.
     """
@@ -125,6 +126,8 @@ def run_bench(request: BenchRequest, progress: Callable[[], ContextManager[Bench
             if interrupted:
                 break
             done[phase], interrupted = _phase(request, interpreters, phase, folder / phase, bar)
+    if interrupted and not any(run.ms for runs in done.values() for run in runs):
+        raise KeyboardInterrupt
     _refuse_if_nothing_ran(request, done)
     labels = _labels(interpreters)
     rows = [(name, label) for label in labels for name in request.variants]
@@ -153,11 +156,12 @@ def _phase(
     names = [(name, one) for one in interpreters for name in request.variants]
     total = len(names) + request.rounds
     try:
-        # One after the other: a compilation beside another one would take longer.
+        bar.say(f"{phase}: loading", 0, total)
         for number, (name, interpreter) in enumerate(names):
-            bar.say(f"{phase}: {name} warms up", number, total)
-            run = _started(request, name, interpreter, phase, folder / f"{number}-{name}")
-            runs.append(run)
+            runs.append(_started(request, name, interpreter, phase, folder / f"{number}-{name}"))
+        # One after the other: a compilation beside another one would take longer.
+        for number, run in enumerate(runs):
+            bar.say(f"{phase}: {run.name} warms up", number, total)
             try:
                 run.ready = run.child.ready()
             except Died as died:

@@ -60,13 +60,19 @@ def interpreters(bench: Bench) -> list[str]:
 def remarks(bench: Bench) -> list[str]:
     """What the numbers mean: who waits for whom, what has no group."""
     said = []
+    for phase in phases(bench):
+        waiting = [
+            f"{one.name} {found.busy:.0%}"
+            for one in bench.variants
+            for found in one.phases
+            if found.phase == phase and found.busy is not None and found.busy < HOST_BOUND
+        ]
+        if waiting:
+            said.append(
+                f"{phase}: bound by the host, the GPU is busy for {', '.join(waiting)} of the time: there the"
+                " ratio says how fast operators are started, not how fast kernels are"
+            )
     for variant in bench.variants:
-        for phase in variant.phases:
-            if variant.name == EAGER and phase.busy is not None and phase.busy < HOST_BOUND:
-                said.append(
-                    f"{phase.phase}: in eager the GPU is busy {phase.busy:.0%} of the time and waits for the"
-                    " host for the rest: the ratios say more about calls from Python than about kernels"
-                )
         found = variant.groups
         fuses = variant.available and variant.name not in (EAGER, "none", "inductor")
         if fuses and found is not None and found.forward == 0 and not found.backward:
