@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Sequence
 
@@ -121,8 +122,11 @@ def command(
     else:
         from fusiondoc.reports.text.kernel_listing import render as render_text
 
-        width = shutil.get_terminal_size((80, 24)).columns
-        write(render_text(report, kernels, printed, width=width, colour=in_colour(output)), output)
+        from fusiondoc.reports.text.layout_of_text import can_show_blocks
+
+        width, colour = shutil.get_terminal_size((80, 24)).columns, in_colour(output)
+        blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
+        write(render_text(report, kernels, printed, width=width, colour=colour, blocks=blocks), output)
     if save is not None:
         _save(report, kernels, shown, save)
     _remarks(report, kernels, [one for one in dumps if one not in looked.lacking])

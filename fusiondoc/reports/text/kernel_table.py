@@ -1,8 +1,8 @@
-"""The section of the terminal report on kernels: each with its launch, time and share of the peak."""
+"""The table of kernels, in the report and in ``fusiondoc kernels``: launch, time and share of the peak."""
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, NamedTuple
+from typing import Callable, Mapping, NamedTuple, Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from fusiondoc.model.layer_names import folded, layers_of_kernels
 from fusiondoc.model.report import Group, Instance, Kernel, Report
+from fusiondoc.reports.printable import visible
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, bar, more
 from fusiondoc.reports.wording import dims
 
@@ -31,25 +32,37 @@ def kernels(report: Report, width: int) -> RenderableType | None:
     """A table of at most ``width`` columns; None without a kernel. Columns without a value are left out."""
     if not report.kernels:
         return None
-    rows = report.kernels[:MOST_ROWS]
+    shown = table_of(report, report.kernels[:MOST_ROWS], width)
+    return Lines(shown.table, *more(len(report.kernels)), *shown.legend)
+
+
+class Shown(NamedTuple):
+    """A table, what its columns mean where they do not say it, and the names of the columns it has."""
+
+    table: Table
+    legend: list[Text]
+    columns: frozenset[str]
+
+
+def table_of(report: Report, rows: Sequence[Kernel], width: int) -> Shown:
+    """The table of these kernels of the report."""
     columns = _fitting([c for c in _columns(report) if _used(c, rows)], rows, width)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     for column in columns:
         table.add_column(column.name, justify="right" if column.right else "left", no_wrap=True)
     for kernel in rows:
-        table.add_row(*(Text(column.cell(kernel), style=_style(column, kernel)) for column in columns))
-    lines: list[RenderableType] = [table, *more(len(report.kernels))]
-    legend = _legend(report)
-    if legend:
-        lines.append(Text(legend, style="dim"))
-    return Lines(*lines)
+        cells = (Text(visible(column.cell(kernel)), style=_style(column, kernel)) for column in columns)
+        table.add_row(*cells)
+    names = frozenset(column.name for column in columns)
+    legend = _legend(rows)
+    return Shown(table, [Text(legend, style="dim")] if legend else [], names)
 
 
-def _used(column: _Column, rows: tuple[Kernel, ...]) -> bool:
+def _used(column: _Column, rows: Sequence[Kernel]) -> bool:
     return not column.wanted or any(column.cell(kernel) not in _NOTHING for kernel in rows)
 
 
-def _fitting(columns: list[_Column], rows: tuple[Kernel, ...], width: int) -> list[_Column]:
+def _fitting(columns: list[_Column], rows: Sequence[Kernel], width: int) -> list[_Column]:
     """The columns that there is room for, the least wanted ones left out first."""
 
     def needed() -> int:
@@ -111,14 +124,14 @@ def _columns(report: Report) -> list[_Column]:
     ]
 
 
-def _legend(report: Report) -> str:
+def _legend(kernels: Sequence[Kernel]) -> str:
     """What the columns mean that do not say it themselves."""
     said = []
-    if any(kernel.bound == "launch" for kernel in report.kernels):
+    if any(kernel.bound == "launch" for kernel in kernels):
         said.append("launch: it moves so little that the launch takes longer")
-    if any(kernel.bound == "cache" for kernel in report.kernels):
+    if any(kernel.bound == "cache" for kernel in kernels):
         said.append("cache: faster than the memory, so its data stay in a cache")
-    if any(kernel.first_ms is not None for kernel in report.kernels):
+    if any(kernel.first_ms is not None for kernel in kernels):
         said.append("first: us of the first launch after a compile, not in the median")
     return "; ".join(said)
 
