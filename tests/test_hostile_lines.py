@@ -81,6 +81,16 @@ MAKERS: dict[str, Callable[[int], bytes]] = {
     "colours": lambda n: b"\x1b[" * (n // 2),
     "colour numbers": lambda n: b"\x1b[" + b"1;" * (n // 2),
     "fallbacks": lambda n: b"FALLBACK path has been taken inside: " + b"a:" * (n // 2),
+    "graphs behind text": lambda n: b"a graph(%1 : " * (n // 13) + b"Tensor):\n",
+    "sections behind text": lambda n: b"with a::b = " * (n // 12) + b"graph(%1 : Tensor):\n",
+    "lines without indentation": lambda n: b"graph(%1 : Tensor):\n%2" + b", %3" * (n // 4) + b"\n",
+    "errors": lambda n: b"RuntimeError: a\n" * (n // 16),
+    "errors on a line": lambda n: b"RuntimeError: " * (n // 14) + b"\nx\n",
+    "vectors": lambda n: b"RuntimeError: " + b"Vectorization of T1_g[ ] with word size " * (n // 40) + b"\n",
+    "crashes": lambda n: b"exitcode  " * (n // 10) + b"\n" + b"Signals.SIG" * (n // 11),
+    "numbers in a prefix": lambda n: (b"1 " * 100 + b"  return (%1)\n") * (n // 200) + b"1" * 200 + b"\n",
+    "objects": lambda n: b'{"a": "[DUMP a.cpp:1] x"}\n' * 4 + b'{"a": [' + b"{" * (n // 2) + b"\n",
+    "options": lambda n: b"PYTORCH_NVFUSER_DUMP" * (n // 20) + b"=a\n",
     "code": lambda n: (
         b"======= Codegen output for kernel: kernel1 =======\n"
         + b"__global__ void a(" * (n // 18)
