@@ -55,7 +55,12 @@ nvrtc compilation failed:
 
 CASES = [
     # pytorch#109488: run time, wrapped by the interpreter
-    (INTERPRETER + "RuntimeError: " + STRIDE, "codegen", "Vectorization of T0_g[", "executor_utils.cpp:621"),
+    (
+        INTERPRETER + "RuntimeError: " + STRIDE,
+        "codegen",
+        "Vectorization of T0_g with word size 2",
+        "executor_utils.cpp:621",
+    ),
     # the same at compile time, without the interpreter; torch 1.11 has no blank before INTERNAL
     (
         "RuntimeError: false"
