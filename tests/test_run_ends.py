@@ -68,6 +68,7 @@ def test_a_program_that_removes_the_capture_of_its_own_run(tmp_path: Path) -> No
     assert "from another folder" in str(caught.value.hint)
 
 
+@pytest.mark.cold  # the name of a process is told
 def test_processes_left_behind_that_go_on_printing_are_not_waited_for(tmp_path: Path) -> None:
     program(
         tmp_path,

@@ -86,6 +86,7 @@ class Warm:
             subprocess.Popen(
                 [sys.executable, str(SERVER), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
+                env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
                 start_new_session=True,
                 stdout=subprocess.DEVNULL,  # buffered as a pipe is
             )

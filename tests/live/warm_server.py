@@ -39,6 +39,13 @@ def at_start(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def has_own_torch(environment: Mapping[str, str]) -> bool:
+    """Whether a folder of PYTHONPATH has a torch, or what runs before it, that is not the one here."""
+    folders = filter(None, environment.get("PYTHONPATH", "").split(os.pathsep))
+    names = ("torch", "torch.py", "sitecustomize.py", "usercustomize.py")
+    return any((Path(folder) / name).exists() for folder in folders for name in names)
+
+
 def serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Returns in a child, with a request and its first three descriptors; never in this process."""
     watched: dict[int, tuple[int, socket.socket]] = {}
@@ -90,7 +97,8 @@ def supervise(request: dict[str, Any], control: int, told: int, out: int) -> Non
         words = [os.fsdecode(one) for one in command]
         program = words[2:] if words[1:2] == ["-u"] else words[1:]
         is_file = bool(program) and program[0].endswith(".py") and Path(program[0]).exists()
-        if is_file and words[0] == sys.executable and at_start(variables) == at_start(os.environ):
+        same = words[0] == sys.executable and at_start(variables) == at_start(os.environ)
+        if is_file and same and not has_own_torch(variables):
             os._exit = lambda status: None  # type: ignore[assignment]  # "finally" of the supervisor
             raise Become(leave, variables, program, words[1] == "-u")
         execute(file, command, environment)
