@@ -257,3 +257,16 @@ def test_a_gradient_of_another_wrong_shape_is_no_fault_of_the_permute(tmp_path: 
     (found,) = [finding for finding in report.findings if finding.code == "FD308"]
     assert "The backward graph that torch made" in found.message
     assert "optimized_execution(False)" in (found.advice or "")
+
+
+def test_what_is_said_of_one_node_is_not_said_of_the_others_on_its_line() -> None:
+    """Scripted, all batch norms stand on one line. nvFuser refuses the 50 in branches that never ran, because
+    their `training` was not profiled, and says nothing of the 42 that ran and found nothing to fuse with."""
+    found = [row for row in report("mobilenet_v2.script.eval").unfused if row.op == "aten::batch_norm"]
+    assert {row.reason.code: row.count for row in found if row.ran is False} == {"FD232": 50}
+    ran = [row for row in found if row.ran]
+    assert sum(row.count for row in ran) == 42
+    assert {row.reason.code for row in ran} == {"FD225", "FD227", "FD228"}
+    # What is said of a kind of node holds for all of them: nvFuser has no rule for hardtanh.
+    tanh = [row for row in report("mobilenet_v2.script.eval").unfused if row.op == "aten::hardtanh"]
+    assert [(row.count, row.reason.code, row.reason.stated) for row in tanh] == [(35, "FD201", True)]

@@ -47,10 +47,17 @@ class Statement:
     being read."""
     nodes: int = 0
     """How many nodes of one pass it was said of, at most; of the passes that are read."""
+    of_plan: set[str] | None = None
+    """Names of the first output in the plan that the pass left, where these are known: of which of several
+    nodes of one source line it was said."""
 
     @property
     def count(self) -> int:
         return max(self.nodes, len(self.values), 1)
+
+    def is_about(self, value: str) -> bool:
+        """Whether it is said of the node with this first output, as far as can be told."""
+        return self.of_plan is None or value in self.of_plan
 
     def pass_ends(self) -> None:
         """The names mean nothing in the next pass: keep only how many they were."""

@@ -290,7 +290,7 @@ class JitMessages:
         if graph.stretches is not None:
             use.stretches[at] = graph.stretches
         if self.pending:
-            merge(use.stated, self.pending if same_names else with_source(self.pending))
+            merge(use.stated, self.pending if same_names else with_source(self.pending), same_names)
             self.pending = {}
         iterations = len(self._facts.iterations)
         if iterations:

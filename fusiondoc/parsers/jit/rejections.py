@@ -122,22 +122,38 @@ def state(into: Statements, node: NodeText, code: str, text: str, pos: int) -> S
     if said is None:
         said = codes[code] = Statement(code, text, node.tensor)
     said.lines.append(pos)
-    if len(said.values) < 1000:
+    if len(said.values) < MOST_NAMES:
         said.values.add(node.value)
     return said
 
 
-def merge(into: Statements, more: Statements) -> None:
-    """Add the statements of a pass that has ended to those of others."""
+MOST_NAMES = 1000
+"""Names of one statement; of more it is not told of which nodes it was said."""
+
+
+def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
+    """Add the statements of a pass that has ended to those of others.
+
+    Args:
+        of_plan: ``into`` is of the plan that the pass left, and has the same names of values.
+    """
     for key, codes in more.items():
         mine = into.setdefault(key, {})
         for code, said in codes.items():
+            if of_plan and len(said.values) < MOST_NAMES:
+                said.of_plan = set(said.values)
             said.pass_ends()
             if code in mine:
                 mine[code].lines.extend(said.lines)
                 mine[code].nodes = max(mine[code].nodes, said.nodes)
+                if of_plan:
+                    mine[code].of_plan = _both(mine[code].of_plan, said.of_plan)
             else:
                 mine[code] = said
+
+
+def _both(some: set[str] | None, more: set[str] | None) -> set[str] | None:
+    return None if some is None or more is None else some | more
 
 
 def with_source(statements: Statements) -> Statements:

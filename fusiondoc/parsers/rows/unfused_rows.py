@@ -22,6 +22,9 @@ from fusiondoc.parsers.user_lines import SourceMap, user_source
 NO_REASON = "FD299"
 GAVE_UP = "FD304"
 NOT_YET = "FD103"
+NO_RULE = "FD233"
+_OF_A_KIND = ("FD201", "FD211")
+"""Statements that a fuser has no rule for a kind of node, where that is so."""
 NEVER_RAN = "FD232"
 
 LEGACY_PLAN = "After compileSpec optimizations:"
@@ -235,7 +238,9 @@ class _UnfusedTable:
         layers: Counter[tuple[_Key, str]] = Counter()
         keys: dict[int, _Key] = {}
         nodes = list(nodes)
-        statements = [self._said(use, phase, node) for node in nodes]
+        # What its own pass says of the nodes of one line it says of each by its name.
+        own_pass = flow is use.plan.flow and use.level == PlanLevel.FUSION_PASS and bool(use.stated)
+        statements = [self._said(use, phase, node, own_pass) for node in nodes]
         refused = {
             node.place: Reason(said[0].code, said[0].text, True)
             for node, said in zip(nodes, statements)
@@ -263,6 +268,9 @@ class _UnfusedTable:
                     reason = self._work_out.refine(outside, stated)
                 else:
                     reason = given or self._work_out(outside) or _UNKNOWN
+                    if reason.code == NO_RULE:
+                        said = self._of_kind(node)
+                        reason = Reason(said[0].code, said[0].text, True) if said else reason
             if flow is not None:
                 self.reasons[flow.nodes[node.place]] = reason
             key = (node.op, node.source, phase, reason.code, reason.text, ran)
@@ -300,17 +308,29 @@ class _UnfusedTable:
                 kept.setdefault(keys[barrier], set()).update(places)
         return {key: len(places) for key, places in kept.items()}
 
-    def _said(self, use: PlanUse, phase: str | None, node: LooseNode) -> list[Statement]:
-        """The most telling thing that the log states of a node; first what its own pass states."""
+    def _said(self, use: PlanUse, phase: str | None, node: LooseNode, own_pass: bool) -> list[Statement]:
+        """The most telling thing that the log states of a node; first what its own pass states.
+
+        Args:
+            own_pass: what its own pass says is in the log: others say nothing of it.
+        """
         if node.source is None:
             # Without a source the value's name must do, which holds only inside one pass.
             own = use.stated.get((node.op, "%" + node.value))
             return _best({code: [said] for code, said in own.items()} if own else None)
         key = (node.op, node.source)
         own = use.stated.get(key)
+        if own_pass:
+            about = {code: [said] for code, said in (own or {}).items() if said.is_about(node.value)}
+            return _best(about)
         if own:
             return _best({code: [said] for code, said in own.items()})
         return _best(self._of_phase.get(phase, {}).get(key)) or _best(self._anywhere.get(key))
+
+    def _of_kind(self, node: LooseNode) -> list[Statement]:
+        """What the log says of the kind of node on that line: it holds for all of them."""
+        codes = self._anywhere.get((node.op, node.source), {})
+        return next((codes[code] for code in _OF_A_KIND if code in codes), [])
 
     def _add_unplanned(self, statements: Statements) -> None:
         """What was refused in a pass whose plan is not in the log, or not whole."""
