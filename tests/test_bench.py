@@ -233,14 +233,22 @@ def test_an_interruption_keeps_the_rounds_that_are_done(model: Path, tmp_path: P
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUSIONDOC_CACHE": str(tmp_path / "cache")}
     process = subprocess.Popen(
-        [*command, "-o", str(out)], cwd=str(tmp_path), env=environment, stderr=subprocess.PIPE, text=True
+        [*command, "-o", str(out)],
+        cwd=str(tmp_path),
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell's background jobs ignore it, and so do their children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    pid = process.pid
-    deadline = time.monotonic() + 120
-    while _rounds_of_children(pid) < 4 and time.monotonic() < deadline:
-        time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 120
+        while _rounds_of_children(process.pid) < 4 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130, said
     data = json.loads(out.read_text())
     assert data["interrupted"] and all(one["phases"][0]["rounds"] >= 1 for one in data["variants"])
