@@ -5,8 +5,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from dataclasses import dataclass, field
-from fractions import Fraction
-from math import ceil
 from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence, Tuple
 
 from fusiondoc.model.report import Reason, Unfused
@@ -17,6 +15,7 @@ from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.node_kinds import NO_WORK
 from fusiondoc.parsers.jit.plan import DiffGraph, LooseNode, Op
 from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
+from fusiondoc.parsers.rows.tallies import Tally
 from fusiondoc.parsers.user_lines import SourceMap, user_source
 
 NO_REASON = "FD299"
@@ -116,43 +115,14 @@ ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
 
 
 @dataclass
-class _Tally:
-    """A number that is summed over executors. Logs that show the same plans are not summed."""
-
-    plans: dict[int, Fraction] = field(default_factory=dict)
-    """By log."""
-    fallbacks: dict[int, Fraction] = field(default_factory=dict)
-    most: int = 0
-    """In one print, where prints tell no executor."""
-    rest: int = 0
-    """Of plans that are not in the log."""
-
-    def add(self, number: int, copies: Sequence[Copies]) -> None:
-        """What one plan has, times the executors that have the plan."""
-        if not copies:
-            self.most = max(self.most, number)
-        for one in copies:
-            self.plans[one.file] = self.plans.get(one.file, Fraction(0)) + number * one.plans
-            self.fallbacks[one.file] = self.fallbacks.get(one.file, Fraction(0)) + number * one.fallbacks
-
-    @property
-    def total(self) -> int:
-        """Fallback functions count where no other plan has the operator."""
-        counted = max(self.plans.values(), default=Fraction(0)) or max(
-            self.fallbacks.values(), default=Fraction(0)
-        )
-        return max(ceil(counted), self.most) + self.rest
-
-
-@dataclass
 class _Row:
     reason: Reason
     ran: bool | None = None
-    count: _Tally = field(default_factory=_Tally)
-    moved: _Tally = field(default_factory=_Tally)
-    kept: _Tally = field(default_factory=_Tally)
+    count: Tally = field(default_factory=Tally)
+    moved: Tally = field(default_factory=Tally)
+    kept: Tally = field(default_factory=Tally)
     lines: array[int] = field(default_factory=positions)
-    layers: dict[str, _Tally] = field(default_factory=dict)
+    layers: dict[str, Tally] = field(default_factory=dict)
     """How many each layer has, in order."""
     seen: set[int] = field(default_factory=set)
     """Statements whose lines are in already."""
@@ -289,7 +259,7 @@ class _UnfusedTable:
             if not said:
                 row.lines.extend(use.places(node.line))
         for (key, layer), count in layers.items():
-            self._rows[key].layers.setdefault(layer, _Tally()).add(count, copies)
+            self._rows[key].layers.setdefault(layer, Tally()).add(count, copies)
         kept = self._kept(flow, keys)
         for key, count in counts.items():
             row = self._rows[key]
