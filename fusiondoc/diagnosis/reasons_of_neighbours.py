@@ -67,9 +67,10 @@ def surroundings(place: Place) -> Reason | None:
     if blocking:
         first = blocking[0]
         assert first.behind is not None
+        stands = "stands" if first.behind in place.neighbours(first.node) else "and others behind it stand"
         return reason(
             "FD227",
-            f"{first.node.op}{at(first.node)}, {_why(first.node, place)}, stands between it and"
+            f"{first.node.op}{at(first.node)}, {_why(first.node, place)}, {stands} between it and"
             f" {_name(first.behind)}",
         )
     return reason("FD225", f"{_alone(barriers, place)}, and one operator alone is not worth a kernel")

@@ -64,7 +64,8 @@ _INSTALLED = re.compile(r".*(?:^|[/\\])(?:site|dist)-packages[/\\](?=.)", re.DOT
 
 def without_packages(source: str) -> str:
     """A file of an installed package from the package's name on: ``torch/nn/functional.py:1``."""
-    return _INSTALLED.sub("", source, count=1)
+    found = _INSTALLED.match(source)  # not sub, which looks from every place on
+    return source[found.end() :] if found else source
 
 
 def path_ends_with(path: str, end: str) -> bool:
