@@ -67,9 +67,9 @@ def test_a_branch_on_a_flag_is_made_constant_as_the_run_allows():
 
 
 def test_no_dtype_is_advised_that_the_run_has():
-    assert "half" in said("FD215", "aten::elu", replace(UNKNOWN, fuser="nnc"))
+    assert "another type" in said("FD215", "aten::elu", replace(UNKNOWN, fuser="nnc"))
     half = replace(UNKNOWN, fuser="nnc", dtypes=frozenset({"Half"}))
-    assert "half" not in said("FD215", "aten::elu", half)
+    assert "another type" not in said("FD215", "aten::elu", half)
     assert "float16" not in said(
         "FD223", "aten::elu", replace(half, dtypes=frozenset({"Half", "ComplexFloat"}))
     )
