@@ -128,6 +128,27 @@ def test_a_launch_goes_to_its_own_group_where_two_processes_take_turns(tmp_path:
 # -- reasons: how far around an operator is looked ---------------------------------------------------------
 
 
+def test_a_guard_whose_fallback_tells_a_dtype_is_no_control_flow(tmp_path: Path) -> None:
+    """As nvFuser of 2.1.2 printed it for a ConvNeXt V2 in training."""
+    lines = plan(
+        f"graph(%x : {FLOAT}):",
+        f"  %ok : bool = prim::CudaFusionGuard[types=[{FLOAT}]](%x)",
+        "  %y : Tensor, %t : int = prim::If(%ok)",
+        "    block0():",
+        "      %a : Tensor = prim::CudaFusionGroup_0(%x)",
+        "      %six : int = prim::Constant[value=6]()",
+        "      -> (%a, %six)",
+        "    block1():",
+        "      %b : Tensor, %c : Tensor = prim::FallbackGraph_1(%x)",
+        "      %d : int = prim::dtype(%c)",
+        "      -> (%b, %d)",
+        "  return (%y, %t)",
+        *fusion(0),
+    )
+    report = read(tmp_path, *lines)
+    assert report.unfused == () and [group.count for group in report.groups] == [1]
+
+
 @pytest.mark.parametrize(("between", "code"), [(1, "FD227"), (2, "FD227"), (3, "FD227"), (4, "FD225")])
 def test_what_stands_between_is_named_up_to_three_operators_away(
     between: int, code: str, tmp_path: Path

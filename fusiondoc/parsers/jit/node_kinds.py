@@ -61,14 +61,15 @@ def is_operator(node: Node) -> bool:
 
 def is_fallback(nodes: Iterable[Node]) -> bool:
     """The else-branch of a guard: a FallbackGraph, or after the executor's last step a call of
-    ``fallback_function`` (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp)."""
+    ``fallback_function`` (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). Of an output of which
+    only the dtype is asked, nvFuser leaves the dtype (removeOutputUsedOnlyInDtype of graph_fuser.cpp)."""
     found = False
     for node in nodes:
         if node.kind == "prim::FallbackGraph" or (
             node.kind == "prim::Constant" and node.attributes.get("name") == '"fallback_function"'
         ):
             found = True
-        elif node.kind not in ("prim::Constant", "prim::CallFunction", "prim::TupleUnpack"):
+        elif node.kind not in ("prim::Constant", "prim::CallFunction", "prim::TupleUnpack", "prim::dtype"):
             return False
     return found
 
