@@ -15,12 +15,12 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from command_line import ROOT, Run
 
 from fusiondoc.model.bench import VARIANTS, Ratio
 from fusiondoc.reports.benchmark.documents import as_csv, as_markdown
 from fusiondoc.reports.benchmark.tables import render
 from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, measured, rank_of_interval, ratio
-from tests.command_line import ROOT, Run
 
 SCHEMA = json.loads((ROOT / "docs" / "bench.schema.json").read_text())
 

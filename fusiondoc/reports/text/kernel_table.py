@@ -25,7 +25,7 @@ class _Column(NamedTuple):
     cell: Callable[[Kernel], str]
     right: bool = True
     wanted: int = 0
-    """0: always there; else the lower the number, the earlier it makes room in a narrow terminal."""
+    """0: there in any width; else the lower the number, the earlier it makes room in a narrow terminal."""
 
 
 def kernels(report: Report, width: int) -> RenderableType | None:
@@ -59,7 +59,7 @@ def table_of(report: Report, rows: Sequence[Kernel], width: int) -> Shown:
 
 
 def _used(column: _Column, rows: Sequence[Kernel]) -> bool:
-    return not column.wanted or any(column.cell(kernel) not in _NOTHING for kernel in rows)
+    return column.name == "kernel" or any(column.cell(kernel) not in _NOTHING for kernel in rows)
 
 
 def _fitting(columns: list[_Column], rows: Sequence[Kernel], width: int) -> list[_Column]:
@@ -112,7 +112,7 @@ def _columns(report: Report) -> list[_Column]:
         _Column("regs", lambda k: _number(k.registers), wanted=2),
         _Column("spills", lambda k: _number(k.spill_bytes or None), wanted=7),
         _Column("warps", lambda k: _percent(k.occupancy), wanted=1),
-        _Column("MB", lambda k: "-" if k.bytes_moved is None else f"{k.bytes_moved / 1e6:,.1f}", wanted=3),
+        _Column("MB", lambda k: _megabytes(k.bytes_moved), wanted=3),
         _Column("first", lambda k: "-" if k.first_ms is None else f"{k.first_ms * 1e3:.1f}", wanted=10),
         _Column("us", lambda k: f"{k.ms.median * 1e3:.1f}" if k.ms else "-"),
         _Column("GB/s", lambda k: f"{k.gb_per_s.median:,.0f}" if k.gb_per_s else "-"),
@@ -142,6 +142,12 @@ def _groups(kernel: Kernel) -> str:
 
 def _number(value: int | None) -> str:
     return "-" if value is None else str(value)
+
+
+def _megabytes(value: int | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value / 1e6:,.1f}" if value >= 100_000 else f"{value / 1e6:.2g}"
 
 
 def _percent(value: float | None) -> str:
