@@ -23,11 +23,11 @@ from fusiondoc.workflows import archives, bundle
 from fusiondoc.workflows.inputs import source_of
 
 SECRET = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
-PROJECT = "/home/alice.smith/work/acme-model"
+PROJECT = "/home/qzuser.qzname/work/acme-model"
 OTHERS = {
     PROJECT: "/project",
-    "/home/alice.smith": "/home/user",
-    "alice.smith": "user",
+    "/home/qzuser.qzname": "/home/user",
+    "qzuser.qzname": "user",
     "box-7": "host",
     SECRET: "***",
 }
@@ -42,17 +42,17 @@ def changed(text: str) -> str:
 
 @pytest.fixture
 def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
-    """A real capture, as if alice.smith had made it on box-7."""
+    """A real capture, as if qzuser.qzname had made it on box-7."""
     monkeypatch.setattr("platform.node", lambda: "box-7")
-    monkeypatch.setattr("getpass.getuser", lambda: "alice.smith")
-    monkeypatch.setenv("HOME", "/home/alice.smith")
+    monkeypatch.setattr("getpass.getuser", lambda: "qzuser.qzname")
+    monkeypatch.setenv("HOME", "/home/qzuser.qzname")
     with tarfile.open(FIXTURES / "captures" / "encoder-layer-nvfuser-2.1.2.tar.xz") as archive:
         archive.extractall(tmp_path)
     folder = tmp_path / ".fusiondoc" / "20260101-000000-encoder"
     folder.parent.mkdir()
     (tmp_path / "encoder-layer").rename(folder)
     log = (folder / "log").read_text()
-    said = f"alice.smith@box-7:~$ from {PROJECT}/data, mail alice.smith@acme.example.com, {SECRET}\n"
+    said = f"qzuser.qzname@box-7:~$ from {PROJECT}/data, mail qzuser.qzname@acme.example.com, {SECRET}\n"
     log = (
         said
         + log.replace("examples/encoder_layer.py", f"{PROJECT}/encoder_layer.py")
@@ -62,10 +62,12 @@ def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
         log = log[:60_000] + f"\nRuntimeError: {SECRET}\n"
     (folder / "log").write_text(log)
     asked = json.loads((folder / "request.json").read_text())
-    asked.update(cwd=PROJECT, python="/home/alice.smith/venv/bin/python", command=["x", "--token", "alice1"])
+    asked.update(
+        cwd=PROJECT, python="/home/qzuser.qzname/venv/bin/python", command=["x", "--token", "qzuser1"]
+    )
     (folder / "request.json").write_text(json.dumps(asked))
     (folder / "sources").mkdir()
-    (folder / "sources" / "0.py").write_text(f"# by alice.smith\nkey = '{SECRET}'\n")
+    (folder / "sources" / "0.py").write_text(f"# by qzuser.qzname\nkey = '{SECRET}'\n")
     (folder / "sources" / "index.json").write_text(json.dumps({f"{PROJECT}/encoder_layer.py": "0.py"}))
     (folder / "model.pickle").write_bytes(b"weights")
     return folder
@@ -80,7 +82,7 @@ def test_names_are_replaced_everywhere(capture: Path, tmp_path: Path, ending: st
     files = {path.relative_to(source.path).as_posix(): path.read_bytes() for path in source.path.rglob("*.*")}
     files["log"] = (source.path / "log").read_bytes()
     for name, data in files.items():
-        for secret in (*OTHERS, "smith", "alice1", "acme"):
+        for secret in (*OTHERS, "qzname", "qzuser1", "acme"):
             assert secret.encode() not in data, (name, secret)
     assert files["log"].startswith(b"user@host:~$ from /project/data, mail name@example.com, ***\n")
     assert json.loads(files["sources/index.json"]) == {"/project/encoder_layer.py": "0.py"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Iterable, Mapping, Union
 
 from fusiondoc.captures.json_fields import read_object
@@ -194,10 +195,29 @@ LiveRecord = Union[FuserSwitch, Loaded, PassDone]
 """What tells how far a run is."""
 
 
-def live_record(line: bytes) -> LiveRecord | None:
-    """The record in a line, if it tells how far the run is."""
-    data = _line(line)
-    kind = data["record"] if data is not None else None
+class GrowingRecords:
+    """The file of records of a run that goes on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
+
+    def new(self) -> list[dict[str, Any]]:
+        """The records whose lines have become complete since the last call."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._read)
+                data = file.read()
+        except OSError:
+            return []
+        complete = data[: data.rfind(b"\n") + 1]
+        self._read += len(complete)
+        return raw_records(complete)
+
+
+def live_record(data: dict[str, Any]) -> LiveRecord | None:
+    """The record, if it tells how far the run is."""
+    kind = data["record"]
     if kind == "fuser":
         return read_object(FuserSwitch, data)
     if kind == "target":

@@ -110,7 +110,7 @@ _OVERLOADS: dict[str, Overload] = {
 FUSED_VIEWS = frozenset(f"aten::{name}" for name in ("expand", "expand_as", "permute", "t", "transpose"))
 """Views that nvFuser makes copies of, to take them into a group: replaceAliasOpsWithCopy of graph_fuser.cpp;
 the last three since 2.0. Those for view, reshape, squeeze, unsqueeze and flatten are switched off there from
-1.13 on ("TODO: revert disabled aten::view"), and no log of 1.13 to 2.1 has one."""
+1.13 on (a remark there says that aten::view is disabled), and no log of 1.13 to 2.1 has one."""
 
 _CONSTANT: dict[str, Mapping[int, str]] = {
     "mean": {1: "dim", 2: "keepdim"},

@@ -12,17 +12,6 @@ EAGER = "eager"
 VARIANTS = (EAGER, "nvfuser", "nnc", "onednn", "none", "aot", "aot-default", "inductor")
 """In the order of the table."""
 
-VARIANT_TITLES: Mapping[str, str] = {
-    EAGER: "Python as it is, each operator a kernel of its own",
-    "nvfuser": "TorchScript with nvFuser",
-    "nnc": "TorchScript with NNC",
-    "onednn": "TorchScript with oneDNN Graph, frozen",
-    "none": "TorchScript without a fuser",
-    "aot": "AOTAutograd as memory_efficient_fusion has it: min-cut partition, TorchScript compiler",
-    "aot-default": "AOTAutograd with the default partition and the TorchScript compiler",
-    "inductor": "torch.compile",
-}
-
 FORWARD = "forward"
 TRAINING = "forward+backward"
 

@@ -87,14 +87,12 @@ class Bench:
         before = built.compiled()
         self._records.write(
             "ready",
-            pid=os.getpid(),
             steps=steps,
             warmup_s=round(sum(warm), 6),
             compile_s=round(max(0.0, sum(warm) - len(warm) * steady), 6),
             warmup_steps=len(warm),
             max_difference=difference,
             why_no_difference=why_not,
-            clock="device" if cuda else "host",
         )
         for line in iter(commands.readline, b""):
             self._obey(built, json.loads(line.decode("utf-8")), steps, cuda)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Iterator, Mapping, TypeVar, Union
 
 from fusiondoc.captures.json_fields import read_object
+from fusiondoc.captures.probe_records import GrowingRecords
 from fusiondoc.errors import CannotRun
-from fusiondoc.model.typed_fields import sound
 from fusiondoc.runner.child import Child, Ending
 from fusiondoc.runner.probe_call import probe_command
 
@@ -152,14 +152,14 @@ class BenchChild:
         folder: Path,
         timeout: float,
     ) -> None:
-        self._records = folder / "records.jsonl"
+        records = folder / "records.jsonl"
+        self._records = GrowingRecords(records)
         self.log = folder / "log"
         self._timeout = timeout
         self._control = folder / "control"
         self._writer: int | None = None
         self._pid: int | None = None
-        self._read = 0
-        self._replies: list[Reply] = []
+        self._problem: Problem | None = None
         self._ending: Ending | None = None
         self._failed: OSError | None = None
         self.facts: TorchFacts | None = None
@@ -169,7 +169,7 @@ class BenchChild:
         spec_path.write_text(json.dumps(content), encoding="utf-8")
         # No timeout of its own: it waits while others run their rounds.
         self._child = Child(
-            probe_command(python, spec_path, self._records), environment, cwd, self.log, float("inf")
+            probe_command(python, spec_path, records), environment, cwd, self.log, float("inf")
         )
         self._thread = threading.Thread(target=self._run, name="fusiondoc bench", daemon=True)
 
@@ -261,8 +261,7 @@ class BenchChild:
             time.sleep(_POLL)
 
     def _take(self) -> list[Reply]:
-        new = list(self._new_replies())
-        self._replies += new
+        new = [reply for record in self._records.new() for reply in _reply(record)]
         for reply in new:
             if isinstance(reply, Started):
                 self._pid = reply.pid
@@ -270,35 +269,15 @@ class BenchChild:
                 self.facts = reply
             elif isinstance(reply, Chosen):
                 self.chosen = reply
+            elif isinstance(reply, Problem) and self._problem is None:
+                self._problem = reply
         return new
-
-    def _new_replies(self) -> Iterator[Reply]:
-        try:
-            with self._records.open("rb") as file:
-                file.seek(self._read)
-                data = file.read()
-        except OSError:
-            return
-        complete = data[: data.rfind(b"\n") + 1]
-        self._read += len(complete)
-        for line in complete.splitlines():
-            try:
-                record = sound(json.loads(line))
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(record, dict) and record.get("record") in _KINDS:
-                reply = read_object(_KINDS[record["record"]], record)
-                if reply is not None:
-                    yield reply
 
     @property
     def problem(self) -> Problem | None:
         """What it said of its end, if it said anything."""
         self._take()
-        for reply in self._replies:
-            if isinstance(reply, Problem):
-                return reply
-        return None
+        return self._problem
 
     def why(self) -> str:
         """Why it ended, in a sentence."""
@@ -313,6 +292,14 @@ class BenchChild:
         if ending is not None and ending.signal is not None:
             return f"it was ended by {ending.signal}"
         return "it ended before it was done"
+
+
+def _reply(record: Mapping[str, Any]) -> Iterator[Reply]:
+    """What the record tells; nothing where its kind is none of these or it is damaged."""
+    kind = _KINDS.get(record["record"])
+    reply = read_object(kind, record) if kind is not None else None
+    if reply is not None:
+        yield reply
 
 
 def _telling_line(text: str) -> str:

@@ -14,7 +14,7 @@ from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_
 from fusiondoc.captures.dump_files import collect
 from fusiondoc.captures.ending import Result, Seconds
 from fusiondoc.captures.own import sign
-from fusiondoc.captures.probe_records import LiveRecord, live_record
+from fusiondoc.captures.probe_records import GrowingRecords, LiveRecord, live_record
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import Place, cannot_write, while_writing
 from fusiondoc.errors import CannotRun, ModelFailed
@@ -186,22 +186,13 @@ class RecordTail:
     """Hands on each record that tells of progress once, as soon as its line is complete."""
 
     def __init__(self, path: Path, handle: Callable[[LiveRecord], None]) -> None:
-        self._path = path
+        self._records = GrowingRecords(path)
         self._handle = handle
-        self._read = 0
 
     def read(self) -> None:
         """Hand on what has come since the last call."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._read)
-                data = file.read()
-        except OSError:
-            return
-        complete = data[: data.rfind(b"\n") + 1]
-        self._read += len(complete)
-        for line in complete.splitlines():
-            record = live_record(line)
+        for data in self._records.new():
+            record = live_record(data)
             if record is not None:
                 self._handle(record)
 

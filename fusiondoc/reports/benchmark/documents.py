@@ -51,7 +51,7 @@ def as_markdown(bench: Bench) -> str:
                 f"{found.steps_per_s:,.0f}",
                 "" if one.name == EAGER else verdict(found.ratio),
                 share(found.busy),
-                groups(one, phase),
+                groups(one),
                 seconds(one.warmup_s),
             ]
             lines.append("| " + " | ".join(markdown(cell) for cell in cells) + " |")

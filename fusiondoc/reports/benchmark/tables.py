@@ -78,7 +78,7 @@ def _speeds(bench: Bench, phase: str) -> Table:
             told.stylize("green" if found.ratio.value > 1 else "yellow")
         cells = [Text(one.name), Text(milliseconds(found.ms.median)), Text(f"{found.steps_per_s:,.0f}"), told]
         cells += [Text(share(found.busy))] if busy else []
-        cells += [Text(groups(one, phase)), Text(seconds(one.warmup_s))]
+        cells += [Text(groups(one)), Text(seconds(one.warmup_s))]
         table.add_row(*cells)
     return table
 

@@ -30,7 +30,7 @@ def share(value: float | None) -> str:
     return "-" if value is None else f"{value:.0%}"
 
 
-def groups(variant: BenchVariant, phase: str) -> str:
+def groups(variant: BenchVariant) -> str:
     """Groups of the forward plan, and of the backward plan where there is one: ``2 + 1``."""
     found = variant.groups
     if found is None or (found.forward is None and found.backward is None):
