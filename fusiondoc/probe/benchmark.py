@@ -16,7 +16,7 @@ from typing import Any, Callable, Sequence
 
 from .benchmark_variants import Built, build
 from .failures import Refused, UserError
-from .pass_inputs import Shape, tensors_in
+from .pass_inputs import Shape, on_gpu, parameters_of, tensors_in
 from .records import Records
 from .verify import unfused
 
@@ -51,7 +51,7 @@ class Bench:
         self._shape = shape
         self._training = phase == TRAINING
         self._records = records
-        self._parameters = _parameters(model)
+        self._parameters = parameters_of(model)
         self._starts: list[Any] = []
         """What the backward pass starts from: ones of each output."""
 
@@ -78,7 +78,7 @@ class Bench:
             note=built.note,
             inputs=[_described(torch, one) for one in self._arguments()],
         )
-        cuda = self._on_gpu()
+        cuda = on_gpu(torch, self._model, self._shape)
         warm = self._warm_up(built, cuda)
         steady = min(warm)
         difference, why_not = self._difference(built, expected)
@@ -183,12 +183,8 @@ class Bench:
         return arguments
 
     def _learns(self, arguments: tuple[Any, ...]) -> bool:
-        tensors = tensors_in(self._torch, arguments) + _parameters(self._model)
+        tensors = tensors_in(self._torch, arguments) + parameters_of(self._model)
         return any(tensor.requires_grad for tensor in tensors)
-
-    def _on_gpu(self) -> bool:
-        tensors = tensors_in(self._torch, self._shape()) + _parameters(self._model)
-        return any(tensor.is_cuda for tensor in tensors)
 
     def _synchronise(self) -> None:
         if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
@@ -229,7 +225,7 @@ class Bench:
             raise UserError("eager" if around is None else self._variant) from error
         found = [one.detach().clone() for one in outputs]
         if self._training:
-            for tensor in tensors_in(torch, arguments) + _parameters(model):
+            for tensor in tensors_in(torch, arguments) + parameters_of(model):
                 if tensor.grad is not None:
                     found.append(tensor.grad.clone())
                     tensor.grad = None
@@ -323,8 +319,3 @@ def _largest(torch: Any, found: list[Any], expected: list[Any]) -> float | None:
 
 def _real(tensor: Any) -> bool:
     return bool(tensor.is_floating_point())
-
-
-def _parameters(model: Any) -> list[Any]:
-    parameters = getattr(model, "parameters", None)
-    return list(parameters()) if callable(parameters) else []

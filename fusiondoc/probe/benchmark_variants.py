@@ -10,7 +10,7 @@ from typing import Any, Callable, ContextManager
 from . import fusers
 from .failures import CANNOT_RUN, Refused, UserError
 from .models import to_torchscript
-from .pass_inputs import Shape
+from .pass_inputs import Shape, on_gpu
 from .verify import eager_twin, unfused
 
 TORCHSCRIPT = ("nvfuser", "nnc", "onednn", "none")
@@ -72,14 +72,14 @@ def _eager(torch: Any, model: Any) -> Built:
 
 def _torchscript(torch: Any, variant: str, model: Any, shape: Shape, backward: bool, trace: bool) -> Built:
     fuser, _ = fusers.choose(torch, variant)
-    if fuser == "nnc" and not _on_gpu(torch, model, shape) and not torch._C._llvm_enabled():
+    if fuser == "nnc" and not on_gpu(torch, model, shape) and not torch._C._llvm_enabled():
         raise _cannot(
             "NNC has no compiler for the CPU in this torch (no LLVM): it would run through an evaluator that"
             " is hundreds of times slower than any kernel, and say nothing about speed"
         )
     if fuser == "onednn" and backward:
         raise _cannot("oneDNN Graph fuses frozen modules in eval mode only: there is no backward pass")
-    if fuser == "onednn" and _on_gpu(torch, model, shape):
+    if fuser == "onednn" and on_gpu(torch, model, shape):
         raise _cannot("oneDNN Graph compiles for the CPU only, and the model is on the GPU")
     note = None
     if fuser == "onednn" and isinstance(model, torch.nn.Module):
@@ -93,13 +93,6 @@ def _torchscript(torch: Any, variant: str, model: Any, shape: Shape, backward: b
     return built
 
 
-def _on_gpu(torch: Any, model: Any, shape: Shape) -> bool:
-    from .pass_inputs import tensors_in
-
-    parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
-    return any(tensor.is_cuda for tensor in tensors_in(torch, shape()) + parameters)
-
-
 def _aot(torch: Any, variant: str, model: Any, shape: Shape) -> Built:
     try:
         compilers = importlib.import_module("functorch.compile")
@@ -109,7 +102,7 @@ def _aot(torch: Any, variant: str, model: Any, shape: Shape) -> Built:
             "It is in torch from 1.13 on, and in the package functorch 0.2 for torch 1.12.",
         ) from None
     fuser = "nvfuser" if fusers.why_no_nvfuser(torch) is None else "nnc"
-    if fuser == "nnc" and not _on_gpu(torch, model, shape) and not torch._C._llvm_enabled():
+    if fuser == "nnc" and not on_gpu(torch, model, shape) and not torch._C._llvm_enabled():
         fuser = "none"  # NNC has no compiler for the CPU here.
     fusers.switch_on(torch, fuser)
     scripted = _recorded(torch)

@@ -105,3 +105,14 @@ def tensors_in(torch: Any, value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return [tensor for one in value for tensor in tensors_in(torch, one)]
     return []
+
+
+def parameters_of(model: Any) -> list[Any]:
+    """Those of a module; none of a function."""
+    parameters = getattr(model, "parameters", None)
+    return list(parameters()) if callable(parameters) else []
+
+
+def on_gpu(torch: Any, model: Any, shape: Shape) -> bool:
+    """Whether any input or parameter is on a GPU."""
+    return any(tensor.is_cuda for tensor in tensors_in(torch, shape()) + parameters_of(model))

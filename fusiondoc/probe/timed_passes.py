@@ -10,7 +10,7 @@ import time
 from typing import Any, Callable, Sequence
 
 from .failures import Refused, UserError
-from .pass_inputs import Shape, tensors_in
+from .pass_inputs import Shape, parameters_of, tensors_in
 from .records import Records
 from .verify import eager_twin, unfused
 
@@ -84,7 +84,7 @@ class Timing:
                 )
 
     def _on_gpu(self, shape: Shape) -> bool:
-        tensors = tensors_in(self._torch, self._arguments(shape)) + _parameters(self._ways[1].model)
+        tensors = tensors_in(self._torch, self._arguments(shape)) + parameters_of(self._ways[1].model)
         return any(tensor.is_cuda for tensor in tensors)
 
     def _arguments(self, shape: Shape) -> tuple[Any, ...]:
@@ -149,7 +149,7 @@ class Timing:
             mark()
         except Exception as error:
             raise UserError(stage) from error
-        for tensor in tensors + _parameters(way.model):
+        for tensor in tensors + parameters_of(way.model):
             tensor.grad = None
 
     def _memory(self, way: Way, shape: Shape) -> list[int | None]:
@@ -186,13 +186,8 @@ def _median(ordered: list[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
-def _parameters(model: Any) -> list[Any]:
-    parameters = getattr(model, "parameters", None)
-    return list(parameters()) if callable(parameters) else []
-
-
 def _size(model: Any) -> int:
     """Bytes of a module's parameters and buffers on a GPU."""
     buffers = getattr(model, "buffers", None)
-    tensors = _parameters(model) + (list(buffers()) if callable(buffers) else [])
+    tensors = parameters_of(model) + (list(buffers()) if callable(buffers) else [])
     return sum(one.numel() * one.element_size() for one in tensors if one.is_cuda)
