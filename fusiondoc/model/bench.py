@@ -40,8 +40,24 @@ class Ratio:
 
 
 @dataclass(frozen=True)
+class BenchShape:
+    """What a step gets. With ``sizes`` above 1 each step in turn gets other sizes, and ``inputs`` is what
+    the first of them gets."""
+
+    inputs: tuple[str, ...]
+    """As ``--input`` takes them."""
+    sizes: int = 1
+
+    @property
+    def label(self) -> str:
+        """Its inputs in a line."""
+        text = ", ".join(self.inputs) or "no inputs"
+        return text if self.sizes == 1 else f"{self.sizes} random sizes near {text}"
+
+
+@dataclass(frozen=True)
 class BenchPhase:
-    """Steps of one phase. ``phase`` is "forward" (no gradients recorded) or "forward+backward"."""
+    """Steps of one phase with one shape. ``phase``: "forward" (no gradients recorded), "forward+backward"."""
 
     phase: str
     ms: Measured
@@ -56,6 +72,17 @@ class BenchPhase:
     rounds: int
     steps: int
     """Steps in each round."""
+    shape: int = 0
+    """Which of the bench's ``shapes``, from 0."""
+    first_ms: float | None = None
+    """The first step with these inputs, compilation included; of random sizes the mean of the first step of
+    each."""
+    recompiles: int | None = None
+    """Compilations that these inputs caused although others, or the warm-up, had been compiled for."""
+    guard_failures: int | None = None
+    """Guards of TorchScript plans that did not hold in a steady step (of random sizes: in a step of each)."""
+    peak_bytes: int | None = None
+    """The most that a step had allocated on the GPU."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +109,7 @@ class BenchVariant:
     compile_s: float | None = None
     """What they took above what steady steps would have taken."""
     recompiles: int | None = None
-    """Compilations after the warm-up."""
+    """Compilations after the warm-up with the first shape: sum over its phases and shapes."""
     peak_bytes: int | None = None
     """The most that a step had allocated on the GPU."""
     groups: Groups | None = None
@@ -103,6 +130,8 @@ class Bench:
     variants: tuple[BenchVariant, ...]
     interrupted: bool = False
     """The user stopped it: the rounds that were done count."""
+    shapes: tuple[BenchShape, ...] = ()
+    """All sets of inputs, in the order in which every process met them; ``inputs`` are those of the first."""
     schema: str = SCHEMA
 
     def eager(self, interpreter: str) -> BenchVariant | None:
