@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Iterator
 
-from fusiondoc.captures.target import parse_target
+from fusiondoc.captures.request import parse_target
 from fusiondoc.workflows.bench import BenchProgress, BenchRequest, run_bench
 
 

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Sequence, Union
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.request import RunRequest
+from fusiondoc.captures.request import RunRequest, TargetSpec, parse_target
 from fusiondoc.captures.store import CaptureStore
-from fusiondoc.captures.target import TargetSpec, parse_target
 from fusiondoc.comparison.compare_reports import compare as compare_reports
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.errors import FusiondocError, UsageError

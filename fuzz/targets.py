@@ -24,7 +24,7 @@ from fusiondoc.expectations.update import updated
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.error_texts import fuser_error, read_error
 from fusiondoc.reports.formats import COMPARISON_FORMATS, REPORT_FORMATS, render_comparison, render_report
-from fusiondoc.reports.json_reading import read_report
+from fusiondoc.reports.json_format import read_report
 from fusiondoc.workflows.load import report_from, report_of
 
 JSON = ("json", "sarif", "gitlab")

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.request import RunRequest
+from fusiondoc.captures.request import RunRequest, parse_target
 from fusiondoc.captures.store import CaptureStore
-from fusiondoc.captures.target import parse_target
 from fusiondoc.errors import FusiondocError
 from fusiondoc.runner.launch import run
 

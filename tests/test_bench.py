@@ -109,7 +109,7 @@ def bench(model: Path, tmp_path_factory: pytest.TempPathFactory):
     """One run for all tests of its result."""
     from contextlib import contextmanager
 
-    from fusiondoc.captures.target import parse_target
+    from fusiondoc.captures.request import parse_target
     from fusiondoc.workflows.bench import BenchRequest, run_bench
 
     pytest.importorskip("torch")

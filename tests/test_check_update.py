@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations.match import applying, check
 from fusiondoc.expectations.read_file import loads
-from fusiondoc.expectations.splices import quoted
 from fusiondoc.expectations.update import updated
+from fusiondoc.expectations.yaml_text import quoted
 from fusiondoc.workflows.load import report_from
 
 REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"

@@ -16,7 +16,7 @@ from conftest import FIXTURES, ROOT, Run
 from log_transforms import slow_down
 from raw_log import read
 
-from fusiondoc.comparison.fail_on import WORDS
+from fusiondoc.comparison.differences import WORDS
 
 SCHEMA = json.loads((ROOT / "docs" / "comparison.schema.json").read_text())
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
@@ -51,14 +51,16 @@ def test_every_log_against_the_next(log: Path, fusiondoc: Run) -> None:
 
 
 def test_the_schema_has_every_field_and_no_other() -> None:
-    from fusiondoc.comparison import differences as model
+    from fusiondoc.comparison import differences
     from fusiondoc.model import report as report_model
     from fusiondoc.model import runs as runs_model
 
     for name, definition in SCHEMA["$defs"].items():
-        kind = getattr(model, name, None) or getattr(report_model, name, None) or getattr(runs_model, name)
+        kind = (
+            getattr(differences, name, None) or getattr(report_model, name, None) or getattr(runs_model, name)
+        )
         assert list(definition["properties"]) == [f.name for f in fields(kind)], name
-    top = {f.name for f in fields(model.Comparison)} | {"same", "coverage_changed"}
+    top = {f.name for f in fields(differences.Comparison)} | {"same", "coverage_changed"}
     assert set(SCHEMA["properties"]) == set(SCHEMA["required"]) == top
 
 
@@ -79,8 +81,7 @@ def test_a_saved_report_is_the_log_it_was_made_of(fusiondoc: Run, tmp_path: Path
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda p: p.name)
 def test_a_saved_report_reads_back_whole(log: Path, fusiondoc: Run) -> None:
-    from fusiondoc.reports.json_format import render
-    from fusiondoc.reports.json_reading import read_report
+    from fusiondoc.reports.json_format import read_report, render
 
     text = fusiondoc("parse", log, "--format", "json").stdout
     assert render(read_report(text.encode(), "x.json")) == text

@@ -17,7 +17,7 @@ from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS, is_fusible
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.report import Report
-from fusiondoc.reports import github, markdown
+from fusiondoc.reports import code_annotations, markdown
 from fusiondoc.reports.comparison import words
 from fusiondoc.reports.html import render as html
 from fusiondoc.workflows.load import report_from
@@ -123,7 +123,7 @@ def test_it_is_one_line_of_every_format(vit: Report, fusiondoc: Run) -> None:
     assert markdown.render(vit).count(line) == 1 and "scaled_dot_product" not in markdown.render(vit)
     page = html(vit)
     assert page.count(line) == 1
-    assert "17 operators outside" in github.summary(vit)
+    assert "17 operators outside" in code_annotations.github_summary(vit)
     found = json.loads(fusiondoc("parse", VIT, "--format", "sarif").stdout)["runs"][0]["results"]
     assert "FD232" not in {one["ruleId"] for one in found}
 

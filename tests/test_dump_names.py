@@ -6,7 +6,7 @@ import pytest
 
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue
-from fusiondoc.fuser_knobs.dumps import check_dumps, how_to_set, is_set, together
+from fusiondoc.fuser_knobs.checks import check_dumps, how_to_set, is_set, together
 from fusiondoc.runner.variables import run_environment
 
 NVFUSER = ("2.1.2+cu121", "12.1")

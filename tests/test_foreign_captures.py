@@ -13,7 +13,7 @@ from fusiondoc.captures.capture import REQUEST, SCHEMA, Capture
 from fusiondoc.captures.own import SIGNATURE, is_own, request_again, sign
 from fusiondoc.captures.store import CaptureStore, being_written
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import document
+from fusiondoc.expectations import yaml_text
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.runner.variables import run_environment
 
@@ -147,8 +147,8 @@ def test_aliases_that_expand_are_refused_before_they_are_built() -> None:
     rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     rows += [f"a{n}: &a{n} [" + ", ".join([f"*a{n - 1}"] * 9) + "]" for n in range(1, 12)]
     with pytest.raises(UsageError, match="aliases expand"):
-        document.compose("\n".join(rows), "fusions.yaml")
-    assert document.compose("a: &a [1]\nb: *a", "fusions.yaml") is not None
+        yaml_text.compose("\n".join(rows), "fusions.yaml")
+    assert yaml_text.compose("a: &a [1]\nb: *a", "fusions.yaml") is not None
 
 
 def test_kernels_runs_nothing_of_a_foreign_capture(fusiondoc: Run, capture: Path) -> None:

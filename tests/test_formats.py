@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fusiondoc.model.report import Expectation, Finding, Suppressed
-from fusiondoc.reports import github, gitlab, junit, sarif
+from fusiondoc.reports import code_annotations, junit
 from fusiondoc.reports.printable import visible
 from fusiondoc.workflows.load import report_from
 
@@ -48,7 +48,7 @@ def check_xml(text: str) -> ElementTree.Element:
 @pytest.mark.parametrize("log", LOGS, ids=lambda p: p.name)
 def test_every_log_in_every_format(log: Path) -> None:
     report = report_from([str(log)])
-    data = json.loads(sarif.render(report))
+    data = json.loads(code_annotations.sarif(report))
     SARIF.validate(data)
     results = data["runs"][0]["results"]
     assert [r["ruleId"] for r in results] == [f.code for f in report.findings]
@@ -59,14 +59,14 @@ def test_every_log_in_every_format(log: Path) -> None:
             place = result["locations"][0]["physicalLocation"]
             shown = f"{place['artifactLocation']['uri']}:{place['region']['startLine']}"
             assert finding.source.endswith(shown) and not shown.startswith("/")
-    issues = json.loads(gitlab.render(report))
+    issues = json.loads(code_annotations.gitlab(report))
     assert len({one["fingerprint"] for one in issues}) == len(issues) == len(report.findings)
     assert {one["severity"] for one in issues} <= {"info", "minor", "major", "critical", "blocker"}
     root = check_xml(junit.render(report))
     assert len(root.findall(".//testcase")) == max(1, len(report.findings))
     errors = sum(f.severity == "error" for f in report.findings)
     assert len(root.findall(".//failure")) == errors
-    lines = github.render(report).splitlines()
+    lines = code_annotations.github(report).splitlines()
     assert all(re.match(r"::(error|warning|notice) [^:]*title=[^:]*::.", line) for line in lines)
     assert len(lines) <= 30
 
@@ -88,7 +88,7 @@ def test_the_xsd_and_the_reader_that_others_use(tmp_path: Path) -> None:
 
 
 def test_the_schema_refuses_what_is_no_sarif() -> None:
-    data = json.loads(sarif.render(report_from([str(REJECTS)])))
+    data = json.loads(code_annotations.sarif(report_from([str(REJECTS)])))
     data["runs"][0]["results"][0]["level"] = "bad"
     with pytest.raises(jsonschema.ValidationError):
         SARIF.validate(data)
@@ -126,16 +126,18 @@ def test_no_text_breaks_a_format(message: str, advice: str, file: str) -> None:
         suppressed=(Suppressed("FD202", "note", message, f"m{file}.py:4", f"config: {file}"),),
         expectations=(Expectation(file, False, message, advice, file, "f.yaml", 2, 1),),
     )
-    lines = github.render(report).split("\n")
+    lines = code_annotations.github(report).split("\n")
     assert len(lines) == 3 and lines[-1] == ""
     command, properties, text = unescaped(lines[1])
     assert (command, properties["line"], properties["title"]) == ("error", "3", "fusiondoc FD201")
     said = message + (f"\n{advice}" if advice else "")
     assert text == visible(said.replace("\r\n", "\n"))
-    SARIF.validate(json.loads(sarif.render(report)))
-    json.loads(gitlab.render(report))
+    SARIF.validate(json.loads(code_annotations.sarif(report)))
+    json.loads(code_annotations.gitlab(report))
     check_xml(junit.render(report).encode("utf-8", "backslashreplace").decode())
-    rows = [line for line in github.summary(report).splitlines() if line.startswith("| error")]
+    rows = [
+        line for line in code_annotations.github_summary(report).splitlines() if line.startswith("| error")
+    ]
     assert len(rows) == 2 and all(len(re.findall(r"(?<!\\)\|", row)) == 5 for row in rows)
 
 
@@ -146,7 +148,7 @@ def test_suppressed_findings_and_expectations_in_sarif() -> None:
         suppressed=(Suppressed("FD202", "note", "x", "a b.py:4", "comment: a b.py:4"),),
         expectations=(Expectation("s", False, "a", "b", "c", "f.yaml", 7, 3), Expectation("s", True, "a", "b", None, "f.yaml", 8, 3)),
     )  # fmt: skip
-    results = json.loads(sarif.render(report))["runs"][0]["results"]
+    results = json.loads(code_annotations.sarif(report))["runs"][0]["results"]
     assert (results[0]["ruleId"], results[0]["level"]) == ("expectation", "error")
     assert results[0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 7
     assert results[-1]["suppressions"] == [{"kind": "inSource", "justification": "comment: a b.py:4"}]
@@ -160,7 +162,7 @@ def test_fingerprints_outlive_moved_lines() -> None:
         report, findings=tuple(replace(f, source=re.sub(r"\d+$", "99", f.source or "") or None) for f in report.findings)
     )  # fmt: skip
     before, after = (
-        [r["partialFingerprints"] for r in json.loads(sarif.render(one))["runs"][0]["results"]] for one in (report, moved)
+        [r["partialFingerprints"] for r in json.loads(code_annotations.sarif(one))["runs"][0]["results"]] for one in (report, moved)
     )  # fmt: skip
     assert before == after and len({json.dumps(one) for one in before}) == len(before)
 

@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fusiondoc.errors import UsageError
-from fusiondoc.reports.json_reading import read_report
+from fusiondoc.reports.json_format import read_report
 from fusiondoc.workflows.load import report_from
 
 sys.path.insert(0, str(ROOT / "fuzz"))

@@ -18,7 +18,7 @@ from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.report import Dump, Evidence, Expectation, Report, Segment, Suppressed
 from fusiondoc.model.runs import Iteration, Peak, Speed, Spread, Try, Verification
-from fusiondoc.reports import github, gitlab, json_format, markdown, sarif
+from fusiondoc.reports import code_annotations, json_format, markdown
 from fusiondoc.reports.comparison import comment, page, terminal
 from fusiondoc.reports.html import render as render_page
 from fusiondoc.reports.printable import in_github_log, in_json, no_workflow_commands, visible, visible_in
@@ -250,7 +250,11 @@ LINKS = "http://evil.example/a?b|c www.evil.example mailto:a@evil.example @someo
 def test_markdown_is_text_only(kind: str) -> None:
     text = {**HOSTILE, "links": LINKS}[kind]
     report = report_of(text)
-    for made in (markdown.render(report), comment.render(comparison_of(text)), github.summary(report)):
+    for made in (
+        markdown.render(report),
+        comment.render(comparison_of(text)),
+        code_annotations.github_summary(report),
+    ):
         own = re.sub("([@#])\u200b", r"\1", made)
         assert not has_hidden(own)
         prose = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", made)
@@ -260,13 +264,13 @@ def test_markdown_is_text_only(kind: str) -> None:
 
 def test_annotations_hold_no_hidden_character() -> None:
     report = report_of(HOSTILE["control"])
-    assert not has_hidden(github.render(report))
+    assert not has_hidden(code_annotations.github(report))
 
 
 def test_json_has_hidden_characters_as_escapes() -> None:
     report = report_of(HOSTILE["control"])
-    for module in (json_format, sarif, gitlab):
-        assert not has_hidden(module.render(report))
+    for render in (json_format.render, code_annotations.sarif, code_annotations.gitlab):
+        assert not has_hidden(render(report))
     assert json.loads(json_format.render(report))["fuser"]["why"] in (None, HOSTILE["control"])
     text = json.dumps(["\x9b\u202e\U000e0041é"], ensure_ascii=False)
     assert in_json(text) == '["\\u009b\\u202e\\udb40\\udc41é"]' and json.loads(in_json(text)) == json.loads(

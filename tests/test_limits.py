@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_compare_match import FLOAT, group, report, told
 
-from fusiondoc.comparison.items import Node, Overlap
+from fusiondoc.comparison.group_match import Node, Overlap
 from fusiondoc.comparison.places import NOWHERE, Place
 from fusiondoc.model.report import OpNode, Report
 from fusiondoc.model.runs import Iteration

@@ -12,9 +12,8 @@ import raw_log
 from conftest import FIXTURES
 
 from fusiondoc.captures.capture import LOGS, REQUEST, SCHEMA, Capture
-from fusiondoc.parsers.about_fusion import FusionLines
 from fusiondoc.reports.json_format import as_dict
-from fusiondoc.runner.capped_log import CappedLog, Sizes
+from fusiondoc.runner.capped_log import CappedLog, FusionLines, Sizes
 from fusiondoc.runner.child import Child
 from fusiondoc.workflows.load import report_from, report_of
 

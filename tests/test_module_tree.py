@@ -13,7 +13,7 @@ from one_page import Page
 import fusiondoc
 from fusiondoc.model.report import Report
 from fusiondoc.reports.html import render
-from fusiondoc.reports.module_tree import Module, module_tree
+from fusiondoc.reports.html.module_list import Module, module_tree
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from conftest import FIXTURES
 
 from fusiondoc.api import parse
 from fusiondoc.model.codes import CODES
-from fusiondoc.parsers.jit.nnc_conditions import CONDITIONS, REMARKS, WRAPPER
+from fusiondoc.parsers.jit.rejections import CONDITIONS, REMARKS, WRAPPER
 
 REFUSALS = FIXTURES / "logs" / "nnc-2.13-refusals.log.xz"
 _STATED = re.compile(rb"\[DEBUG tensorexpr_fuser\.cpp:\d+\] Failed cond (.*)")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fusiondoc.captures.target import parse_target
+from fusiondoc.captures.request import parse_target
 from fusiondoc.errors import UsageError
 
 

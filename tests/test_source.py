@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fusiondoc.model.source import Source, path_ends_with
-from fusiondoc.parsers.user_lines import user_line
+from fusiondoc.model.source import Source, path_ends_with, user_line
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,17 @@
-"""A capture: a folder with the log of a run, the probe's records, what was asked for and how it ended."""
+"""A capture: a folder with the log of a run, the probe's records, what was asked for, how it ended, and
+what further runs added: memory bandwidth, the rerun without fallback, the timed run, the tries."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Mapping
 
-from fusiondoc.captures.ending import Result, failure_of
-from fusiondoc.captures.follow_ups import Rerun, TimedRun, Tries
+from fusiondoc.captures.ending import Ended, Result, failure_of
 from fusiondoc.captures.json_fields import as_json, object_of, read_object
 from fusiondoc.captures.probe_records import Records, raw_records, read_records
 from fusiondoc.captures.request import KeptRequest
@@ -19,6 +20,47 @@ from fusiondoc.masking import masked_in
 from fusiondoc.model.runs import Peak, Try
 from fusiondoc.model.typed_fields import sound
 from fusiondoc.version import __version__
+
+
+@dataclass(frozen=True)
+class FoundError:
+    """An error of a fuser; ``kind`` as ``parsers.lines.error_texts`` has it."""
+
+    text: str
+    kind: str | None = None
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What the rerun without fallback showed (``rerun.json``)."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """What switched the fallback off."""
+    capture: str | None = None
+    """Its folder, inside the capture of the first run."""
+    ended: Ended | None = None
+    signal: str | None = None
+    error: FoundError | None = None
+
+
+@dataclass(frozen=True)
+class TimedRun:
+    """The run of ``--time`` (``timing.json``)."""
+
+    capture: str | None = None
+    """Its folder, inside the capture of the first run; None if it did not run."""
+    problem: str | None = None
+    """Why there is no speed."""
+    dropped: tuple[str, ...] = ()
+    """Variables of the user that it was without."""
+
+
+@dataclass(frozen=True)
+class Tries:
+    """The runs of ``--try`` (``tries.json``); the first is the run as it was asked for."""
+
+    tries: tuple[Try, ...] = ()
+
 
 SCHEMA = "fusiondoc.capture/1"
 _SCHEMA_NUMBER = re.compile(r"fusiondoc\.capture/(\d+)\Z")

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Mapping, Sequence
 
 from fusiondoc.captures.capture import REQUEST, Capture
-from fusiondoc.captures.request import KeptTarget, Options, RunRequest
+from fusiondoc.captures.request import KeptTarget, Options, RunRequest, TargetSpec
 from fusiondoc.captures.store import CaptureStore
-from fusiondoc.captures.target import TargetSpec
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.checks import DUMP

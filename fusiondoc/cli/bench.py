@@ -96,7 +96,7 @@ def command(
       fusiondoc bench model.py --backward --variant nvfuser --variant inductor
       fusiondoc bench model.py --python old/bin/python --python new/bin/python
     """
-    from fusiondoc.captures.target import parse_target
+    from fusiondoc.captures.request import parse_target
     from fusiondoc.model.bench import EAGER
     from fusiondoc.workflows.bench import BenchRequest, run_bench
 

@@ -25,7 +25,7 @@ def _sides(ctx: click.Context, param: click.Parameter, typed: str) -> list[Compl
 
 
 def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
-    from fusiondoc.comparison.fail_on import WORDS
+    from fusiondoc.comparison.differences import WORDS
 
     known = [CompletionItem(word, help=what) for word, (what, _) in WORDS.items() if word.startswith(typed)]
     return [*known, *completion.severities_and_codes(ctx, param, typed)]
@@ -83,7 +83,7 @@ def command(
     if a == b == "-":
         raise UsageError("A and B cannot both be stdin", "Save one of the logs to a file.")
     from fusiondoc.comparison.compare_reports import compare
-    from fusiondoc.comparison.fail_on import reached
+    from fusiondoc.comparison.differences import reached
     from fusiondoc.workflows.load import side
 
     comparison = compare(side(a), side(b), threshold)
@@ -96,7 +96,7 @@ def command(
 
 def _check_words(values: tuple[str, ...]) -> None:
     """Refuse an unknown word before anything is read."""
-    from fusiondoc.comparison.fail_on import WORDS
+    from fusiondoc.comparison.differences import WORDS
     from fusiondoc.model.codes import CODES
 
     for value in values:

@@ -256,23 +256,23 @@ def _toml_places(text: str, shown: str) -> dict[tuple[str, str], str]:
 def _yaml(file: Path, shown: str, text: str) -> Settings:
     import yaml
 
-    from fusiondoc.expectations import document
+    from fusiondoc.expectations import yaml_text
 
     settings = Settings(file, shown, shown)
-    root = document.compose(text, shown)
+    root = yaml_text.compose(text, shown)
     if root is None:
         return settings
     if not isinstance(root, yaml.MappingNode):
         raise UsageError(f"{shown}:1:1: it must be a mapping of keys", "Such as: fuser: nnc")
 
     def place(node: yaml.Node) -> str:
-        at = document.position(node)
+        at = yaml_text.position(node)
         return f"{shown}:{at.line}:{at.column}"
 
-    for key, node in document.items(root):
+    for key, node in yaml_text.items(root):
         name = str(key.value)
         if isinstance(node, yaml.MappingNode):
-            inner = {str(k.value): Value(_plain(v, place(v)), place(k)) for k, v in document.items(node)}
+            inner = {str(k.value): Value(_plain(v, place(v)), place(k)) for k, v in yaml_text.items(node)}
             settings.tables[name] = (place(key), inner)
         else:
             settings.options[name] = Value(_plain(node, place(node)), place(key))
@@ -282,15 +282,15 @@ def _yaml(file: Path, shown: str, text: str) -> Settings:
 def _plain(node: Any, place: str, depth: int = 0) -> Any:
     import yaml
 
-    from fusiondoc.expectations import document
+    from fusiondoc.expectations import yaml_text
 
     if depth > _DEEPEST:  # an anchor can hold itself
         raise UsageError(f"{place}: nested too deeply", "Values are texts, numbers, true, false and lists.")
     if isinstance(node, yaml.SequenceNode):
         return [_plain(item, place, depth + 1) for item in node.value]
     if isinstance(node, yaml.MappingNode):
-        return {str(k.value): _plain(v, place, depth + 1) for k, v in document.items(node)}
-    kind = document.kind(node)
+        return {str(k.value): _plain(v, place, depth + 1) for k, v in yaml_text.items(node)}
+    kind = yaml_text.kind(node)
     if kind == "bool":
         return node.value.lower() in ("true", "yes", "on")
     return None if kind == "nothing" else str(node.value)

@@ -96,7 +96,7 @@ def command(
       fusiondoc kernels --dump kernel_ir --sort peak --top 3
       fusiondoc kernels train.log --group G2 --save code/
     """
-    from fusiondoc.reports.kernel_choice import available, choose, narrowed
+    from fusiondoc.reports.kernel_texts import available, choose, narrowed
     from fusiondoc.workflows.inputs import is_target
     from fusiondoc.workflows.load import with_peak
 
@@ -179,7 +179,7 @@ def _save(report: Report, kernels: Sequence[Kernel], shown: Sequence[str], folde
 
 def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) -> None:
     """What the user may miss in the result, with the next step."""
-    from fusiondoc.fuser_knobs.dumps import USUAL
+    from fusiondoc.fuser_knobs.checks import USUAL
     from fusiondoc.reports.kernel_texts import present
 
     if not report.kernels:

@@ -169,8 +169,7 @@ def _tell_whose_python(python: Path | None) -> None:
 
 def make_request(target: str, script_args: Sequence[str], options: dict[str, Any]) -> RunRequest:
     """The request for a run; wrong usage is refused here, before anything starts."""
-    from fusiondoc.captures.request import RunRequest
-    from fusiondoc.captures.target import parse_target
+    from fusiondoc.captures.request import RunRequest, parse_target
     from fusiondoc.runner.interpreter import find_python
 
     _tell_whose_python(options["python"])

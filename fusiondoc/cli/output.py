@@ -98,11 +98,10 @@ def emit(
         text = in_github_log(text)
     write(text, output)
     if os.environ.get("GITHUB_ACTIONS") == "true" and (format_ != "github" or output is not None):
-        from fusiondoc.reports.github import append_summary
-        from fusiondoc.reports.github import render as annotations
+        from fusiondoc.reports.code_annotations import append_github_summary, github
 
-        click.echo(annotations(report), err=True, nl=False)
-        append_summary(report, os.environ.get("GITHUB_STEP_SUMMARY"))
+        click.echo(github(report), err=True, nl=False)
+        append_github_summary(report, os.environ.get("GITHUB_STEP_SUMMARY"))
 
 
 def in_colour(output: Path | None) -> bool:

@@ -6,15 +6,17 @@ from collections import Counter
 from typing import Any, Iterator, Mapping, Sequence
 
 from fusiondoc.comparison.differences import Comparison, Difference, ModelSpeedChange, Side
-from fusiondoc.comparison.finding_changes import fallback_changes, finding_changes
+from fusiondoc.comparison.finding_changes import (
+    fallback_changes,
+    finding_changes,
+    lacks_plans,
+    unfused_changes,
+)
 from fusiondoc.comparison.group_changes import group_changes, other_work
-from fusiondoc.comparison.group_match import Cluster, match
-from fusiondoc.comparison.items import Item, items_of
-from fusiondoc.comparison.kernel_changes import kernel_changes
-from fusiondoc.comparison.kernel_match import content
+from fusiondoc.comparison.group_match import Cluster, Item, items_of, match
+from fusiondoc.comparison.kernel_changes import content, kernel_changes
 from fusiondoc.comparison.places import Places
 from fusiondoc.comparison.speed_change import speed_change
-from fusiondoc.comparison.unfused_changes import lacks_plans, unfused_changes
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import KnobState
 

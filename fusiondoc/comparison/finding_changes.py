@@ -1,17 +1,160 @@
-"""Findings and fallbacks that only one side has."""
+"""Findings and fallbacks that only one side has, and operators that are newly outside every group, no
+longer so, or outside for another reason."""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import Mapping
+from typing import Callable, Hashable, Mapping, Sequence
 
 from fusiondoc.alignment import pair_equal
-from fusiondoc.comparison.differences import FallbackChange, FindingChange
+from fusiondoc.comparison.differences import FallbackChange, FindingChange, UnfusedChange
 from fusiondoc.comparison.places import Place, Places
-from fusiondoc.comparison.unfused_changes import lacks_plans
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.report import SEVERITIES, Fallback, Finding, Report
+from fusiondoc.model.report import SEVERITIES, Fallback, Finding, Report, Unfused
+
+
+@dataclass
+class _Row:
+    row: Unfused
+    place: Place
+    user: Place
+    left: int
+    """Nodes of it that are not matched yet."""
+
+    absorbed: bool = False
+
+    @property
+    def kind(self) -> Hashable:
+        return (self.row.op, self.row.phase, self.row.reason.code)
+
+    @property
+    def operator(self) -> Hashable:
+        return (self.row.op, self.place.token)
+
+    @property
+    def sourceless(self) -> bool:
+        return self.row.source is None
+
+    @property
+    def movable(self) -> bool:
+        """Nothing says that it stays where it was: no source, a formula, or a line of one side."""
+        return self.place.weak or not self.place.aligned
+
+
+_KEYS: tuple[Callable[[_Row], Hashable | None], ...] = (
+    # The same operator at the same place for the same reason.
+    lambda r: (r.row.rank, r.row.op, r.place.token, r.user.token, r.row.phase, r.row.reason.code),
+    lambda r: (r.row.op, r.place.token, r.row.phase, r.row.reason.code),
+    lambda r: (r.row.op, r.place.token, r.row.reason.code),
+)
+
+_MOVED: tuple[Callable[[_Row], Hashable | None], ...] = (lambda r: r.kind if r.movable else None,)
+"""For code that moved."""
+
+_OTHER_REASON: tuple[Callable[[_Row], Hashable | None], ...] = (
+    lambda r: (r.row.op, r.place.token, r.row.phase),
+    lambda r: (r.row.op, r.row.phase) if r.movable else None,
+)
+"""For rows whose reason differs."""
+
+
+def unfused_changes(a: Report, b: Report, places: Places) -> tuple[UnfusedChange, ...]:
+    """What changed, in the order of B, then what is gone. What never ran neither comes nor goes. Where a log
+    lacks plans, it cannot be told whether what only the other one shows was in a group."""
+    rows = [
+        [
+            _Row(row, places.of(side, row.source), places.of(side, row.user_source), row.count)
+            for row in r.unfused
+        ]
+        for side, r in enumerate((a, b))
+    ]
+    for key in _KEYS:
+        _settle(rows[0], rows[1], key, lambda one, other, count: None)
+    _settle_sourceless(rows[0], rows[1])
+    for key in _MOVED:
+        _settle(rows[0], rows[1], key, lambda one, other, count: None)
+    changes: list[tuple[int, UnfusedChange]] = []
+    order = {id(row): index for index, row in enumerate(rows[1])}
+
+    def reason(one: _Row, other: _Row, count: int) -> None:
+        if False in (one.row.ran, other.row.ran):
+            return  # it runs now, or no longer: it is not fused all the same
+        changes.append((order[id(other)], _change("reason", one.row, other.row, count)))
+
+    for key in _OTHER_REASON:
+        _settle(rows[0], rows[1], key, reason)
+    blind = lacks_plans(a, b), lacks_plans(b, a)
+    seen = [_fused(report, side, places) for side, report in enumerate((a, b))]
+    for row in rows[1]:
+        if row.left and row.row.ran is not False and (not blind[0] or row.operator in seen[0]):
+            changes.append((order[id(row)], _change("came", None, row.row, row.left)))
+    for row in rows[0]:
+        if row.left and row.row.ran is not False and (not blind[1] or row.operator in seen[1]):
+            changes.append((len(order), _change("gone", row.row, None, row.left)))
+    return tuple(change for _, change in sorted(changes, key=lambda item: item[0]))
+
+
+def lacks_plans(one: Report, other: Report) -> bool:
+    """Whether a log lacks plans that the other one may have: what it does not show outside its groups may
+    have been there all the same."""
+    return other.coverage.told and not one.coverage.told
+
+
+def _fused(report: Report, side: int, places: Places) -> set[Hashable]:
+    """The operators in groups, with their places."""
+    return {(node.op, places.of(side, node.source).token) for group in report.groups for node in group.nodes}
+
+
+def _settle_sourceless(a: Sequence[_Row], b: Sequence[_Row]) -> None:
+    """A row without a source stands for all of its operator and reason on the other side: some versions of
+    torch lose sources, and a count is that of one plan while such a row gathers several plans."""
+    for one in a:
+        for other in b:
+            if one.left and other.left and one.kind == other.kind and (one.sourceless or other.sourceless):
+                one.absorbed = other.absorbed = True
+    for row in (*a, *b):
+        if row.absorbed:
+            row.left = 0
+
+
+def _settle(
+    a: Sequence[_Row],
+    b: Sequence[_Row],
+    key: Callable[[_Row], Hashable | None],
+    found: Callable[[_Row, _Row, int], None],
+) -> None:
+    """Match as many nodes of rows with equal keys as both sides have."""
+    waiting: dict[Hashable, list[_Row]] = defaultdict(list)
+    for other in b:
+        if other.left:
+            waiting[key(other)].append(other)
+    waiting.pop(None, None)
+    for one in a:
+        for other in waiting.get(key(one), ()) if one.left else ():
+            count = min(one.left, other.left)
+            if count:
+                one.left -= count
+                other.left -= count
+                found(one, other, count)
+
+
+def _change(change: str, a: Unfused | None, b: Unfused | None, count: int) -> UnfusedChange:
+    row = b or a
+    assert row is not None
+    return UnfusedChange(
+        change,
+        row.op,
+        row.source,
+        row.user_source,
+        row.phase,
+        count,
+        a.reason if a else None,
+        b.reason if b else None,
+        next(iter(row.evidence), None),
+    )
+
 
 _CHANGING = re.compile(r"\d+(?:[.,]\d+)*")
 _TIMES = re.compile(r" \(# times\)")

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Hashable, Iterable, Sequence
 
 from fusiondoc.comparison.differences import GroupChange, GroupRef, UnfusedChange
-from fusiondoc.comparison.group_match import Cluster, nodes_of
-from fusiondoc.comparison.items import Item, Node, Overlap
+from fusiondoc.comparison.group_match import Cluster, Item, Node, Overlap, nodes_of
 from fusiondoc.comparison.places import Places, split_source
 from fusiondoc.comparison.speed_change import speed_change, total
 from fusiondoc.model.report import Group, Kernel, OpNode

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Ended
-from fusiondoc.captures.follow_ups import Rerun
 from fusiondoc.model.report import Fallback, Report
 from fusiondoc.parsers.lines.error_texts import IN_WORDS, read_error
 

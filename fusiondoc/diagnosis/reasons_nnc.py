@@ -10,7 +10,7 @@ from fusiondoc.diagnosis.operators import BY_FUSER
 from fusiondoc.diagnosis.reasons_of_node import no_rule
 from fusiondoc.diagnosis.surroundings import Place, aten
 from fusiondoc.model.report import Reason
-from fusiondoc.parsers.jit.nnc_conditions import NO_TYPES
+from fusiondoc.parsers.jit.rejections import NO_TYPES
 
 _REDUCTIONS = aten("sum softmax log_softmax")
 _NUMBERS = ("int", "float", "Scalar", "number", "bool")

@@ -6,8 +6,15 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Iterable, Sequence
 
-from fusiondoc.expectations.expectation import Expectations, GroupExpectation, Path, Position, Section, When
-from fusiondoc.expectations.layer_patterns import instances_in
+from fusiondoc.expectations.expectation import (
+    Expectations,
+    GroupExpectation,
+    Path,
+    Position,
+    Section,
+    When,
+    instances_in,
+)
 from fusiondoc.expectations.near_miss import (
     NearMiss,
     describe,

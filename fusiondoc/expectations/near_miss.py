@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Mapping, NamedTuple, Sequence
 
 from fusiondoc.alignment import common, longest_common
-from fusiondoc.expectations.expectation import GroupExpectation, Speed
-from fusiondoc.expectations.layer_patterns import instances_in
+from fusiondoc.expectations.expectation import GroupExpectation, Speed, instances_in
 from fusiondoc.expectations.missing import (
     Missing,
     is_in,

@@ -1,18 +1,28 @@
-"""Reads a file of expectations. An unknown key is an error with line, column and the nearest known one."""
+"""Reads a file of expectations. An unknown key is an error with line, column and the nearest known one;
+what is well-formed becomes the model of it."""
 
 from __future__ import annotations
 
 from pathlib import Path as FilePath
-from typing import Any, Container, Iterable, Mapping
+from typing import Any, Container, Iterable, Mapping, Sequence
 
 import yaml
 
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.expectations import document, fields
-from fusiondoc.expectations.document import Problems
-from fusiondoc.expectations.expectation import Expectations, Path, Section
+from fusiondoc.expectations import fields, yaml_text
+from fusiondoc.expectations.expectation import (
+    Count,
+    Expectations,
+    Findings,
+    GroupExpectation,
+    Path,
+    Section,
+    SourceRange,
+    Speed,
+    When,
+)
 from fusiondoc.expectations.fields import Field
-from fusiondoc.expectations.from_values import build_section
+from fusiondoc.expectations.yaml_text import Problems
 
 HINT = "docs/commands/check.md lists the keys; docs/expectations.schema.json lets an editor complete them."
 
@@ -42,7 +52,7 @@ def read_text(file: FilePath) -> str:
 
 def loads(text: str, name: str, codes: Container[str] = ()) -> Expectations:
     """The expectations in a text; ``name`` is what messages call it."""
-    root = document.compose(text, name)
+    root = yaml_text.compose(text, name)
     if root is None:
         raise UsageError(f"{name} is empty", "--update writes it from what is found.")
     reader = _Reader(Problems(name), codes)
@@ -57,10 +67,10 @@ class _Reader:
         self._codes = codes
 
     def file(self, root: yaml.Node) -> list[Section]:
-        several = document.at(root, ("sections",)) if isinstance(root, yaml.MappingNode) else None
+        several = yaml_text.at(root, ("sections",)) if isinstance(root, yaml.MappingNode) else None
         if several is None:
             return self._sections([((), root)])
-        for key, _ in document.items(root):
+        for key, _ in yaml_text.items(root):
             if key.value != "sections":
                 if key.value in fields.SECTION:
                     self.problems.add(
@@ -91,7 +101,7 @@ class _Reader:
             return None
         self._twice(node)
         values = {}
-        for key, value in document.items(node):
+        for key, value in yaml_text.items(node):
             name = key.value
             if not isinstance(name, str) or name not in known:
                 self._unknown(key, known, what)
@@ -105,7 +115,7 @@ class _Reader:
 
     def _twice(self, node: yaml.Node) -> None:
         seen = set()
-        for key, _ in document.items(node):
+        for key, _ in yaml_text.items(node):
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
                     self.problems.add(key, f"duplicate key '{key.value}'")
@@ -149,7 +159,7 @@ class _Reader:
         values = self._mapping(node, fields.GROUP, "a group")
         if values is None:
             return None
-        keys = {key.value for key, _ in document.items(node) if isinstance(key, yaml.ScalarNode)}
+        keys = {key.value for key, _ in yaml_text.items(node) if isinstance(key, yaml.ScalarNode)}
         if keys and not keys & set(fields.NEEDS_ONE):
             self.problems.add(node, f"a group needs {_or(fields.NEEDS_ONE)}")
         for pair in (tuple(fields.ORDERS), ("at_least", "exactly")):
@@ -160,7 +170,7 @@ class _Reader:
 
     def _scalar(self, node: yaml.Node, field: Field, name: str) -> Any:
         if field.choices:
-            value = document.text(node)
+            value = yaml_text.text(node)
             if value in field.choices:
                 return value
             shown = getattr(node, "value", None)
@@ -171,7 +181,7 @@ class _Reader:
             return None
         if field.kind in ("count", "positive", "counts", "rate", "share"):
             return self._number(node, field, name)
-        value = document.text(node)
+        value = yaml_text.text(node)
         if value is None:
             hint = "; put it in quotes" if isinstance(node, yaml.ScalarNode) else ""
             of = "of " if name == "a plain list" else ""
@@ -188,8 +198,8 @@ class _Reader:
         return not self._codes or code.endswith("xx") or code in self._codes
 
     def _number(self, node: yaml.Node, field: Field, name: str) -> Any:
-        value = document.number(node)
-        written = document.text(node)
+        value = yaml_text.number(node)
+        written = yaml_text.text(node)
         if field.kind == "share" and written is not None and fields.fits("percent", written):
             return float(written[:-1]) / 100
         whole = field.kind in ("count", "positive", "counts")
@@ -205,7 +215,7 @@ class _Reader:
 
 
 def _a(node: yaml.Node) -> str:
-    kind = document.kind(node)
+    kind = yaml_text.kind(node)
     if isinstance(node, yaml.ScalarNode) and kind != "nothing":
         return f"'{node.value}'"
     return {"mapping": "a mapping", "list": "a list"}.get(kind, kind)
@@ -214,3 +224,82 @@ def _a(node: yaml.Node) -> str:
 def _or(names: Iterable[str]) -> str:
     listed = list(names)
     return ", ".join(listed[:-1]) + " or " + listed[-1] if len(listed) > 1 else listed[0]
+
+
+def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Section:
+    """The section; ``values`` are as the reader leaves them, keys with a problem left out."""
+    when = values.get("when") or {}
+    findings = values.get("findings") or {}
+    allow = findings.get("allow")
+    return Section(
+        name=values.get("name") or (f"section {int(path[-1]) + 1}" if path else ""),
+        path=path,
+        at=yaml_text.position(node),
+        when=When(
+            fuser=tuple(when.get("fuser", ())),
+            torch=when.get("torch"),
+            gpu=tuple(when.get("gpu", ())),
+            target=tuple(when.get("target", ())),
+        ),
+        groups=tuple(
+            build_group(group, (*path, "groups", i)) for i, group in enumerate(values.get("groups", ()))
+        ),
+        number_of_groups=_count(values.get("number_of_groups")),
+        max_fallbacks=values.get("max_fallbacks"),
+        min_coverage=values.get("min_coverage"),
+        speed=_speed(values),
+        findings=Findings(
+            expect=tuple(findings.get("expect", ())),
+            forbid=tuple(findings.get("forbid", ())),
+            allow=None if allow is None else tuple(allow),
+        ),
+        places={str(key.value): yaml_text.position(key) for key, _ in yaml_text.items(node)},
+    )
+
+
+def build_group(values: Mapping[str, Any], path: Path = ()) -> GroupExpectation:
+    """A group from the values of its keys (``fields.GROUP``); the key "" is its node."""
+    key = next((key for key in fields.ORDERS if key in values), "ops")
+    exactly = values.get("exactly")
+    node = values.get("")
+    return GroupExpectation(
+        ops=operators(values.get(key, ())),
+        order=fields.ORDERS[key],
+        count=Count(exactly, exactly) if exactly is not None else Count(values.get("at_least", 1)),
+        phase=values.get("phase"),
+        source=tuple(_source(text) for text in values.get("source", ())),
+        function=values.get("function"),
+        module=values.get("module"),
+        layer=tuple(values.get("layer", ())),
+        dtype=tuple(values.get("dtype", ())),
+        speed=_speed(values),
+        at=yaml_text.position(node) if node is not None else None,
+        path=path,
+    )
+
+
+def operators(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of operators in full: ``add`` is ``aten::add``."""
+    return tuple(name if "::" in name else f"aten::{name}" for name in names)
+
+
+def _count(value: Any) -> Count | None:
+    if isinstance(value, int):
+        return Count(value, value)
+    if not value:
+        return None
+    if "exactly" in value:
+        return Count(value["exactly"], value["exactly"])
+    return Count(value.get("at_least"), value.get("at_most"))
+
+
+def _speed(values: Mapping[str, Any]) -> Speed:
+    return Speed(values.get("min_peak"), values.get("min_gb_per_s"), values.get("tolerance") or 0.0)
+
+
+def _source(text: str) -> SourceRange:
+    file, _, lines = text.partition(":")
+    first, _, last = lines.partition("-")
+    if not first:
+        return SourceRange(file)
+    return SourceRange(file, *sorted((int(first), int(last or first))))

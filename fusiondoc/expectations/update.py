@@ -6,13 +6,12 @@ import math
 from typing import Any, Callable, Mapping, Sequence
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import splices
-from fusiondoc.expectations import splices as as_yaml
+from fusiondoc.expectations import yaml_text
 from fusiondoc.expectations.expectation import Expectations, Section
 from fusiondoc.expectations.match import Outcome, applying, check, specialised_once
 from fusiondoc.expectations.missing import without_namespace
 from fusiondoc.expectations.read_file import loads
-from fusiondoc.expectations.splices import CannotEdit
+from fusiondoc.expectations.yaml_text import CannotEdit
 from fusiondoc.model.report import Group, Report
 
 _ROUNDS = 4
@@ -27,11 +26,11 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
         UsageError: the text is no file of expectations, or is written in a way that cannot be edited.
     """
     if not text.strip():
-        return as_yaml.new_file(report)
+        return yaml_text.new_file(report)
     expectations = loads(text, name)
     sections = _chosen(expectations, report, only)
     try:
-        if splices.has_aliases(text):
+        if yaml_text.has_aliases(text):
             raise CannotEdit("anchors and aliases")
         if not sections:
             return _proved(_with_section(text, expectations, report), name, report, only)
@@ -48,7 +47,7 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
 def _with_section(text: str, expectations: Expectations, report: Report) -> str:
     if not expectations.sections or not expectations.sections[0].path:
         raise CannotEdit("its one section is for another run; put it under 'sections:' to add one")
-    return splices.append(text, ("sections",), as_yaml.section_lines(report))
+    return yaml_text.append(text, ("sections",), yaml_text.section_lines(report))
 
 
 def _section(text: str, name: str, section: Section, report: Report) -> str:
@@ -103,10 +102,10 @@ def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Re
             gone.append(outcome)
     path = (*section.path, "groups")
     left = [g for g in report.groups if g.respecialises is None and g.id not in claimed]
-    new = as_yaml.group_items(left)
+    new = yaml_text.group_items(left)
     if of_groups:
         for item in new:
-            text = splices.append(text, path, item)
+            text = yaml_text.append(text, path, item)
     for outcome in reversed(gone):
         text = _take_out(text, section, outcome, report)
     return text
@@ -115,20 +114,20 @@ def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Re
 def _take_out(text: str, section: Section, outcome: Outcome, report: Report) -> str:
     """Remove an expectation; a section that would hold nothing gets the number of groups."""
     try:
-        trial = splices.remove(text, outcome.path)
+        trial = yaml_text.remove(text, outcome.path)
         loads(trial, "")
         return trial
     except (CannotEdit, UsageError):
         number = specialised_once(report)
-        text = splices.add_key(text, section.path, [f"number_of_groups: {number}"])
-        return splices.remove(text, outcome.path)
+        text = yaml_text.add_key(text, section.path, [f"number_of_groups: {number}"])
+        return yaml_text.remove(text, outcome.path)
 
 
 def _count(text: str, outcome: Outcome) -> str:
     number = str(outcome.value)
     for key in ("exactly", "at_least"):
         try:
-            return splices.set_value(text, (*outcome.path, key), number)
+            return yaml_text.set_value(text, (*outcome.path, key), number)
         except CannotEdit:
             continue
     raise CannotEdit("a group without a count")
@@ -145,13 +144,13 @@ def _as_found(text: str, outcome: Outcome, group: Group) -> str:
     elif key == "contains":
         ops = near.shared
     if near.conditions:
-        return splices.replace_item(text, outcome.path, as_yaml.group_items([group])[0])
+        return yaml_text.replace_item(text, outcome.path, yaml_text.group_items([group])[0])
     path = (*outcome.path, key)
-    if splices.value(text, path) is None:
+    if yaml_text.value(text, path) is None:
         path = outcome.path  # a plain list
-    if not any("::" in name for name in splices.value(text, path) or ()):
+    if not any("::" in name for name in yaml_text.value(text, path) or ()):
         ops = [without_namespace(op) for op in ops]  # as they were written
-    return splices.set_value(text, path, ops)
+    return yaml_text.set_value(text, path, ops)
 
 
 def _whole(text: str, outcomes: Sequence[Outcome]) -> str:
@@ -164,24 +163,24 @@ def _whole(text: str, outcomes: Sequence[Outcome]) -> str:
         if key == "findings":
             if "allow" in outcome.path:
                 for code in dict.fromkeys(f.code for f in outcome.value):
-                    text = splices.append(text, outcome.path[:-1], [code])
+                    text = yaml_text.append(text, outcome.path[:-1], [code])
             else:
                 gone.append(outcome)
         elif outcome.value is None:
             gone.append(outcome)
         elif key == "number_of_groups":
-            text = splices.set_value(text, outcome.path, str(outcome.value))
+            text = yaml_text.set_value(text, outcome.path, str(outcome.value))
         else:
-            text = splices.set_value(text, outcome.path, _LIMITS[str(key)](outcome.value))
+            text = yaml_text.set_value(text, outcome.path, _LIMITS[str(key)](outcome.value))
     for outcome in sorted(gone, key=lambda o: [str(part).zfill(6) for part in o.path], reverse=True):
-        text = splices.remove(text, outcome.path)
+        text = yaml_text.remove(text, outcome.path)
     return text
 
 
 _LIMITS: Mapping[str, Callable[[Any], str]] = {
     "number_of_groups": str,
     "max_fallbacks": str,
-    "min_coverage": as_yaml.share,
+    "min_coverage": yaml_text.share,
     "min_peak": lambda value: f"{math.floor(value * 100) / 100:g}",
     "min_gb_per_s": lambda value: str(math.floor(value)),
 }

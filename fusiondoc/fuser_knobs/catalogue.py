@@ -18,9 +18,8 @@ from fusiondoc.fuser_knobs.entries import (
     parse_version,
 )
 from fusiondoc.fuser_knobs.knob_table import KNOBS
-from fusiondoc.fuser_knobs.log_file_table import LOG_FILES
-from fusiondoc.fuser_knobs.option_table import FUSER_DUMPS, OPTIONS
 from fusiondoc.fuser_knobs.variable_table import VARIABLES
+from fusiondoc.fuser_knobs.variable_words import FUSER_DUMPS, LOG_FILES, OPTIONS
 
 TorchVersion = Union[str, Version, None]
 

@@ -18,9 +18,8 @@ from fusiondoc.fuser_knobs.entries import (
     describe,
     exists_in,
 )
-from fusiondoc.fuser_knobs.log_file_table import LOG_FILES
 from fusiondoc.fuser_knobs.log_levels import VARIABLE, check_log_level, log_level_notes
-from fusiondoc.fuser_knobs.option_table import FUSER_DUMPS, OPTIONS, PACKAGE_OPTIONS
+from fusiondoc.fuser_knobs.variable_words import FUSER_DUMPS, LOG_FILES, OPTIONS, PACKAGE_OPTIONS
 
 SCHEMA = "fusiondoc.knobs/1"
 

@@ -1,10 +1,12 @@
-"""A position in a source file as logs and reports write it: ``file:line`` or ``file:line:column``."""
+"""A position in a source file as logs and reports write it (``file:line`` or ``file:line:column``), and
+which positions are the user's own lines."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Mapping
 
 _WRITTEN = re.compile(r"(.+?):([0-9]{1,9})(?::([0-9]{1,9}))?\Z", re.DOTALL)
 
@@ -76,3 +78,29 @@ def path_ends_with(path: str, end: str) -> bool:
 
 def _parts(path: str) -> list[str]:
     return [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
+
+
+_LIBRARY = re.compile(
+    r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3(?:\.\d+)?|torch[/\\](?:nn|_jit_internal|functional"
+    rf"|jit|autograd|distributed)|site[/\\]{PACKAGES})[/\\.]|^<"
+)
+
+SourceMap = Mapping[str, str]
+"""``op|source`` -> ``file:line`` of the user's call, as the probe found it in the un-inlined graph."""
+
+
+@lru_cache(maxsize=4096)
+def user_line(source: str) -> str | None:
+    """``file:line`` if the range is in the user's own files; None for torch's own and for autodiff
+    formulas."""
+    if _LIBRARY.search(source):
+        return None
+    found = Source.parse(source)
+    return found.at_line if found is not None and found.column is not None else None
+
+
+def user_source(op: str, source: str | None, known: SourceMap) -> str | None:
+    """The line of the user's program an operator comes from, where that can be told."""
+    if source is None:
+        return None
+    return user_line(source) or known.get(f"{op}|{source}") or known.get(f"|{source}")

@@ -1,25 +1,159 @@
-"""Logs in, report model out: the whole way of ``fusiondoc parse``."""
+"""Logs in, report model out: the whole way of ``fusiondoc parse``.
+
+The facts of all streams become a report by steps that take and return values, in the order of what each
+needs. A step changes nothing that another one made.
+"""
 
 from __future__ import annotations
 
 import gc
 import time
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Callable, Iterable, Iterator, Sequence
 
+from fusiondoc.model.fusers import FUSER_OF_KIND, NNC, NVFUSER
 from fusiondoc.model.log_counts import ParseStats, UnrecognisedLine
-from fusiondoc.model.report import Report
-from fusiondoc.parsers.assemble import assemble
-from fusiondoc.parsers.facts import Facts, LineCounts, position, unpack
+from fusiondoc.model.report import (
+    Fallback,
+    Group,
+    Kernel,
+    Report,
+    Unfused,
+)
+from fusiondoc.model.runs import Coverage, FuserState, Iteration
+from fusiondoc.model.source import SourceMap
+from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, position, unpack
 from fusiondoc.parsers.jit.layers import LiveLayers
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.parsers.lines.ranks import Tag, ranks
-from fusiondoc.parsers.lines.tagged_lines import TaggedLog
-from fusiondoc.parsers.observed import Observed
-from fusiondoc.parsers.rows.unfused_rows import WorkOut
+from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, ranks
+from fusiondoc.parsers.observed import Observed, observed_in
+from fusiondoc.parsers.rows.group_rows import GroupTable, RunOfGroups, group_rows, groups_of
+from fusiondoc.parsers.rows.kernel_rows import fallbacks_of, kernels_of
+from fusiondoc.parsers.rows.programs import PlansOfStream, programs_of
+from fusiondoc.parsers.rows.unfused_rows import WorkOut, unfused_of
 from fusiondoc.parsers.stream import Stream
-from fusiondoc.parsers.user_lines import SourceMap
+
+
+@dataclass(frozen=True)
+class _StreamRows:
+    """What one stream (one rank) adds to the report."""
+
+    groups: list[Group]
+    unfused: list[Unfused]
+    fallbacks: list[Fallback]
+    kernels: list[Kernel]
+    iterations: list[Iteration]
+    plans: PlansOfStream
+
+
+def assemble(
+    streams: Sequence[Facts],
+    files: list[str],
+    sources: SourceMap,
+    work_out: WorkOut | None,
+    parse: ParseStats,
+) -> tuple[Report, Observed]:
+    """The report of all streams, without findings and coverage, and what else they show.
+
+    Args:
+        files: names of the logs, by their number in a position.
+        sources: the user's lines of operators, where the probe found them.
+    """
+    level = min((use.level for facts in streams for use in facts.plans), default=PlanLevel.PRINT)
+    lines = parse.lines if len(files) == 1 else None
+    made: list[_StreamRows] = []
+    for facts in streams:
+        plans = _plans_that_count(facts, level)
+        groups = groups_of(facts, plans, 1 + sum(len(one.groups) for one in made), lines)
+        kernels, segments, run_by = kernels_of(
+            facts, groups, 1 + sum(len(one.kernels) for one in made), files
+        )
+        fallbacks, fell_back = fallbacks_of(facts, groups, files)
+        told = RunOfGroups(groups.runs(), kernels, run_by, segments, fell_back)
+        rows = group_rows(groups, told, files, sources)
+        unfused, reasons = unfused_of(
+            facts, groups.plans, groups.copies, _fuser_of(facts, groups), work_out, (files, sources)
+        )
+        made.append(
+            _StreamRows(rows, unfused, fallbacks, kernels, _iterations(facts), PlansOfStream(groups, reasons))
+        )
+    programs = programs_of((one.plans for one in made), files, sources)
+    report = Report(
+        environment={},
+        fuser=_fuser_at_work((group for one in made for group in one.groups), streams),
+        knobs=(),
+        groups=tuple(group for one in made for group in one.groups),
+        unfused=tuple(row for one in made for row in one.unfused),
+        fallbacks=tuple(row for one in made for row in one.fallbacks),
+        kernels=tuple(kernel for one in made for kernel in one.kernels),
+        findings=(),
+        coverage=Coverage(0, 0, None),
+        parse=parse,
+        iterations=tuple(row for one in made for row in one.iterations),
+        programs=programs.rows,
+        programs_left_out=programs.left_out,
+    )
+    return report, observed_in((one.plans.groups for one in made), files)
+
+
+def _plans_that_count(facts: Facts, level: PlanLevel) -> list[PlanUse]:
+    """The plans of executors, in order; bare prints only where no log shows a plan.
+
+    ``level`` is the best one in any stream.
+    """
+    limit = PlanLevel.PRINT if level == PlanLevel.PRINT else PlanLevel.EXECUTOR
+    counting = [use for use in facts.plans if use.lines and use.level <= limit]
+    if level == PlanLevel.PRINT and any(use.plan.groups or use.plan.diff_graphs for use in counting):
+        # Prints of the graph before optimisation stand beside prints of the plan.
+        counting = [use for use in counting if use.plan.groups or use.plan.diff_graphs]
+    # The rest of a plan has no phase of its own: it comes behind those whose groups may tell it.
+    return sorted(counting, key=lambda use: (use.headless, use.lines[0]))
+
+
+def _fuser_of(facts: Facts, groups: GroupTable) -> str | None:
+    """The fuser of most groups of this stream, or whose pass it logs: two can look at one graph."""
+    kinds = [row.group.kind for row in groups.rows for _ in row.members]
+    if kinds:
+        return FUSER_OF_KIND[max(sorted(set(kinds)), key=kinds.count)].name
+    for headers, fuser in _PASSES:
+        if any(header in facts.headers for header in headers):
+            return fuser.name
+    return None
+
+
+def _fuser_at_work(groups: Iterable[Group], streams: Sequence[Facts]) -> FuserState:
+    """The fuser of most groups; without any the one whose passes are in the log."""
+    names = [FUSER_OF_KIND[group.kind].name for group in groups for _ in group.instances]
+    if names:
+        return FuserState(None, max(sorted(set(names)), key=names.count), True)
+    for headers, fuser in _PASSES:
+        passes = max(sum(facts.headers.get(header, 0) for facts in streams) for header in headers)
+        if passes:
+            return FuserState(None, fuser.name, True, f"{passes} pass{'es' * (passes > 1)}, no group")
+    return FuserState(None, None, None)
+
+
+_PASSES = (
+    (("Before Fusion:", "Before Compilation:"), NVFUSER),
+    (("Before TExprFuser:", "After TExprFuser:"), NNC),
+)
+"""What the passes of a fuser print."""
+
+
+def _iterations(facts: Facts) -> list[Iteration]:
+    first, last = min(facts.compiling, default=0), max(facts.compiling, default=-1)
+    made = []
+    for i, mark in enumerate(facts.iterations):
+        stage = None
+        if i in facts.compiling:
+            stage = "compiling"
+        elif i in facts.profiled or i < first:
+            stage = "profiling"
+        elif i > last >= 0:
+            stage = "steady"
+        made.append(Iteration(mark.index, mark.phase, mark.inputs, stage, None))
+    return made
 
 
 def read_logs(

@@ -12,8 +12,7 @@ from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, PassMark, p
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
 from fusiondoc.parsers.jit.layers import LiveLayers
 from fusiondoc.parsers.jit.messages import PREFIX, JitMessages
-from fusiondoc.parsers.kernels.dump_reader import DumpReader
-from fusiondoc.parsers.kernels.kernel_dumps import KernelDumps
+from fusiondoc.parsers.kernels.kernel_dumps import DumpReader, KernelDumps
 from fusiondoc.parsers.kernels.launches import (
     BANDWIDTH,
     FRAME_END,
@@ -25,13 +24,13 @@ from fusiondoc.parsers.kernels.launches import (
 )
 from fusiondoc.parsers.kernels.onednn_lines import MARKERS as ONEDNN
 from fusiondoc.parsers.kernels.onednn_lines import OneDnnPartitions
-from fusiondoc.parsers.lines.last_words import LastWords
-from fusiondoc.parsers.lines.warning_lines import (
+from fusiondoc.parsers.lines.last_words import (
     CONTINUES,
     FALLBACK,
     KNOWN,
     NVFUSER_GONE,
     OPTIONS_SET,
+    LastWords,
     is_cpp_warning,
     is_python_warning,
     stage_of,

@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from fusiondoc.model.report import Report
 
 REPORT_RENDERERS = {
-    "json": "fusiondoc.reports.json_format",
-    "html": "fusiondoc.reports.html",
-    "markdown": "fusiondoc.reports.markdown",
-    "sarif": "fusiondoc.reports.sarif",
-    "junit": "fusiondoc.reports.junit",
-    "gitlab": "fusiondoc.reports.gitlab",
-    "github": "fusiondoc.reports.github",
+    "json": "fusiondoc.reports.json_format:render",
+    "html": "fusiondoc.reports.html:render",
+    "markdown": "fusiondoc.reports.markdown:render",
+    "sarif": "fusiondoc.reports.code_annotations:sarif",
+    "junit": "fusiondoc.reports.junit:render",
+    "gitlab": "fusiondoc.reports.code_annotations:gitlab",
+    "github": "fusiondoc.reports.code_annotations:github",
 }
-"""Format -> the module whose ``render(report) -> str`` makes it."""
+"""Format -> module and function ``(report) -> str`` that makes it."""
 REPORT_FORMATS = ("text", *REPORT_RENDERERS)
 
 COMPARISON_RENDERERS = {
-    "json": "fusiondoc.reports.comparison.as_json",
-    "markdown": "fusiondoc.reports.comparison.comment",
-    "html": "fusiondoc.reports.comparison.page",
+    "json": "fusiondoc.reports.json_format:render",
+    "markdown": "fusiondoc.reports.comparison.comment:render",
+    "html": "fusiondoc.reports.comparison.page:render",
 }
 COMPARISON_FORMATS = ("text", *COMPARISON_RENDERERS)
 
@@ -63,5 +63,6 @@ def _rendered(what: object, format_: str, renderers: dict[str, str], name: str) 
         raise UsageError(
             f"there is no format '{format_}' of {name}", did_you_mean(format_, ("text", *renderers))
         )
-    text: str = importlib.import_module(renderers[format_]).render(what)
+    module, _, function = renderers[format_].partition(":")
+    text: str = getattr(importlib.import_module(module), function)(what)
     return text

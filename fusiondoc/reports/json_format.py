@@ -1,28 +1,40 @@
-"""The JSON report: schema ``fusiondoc.report/1``. Keys may be added, never renamed."""
+"""Reports and comparisons as JSON (schemas ``fusiondoc.report/1``, ``fusiondoc.comparison/1``), and a saved
+report back into the report model. Keys may be added, never renamed.
+
+The shape of each part is that of the dataclasses, by the types of their fields, so a new field needs
+nothing here. What is read back may have keys that this version does not know: they are left out; a newer
+schema is refused.
+"""
 
 from __future__ import annotations
 
 import inspect
 import json
-from dataclasses import fields, is_dataclass
+import re
+from collections import abc
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
-from typing import Any, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Callable, Mapping, Sequence, Union
 
 from fusiondoc.comparison.differences import Comparison
-from fusiondoc.model.report import Group, Report
+from fusiondoc.errors import UsageError
+from fusiondoc.model.report import SCHEMA, SEVERITIES, Group, Report
+from fusiondoc.model.typed_fields import field_types, is_figure, sound
 from fusiondoc.reports.printable import in_json
 
 
-def render(report: Report) -> str:
-    """The report as JSON text, keys in the order of the schema."""
-    return in_json(json.dumps(as_dict(report), indent=2, ensure_ascii=False)) + "\n"
+def render(model: Report | Comparison) -> str:
+    """A report or a comparison as JSON text, keys in the order of the schema."""
+    return in_json(json.dumps(as_dict(model), indent=2, ensure_ascii=False)) + "\n"
 
 
-def as_dict(report: Report) -> dict[str, Any]:
-    """The report as plain dictionaries and lists. What is not known is None."""
-    data = plain(report)
+def as_dict(model: Report | Comparison) -> dict[str, Any]:
+    """A report or a comparison as plain dictionaries and lists. What is not known is None."""
+    data = plain(model)
     assert isinstance(data, dict)
-    return {"schema": data.pop("schema"), **data}
+    first = ("schema", *DERIVED.get(type(model), ()))
+    return {**{name: data.pop(name) for name in first}, **data}
 
 
 DERIVED: Mapping[type, tuple[str, ...]] = {Group: ("ops",), Comparison: ("same", "coverage_changed")}
@@ -45,3 +57,160 @@ def plain(value: Any) -> Any:
     if isinstance(value, Sequence):
         return [plain(item) for item in value]
     return value
+
+
+_SCHEMA = re.compile(r"fusiondoc\.report/(\d+)\Z")
+
+Reader = Callable[[Any, str], Any]
+"""From a JSON value and the way to it (``groups[3].nodes``) to a value of the model."""
+
+
+class _Damaged(Exception):
+    """The value at a place is not what it must be."""
+
+
+def looks_like_report(start: bytes) -> bool:
+    """Whether a file that starts so is a JSON report (of any version) and no log."""
+    return re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.', start) is not None
+
+
+def read_report(data: bytes, name: str) -> Report:
+    """The report in ``data``.
+
+    Args:
+        name: of the file, for messages.
+
+    Raises:
+        UsageError: no JSON, no report, damaged, or of a newer fusiondoc.
+    """
+    again = "Write it again: fusiondoc parse LOG --format json --output FILE.json"
+    try:
+        content = sound(json.loads(data.decode("utf-8-sig")))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name} is not a whole JSON file: {error}", again) from None
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema != SCHEMA:
+        raise _other_schema(schema, name, again)
+    try:
+        report = _dataclass(Report)(content, "")
+    except _Damaged as damaged:
+        raise UsageError(f"{name} is damaged: {damaged}", again) from None
+    assert isinstance(report, Report)
+    return report
+
+
+def _other_schema(schema: object, name: str, again: str) -> UsageError:
+    number = _SCHEMA.match(schema) if isinstance(schema, str) else None
+    if number is not None and int(number[1]) > int(SCHEMA.rpartition("/")[2]):
+        return UsageError(
+            f"{name} was written by a newer fusiondoc ({schema}; this one reads {SCHEMA})",
+            "Upgrade fusiondoc here, or write the report with this version.",
+        )
+    if isinstance(schema, str) and schema.startswith("fusiondoc."):
+        return UsageError(f"{name} is no report: it holds {schema}", again)
+    return UsageError(f"{name} is JSON, but no report of fusiondoc (no schema '{SCHEMA}')", again)
+
+
+@lru_cache(maxsize=None)
+def _dataclass(kind: type) -> Reader:
+    types = field_types(kind)
+    kept = [f for f in fields(kind) if f.metadata.get("json", True)]
+    readers = [(f.name, _reader(types[f.name]), _needed(f)) for f in kept]
+
+    def read(value: Any, way: str) -> Any:
+        if not isinstance(value, dict):
+            raise _Damaged(f"{way or 'it'} is no object")
+        found = {}
+        for name, reader, needed in readers:
+            here = f"{way}.{name}" if way else name
+            if name in value:
+                found[name] = reader(value[name], here)
+            elif needed:
+                raise _Damaged(f"{here} is missing")
+        if found.get("severity", SEVERITIES[0]) not in SEVERITIES:
+            raise _Damaged(f"{way}.severity is none of {', '.join(SEVERITIES)}")
+        return kind(**found)
+
+    return read
+
+
+def _needed(field: Any) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _reader(kind: Any) -> Reader:
+    """The reader for a type of a field (``fusiondoc.model.typed_fields``)."""
+    of: Any = getattr(kind, "__origin__", None)
+    parts: Sequence[Any] = getattr(kind, "__args__", ())
+    if of is Union:
+        (inner,) = (_reader(part) for part in parts if part is not type(None))
+        return lambda value, way: None if value is None else inner(value, way)
+    if of is abc.Sequence or (of is tuple and parts[-1] is Ellipsis):
+        return _sequence(_reader(parts[0]))
+    if of is tuple:
+        return _fixed([_reader(part) for part in parts])
+    if of is abc.Mapping:
+        return _mapping(_reader(parts[1]))
+    if kind in _PLAIN:
+        return _plain(*_PLAIN[kind])
+    if issubclass(kind, Enum):
+        return _choice(kind)
+    return _dataclass(kind)
+
+
+_PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "a string"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    bool: ((bool,), "true or false"),
+    Any: ((object,), "anything"),
+}
+
+
+def _choice(kind: type[Enum]) -> Reader:
+    values = {one.value: one for one in kind}
+
+    def read(value: Any, way: str) -> Any:
+        if not isinstance(value, (str, int)) or value not in values:
+            raise _Damaged(f"{way} is none of {', '.join(map(str, values))}")
+        return values[value]
+
+    return read
+
+
+def _plain(kinds: tuple[type, ...], words: str) -> Reader:
+    def read(value: Any, way: str) -> Any:
+        if not isinstance(value, kinds) or (isinstance(value, bool) and int in kinds):
+            raise _Damaged(f"{way} is not {words}")
+        if isinstance(value, (int, float)) and not is_figure(value):
+            raise _Damaged(f"{way} is no number that a report can have")
+        return value
+
+    return read
+
+
+def _sequence(inner: Reader) -> Reader:
+    def read(value: Any, way: str) -> Any:
+        if not isinstance(value, list):
+            raise _Damaged(f"{way} is no list")
+        return tuple(inner(item, f"{way}[{index}]") for index, item in enumerate(value))
+
+    return read
+
+
+def _fixed(inner: list[Reader]) -> Reader:
+    def read(value: Any, way: str) -> Any:
+        if not isinstance(value, list) or len(value) != len(inner):
+            raise _Damaged(f"{way} is no list of {len(inner)}")
+        return tuple(one(item, f"{way}[{index}]") for index, (one, item) in enumerate(zip(inner, value)))
+
+    return read
+
+
+def _mapping(inner: Reader) -> Reader:
+    def read(value: Any, way: str) -> Any:
+        if not isinstance(value, dict):
+            raise _Damaged(f"{way} is no object")
+        return {key: inner(item, f"{way}.{key}") for key, item in value.items()}
+
+    return read

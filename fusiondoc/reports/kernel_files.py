@@ -11,8 +11,7 @@ from typing import Any, Sequence
 from fusiondoc.errors import UsageError
 from fusiondoc.model.report import Dump, Group, Kernel, Report
 from fusiondoc.reports.json_format import as_dict
-from fusiondoc.reports.kernel_choice import narrowed
-from fusiondoc.reports.kernel_texts import chosen, ending
+from fusiondoc.reports.kernel_texts import chosen, ending, narrowed
 from fusiondoc.reports.text.kernel_listing import render
 from fusiondoc.whole_files import write_whole
 

@@ -1,10 +1,14 @@
-"""What was dumped of a kernel, by the names that ``--dump`` has for it."""
+"""Which kernels of a report are shown, in which order, and what was dumped of each, by the names that
+``--dump`` has for it."""
 
 from __future__ import annotations
 
-from typing import Iterable, Mapping, Sequence
+import re
+from dataclasses import replace
+from typing import Callable, Iterable, Mapping, Sequence
 
-from fusiondoc.model.report import Dump, Kernel
+from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.model.report import Dump, Kernel, Report
 
 ENDINGS = {
     "cuda_kernel": ".cu",
@@ -61,3 +65,107 @@ def ending(option: str) -> str:
 def lexer(option: str) -> str:
     """The name of the pygments lexer for a dump."""
     return "cpp" if option in _C_LIKE else LEXERS.get(ending(option), "text")
+
+
+Key = Callable[[Kernel], "float | None"]
+
+_BY: dict[str, tuple[Key, bool]] = {
+    "launches": (lambda k: k.launches, True),
+    "time": (lambda k: k.ms.median if k.ms else None, True),
+    "bandwidth": (lambda k: k.gb_per_s.median if k.gb_per_s else None, False),
+    "peak": (lambda k: k.peak_fraction, False),
+    "registers": (lambda k: k.registers, True),
+    "spills": (lambda k: k.spill_bytes, True),
+    "smem": (lambda k: k.smem_bytes, True),
+    "occupancy": (lambda k: k.occupancy, False),
+}
+"""Column -> (what is compared, whether the largest comes first): the worst comes first."""
+
+COLUMNS = ("id", "name", "group", *_BY)
+
+
+def choose(
+    report: Report, names: Sequence[str], groups: Sequence[str], sort: str, top: int | None
+) -> tuple[Kernel, ...]:
+    """The kernels that ``--kernel`` and ``--group`` name, sorted, ``top`` of them at most.
+
+    Raises:
+        UsageError: there is no such kernel or group.
+    """
+    kernels = [k for k in report.kernels if not names or any(_named(k, name) for name in names)]
+    for name in names:
+        if not any(_named(kernel, name) for kernel in report.kernels):
+            raise _unknown_kernel(name, report)
+    for group in groups:
+        _check_group(group, report)
+    if groups:
+        wanted = {group.upper() for group in groups}
+        kernels = [kernel for kernel in kernels if wanted.intersection(kernel.groups)]
+    return tuple(_sorted(kernels, sort)[:top])
+
+
+def narrowed(report: Report, kernels: Sequence[Kernel], options: Sequence[str]) -> Report:
+    """The report with only these kernels, and of them only these dumps."""
+    shown = []
+    for kernel in kernels:
+        dumps = chosen(kernel, options)
+        code = kernel.code if any(dump.text == kernel.code for dump in dumps) else None
+        # The code of nvFuser is in `code` alone, as parse has it.
+        own = {dump.option for dump in kernel.dumps}
+        shown.append(replace(kernel, code=code, dumps=tuple(dump for dump in dumps if dump.option in own)))
+    ids = {kernel.id for kernel in shown}
+    groups = tuple(
+        replace(group, kernels=tuple(one for one in group.kernels if one in ids)) for group in report.groups
+    )
+    return replace(report, kernels=tuple(shown), groups=groups)
+
+
+def available(kernels: Sequence[Kernel]) -> tuple[str, ...]:
+    """The names of the texts that these kernels have."""
+    return tuple(dict.fromkeys(dump.option for kernel in kernels for dump in texts(kernel)))
+
+
+def _named(kernel: Kernel, name: str) -> bool:
+    return name == kernel.name or name.upper() == kernel.id
+
+
+def _unknown_kernel(name: str, report: Report) -> UsageError:
+    if not report.kernels:
+        return UsageError(
+            f"there is no kernel '{name}': the log shows none", "Run it with --dump; see fusiondoc kernels -h"
+        )
+    known = [*(k.id for k in report.kernels), *(k.name for k in report.kernels)]
+    return UsageError(f"there is no kernel '{name}'. {_near(name, known)}", "fusiondoc kernels lists them.")
+
+
+def _check_group(name: str, report: Report) -> None:
+    known = [group.id for group in report.groups]
+    if name.upper() not in known:
+        near = _near(name.upper(), known) if known else "The log shows no group."
+        raise UsageError(f"there is no group '{name}'. {near}", "fusiondoc parse lists the groups.")
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    """Near ones; of many ids the first and the last."""
+    said = did_you_mean(name, known)
+    if said.startswith("Did") or len(set(known)) <= 12:
+        return said
+    return f"Known: {known[0]} to {known[-1]}."
+
+
+def _sorted(kernels: list[Kernel], column: str) -> list[Kernel]:
+    if column == "id":
+        return kernels
+    if column == "name":
+        return sorted(kernels, key=lambda k: _natural(k.name))
+    if column == "group":
+        return sorted(kernels, key=lambda k: (not k.groups, _natural(k.groups[0] if k.groups else "")))
+    value, largest = _BY[column]
+    known = [kernel for kernel in kernels if value(kernel) is not None]
+    rest = [kernel for kernel in kernels if value(kernel) is None]
+    return sorted(known, key=lambda k: value(k) or 0.0, reverse=largest) + rest
+
+
+def _natural(text: str) -> list[tuple[int, str]]:
+    """kernel2 before kernel10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.findall(r"\d+|\D+", text)]

@@ -8,7 +8,6 @@ from typing import Mapping, Sequence
 
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue, checks
-from fusiondoc.fuser_knobs import dumps as dump_names
 from fusiondoc.fuser_knobs.checks import DISABLE, DUMP, ENABLE
 from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS, check_log_level, merge_log_levels
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
@@ -88,12 +87,12 @@ def run_environment(
     nvfuser = has_nvfuser(torch, cuda) and fuser in ("auto", "nvfuser")
     if user.get("PYTORCH_JIT") == "0":
         raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
-    dump_names.check_dumps(dumps, fuser, torch, (1, 10) <= release(torch) < (2, 2))
+    checks.check_dumps(dumps, fuser, torch, (1, 10) <= release(torch) < (2, 2))
     wanted = {JIT_LOG: _log_level(fuser, nvfuser)}
-    options = dump_names.nvfuser_options(dumps)
+    options = checks.nvfuser_options(dumps)
     if nvfuser or options:
         known = catalogue.dump_options(torch)
-        usual = dump_names.without_hidden([name for name in DUMPS if name in known], options)
+        usual = checks.without_hidden([name for name in DUMPS if name in known], options)
         wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
     _add_needs(wanted, dumps, user)
     merged: list[str] = []

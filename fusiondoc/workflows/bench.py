@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, ContextManager, Iterator, Mapping, Protocol, Sequence
 
-from fusiondoc.captures.target import TargetSpec
+from fusiondoc.captures.request import TargetSpec
 from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed, UsageError, did_you_mean
 from fusiondoc.model.bench import (
     EAGER,

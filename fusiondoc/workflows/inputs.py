@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Callable, Sequence
 
 from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.request import ARCHIVE_ENDINGS
 from fusiondoc.captures.store import FOLDER, CaptureStore
-from fusiondoc.captures.target import ARCHIVE_ENDINGS
 from fusiondoc.errors import UsageError
 from fusiondoc.parsers.lines.log_files import LogInput, find_logs, read_chunks
-from fusiondoc.reports.json_reading import looks_like_report
+from fusiondoc.reports.json_format import looks_like_report
 from fusiondoc.workflows.archives import Unpacked, is_archive_name, unpack
 
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*\Z")

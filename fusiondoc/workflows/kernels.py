@@ -12,7 +12,7 @@ from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import CaptureStore, Place, Within
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue
-from fusiondoc.fuser_knobs.dumps import USUAL, check_dumps, how_to_set, is_set, together
+from fusiondoc.fuser_knobs.checks import USUAL, check_dumps, how_to_set, is_set, together
 from fusiondoc.model.report import Dump, Kernel, Report
 from fusiondoc.reports.kernel_texts import present
 from fusiondoc.runner.interpreter import inspect

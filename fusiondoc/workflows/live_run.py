@@ -18,9 +18,8 @@ from typing import Any, Sequence
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.ending import Result, Seconds
 from fusiondoc.captures.own import sign
-from fusiondoc.captures.request import KeptRequest, KeptTarget
+from fusiondoc.captures.request import IN_PROCESS, KeptRequest, KeptTarget
 from fusiondoc.captures.store import CaptureStore, cannot_write, while_writing
-from fusiondoc.captures.target import IN_PROCESS
 from fusiondoc.errors import CannotRun, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import DUMP
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG

@@ -19,11 +19,11 @@ from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked, masked_in
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak
-from fusiondoc.parsers.excerpts import excerpts
+from fusiondoc.parsers.evidence import excerpts
 from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, read_chunks
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.reports.json_reading import read_report
+from fusiondoc.reports.json_format import read_report
 from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, source_of, sources_of
 from fusiondoc.workflows.peak import peak_of
 from fusiondoc.workflows.speed import speed_of

@@ -6,9 +6,8 @@ import os
 from dataclasses import replace
 from typing import Callable
 
-from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.capture import Capture, FoundError, Rerun
 from fusiondoc.captures.ending import Ended
-from fusiondoc.captures.follow_ups import FoundError, Rerun
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.fuser_knobs.fallback import fallback_off, is_off

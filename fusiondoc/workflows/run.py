@@ -16,8 +16,7 @@ from fusiondoc.captures.source_copies import PackageFiles, keep_sources
 from fusiondoc.captures.store import Place, while_writing
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.model.report import Report
-from fusiondoc.model.source import Source
-from fusiondoc.parsers.user_lines import user_line
+from fusiondoc.model.source import Source, user_line
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress, no_progress

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
-from fusiondoc.captures.request import RunRequest
-from fusiondoc.captures.target import TargetSpec
+from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model.fusers import REQUESTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import TimedPasses
-from fusiondoc.captures.target import IN_PROCESS
+from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Speed

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable
 
-from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.capture import Capture, TimedRun
 from fusiondoc.captures.ending import Ended
-from fusiondoc.captures.follow_ups import TimedRun
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.errors import FusiondocError

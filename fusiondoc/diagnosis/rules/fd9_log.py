@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from fusiondoc.captures.target import IN_PROCESS
+from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS

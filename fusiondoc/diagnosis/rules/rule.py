@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, Iterable, Sequence
 
+from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Result
-from fusiondoc.captures.follow_ups import Rerun
 from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.model.codes import CODES

@@ -20,12 +20,22 @@ from fusiondoc.parsers.facts import (
     Statements,
     positions,
 )
-from fusiondoc.parsers.jit.headless_plans import PLAN_FILES, HeadlessPlans
+from fusiondoc.parsers.jit.bare_graphs import PLAN_FILES, HeadlessPlans
 from fusiondoc.parsers.jit.known_plans import KnownPlans
 from fusiondoc.parsers.jit.layers import LiveLayers, Regions
 from fusiondoc.parsers.jit.message_lines import CONTINUES, Print, Run
-from fusiondoc.parsers.jit.nnc_conditions import CONSIDERING, FAILED, MERGING, REMARKS, FailedConditions
-from fusiondoc.parsers.jit.rejections import NodeText, Rejections, merge, state, with_source
+from fusiondoc.parsers.jit.rejections import (
+    CONSIDERING,
+    FAILED,
+    MERGING,
+    REMARKS,
+    FailedConditions,
+    NodeText,
+    Rejections,
+    merge,
+    state,
+    with_source,
+)
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.kernels.nnc_kernels import FILES as NNC_FILES
 from fusiondoc.parsers.kernels.nnc_kernels import NncKernels

@@ -14,12 +14,12 @@ from fractions import Fraction
 from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
+from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions, unpack
 from fusiondoc.parsers.ir.types import bytes_once, holds_tensor, is_tensor
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
 from fusiondoc.parsers.rows.executors import Executor, executors_of
-from fusiondoc.parsers.user_lines import SourceMap, user_source
 
 Body = Tuple[Op, ...]
 _Key = Tuple[str, "str | None", Body, Tuple[str, ...], int]

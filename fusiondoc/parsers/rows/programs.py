@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from fusiondoc.model.report import Program, ProgramNode
+from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
 from fusiondoc.parsers.rows.group_rows import GroupTable, PhasedPlan
 from fusiondoc.parsers.rows.unfused_rows import NodeReasons, fused_elsewhere
-from fusiondoc.parsers.user_lines import SourceMap, user_source
 
 MOST_NODES = 3_000
 """Nodes of all programs together: a picture of more helps nobody, and memory stays bounded."""

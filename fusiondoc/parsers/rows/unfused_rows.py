@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence, Tuple
 
 from fusiondoc.model.report import Reason, Unfused
+from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse, Statement, Statements, positions
 from fusiondoc.parsers.ir.types import bytes_once
@@ -16,7 +17,6 @@ from fusiondoc.parsers.jit.node_kinds import NO_WORK
 from fusiondoc.parsers.jit.plan import DiffGraph, LooseNode, Op
 from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
 from fusiondoc.parsers.rows.tallies import Tally
-from fusiondoc.parsers.user_lines import SourceMap, user_source
 
 NO_REASON = "FD299"
 GAVE_UP = "FD304"

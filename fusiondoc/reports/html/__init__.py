@@ -16,8 +16,7 @@ from markupsafe import Markup
 
 from fusiondoc.model.report import Report
 from fusiondoc.reports.html.closing import expectations_view, findings_view, log_view, reproduce_view
-from fusiondoc.reports.html.group_list import group_list, unfused_list
-from fusiondoc.reports.html.kernel_list import kernel_list
+from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
 from fusiondoc.reports.html.module_list import module_list
 from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.html.program_view import program_view

@@ -1,4 +1,4 @@
-"""The terminal report: the first screen answers "did it fuse, what not, why, how fast"."""
+"""The terminal report: its first screen answers "did it fuse, what not, why, how fast"."""
 
 from __future__ import annotations
 
@@ -7,14 +7,180 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.report import Report
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.text.findings import fallbacks, findings, log
-from fusiondoc.reports.text.first_screen import summary
-from fusiondoc.reports.text.further_runs import speed, tries, verification
-from fusiondoc.reports.text.groups import groups, shapes, unfused
-from fusiondoc.reports.text.kernel_table import kernels
-from fusiondoc.reports.text.layout_of_text import drawn, plain
+from fusiondoc.reports.text.further_runs import pairs, speed, tries, verdict, verification
+from fusiondoc.reports.text.groups import by_reason, groups, shapes, unfused
+from fusiondoc.reports.text.kernel_listing import kernels
+from fusiondoc.reports.text.layout_of_text import STYLES, drawn, fields, plain, sparkline
+from fusiondoc.reports.wording import count, covered, fuser, outside
+
+
+def summary(report: Report) -> RenderableType:
+    """A few lines of name and value."""
+    table = fields()
+    if report.target.get("name"):
+        table.add_row("Target", str(report.target["name"]))
+    env = report.environment
+    machine = [
+        f"torch {env['torch']}" if env.get("torch") else "",
+        env.get("gpu") or "",
+        env.get("device") or "",
+    ]
+    if any(machine):
+        table.add_row("Machine", ", ".join(part for part in machine if part))
+    table.add_row("Fuser", _fuser(report))
+    table.add_row("Fused", _verdict(report))
+    worst = next((f for f in report.findings if f.severity == "error"), None)
+    if worst is not None:
+        table.add_row("Problem", Text(worst.message, style=STYLES["error"]))
+    for number, reason in enumerate(_why_not(report)):
+        table.add_row("" if number else "Not fused", reason)
+    for number, change in enumerate(_changes(report)):
+        table.add_row("" if number else "Change", change)
+    kernels = _kernels(report)
+    if kernels:
+        table.add_row("Kernels", kernels)
+    for number, line in enumerate(_speed(report)):
+        table.add_row("" if number else "Speed", line)
+    if report.suppressed:
+        codes = ", ".join(sorted({one.code for one in report.suppressed}))
+        table.add_row("Suppressed", f"{count(len(report.suppressed), 'finding')} ({codes})")
+    when = _when(report)
+    if when:
+        table.add_row("Iterations", when)
+    return table
+
+
+def _fuser(report: Report) -> str:
+    state = report.fuser
+    name = fuser(report, none="none")
+    if not state.why or (state.effective is None and state.requested is None):
+        return name
+    why = state.why[len("auto: ") :] if state.why.startswith("auto: ") else state.why
+    return f"{name}: {why}"
+
+
+def _verdict(report: Report) -> Text:
+    groups = report.fusion_groups
+    unfused = sum(row.count for row in outside(report))
+    if not groups and not report.unfused:
+        return Text("unknown: the log shows no plan of an executor", style=STYLES["warning"])
+    if not groups:
+        text = f"nothing: no fusion group, {count(unfused, 'tensor operator')} outside"
+        return Text(text, style=STYLES["warning"])
+    text = f"{count(report.fused_operators, 'operator')} in {count(groups, 'group')}, {unfused} not fused"
+    share = covered(report, "{:.0%}".format)
+    text += f" ({share})" if share is not None else ""
+    fallbacks = sum(f.count for f in report.fallbacks)
+    if fallbacks:
+        text += f", {count(fallbacks, 'fallback')}"
+    return Text(text, style="green" if not unfused and not fallbacks else "")
+
+
+MOST_REASONS = 3
+_TEXT = 60
+"""Characters of a reason on the first screen; its section has the rest."""
+
+
+def _why_not(report: Report) -> list[Text]:
+    """The reasons that cost most: ``aten::sort x2: nvFuser has no rule (FD201)``."""
+    found: dict[str, Text] = {}
+    fixed = {op for f in report.findings if f.code == "FD236" for op in f.ops}
+    reasons = [(reason, [row for row in rows if row.op not in fixed]) for reason, rows in by_reason(report)]
+    reasons = [one for one in reasons if one[1]]
+    # Views and bookkeeping are not what a user looks for first.
+    for reason, rows in [one for one in reasons if _loses(one[0].code)] or reasons:
+        if reason.code in found or len(found) == MOST_REASONS:
+            continue
+        counts: dict[str, int] = {}
+        kept = {row.op: row.keeps_out or 0 for row in rows}
+        for row in rows:
+            counts[row.op] = counts.get(row.op, 0) + row.count
+        names = [op + (f" x{times}" if times > 1 else "") for op, times in counts.items()]
+        names.sort(key=lambda name: -kept.get(name.split(" ")[0], 0))
+        listed = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+        why = reason.text if len(reason.text) <= _TEXT else reason.text[: _TEXT - 1] + "…"
+        found[reason.code] = Text(f"{listed}: {why} ({reason.code})")
+    return list(found.values())
+
+
+MOST_CHANGES = 2
+
+
+def _changes(report: Report) -> list[Text]:
+    """What keeps most operators out of groups, each with what to do about it."""
+    found = [one for one in report.findings if one.keeps_out and one.advice and one.severity != "note"]
+    return [
+        Text(f"{', '.join(one.ops)} keeps {count(one.keeps_out, 'operator')} out: {one.advice} ({one.code})")
+        for one in found[:MOST_CHANGES]
+        if one.keeps_out
+    ]
+
+
+def _loses(code: str) -> bool:
+    known = CODES.get(code)  # a saved report of a later version can have others
+    return known is None or known.loss is not Loss.NONE
+
+
+def _kernels(report: Report) -> str:
+    launched = [k for k in report.kernels if k.gb_per_s is not None]
+    if not launched:
+        return count(len(report.kernels), "kernel") if report.kernels else ""
+    best = max(k.gb_per_s.median for k in launched if k.gb_per_s)
+    slow = min(k.gb_per_s.median for k in launched if k.gb_per_s)
+    times = sum(k.ms.median for k in launched if k.ms)
+    text = f"{len(report.kernels)}, median {_range(slow, best, '{:,.0f}')} GB/s"
+    shares = [k.peak_fraction for k in launched if k.peak_fraction is not None]
+    if shares and report.peak is not None:
+        share = _range(min(shares), max(shares), "{:.0%}")
+        source = PEAK_FROM.get(report.peak.source, report.peak.source)
+        text += f" ({share} of {report.peak.gb_per_s:,.0f}, {source})"
+    text += f", {times:.3f} ms for one launch of each"
+    launch = sum(kernel.bound == "launch" for kernel in report.kernels)
+    return text + (f", {launch} launch-bound" if launch else "")
+
+
+PEAK_FROM = {"given": "as given", "measured": "measured", "driver": "by the driver", "table": "by its name"}
+
+
+def _range(low: float, high: float, form: str) -> str:
+    one, other = form.format(low), form.format(high)
+    return other if one == other else f"{one} to {other}"
+
+
+def _speed(report: Report) -> list[Text]:
+    """Eager against fused of the first shape; without times, why there are none."""
+    lines = []
+    for eager, fused in pairs(report):
+        if eager is None or fused is None or fused.inputs != 0:
+            continue
+        text = Text(f"{fused.phase}: ")
+        text.append_text(verdict(eager, fused))
+        lines.append(text.append(f" (fused {fused.ms.median:.3g} ms, eager {eager.ms.median:.3g} ms)"))
+    if not lines and report.speed_note:
+        lines.append(Text(report.speed_note))
+    return lines
+
+
+def _when(report: Report) -> str:
+    if not report.iterations:
+        return ""
+    profiling = sum(i.stage == "profiling" for i in report.iterations)
+    first = min((g.iteration for g in report.groups if g.iteration is not None), default=None)
+    parts = [f"{profiling} of {len(report.iterations)} passes went to profiling"]
+    if first is not None:
+        parts.append(f"the first group appeared in iteration {first}")
+    steady = next((i for i in report.iterations if i.stage == "steady"), None)
+    if steady is not None:
+        parts.append(f"steady from {steady.index}")
+    passes: dict[int, float] = {}
+    for one in report.iterations:
+        passes[one.index] = passes.get(one.index, 0.0) + (one.seconds or 0.0)
+    line = sparkline(list(passes.values()))
+    return (line + "  " if line else "") + ", ".join(parts)
 
 
 def render(report: Report, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
