@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -17,10 +18,12 @@ import jsonschema
 import pytest
 from command_line import ROOT, Run
 
+from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import VARIANTS, Ratio
 from fusiondoc.reports.benchmark.documents import as_csv, as_markdown
 from fusiondoc.reports.benchmark.tables import render
 from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, measured, rank_of_interval, ratio
+from fusiondoc.workflows.shape_sets import expanded
 
 SCHEMA = json.loads((ROOT / "docs" / "bench.schema.json").read_text())
 
@@ -36,7 +39,7 @@ class Block(torch.nn.Module):
         return torch.relu(self.linear(x)) * 2
 
 model = Block().eval()
-inputs = (torch.randn(8, 16),)
+inputs = [(torch.randn(8, 16),), (torch.randn(4, 16),)]
 """
 
 
@@ -129,6 +132,7 @@ def bench(model: Path, tmp_path_factory: pytest.TempPathFactory):
         variants=("eager", "nvfuser", "nnc", "onednn", "none", "aot"),
         backward=True,
         rounds=LEAST_ROUNDS,
+        round_seconds=0.02,
     )
     found = run_bench(request, progress)
     return found, said
@@ -140,9 +144,17 @@ def test_every_variant_is_in_the_table_or_has_its_reason(bench) -> None:
     rows = {one.name: one for one in found.variants}
     assert [one for one in VARIANTS if one in rows] == list(rows)
     for name in ("eager", "none", "aot"):
-        assert rows[name].available and rows[name].reason is None, rows[name]
-        assert [one.phase for one in rows[name].phases] == ["forward", "forward+backward"]
-    assert [one.phase for one in rows["onednn"].phases] == ["forward"]
+        assert rows[name].available, rows[name]
+    for name in ("eager", "none"):
+        timed = [(one.phase, one.shape) for one in rows[name].phases]
+        assert timed == [("forward", 0), ("forward", 1), ("forward+backward", 0), ("forward+backward", 1)]
+        assert rows[name].reason is None
+    assert [one.phase for one in rows["onednn"].phases] == ["forward", "forward"]
+    # Its backward graph has the sizes of the first inputs in it: the other shape fails, and only that.
+    assert [(one.phase, one.shape) for one in rows["aot"].phases][:3] == timed[:3]
+    assert rows["aot"].reason.startswith(
+        "forward+backward, float32[4,16]: RuntimeError: The size of tensor a"
+    )
     assert "no backward pass" in rows["onednn"].reason
     assert not rows["nvfuser"].available and "torch 1.12 to 2.1" in rows["nvfuser"].reason
     assert not rows["nnc"].available and "no LLVM" in rows["nnc"].reason
@@ -156,6 +168,11 @@ def test_groups_numbers_and_rounds_are_those_of_torch(bench) -> None:
     assert rows["none"].groups.forward == 0
     assert rows["eager"].max_difference == 0 and 0 <= rows["onednn"].max_difference < 1e-4
     assert rows["aot"].max_difference < 1e-4 and rows["aot"].recompiles == 0
+    one, other = rows["onednn"].phases
+    assert (one.recompiles, other.recompiles) == (0, 1), "a plan for each shape"
+    assert (one.guard_failures, other.guard_failures) == (0, 1), "the first plan is asked and left"
+    assert rows["onednn"].recompiles == 1 and rows["eager"].recompiles is None
+    assert all(phase.first_ms > 0 for row in found.variants for phase in row.phases)
     for row in found.variants:
         for phase in row.phases:
             assert phase.rounds == LEAST_ROUNDS and phase.ms.low <= phase.ms.median <= phase.ms.high
@@ -164,6 +181,7 @@ def test_groups_numbers_and_rounds_are_those_of_torch(bench) -> None:
     eager = rows["eager"].phases[0]
     assert eager.ratio == Ratio(1, 1, 1)
     assert found.inputs == ("float32[8,16]",)
+    assert [one.label for one in found.shapes] == ["float32[8,16]", "float32[4,16]"]
 
 
 @pytest.mark.torch
@@ -175,7 +193,9 @@ def test_its_documents(bench) -> None:
     assert said[:2] == ["forward: loading 0/12", "forward: eager warms up 0/12"]
     assert said[-1].startswith("forward+backward: round 6 of 6")
     rows = list(csv.DictReader(io.StringIO(as_csv(found))))
-    assert [row["phase"] for row in rows if row["variant"] == "aot"] == ["forward", "forward+backward"]
+    of_none = [(row["phase"], row["inputs"]) for row in rows if row["variant"] == "none"]
+    assert of_none[1:3] == [("forward", "float32[4,16]"), ("forward+backward", "float32[8,16]")]
+    assert "→ onednn: compiled once more for other sizes" in text and "guards failed" in text
     assert [row["ms_median"] for row in rows if row["variant"] == "nnc"] == [""]
     assert "no LLVM" in next(row["reason"] for row in rows if row["variant"] == "nnc")
     page = as_markdown(found)
@@ -188,12 +208,23 @@ def test_the_command_writes_json_that_its_schema_describes(
 ) -> None:
     out = tmp_path / "bench.json"
     done = fusiondoc(
-        "bench", model, "--variant", "none", "--rounds", 6, "--input", "float32[4,16]", "-o", out
+        "bench",
+        model,
+        "--variant",
+        "none",
+        "--rounds",
+        6,
+        "--shapes",
+        "float32[4,16]",
+        "--random-sizes",
+        "-o",
+        out,
     )
     assert done.returncode == 0, done.stderr
     data = json.loads(out.read_text())
     jsonschema.validate(data, SCHEMA)
-    assert data["schema"] == "fusiondoc.bench/1" and data["inputs"] == ["float32[4,16]"]
+    assert data["schema"] == "fusiondoc.bench/1" and data["shapes"][0]["sizes"] == 20
+    assert data["inputs"] == data["shapes"][0]["inputs"] and data["inputs"][0].endswith(",16]")
     assert [one["name"] for one in data["variants"]] == ["eager", "none"]
     assert not list(tmp_path.glob("**/.fusiondoc")), "a bench leaves no capture"
 
@@ -205,6 +236,50 @@ def test_a_model_that_fails_everywhere_is_the_users(fusiondoc: Run, tmp_path: Pa
     done = fusiondoc("bench", path, "--variant", "none", "--rounds", 6)
     assert done.returncode == 3
     assert "failed in every variant" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.torch
+def test_random_sizes_change_alike_what_is_equal() -> None:
+    torch = pytest.importorskip("torch")
+    from fusiondoc.probe.random_sizes import random_sizes
+
+    x = torch.arange(6 * 5 * 4).reshape(6, 5, 4)
+    mask, weight = torch.ones(6, 1, 5), torch.randn(4, requires_grad=True)
+    given = random_sizes(torch, lambda: (x, mask, weight, 0.5), seed=3, count=10)
+    first = given.example()
+    sets = [given.arguments() for _ in range(20)]
+    assert sets[0] is sets[10] is first and given.sizes == 10 and given.fixed
+    assert len({one[0].shape for one in sets}) > 5
+    for new, new_mask, same, half in sets:
+        assert abs(new.size(0) - 6) <= 2 and abs(new.size(1) - 5) <= 2 and new.size(2) == 4
+        assert new_mask.shape == (new.size(0), 1, 5), "the last size is shared with parameters"
+        assert same is weight and half == 0.5
+        assert int(new.max()) < x.numel() and new.dtype == x.dtype, "indexes stay in range"
+
+
+def test_sets_of_sizes_that_are_alike_vary_together() -> None:
+    one = expanded(["float32[8,{64,128},16]", "float32[ {64, 128} ]:grad", "0.5"])
+    assert one == (
+        ("float32[8,64,16]", "float32[ 64 ]:grad", "0.5"),
+        ("float32[8,128,16]", "float32[ 128 ]:grad", "0.5"),
+    )
+    crossed = expanded(["float32[{2,3},{8,9}]"])
+    assert crossed == (("float32[2,8]",), ("float32[2,9]",), ("float32[3,8]",), ("float32[3,9]",))
+    assert expanded([]) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("float32[{2,x}]", "found 'x'"),
+        ("float32[{2,}]", "found nothing"),
+        ("flaot32[{2,3}]", "did you mean float32"),
+        ("float32[{1,2,3,4,5,6,7,8,9},{10,11,12,13,14,15,16,17}]", "72 shapes"),
+    ],
+)
+def test_shapes_that_cannot_be_read_say_what_was_expected(text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(says)):
+        expanded([text])
 
 
 def test_wrong_usage_is_refused_before_anything_starts(model: Path, fusiondoc: Run, tmp_path: Path) -> None:

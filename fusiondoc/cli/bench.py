@@ -38,6 +38,15 @@ ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".csv": 
     metavar="TEXT",
     help="An argument instead of the file's own: 'float32[8,128,1024]:grad', 0.5, true. Repeat for more.",
 )
+@click.option(
+    "--shapes",
+    multiple=True,
+    metavar="TEXT",
+    help="As --input, with sets of sizes: 'float32[8,{64,128,256},1024]' is three shapes.",
+)
+@click.option(
+    "--random-sizes", is_flag=True, help="Give every step other sizes, near those of the inputs (20 of them)."
+)
 @click.option("--rounds", type=int, default=15, show_default=True, help="Rounds of each variant and phase.")
 @click.option(
     "--python",
@@ -80,6 +89,7 @@ def command(
     pythons: tuple[Path, ...],
     eval_mode: bool,
     knobs: tuple[str, ...],
+    shapes: tuple[str, ...],
     format_: str | None,
     output: Path | None,
     **options: Any,
@@ -94,11 +104,13 @@ def command(
     Examples:
       fusiondoc bench model.py
       fusiondoc bench model.py --backward --variant nvfuser --variant inductor
+      fusiondoc bench model.py --shapes 'float32[8,{64,128,256},1024]'
       fusiondoc bench model.py --python old/bin/python --python new/bin/python
     """
     from fusiondoc.captures.request import parse_target
     from fusiondoc.model.bench import EAGER
     from fusiondoc.workflows.bench import BenchRequest, run_bench
+    from fusiondoc.workflows.shape_sets import expanded
 
     if not options["timeout"] > 0:
         raise UsageError(f"--timeout {options['timeout']:g}: it must be more than 0 seconds", "Such as 60.")
@@ -109,6 +121,7 @@ def command(
         variants=wanted,
         eval=eval_mode,
         knobs=chosen_knobs(knobs),
+        shapes=expanded(shapes),
         **options,
     )
     bench = run_bench(request, _progress)

@@ -229,7 +229,10 @@ def _loaded(torch: Any, spec: dict[str, Any], clock: Clock) -> _Target:
         loaded = load(torch, spec["target"], device)
         model = move(torch, loaded.model, device)
     if spec["inputs"]:
-        shapes = from_texts(torch, spec["inputs"], device if device is not None else home(torch, model))
+        shapes = [from_texts(torch, spec["inputs"], device if device is not None else home(torch, model))]
+    elif spec.get("shapes"):
+        where = device if device is not None else home(torch, model)
+        shapes = [from_texts(torch, texts, where) for texts in spec["shapes"]]
     elif loaded.inputs is not None:
         shapes = from_module(torch, loaded.inputs, device, "inputs of " + loaded.label.split(":")[0])
     else:
@@ -251,7 +254,7 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     target = spec["target"]
     sys.path.insert(0, os.path.dirname(target["path"]) if target["path"] else spec["cwd"])
     sys.argv = [target["path"] or target["text"]]
-    script, _ = runs_as_script(target, bool(spec["inputs"]))
+    script, _ = runs_as_script(target, bool(spec["inputs"] or spec["shapes"]))
     if script:
         raise Refused(
             "target",
@@ -265,14 +268,31 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         random.seed(spec["seed"])
         torch.manual_seed(spec["seed"])
     loaded = _loaded(torch, spec, clock)
-    if len(loaded.shapes) > 1:
-        records.write("note", text="of several inputs the first is used")
     model = (
         loaded.model.eval() if spec["eval"] and isinstance(loaded.model, torch.nn.Module) else loaded.model
     )
     records.write("target", how="model", label=loaded.label, signature=signature(model))
-    bench = Bench(torch, spec["variant"], model, loaded.shapes[0], spec["phase"], records)
-    bench.run(spec["control"], spec["trace"], lambda: _turn_knobs(torch, spec["knobs"]))
+    with clock.users_work():
+        try:
+            shapes = [_given(torch, shape, spec) for shape in loaded.shapes]
+        except Refused:
+            raise
+        except Exception as error:
+            raise UserError("inputs") from error
+    bench = Bench(torch, spec["variant"], model, shapes, spec["phase"], records)
+    bench.run(
+        spec["control"], spec["trace"], spec["round_seconds"], lambda: _turn_knobs(torch, spec["knobs"])
+    )
+
+
+def _given(torch: Any, shape: Any, spec: dict[str, Any]) -> Any:
+    """What the steps of a shape get; a function of the user's makes new inputs at every call."""
+    from .benchmark_steps import Given
+    from .random_sizes import random_sizes
+
+    if spec["random_sizes"]:
+        return random_sizes(torch, shape, spec["seed"] or 0)
+    return Given(shape, fixed=shape() is shape())
 
 
 def _eager_twin(torch: Any, model: Any) -> Any:

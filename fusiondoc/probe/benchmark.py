@@ -1,38 +1,42 @@
 """``fusiondoc bench``: one variant of the model in one phase, timed in rounds that the parent asks for.
 
-Nothing is logged in this process. It warms up, says that it is ready, and then waits: the parent asks the
-children of all variants for a round each, in turns, so that a machine that slows down slows all of them.
-A round is a plain loop of steps as a training loop has it, without a synchronisation inside.
+Nothing is logged in this process while it is timed. It warms up with each shape, in order, says that it is
+ready, and then waits: the parent asks the children of all variants for a round each, in turns, so that a
+machine that slows down slows all of them. A round is a plain loop of steps as a training loop has it, without
+a synchronisation inside.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
 import os
-import time
 from typing import Any, Callable, Sequence
 
-from .benchmark_variants import Built, build
+from .benchmark_steps import Given, Steps
+from .benchmark_variants import TORCHSCRIPT, Built, build
 from .failures import Refused, UserError
-from .pass_inputs import Shape, on_gpu, parameters_of, tensors_in
+from .pass_inputs import on_gpu, parameters_of, tensors_in
+from .plan_counts import failed_guards, plans_made
 from .records import Records
 from .verify import unfused
 
 FORWARD = "forward"
 TRAINING = "forward+backward"
 
-LEAST_WARM_UP = 5
-"""Steps: nvFuser profiles in the first, compiles forward in the second and backward in the third."""
-MOST_WARM_UP = 30
-STEADY = 1.5
-"""A step is steady that takes no longer than so many times the shortest of those before it."""
-STEADY_STEPS = 3
-ROUND_SECONDS = 0.2
-"""About so long a round lasts."""
+LEAD = 5
+"""Before the steps that count, a round has one for every so many of them."""
 MOST_STEPS = 2000
 LEAST_STEPS = 3
+
+
+class _Warm:
+    """A shape after its warm-up."""
+
+    def __init__(self, steps: Steps, number: int) -> None:
+        self.steps = steps
+        self.number = number
+        """Steps in a round."""
 
 
 class Bench:
@@ -40,180 +44,152 @@ class Bench:
 
     Args:
         model: as the user gave it, on its device.
-        shape: gives the arguments of a step.
+        shapes: what the steps of each shape get.
         phase: ``FORWARD`` (no gradients are recorded) or ``TRAINING``.
     """
 
-    def __init__(self, torch: Any, variant: str, model: Any, shape: Shape, phase: str, records: Records):
+    def __init__(
+        self, torch: Any, variant: str, model: Any, shapes: Sequence[Given], phase: str, records: Records
+    ) -> None:
         self._torch = torch
         self._variant = variant
         self._model = model
-        self._shape = shape
         self._training = phase == TRAINING
+        self._shapes = [Steps(torch, model, given, self._training, variant) for given in shapes]
         self._records = records
-        self._parameters = parameters_of(model)
-        self._starts: list[Any] = []
-        """What the backward pass starts from: ones of each output."""
+        self._warm: dict[int, _Warm] = {}
+        self._folder = ""
+        self._seconds = 0.0
 
-    def run(self, control: str, trace: bool, knobs: Callable[[], object]) -> None:
+    def run(self, control: str, trace: bool, seconds: float, knobs: Callable[[], object]) -> None:
         """Build, warm up, then do what ``control`` asks for, a line each, until it ends.
+
+        Args:
+            seconds: about so long a round lasts.
 
         Raises:
             Refused: this torch or machine cannot run the variant.
             UserError: the model failed.
         """
         torch = self._torch
+        self._folder = os.path.dirname(control)
+        self._seconds = seconds
         # Loading is done beside the others, warming up alone: a compilation beside another takes longer.
         self._records.write("loaded", pid=os.getpid())
         commands = open(control, "rb")  # noqa: SIM115  (for the life of the process)
         if not commands.readline():
             return
-        expected = self._expected()
-        built = build(torch, self._variant, self._model, self._shape, self._training, trace)
+        first = self._shapes[0]
+        expected = self._expected(first)
+        example = first.given.example
+        built = build(torch, self._variant, self._model, example, self._training, trace)
         knobs()
-        self._records.write(
-            "variant",
-            name=self._variant,
-            fuser=built.fuser,
-            note=built.note,
-            inputs=[_described(torch, one) for one in self._arguments()],
-        )
-        cuda = on_gpu(torch, self._model, self._shape)
-        warm = self._warm_up(built, cuda)
-        steady = min(warm)
-        difference, why_not = self._difference(built, expected)
+        self._records.write("variant", name=self._variant, fuser=built.fuser, note=built.note)
+        cuda = on_gpu(torch, self._model, example)
+        self._warm_up(built, 0, expected, cuda)
         del expected
-        steps = max(LEAST_STEPS, min(MOST_STEPS, int(ROUND_SECONDS / steady) if steady > 0 else MOST_STEPS))
+        for number in range(1, len(self._shapes)):
+            try:
+                self._warm_up(built, number, self._expected(self._shapes[number]), cuda)
+            except (Refused, UserError) as error:
+                # The other shapes can be timed all the same.
+                failed = error.__cause__ if isinstance(error, UserError) else error
+                self._records.write("unfit", shape=number, type=type(failed).__name__, message=str(failed))
         before = built.compiled()
-        self._records.write(
-            "ready",
-            steps=steps,
-            warmup_s=round(sum(warm), 6),
-            compile_s=round(max(0.0, sum(warm) - len(warm) * steady), 6),
-            warmup_steps=len(warm),
-            max_difference=difference,
-            why_no_difference=why_not,
-        )
+        self._records.write("warmed", shapes=len(self._warm))
         for line in iter(commands.readline, b""):
-            self._obey(built, json.loads(line.decode("utf-8")), steps, cuda)
+            self._obey(built, json.loads(line.decode("utf-8")), cuda)
         after = built.compiled()
         forward, backward = built.groups()
         self._records.write(
             "benched",
-            peak_bytes=self._peak(built) if cuda else None,
             recompiles=after - before if after is not None and before is not None else None,
             groups_forward=forward,
             groups_backward=backward,
         )
 
-    def _obey(self, built: Built, command: dict[str, Any], steps: int, cuda: bool) -> None:
+    def _warm_up(self, built: Built, shape: int, expected: list[list[Any]], cuda: bool) -> None:
+        """Until the steps of this shape are steady, and tell what that took."""
+        steps = self._shapes[shape]
+        described = [_described(self._torch, one) for one in steps.example()]
+        self._records.write("inputs", shape=shape, inputs=described, sizes=steps.given.sizes)
+        tell = lambda: self._records.write("warm", shape=shape)  # noqa: E731
+        first = []
+        if not shape and steps.given.sizes > 1:
+            # As the tutorial: one size alone comes first, and what the others cost is told.
+            alone = Steps(self._torch, self._model, Given(steps.given.example), self._training, self._variant)
+            first = alone.warm_up(built, tell)
+        compiled = built.compiled()
+        recompiles: int | None = None if self._variant == "eager" else 0
+        if not shape and steps.given.sizes == 1:
+            warm = steps.warm_up(built, tell)
+        elif self._variant in TORCHSCRIPT:
+            with plans_made(self._torch, self._folder) as count:
+                warm = steps.warm_up(built, tell)
+            recompiles = count.plans
+        else:
+            warm = steps.warm_up(built, tell)
+            now = built.compiled()
+            recompiles = now - compiled if now is not None and compiled is not None else None
+        steady = min(warm)
+        sizes = steps.given.sizes
+        difference, why_not = self._difference(built, steps, expected)
+        number = self._seconds / steady * sizes if steady > 0 else MOST_STEPS
+        whole = max(1, round(max(LEAST_STEPS, min(MOST_STEPS, number)) / sizes)) * sizes
+        self._warm[shape] = _Warm(steps, whole)
+        self._records.write(
+            "ready",
+            shape=shape,
+            steps=whole,
+            warmup_s=round(sum(first) + sum(warm), 6),
+            compile_s=round(max(0.0, sum(first) + sum(warm) - (len(first) / sizes + len(warm)) * steady), 6),
+            first_ms=round(warm[0] / sizes * 1e3, 6),
+            recompiles=recompiles,
+            max_difference=difference,
+            why_no_difference=why_not,
+        )
+
+    def _obey(self, built: Built, command: dict[str, Any], cuda: bool) -> None:
+        shape = command["shape"]
+        steps, number = self._warm[shape].steps, self._warm[shape].number
         if command["do"] == "round":
-            seconds = self._loop(built, steps)
-            self._records.write("round", number=command["number"], steps=steps, seconds=seconds)
+            seconds = steps.loop(built, number, lead=_whole(number, LEAD, steps.given.sizes))
+            self._records.write("round", number=command["number"], shape=shape, steps=number, seconds=seconds)
         elif command["do"] == "profile":
-            with contextlib.suppress(Exception):  # A profiler that does not work costs its columns alone.
-                self._records.write("profiled", **self._profile(built, max(3, steps // 10), cuda))
-
-    def _loop(self, built: Built, steps: int) -> float:
-        """Seconds that ``steps`` steps take, from an idle device to an idle device."""
-        torch = self._torch
-        gradients = torch.enable_grad() if self._training else torch.no_grad()
-        loop = self._train if self._training else self._infer
-        with gradients, built.around():
-            self._synchronise()
-            began = time.perf_counter()
-            loop(built.model, steps)
-            self._synchronise()
-            return time.perf_counter() - began
-
-    # What a step does beside the model must be as little as in a loop written by hand: where the host is the
-    # limit, every microsecond of it is in the ratio.
-
-    def _infer(self, model: Any, steps: int) -> None:
-        shape = self._shape
-        try:
-            for _ in range(steps):
-                model(*shape())
-        except Refused:
-            raise
-        except Exception as error:
-            raise UserError(self._variant) from error
-
-    def _train(self, model: Any, steps: int) -> None:
-        shape, parameters, backward = self._shape, self._parameters, self._torch.autograd.backward
-        tensor_type = self._torch.Tensor
-        flat = not any(isinstance(one, (list, tuple, dict)) for one in self._arguments())
-        try:
-            for _ in range(steps):
-                arguments = shape()
-                output = model(*arguments)
-                roots = [output] if isinstance(output, tensor_type) else self._roots(output)
-                backward(roots, self._starts if len(self._starts) == len(roots) else self._ones(roots))
-                for one in arguments if flat else tensors_in(self._torch, arguments):
-                    if isinstance(one, tensor_type):
-                        one.grad = None
-                for one in parameters:
-                    one.grad = None
-        except Refused:
-            raise
-        except Exception as error:
-            raise UserError(self._variant) from error
-
-    def _roots(self, output: Any) -> list[Any]:
-        return [one for one in tensors_in(self._torch, output) if one.requires_grad]
-
-    def _ones(self, roots: list[Any]) -> list[Any]:
-        self._starts = [self._torch.ones_like(root) for root in roots]
-        return self._starts
-
-    def _arguments(self) -> tuple[Any, ...]:
-        try:
-            arguments = self._shape()
-        except Refused:
-            raise
-        except Exception as error:
-            raise UserError("inputs") from error
-        if self._training and not self._learns(arguments):
-            raise Refused(
-                "inputs",
-                "nothing here requires grad, so there is no backward pass to time",
-                "Give an input ':grad' (--input 'float32[8,128]:grad') or a module with parameters, or leave "
-                "--backward out.",
+            few = max(3, _whole(number, 10, steps.given.sizes))
+            try:
+                found = self._profile(built, steps, few, cuda)
+            except Exception as error:  # A profiler that does not work costs its columns alone.
+                found = {"device_ms": None, "why": "the profiler failed: %s" % str(error).split("\n")[0]}
+            self._records.write("profiled", shape=shape, **found)
+        elif command["do"] == "inspect":
+            self._records.write(
+                "inspected",
+                shape=shape,
+                guard_failures=self._failed_guards(built, steps),
+                peak_bytes=self._peak(built, steps) if cuda else None,
             )
-        return arguments
 
-    def _learns(self, arguments: tuple[Any, ...]) -> bool:
-        tensors = tensors_in(self._torch, arguments) + parameters_of(self._model)
-        return any(tensor.requires_grad for tensor in tensors)
-
-    def _synchronise(self) -> None:
-        if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
-            self._torch.cuda.synchronize()
-
-    def _warm_up(self, built: Built, cuda: bool) -> list[float]:
-        """Seconds of each step until they are steady."""
-        times: list[float] = []
-        while len(times) < MOST_WARM_UP:
-            times.append(self._loop(built, 1))
-            self._records.write("warm", number=len(times))
-            if len(times) >= LEAST_WARM_UP:
-                least = min(times)
-                if all(one <= STEADY * least for one in times[-STEADY_STEPS:]):
-                    break
-        return times
+    def _failed_guards(self, built: Built, steps: Steps) -> int | None:
+        if self._variant not in TORCHSCRIPT:
+            return None
+        return failed_guards(self._torch, lambda: steps.loop(built, steps.given.sizes))
 
     # -- what it computes -----------------------------------------------------------------------------------
 
-    def _expected(self) -> list[list[Any]]:
+    def _expected(self, steps: Steps) -> list[list[Any]]:
         """Outputs and gradients of an eager step, twice with other random numbers."""
         torch = self._torch
         twin = copy.deepcopy(self._model) if isinstance(self._model, torch.nn.Module) else self._model
-        return [self._results(twin, seed) for seed in (1, 2)]
+        arguments = steps.example()
+        return [self._results(twin, arguments, seed) for seed in (1, 2)]
 
-    def _results(self, model: Any, seed: int, around: Callable[[], Any] | None = None) -> list[Any]:
+    def _results(
+        self, model: Any, given: tuple[Any, ...], seed: int, around: Callable[[], Any] | None = None
+    ) -> list[Any]:
         torch = self._torch
         torch.manual_seed(seed)
-        arguments = copy.deepcopy(self._arguments())
+        arguments = copy.deepcopy(given)
         try:
             gradients = torch.enable_grad() if self._training else torch.no_grad()
             with gradients, around() if around is not None else unfused(torch):
@@ -231,42 +207,48 @@ class Bench:
                     tensor.grad = None
         return found
 
-    def _difference(self, built: Built, expected: Sequence[list[Any]]) -> tuple[float | None, str | None]:
+    def _difference(
+        self, built: Built, steps: Steps, expected: Sequence[list[Any]]
+    ) -> tuple[float | None, str | None]:
         """Largest absolute difference of outputs and gradients from the eager step, or why there is none."""
         if self._variant == "eager":
             return 0.0, None
         torch = self._torch
         if not _alike(torch, *expected):
             return None, "the model draws random numbers"
-        found = self._results(built.model, 1, built.around)
+        found = self._results(built.model, steps.example(), 1, built.around)
         if [one.shape for one in found] != [one.shape for one in expected[0]]:
             return None, "it returns other shapes, or gives other tensors gradients, than the eager model"
         return _largest(torch, found, expected[0]), None
 
     # -- the device -----------------------------------------------------------------------------------------
 
-    def _peak(self, built: Built) -> int:
+    def _peak(self, built: Built, steps: Steps) -> int:
         """Bytes: the most that a step had allocated on the GPU."""
         cuda = self._torch.cuda
-        self._synchronise()
+        cuda.synchronize()
         cuda.empty_cache()
         cuda.reset_peak_memory_stats()
-        self._loop(built, 1)
+        steps.loop(built, steps.given.sizes)
         return int(cuda.max_memory_allocated())
 
-    def _profile(self, built: Built, steps: int, cuda: bool) -> dict[str, Any]:
+    def _profile(self, built: Built, steps: Steps, number: int, cuda: bool) -> dict[str, Any]:
         """Milliseconds a step in which the device was busy, and a step of the profiled run."""
         if not cuda:
             return {"device_ms": None, "why": "on the CPU the device is the host"}
         from torch.profiler import ProfilerActivity, profile
 
-        self._loop(built, 2)
         with profile(activities=[ProfilerActivity.CUDA]) as run:
-            seconds = self._loop(built, steps)
+            seconds = steps.loop(built, number)
         spans = _device_spans(run.events())
         if not spans:
             return {"device_ms": None, "why": "the profiler shows no kernel (CUPTI is not there)"}
-        return {"device_ms": _union(spans) / 1e3 / steps, "step_ms": seconds * 1e3 / steps, "why": None}
+        return {"device_ms": _union(spans) / 1e3 / number, "step_ms": seconds * 1e3 / number, "why": None}
+
+
+def _whole(steps: int, part: int, sizes: int) -> int:
+    """One of ``part`` steps, at least one, and as many passes over the sizes as that holds."""
+    return max(1, round(steps / part / sizes)) * sizes
 
 
 def _described(torch: Any, value: Any) -> str:

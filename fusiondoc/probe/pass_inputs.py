@@ -11,7 +11,7 @@ Shape = Callable[[], "tuple[Any, ...]"]
 """Gives the arguments of one pass; a function of the user's is called anew for every pass."""
 
 
-def from_texts(torch: Any, texts: Sequence[str], device: Any) -> list[Shape]:
+def from_texts(torch: Any, texts: Sequence[str], device: Any) -> Shape:
     """One shape from ``--input`` texts: normal random numbers, 0 or 1 for whole numbers, random booleans."""
     values = []
     for text in texts:
@@ -28,7 +28,7 @@ def from_texts(torch: Any, texts: Sequence[str], device: Any) -> list[Shape]:
             problem = str(error).split("\n")[0]
             raise Refused("inputs", "the input '%s' cannot be made: %s" % (text, problem)) from None
     arguments = tuple(values)
-    return [lambda: arguments]
+    return lambda: arguments
 
 
 def _random(torch: Any, parsed: TensorText, device: Any) -> Any:

@@ -53,25 +53,52 @@ class Chosen:
     name: str
     fuser: str | None = None
     note: str | None = None
+
+
+@dataclass(frozen=True)
+class InputsOfShape:
+    """What the steps of a shape get; with ``sizes`` above 1 the first of so many in turns."""
+
+    shape: int
     inputs: tuple[str, ...] = ()
+    sizes: int = 1
 
 
 @dataclass(frozen=True)
 class Warm:
     """A step of the warm-up is done."""
 
-    number: int
+    shape: int
 
 
 @dataclass(frozen=True)
 class Ready:
-    """The warm-up is done. Times in seconds."""
+    """The warm-up with a shape is done. Times in seconds."""
 
+    shape: int
     steps: int
     warmup_s: float
     compile_s: float
+    first_ms: float | None = None
+    recompiles: int | None = None
     max_difference: float | None = None
     why_no_difference: str | None = None
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """The variant failed with a shape that is not the first."""
+
+    shape: int
+    type: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """The warm-up is done with all shapes."""
+
+    shapes: int
 
 
 @dataclass(frozen=True)
@@ -79,6 +106,7 @@ class Round:
     """A round of ``steps`` steps took ``seconds``."""
 
     number: int
+    shape: int
     steps: int
     seconds: float
 
@@ -87,16 +115,25 @@ class Round:
 class Profiled:
     """Milliseconds of a step in which the GPU was busy, or why that is not known."""
 
+    shape: int
     device_ms: float | None = None
     step_ms: float | None = None
     why: str | None = None
 
 
 @dataclass(frozen=True)
+class Inspected:
+    """What steady steps of a shape need: memory of the GPU, and plans for other inputs that are left."""
+
+    shape: int
+    guard_failures: int | None = None
+    peak_bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class Benched:
     """What is known at the end."""
 
-    peak_bytes: int | None = None
     recompiles: int | None = None
     groups_forward: int | None = None
     groups_backward: int | None = None
@@ -112,22 +149,41 @@ class Problem:
     hint: str | None = None
 
 
-Reply = Union[Started, TorchFacts, LoadedModel, Chosen, Warm, Ready, Round, Profiled, Benched, Problem]
+Reply = Union[
+    Started,
+    TorchFacts,
+    LoadedModel,
+    Chosen,
+    InputsOfShape,
+    Warm,
+    Ready,
+    Unfit,
+    Warmed,
+    Round,
+    Profiled,
+    Inspected,
+    Benched,
+    Problem,
+]
 
 _KINDS: Mapping[str, type] = {
     "started": Started,
     "environment": TorchFacts,
     "loaded": LoadedModel,
     "variant": Chosen,
+    "inputs": InputsOfShape,
     "warm": Warm,
     "ready": Ready,
+    "unfit": Unfit,
+    "warmed": Warmed,
     "round": Round,
     "profiled": Profiled,
+    "inspected": Inspected,
     "benched": Benched,
     "error": Problem,
 }
 
-R = TypeVar("R", LoadedModel, Ready, Round, Profiled, Benched)
+R = TypeVar("R", LoadedModel, Warmed, Round, Profiled, Inspected, Benched)
 
 
 class Died(Exception):
@@ -164,6 +220,11 @@ class BenchChild:
         self._failed: OSError | None = None
         self.facts: TorchFacts | None = None
         self.chosen: Chosen | None = None
+        self.inputs: dict[int, InputsOfShape] = {}
+        self.ready: dict[int, Ready] = {}
+        """The shapes that can be timed."""
+        self.unfit: dict[int, str] = {}
+        """Why the others cannot."""
         spec_path = folder / "spec.json"
         content = {**spec, "action": "bench", "parent": os.getpid(), "control": str(self._control)}
         spec_path.write_text(json.dumps(content), encoding="utf-8")
@@ -195,22 +256,30 @@ class BenchChild:
         except OSError as error:
             self._failed = error
 
-    def ready(self) -> Ready:
-        """Have it warm up, and wait for the end of that; ``Died`` without it."""
+    def warm_up(self) -> None:
+        """Have it warm up with every shape (``ready`` has what that took); ``Died`` if it did not."""
         self._wait(LoadedModel)
         self._ask({"do": "warm"})
-        return self._wait(Ready)
+        self._wait(Warmed)
 
-    def round(self, number: int) -> Round:
+    def round(self, number: int, shape: int = 0) -> Round:
         """Run a round and wait for its time; ``Died`` if there is none."""
-        self._ask({"do": "round", "number": number})
+        self._ask({"do": "round", "number": number, "shape": shape})
         return self._wait(Round)
 
-    def profile(self) -> Profiled | None:
+    def profile(self, shape: int = 0) -> Profiled | None:
         """Profile some steps; None if the profiler does not work there."""
-        self._ask({"do": "profile"})
+        self._ask({"do": "profile", "shape": shape})
         try:
             return self._wait(Profiled)
+        except Died:
+            return None
+
+    def inspect(self, shape: int = 0) -> Inspected | None:
+        """Look at some steps; None if it dies of that."""
+        try:
+            self._ask({"do": "inspect", "shape": shape})
+            return self._wait(Inspected)
         except Died:
             return None
 
@@ -269,6 +338,12 @@ class BenchChild:
                 self.facts = reply
             elif isinstance(reply, Chosen):
                 self.chosen = reply
+            elif isinstance(reply, InputsOfShape):
+                self.inputs[reply.shape] = reply
+            elif isinstance(reply, Ready):
+                self.ready[reply.shape] = reply
+            elif isinstance(reply, Unfit):
+                self.unfit[reply.shape] = _reason(reply.type, reply.message)
             elif isinstance(reply, Problem) and self._problem is None:
                 self._problem = reply
         return new
@@ -283,15 +358,19 @@ class BenchChild:
         """Why it ended, in a sentence."""
         problem = self.problem
         if problem is not None:
-            if problem.type == "Refused":
-                return problem.message
-            return f"{problem.type}: {_telling_line(problem.message)}" if problem.message else problem.type
+            return _reason(problem.type, problem.message)
         if self._failed is not None:
             return f"it could not be started: {self._failed.strerror}"
         ending = self._ending
         if ending is not None and ending.signal is not None:
             return f"it was ended by {ending.signal}"
         return "it ended before it was done"
+
+
+def _reason(kind: str, message: str) -> str:
+    if kind == "Refused":
+        return message
+    return f"{kind}: {_telling_line(message)}" if message else kind
 
 
 def _reply(record: Mapping[str, Any]) -> Iterator[Reply]:

@@ -23,18 +23,20 @@ from fusiondoc.model.bench import (
     VARIANTS,
     Bench,
     BenchPhase,
+    BenchShape,
     BenchVariant,
     Groups,
     Ratio,
 )
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.runner.bench_child import BenchChild, Benched, Died, Profiled, Ready
+from fusiondoc.runner.bench_child import BenchChild, Benched, Died, Inspected, Profiled
 from fusiondoc.runner.interpreter import Interpreter, find_python, inspect
 from fusiondoc.runner.variables import quiet_environment
 from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, measured, ratio
 
 ROUNDS = 15
+ROUND_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,11 @@ class BenchRequest:
     Attributes:
         pythons: interpreters, each with all variants.
         backward: the phase "forward+backward" too.
-        rounds: of each variant in each phase.
+        inputs: one shape, as ``--input`` texts, instead of the target's own.
+        shapes: several.
+        random_sizes: every step gets other sizes, near those of each shape.
+        rounds: of each variant in each phase and shape.
+        round_seconds: about so long a round lasts.
         timeout: seconds for a warm-up, and for every round.
     """
 
@@ -52,6 +58,8 @@ class BenchRequest:
     pythons: tuple[Path, ...]
     variants: tuple[str, ...] = VARIANTS
     inputs: tuple[str, ...] = ()
+    shapes: tuple[tuple[str, ...], ...] = ()
+    random_sizes: bool = False
     backward: bool = False
     trace: bool = False
     eval: bool = False
@@ -59,6 +67,7 @@ class BenchRequest:
     seed: int = 0
     knobs: Mapping[str, str] = field(default_factory=dict)
     rounds: int = ROUNDS
+    round_seconds: float = ROUND_SECONDS
     timeout: float = 600
     cwd: Path = field(default_factory=Path.cwd)
 
@@ -67,6 +76,8 @@ class BenchRequest:
         for name in self.variants:
             if name not in VARIANTS:
                 raise UsageError(f"unknown variant '{name}'", did_you_mean(name, VARIANTS))
+        if self.inputs and self.shapes:
+            raise UsageError("--input and --shapes are two ways to say what the inputs are", "Leave one out.")
         if self.rounds < LEAST_ROUNDS:
             raise UsageError(
                 f"--rounds {self.rounds}: at least {LEAST_ROUNDS} are needed for a 95 % interval",
@@ -87,10 +98,10 @@ class _Run:
         self.name = name
         self.interpreter = interpreter
         self.child = child
-        self.ready: Ready | None = None
-        self.ms: list[float] = []
-        """Of a step, in each round."""
-        self.profiled: Profiled | None = None
+        self.ms: dict[int, list[float]] = {}
+        """Of a step of each shape, in each round."""
+        self.profiled: dict[int, Profiled] = {}
+        self.inspected: dict[int, Inspected] = {}
         self.benched: Benched | None = None
         self.fallbacks: int | None = None
         self.why: str | None = None
@@ -126,7 +137,7 @@ def run_bench(request: BenchRequest, progress: Callable[[], ContextManager[Bench
             if interrupted:
                 break
             done[phase], interrupted = _phase(request, interpreters, phase, folder / phase, bar)
-    if interrupted and not any(run.ms for runs in done.values() for run in runs):
+    if interrupted and not any(_measured_shapes(run) for runs in done.values() for run in runs):
         raise KeyboardInterrupt
     _refuse_if_nothing_ran(request, done)
     labels = _labels(interpreters)
@@ -142,8 +153,19 @@ def run_bench(request: BenchRequest, progress: Callable[[], ContextManager[Bench
         for name, value in (vars(facts).items() if facts is not None else ())
         if isinstance(value, str)
     }
-    inputs = next((child.chosen.inputs for child in children if child.chosen is not None), request.inputs)
-    return Bench(environment, request.target.label, inputs, tuple(variants), interrupted)
+    shapes = _shapes(children)
+    inputs = shapes[0].inputs if shapes else request.inputs
+    return Bench(environment, request.target.label, inputs, tuple(variants), interrupted, shapes)
+
+
+def _shapes(children: Sequence[BenchChild]) -> tuple[BenchShape, ...]:
+    """What the children that got furthest were given."""
+    most = max((child.inputs for child in children), key=len, default={})
+    return tuple(BenchShape(most[number].inputs, most[number].sizes) for number in sorted(most))
+
+
+def _measured_shapes(run: _Run) -> list[int]:
+    return [shape for shape, times in run.ms.items() if times]
 
 
 def _phase(
@@ -163,15 +185,18 @@ def _phase(
         for number, run in enumerate(runs):
             bar.say(f"{phase}: {run.name} warms up", number, total)
             try:
-                run.ready = run.child.ready()
+                run.child.warm_up()
+                run.ms = {shape: [] for shape in run.child.ready}
             except Died as died:
                 run.why = str(died)
+        shapes = sorted({shape for run in runs for shape in run.ms})
         for number in range(request.rounds):
             bar.say(f"{phase}: round {number + 1} of {request.rounds}", len(names) + number, total)
-            _turn([run for run in runs if run.why is None], number)
+            for shape in shapes:
+                _turn([run for run in runs if run.why is None and shape in run.ms], number, shape)
         for run in runs:
-            if run.why is None:
-                run.profiled = run.child.profile()
+            for shape in _measured_shapes(run) if run.why is None else []:
+                _look(run, shape)
     except KeyboardInterrupt:
         interrupted = True
     finally:
@@ -179,26 +204,36 @@ def _phase(
             if run.why is None and not interrupted:
                 run.benched = run.child.end()
             run.child.kill()
-            if run.ready is not None:
+            if run.child.ready:
                 run.fallbacks = _fallbacks(run.child.log)
     return runs, interrupted
 
 
-def _turn(runs: Sequence[_Run], number: int) -> None:
+def _turn(runs: Sequence[_Run], number: int, shape: int) -> None:
     """A round of each; another begins each turn, and every other turn goes backwards."""
     start = number % len(runs) if runs else 0
     order = [*runs[start:], *runs[:start]]
     measured_now: dict[int, float] = {}
     for run in order if number % 2 == 0 else reversed(order):
         try:
-            done = run.child.round(number)
+            done = run.child.round(number, shape)
             measured_now[id(run)] = done.seconds / done.steps * 1e3
         except Died as died:
             run.why = str(died)
     # Only whole turns count: the n-th round of every variant is of the same turn.
     for run in runs:
         if id(run) in measured_now:
-            run.ms.append(measured_now[id(run)])
+            run.ms[shape].append(measured_now[id(run)])
+
+
+def _look(run: _Run, shape: int) -> None:
+    """What is known of a shape beside its times; after all rounds, because it disturbs."""
+    inspected = run.child.inspect(shape)
+    if inspected is not None:
+        run.inspected[shape] = inspected
+    profiled = run.child.profile(shape)
+    if profiled is not None:
+        run.profiled[shape] = profiled
 
 
 def _started(request: BenchRequest, name: str, interpreter: Interpreter, phase: str, folder: Path) -> _Run:
@@ -209,6 +244,9 @@ def _started(request: BenchRequest, name: str, interpreter: Interpreter, phase: 
         "variant": name,
         "phase": phase,
         "inputs": list(request.inputs),
+        "shapes": [list(texts) for texts in request.shapes],
+        "random_sizes": request.random_sizes,
+        "round_seconds": request.round_seconds,
         "trace": request.trace,
         "eval": request.eval,
         "device": request.device,
@@ -231,7 +269,7 @@ def _eager_of(runs: Sequence[_Run], interpreter: Interpreter) -> _Run | None:
 def _refuse_if_nothing_ran(request: BenchRequest, done: Mapping[str, Sequence[_Run]]) -> None:
     """Where no variant has a round for the same reason, that is the error of the command."""
     runs = [run for one in done.values() for run in one]
-    if any(run.ms for run in runs):
+    if any(_measured_shapes(run) for run in runs):
         return
     for run in sorted(runs, key=lambda run: run.name != EAGER):
         problem = run.child.problem
@@ -266,17 +304,21 @@ def _variant(
     phases = []
     reasons: dict[str, str] = {}
     for phase, run in present.items():
-        if run.ms:
-            eager = _eager_of(done[phase], run.interpreter)
-            phases.append(_measured_phase(phase, run, eager))
+        eager = _eager_of(done[phase], run.interpreter)
+        phases += [_measured_phase(phase, shape, run, eager) for shape in _measured_shapes(run)]
         if run.why is not None:
             reasons[phase] = run.why
+        for shape, why in run.child.unfit.items():
+            of_shape = run.child.inputs.get(shape)
+            about = ", ".join(of_shape.inputs) if of_shape is not None else f"shape {shape + 1}"
+            reasons[f"{phase}, {about}"] = why
     said = list(dict.fromkeys(reasons.values()))
-    if len(said) == 1 and len(reasons) == len(present):
+    if len(said) == 1 and len(reasons) == len(present) and not phases:
         reason: str | None = said[0]
     else:
         reason = "; ".join(f"{phase}: {why}" for phase, why in reasons.items()) or None
-    ready = [run.ready for run in present.values() if run.ready is not None]
+    ready = [one for run in present.values() for one in run.child.ready.values()]
+    inspected = [one for run in present.values() for one in run.inspected.values()]
     benched = [run.benched for run in present.values() if run.benched is not None]
     chosen = next((run.child.chosen for run in present.values() if run.child.chosen is not None), None)
     differences = [one.max_difference for one in ready if one.max_difference is not None]
@@ -291,8 +333,8 @@ def _variant(
         phases=tuple(phases),
         warmup_s=sum(one.warmup_s for one in ready) if ready else None,
         compile_s=sum(one.compile_s for one in ready) if ready else None,
-        recompiles=_sum([one.recompiles for one in benched]),
-        peak_bytes=max((one.peak_bytes for one in benched if one.peak_bytes is not None), default=None),
+        recompiles=_sum([*(one.recompiles for one in ready), *(one.recompiles for one in benched)]),
+        peak_bytes=max((one.peak_bytes for one in inspected if one.peak_bytes is not None), default=None),
         groups=_groups(benched),
         fallbacks=_sum([run.fallbacks for run in present.values()]),
         max_difference=max(differences, default=None),
@@ -300,17 +342,31 @@ def _variant(
     )
 
 
-def _measured_phase(phase: str, run: _Run, eager: _Run | None) -> BenchPhase:
-    assert run.ready is not None
-    ms = measured(run.ms)
+def _measured_phase(phase: str, shape: int, run: _Run, eager: _Run | None) -> BenchPhase:
+    ready, times = run.child.ready[shape], run.ms[shape]
+    ms = measured(times)
     against: Ratio | None = None
     if run is eager:
         against = Ratio(1.0, 1.0, 1.0)
-    elif eager is not None and eager.ms:
-        against = ratio(eager.ms, run.ms)
-    device_ms = run.profiled.device_ms if run.profiled is not None else None
-    busy = min(1.0, device_ms / ms.median) if device_ms is not None and ms.median > 0 else None
-    return BenchPhase(phase, ms, 1e3 / ms.median, against, device_ms, busy, len(run.ms), run.ready.steps)
+    elif eager is not None and eager.ms.get(shape):
+        against = ratio(eager.ms[shape], times)
+    profiled, inspected = run.profiled.get(shape), run.inspected.get(shape)
+    device_ms = profiled.device_ms if profiled is not None else None
+    return BenchPhase(
+        phase=phase,
+        ms=ms,
+        steps_per_s=1e3 / ms.median,
+        ratio=against,
+        device_ms=device_ms,
+        busy=min(1.0, device_ms / ms.median) if device_ms is not None and ms.median > 0 else None,
+        rounds=len(times),
+        steps=ready.steps,
+        shape=shape,
+        first_ms=ready.first_ms,
+        recompiles=ready.recompiles,
+        guard_failures=inspected.guard_failures if inspected is not None else None,
+        peak_bytes=inspected.peak_bytes if inspected is not None else None,
+    )
 
 
 def _sum(values: Sequence[int | None]) -> int | None:

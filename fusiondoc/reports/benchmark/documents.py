@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+from typing import Sequence
 
-from fusiondoc.model.bench import EAGER, Bench
+from fusiondoc.model.bench import EAGER, Bench, BenchShape
 from fusiondoc.reports.benchmark.wordings import (
+    changing,
+    count,
     groups,
     milliseconds,
     missing,
@@ -15,6 +18,7 @@ from fusiondoc.reports.benchmark.wordings import (
     phases,
     remarks,
     seconds,
+    shapes_of,
     share,
     verdict,
 )
@@ -33,28 +37,30 @@ def as_json(bench: Bench) -> str:
 def as_markdown(bench: Bench) -> str:
     """A table a phase."""
     lines = [f"### {markdown(bench.target)}", ""]
+    several = changing(bench)
+    names = ["interpreter", "variant", *(["inputs"] if several else []), "ms", "steps/s", "speed of eager"]
+    names += ["GPU busy", "groups", "warm-up", *(["compiled", "guards failed"] if several else [])]
+    texts = 3 if several else 2
     for phase in phases(bench):
-        lines += [
-            f"**{phase}**",
-            "",
-            "| interpreter | variant | ms | steps/s | speed of eager | GPU busy | groups | warm-up |",
-            "|---|---|--:|--:|--:|--:|--:|--:|",
-        ]
-        for one in bench.variants:
-            found = phase_of(one, phase)
-            if found is None:
-                continue
-            cells = [
-                one.interpreter,
-                one.name,
-                milliseconds(found.ms.median),
-                f"{found.steps_per_s:,.0f}",
-                "" if one.name == EAGER else verdict(found.ratio),
-                share(found.busy),
-                groups(one),
-                seconds(one.warmup_s),
-            ]
-            lines.append("| " + " | ".join(markdown(cell) for cell in cells) + " |")
+        lines += [f"**{phase}**", "", _line(names), "|" + "---|" * texts + "--:|" * (len(names) - texts)]
+        for shape, label in shapes_of(bench):
+            for one in bench.variants:
+                found = phase_of(one, phase, shape)
+                if found is None:
+                    continue
+                cells = [
+                    one.interpreter,
+                    one.name,
+                    *([label] if several else []),
+                    milliseconds(found.ms.median),
+                    f"{found.steps_per_s:,.0f}",
+                    "" if one.name == EAGER else verdict(found.ratio),
+                    share(found.busy),
+                    groups(one),
+                    seconds(one.warmup_s),
+                    *([count(found.recompiles), count(found.guard_failures)] if several else []),
+                ]
+                lines.append(_line([markdown(cell) for cell in cells]))
         lines.append("")
     lines += [f"- {markdown(line)}" for line in remarks(bench)]
     absent = missing(bench)
@@ -62,6 +68,10 @@ def as_markdown(bench: Bench) -> str:
         lines += ["", "Could not run:", ""]
         lines += [f"- {markdown(name)}: {markdown(why)}" for name, why in absent]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
 
 
 _COLUMNS = (
@@ -76,11 +86,12 @@ _COLUMNS = (
         "max_difference",
         "reason",
     ),
+    *("inputs", "sizes", "first_ms", "recompiles_of_shape", "guard_failures", "peak_bytes_of_shape"),
 )
 
 
 def as_csv(bench: Bench) -> str:
-    """A row for each variant and phase, and one without times for a variant that could not run."""
+    """A row for each variant, phase and shape, and one without times for a variant that could not run."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     table.writerow(_COLUMNS)
@@ -90,9 +101,14 @@ def as_csv(bench: Bench) -> str:
         of_variant += [one.fallbacks, one.max_difference]
         for found in one.phases or (None,):
             times: list[object] = [None] * 12
+            of_shape: list[object] = [None] * 6
             if found is not None:
                 ratio = [found.ratio.value, found.ratio.low, found.ratio.high] if found.ratio else [None] * 3
                 times = [found.phase, found.ms.median, found.ms.low, found.ms.high, found.steps_per_s, *ratio]
                 times += [found.device_ms, found.busy, found.rounds, found.steps]
-            table.writerow([one.interpreter, one.name, *times, *of_variant, one.reason])
+                known = bench.shapes[found.shape : found.shape + 1]
+                shape = known[0] if known else BenchShape(bench.inputs)
+                of_shape = [", ".join(shape.inputs), shape.sizes, found.first_ms, found.recompiles]
+                of_shape += [found.guard_failures, found.peak_bytes]
+            table.writerow([one.interpreter, one.name, *times, *of_variant, one.reason, *of_shape])
     return out.getvalue()

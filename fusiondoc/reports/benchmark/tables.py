@@ -10,6 +10,8 @@ from rich.text import Text
 
 from fusiondoc.model.bench import EAGER, Bench, BenchVariant
 from fusiondoc.reports.benchmark.wordings import (
+    changing,
+    count,
     groups,
     interpreters,
     milliseconds,
@@ -18,6 +20,7 @@ from fusiondoc.reports.benchmark.wordings import (
     phases,
     remarks,
     seconds,
+    shapes_of,
     share,
     verdict,
 )
@@ -30,7 +33,7 @@ def render(bench: Bench, *, width: int = 80, colour: bool = False, blocks: bool 
     bench = visible_in(bench)
     head = fields()
     head.add_row("Target", bench.target)
-    if bench.inputs:
+    if bench.inputs and not changing(bench):
         head.add_row("Inputs", ", ".join(bench.inputs))
     device = bench.environment.get("gpu") or "CPU"
     for one in interpreters(bench):
@@ -62,23 +65,41 @@ def _table(names: list[str]) -> Table:
 
 
 def _speeds(bench: Bench, phase: str) -> Table:
-    """A row for each variant that ran."""
-    rows = [(one, found) for one in bench.variants for found in [phase_of(one, phase)] if found is not None]
-    busy = any(found.busy is not None for _, found in rows)
-    table = _table(
-        ["variant", "ms", "steps/s", "speed of eager", *(["GPU busy"] if busy else []), "groups", "warm-up"]
-    )
+    """A row for each variant that ran, below the shape where there are several."""
+    several = changing(bench)
+    rows = [
+        (one, found, label)
+        for shape, label in shapes_of(bench)
+        for one in bench.variants
+        for found in [phase_of(one, phase, shape)]
+        if found is not None
+    ]
+    busy = any(found.busy is not None for _, found, _ in rows)
+    names = ["variant", "ms", "speed of eager", *(["GPU busy"] if busy else [])]
+    if several:
+        names += ["first step", "compiled", "guards failed"]
+    else:
+        names[2:2] = ["steps/s"]
+        names += ["groups", "warm-up"]
+    table = _table(names)
     above = None
-    for one, found in rows:
-        if len(interpreters(bench)) > 1 and one.interpreter != above:
-            above = one.interpreter
-            table.add_row(Text(above, style="dim"))
+    for one, found, label in rows:
+        about = [label if several else "", one.interpreter if len(interpreters(bench)) > 1 else ""]
+        here = ", ".join(text for text in about if text)
+        if here and here != above:
+            above = here
+            table.add_row(Text(here, style="dim"))
         told = Text("" if one.name == EAGER else verdict(found.ratio))
         if found.ratio is not None and found.ratio.differs:
             told.stylize("green" if found.ratio.value > 1 else "yellow")
-        cells = [Text(one.name), Text(milliseconds(found.ms.median)), Text(f"{found.steps_per_s:,.0f}"), told]
+        cells = [Text(one.name), Text(milliseconds(found.ms.median)), told]
         cells += [Text(share(found.busy))] if busy else []
-        cells += [Text(groups(one)), Text(seconds(one.warmup_s))]
+        if several:
+            first = "-" if found.first_ms is None else f"{milliseconds(found.first_ms)} ms"
+            cells += [Text(first), Text(count(found.recompiles)), Text(count(found.guard_failures))]
+        else:
+            cells[2:2] = [Text(f"{found.steps_per_s:,.0f}")]
+            cells += [Text(groups(one)), Text(seconds(one.warmup_s))]
         table.add_row(*cells)
     return table
 
@@ -89,12 +110,14 @@ def _details(bench: Bench) -> Table | None:
     if not rows:
         return None
     memory = any(one.peak_bytes is not None for one in rows)
-    names = ["variant", "compiling", *(["memory", "of eager"] if memory else []), "largest difference"]
+    several = changing(bench)
+    names = ["variant", *(["groups", "warm-up"] if several else []), "compiling"]
+    names += [*(["memory", "of eager"] if memory else []), "largest difference"]
     table = _table([*names, "note"])
     table.columns[-1].justify = "left"
     table.columns[-1].no_wrap = False
     for one in rows:
-        cells = [one.name, seconds(one.compile_s)]
+        cells = [one.name, *([groups(one), seconds(one.warmup_s)] if several else []), seconds(one.compile_s)]
         if memory:
             cells += ["-" if one.peak_bytes is None else size(one.peak_bytes), _of_eager(bench, one)]
         cells.append("-" if one.max_difference is None else f"{one.max_difference:.2g}")

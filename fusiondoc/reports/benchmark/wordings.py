@@ -41,11 +41,30 @@ def groups(variant: BenchVariant) -> str:
     return f"{forward} + {'?' if found.backward is None else found.backward}"
 
 
-def phase_of(variant: BenchVariant, phase: str) -> BenchPhase | None:
+def phase_of(variant: BenchVariant, phase: str, shape: int = 0) -> BenchPhase | None:
+    """That phase with that shape, if it was timed."""
     for one in variant.phases:
-        if one.phase == phase:
+        if one.phase == phase and one.shape == shape:
             return one
     return None
+
+
+def shapes_of(bench: Bench) -> list[tuple[int, str]]:
+    """Number and name of each shape that some variant was timed with."""
+    timed = {one.shape for variant in bench.variants for one in variant.phases}
+    return [
+        (number, bench.shapes[number].label if number < len(bench.shapes) else ", ".join(bench.inputs))
+        for number in sorted(timed)
+    ]
+
+
+def changing(bench: Bench) -> bool:
+    """Whether steps met more than one set of sizes."""
+    return len(shapes_of(bench)) > 1 or any(one.sizes > 1 for one in bench.shapes)
+
+
+def count(value: int | None) -> str:
+    return "-" if value is None else str(value)
 
 
 def phases(bench: Bench) -> list[str]:
@@ -61,17 +80,21 @@ def remarks(bench: Bench) -> list[str]:
     """What the numbers mean: who waits for whom, what has no group."""
     said = []
     for phase in phases(bench):
-        waiting = [
-            f"{one.name} {found.busy:.0%}"
-            for one in bench.variants
-            for found in one.phases
-            if found.phase == phase and found.busy is not None and found.busy < HOST_BOUND
-        ]
-        if waiting:
-            said.append(
-                f"{phase}: bound by the host, the GPU is busy for {', '.join(waiting)} of the time: there the"
-                " ratio says how fast operators are started, not how fast kernels are"
-            )
+        for shape, label in shapes_of(bench):
+            waiting = [
+                f"{one.name} {found.busy:.0%}"
+                for one in bench.variants
+                for found in one.phases
+                if (found.phase, found.shape) == (phase, shape)
+                and found.busy is not None
+                and found.busy < HOST_BOUND
+            ]
+            if waiting:
+                about = f"{phase}, {label}" if changing(bench) else phase
+                said.append(
+                    f"{about}: bound by the host, the GPU is busy for {', '.join(waiting)} of the time: there"
+                    " the ratio says how fast operators are started, not how fast kernels are"
+                )
     for variant in bench.variants:
         found = variant.groups
         fuses = variant.available and variant.name not in (EAGER, "none", "inductor")
@@ -80,7 +103,9 @@ def remarks(bench: Bench) -> list[str]:
         if variant.fallbacks:
             said.append(f"{variant.name}: {variant.fallbacks} groups fell back to unfused operators")
         if variant.recompiles:
-            said.append(f"{variant.name}: compiled {variant.recompiles} times more after the warm-up")
+            times = "once" if variant.recompiles == 1 else f"{variant.recompiles} times"
+            since = "for other sizes" if changing(bench) else "after the warm-up"
+            said.append(f"{variant.name}: compiled {times} more {since}")
     if bench.interrupted:
         said.append("interrupted: only the rounds that were done count")
     return list(dict.fromkeys(said))
