@@ -124,6 +124,8 @@ class Options:
     """The options of a run as a capture keeps them; ``RunRequest`` says what each means. None: not told."""
 
     fuser: str | None = None
+    frontend: str | None = None
+    recipes: tuple[str, ...] = ()
     runs: int | None = None
     backward: bool | None = None
     trace: bool | None = None
@@ -162,6 +164,10 @@ class RunRequest:
     target: TargetSpec
     python: Path
     fuser: str = "auto"
+    frontend: str = "auto"
+    """What builds the fusion groups: "torchscript" or "te"; "auto" is what the target uses."""
+    recipes: tuple[str, ...] = ()
+    """Recipes of Transformer Engine to run under, one after the other; without any the model's own."""
     runs: int = 5
     backward: bool = False
     trace: bool = False

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from fusiondoc.cli import completion
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import UsageError
-from fusiondoc.model.fusers import REQUESTS
+from fusiondoc.model.fusers import FRONTENDS, RECIPES, REQUESTS
 
 if TYPE_CHECKING:
     from fusiondoc.captures.request import RunRequest
@@ -36,6 +36,21 @@ _OPTIONS = (
         default="auto",
         show_default=True,
         help="auto: nvFuser where this torch really has it, else NNC.",
+    ),
+    click.option(
+        "--frontend",
+        type=click.Choice(FRONTENDS),
+        default="auto",
+        show_default=True,
+        help="What builds the fusion groups: TorchScript, or te.ops of Transformer Engine; auto: what the "
+        "target uses.",
+    ),
+    click.option(
+        "--recipe",
+        "recipes",
+        multiple=True,
+        type=click.Choice(RECIPES),
+        help="Run te.ops operators under this FP8 or FP4 recipe. Repeat for more.",
     ),
     click.option("--backward", is_flag=True, help="Add a backward pass to every run."),
     click.option(
@@ -183,6 +198,8 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
         target=parse_target(target),
         python=find_python(options["python"] or sys.executable),
         fuser=options["fuser"],
+        frontend=options["frontend"],
+        recipes=options["recipes"],
         runs=options["runs"],
         backward=options["backward"],
         trace=options["trace"],

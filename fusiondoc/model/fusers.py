@@ -39,7 +39,21 @@ CHOICES = (*FUSERS, "none")
 REQUESTS = ("auto", *CHOICES)
 """What ``--fuser`` takes; "auto" leaves the choice to what this torch has."""
 
+TE = "te"
+"""The operation fuser of Transformer Engine: a frontend with a fuser of its own."""
+
+TE_KIND = "te.ops."
+"""How ``Group.kind`` of its groups begins; the class of the fused operator follows."""
+
+FRONTENDS = ("auto", "torchscript", TE)
+"""What ``--frontend`` takes."""
+
+RECIPES = ("none", "delayed", "current", "block", "mxfp8", "nvfp4")
+"""What ``--recipe`` takes: recipes of Transformer Engine."""
+
 
 def fuser_title(name: str) -> str:
     """The fuser as a sentence names it; another name, such as none, as it is."""
+    if name == TE:
+        return "the operation fuser of Transformer Engine"
     return FUSERS[name].title if name in FUSERS else name

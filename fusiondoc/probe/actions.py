@@ -11,7 +11,7 @@ import random
 import sys
 from typing import Any
 
-from . import environment, failures, fusers, stdio
+from . import environment, failures, fusers, stdio, te_plans
 from .clock import Clock
 from .failures import Refused, UserError, message_of, users_traceback
 from .iterations import Passes
@@ -144,8 +144,9 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     if spec["seed"] is not None:
         random.seed(spec["seed"])
         torch.manual_seed(spec["seed"])
+    te_watch = _te_watch(spec, records, clock)
     if not script:
-        _run_model(torch, spec, records, clock, fuser)
+        _run_model(torch, spec, records, clock, fuser, te_watch)
         return
     records.write("target", how="script", label=os.path.basename(target["path"]), signature=None)
     try:
@@ -153,6 +154,8 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
             run_script(target["path"])
     finally:
         stdio.mark("end")
+        if te_watch is not None:
+            te_watch.end(None)
         away = stdio.LOG.away()
         if away:
             records.write("redirected", **away)
@@ -184,9 +187,56 @@ def _turn_knobs(torch: Any, wanted: dict[str, str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _run_model(torch: Any, spec: dict[str, Any], records: Records, clock: Clock, fuser: str) -> None:
+def _te_watch(spec: dict[str, Any], records: Records, clock: Clock) -> Any:
+    """What records the plans of Transformer Engine, where it is asked for or the target's file names it; None
+    else. It comes before the target, so that it knows the lines that make operators."""
+    path, frontend = spec["target"]["path"], spec.get("frontend") or "auto"
+    if frontend != "te":
+        if frontend != "auto" or not path or not path.endswith(".py"):
+            return None
+        with open(path, "rb") as file:
+            if b"transformer_engine" not in file.read():
+                return None
+    with clock.users_work():
+        try:
+            te = te_plans.import_te()
+        except Refused:
+            if frontend == "te":
+                raise
+            return None  # the file itself may do without
+    watch = te_plans.Watch(te, records)
+    watch.on()
+    return watch
+
+
+def _run_te(
+    torch: Any, spec: dict[str, Any], records: Records, clock: Clock, loaded: Any, watch: Any
+) -> None:
+    from .te_run import TeRun
+
+    if watch is None:
+        watch = te_plans.Watch(te_plans.import_te(), records)
+        watch.on()
+    records.write("target", how="model", label=loaded.label, signature=None)
+    why = "asked for" if spec.get("frontend") == "te" else "the model holds te.ops operators"
+    records.write("frontend", requested=spec.get("frontend"), effective="te", why=why)
+    for option in ("trace", "verify", "no_freeze"):
+        if spec.get(option):
+            text = "--%s has no effect on operators of Transformer Engine" % option.replace("_", "-")
+            records.write("note", text=text)
+    with clock.users_work():
+        TeRun(torch, loaded.model, loaded.shapes, spec, watch, records).run()
+
+
+def _run_model(
+    torch: Any, spec: dict[str, Any], records: Records, clock: Clock, fuser: str, te_watch: Any
+) -> None:
     switches = fusers.read_back(torch)
     loaded = _loaded(torch, spec, clock)
+    frontend = spec.get("frontend") or "auto"
+    if frontend == "te" or (frontend == "auto" and te_plans.holds_te(loaded.model)):
+        _run_te(torch, spec, records, clock, loaded, te_watch)
+        return
     model, shapes = loaded.model, loaded.shapes
     with clock.users_work():
         if spec.get("eval") and isinstance(model, torch.nn.Module):

@@ -1,0 +1,319 @@
+"""What Transformer Engine's operation fuser planned: a snapshot after each call of ``te.ops`` operators.
+
+Read from ``transformer_engine/pytorch/ops/fuser.py`` of 1.13 to 2.20: every fuser has ``_basic_ops``,
+``_forward_ops`` and ``_backward_ops`` (lists of an operator and the numbers of its basic operators). The plan
+depends on the recipe and on which operators need gradients, and changes on one object from call to call; so a
+plan is recorded the first time that a fuser has it. No conclusion is drawn here.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import sys
+from typing import Any
+
+from .failures import CANNOT_RUN, Refused
+from .records import Records
+
+OPS = "transformer_engine.pytorch.ops"
+
+INSTALL = (
+    "Install it in that interpreter, which needs a GPU machine with CUDA: pip install --no-build-isolation "
+    "'transformer_engine[pytorch]'; or name an interpreter that has it: --python PATH."
+)
+
+
+def import_te() -> Any:
+    """``transformer_engine.pytorch.ops``; Refused (status 4) without it."""
+    try:
+        return importlib.import_module(OPS)
+    except Exception as error:  # its own checks raise RuntimeError and FileNotFoundError
+        said = str(error).strip().split("\n")[0]
+        raise Refused(
+            "import_te",
+            "%s cannot import %s: %s: %s" % (sys.executable, OPS, type(error).__name__, said),
+            INSTALL,
+            CANNOT_RUN,
+        ) from None
+
+
+def holds_te(model: Any) -> bool:
+    """Whether a module holds a ``te.ops.Sequential``, or is an operator of it."""
+    te = sys.modules.get(OPS)
+    modules = getattr(model, "modules", None)
+    if te is None or not callable(modules):
+        return False
+    return any(isinstance(one, (te.Sequential, te.FusibleOperation)) for one in modules())
+
+
+class Watch:
+    """Records the plans of every fuser that is called while it is on."""
+
+    def __init__(self, te: Any, records: Records) -> None:
+        self._te = te
+        self._records = records
+        self._fuser = importlib.import_module(OPS + ".fuser")
+        self._op = importlib.import_module(OPS + ".op")
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._kept: list[Any] = []  # so that no id is used again
+        self._plans: dict[Any, int] = {}
+        self.calls: dict[int, int] = {}
+        self.latest: dict[int, tuple[int, Any]] = {}
+        """Number of a fuser -> its latest plan and the fuser."""
+        self.pass_: tuple[str | None, bool] = (None, False)
+        """Name of the recipe that fusiondoc set, and whether the pass is one of training."""
+        self.recording = True
+        self.counting = True
+        self.unfused = False
+        """Fusion is switched off for a profile: its plans are none of the program's."""
+        self._paths: dict[int, str] = {}
+        self._sequences: set[str] = set()
+        self._made_at: dict[int, str] = {}
+
+    def on(self) -> None:
+        """From now on; for the rest of the process."""
+        fuser, called = self._fuser.OperationFuser, self._fuser.OperationFuser.__call__
+        watch = self
+
+        @functools.wraps(called)
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return called(self, *args, **kwargs)
+            finally:
+                watch._seen(self, args)
+
+        fuser.__call__ = call
+        made = self._op.BasicOperation.__init__
+
+        @functools.wraps(made)
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            made(self, *args, **kwargs)
+            place = _users_line(sys._getframe(1))
+            if place is not None:
+                watch._made_at[id(self)] = place
+                watch._kept.append(self)
+
+        self._op.BasicOperation.__init__ = init
+        self._records.write("te_package", version=_version(), fusions=self._fusions())
+
+    def name(self, model: Any) -> None:
+        """Learn the module paths of a model."""
+        for path, module in model.named_modules() if hasattr(model, "named_modules") else ():
+            self._paths.setdefault(id(module), path)
+            self._kept.append(module)
+
+    def _fusions(self) -> dict[str, list[dict[str, str]]]:
+        """The functions of each pass in their order, from 2.13 on: a registry that programs may add to."""
+        found = {}
+        for name in ("forward", "backward", "forward_backward"):
+            listed = getattr(self._fuser.OperationFuser, name + "_fusion_functions", None)
+            if listed is not None:
+                found[name] = [
+                    {
+                        "name": str(getattr(one, "__qualname__", repr(one))),
+                        "module": str(getattr(one, "__module__", "")),
+                    }
+                    for one in listed
+                ]
+        return found
+
+    # -- after a call ---------------------------------------------------------------------------------------
+
+    def _seen(self, fuser: Any, args: tuple[Any, ...]) -> None:
+        try:
+            self._snapshot(fuser, args)
+        except Exception as error:  # a layout that this does not know
+            if self.recording:
+                text = "the plan of Transformer Engine %s cannot be read: %s: %s"
+                self._records.write("note", text=text % (_version(), type(error).__name__, error))
+                self.recording = False
+
+    def _snapshot(self, fuser: Any, args: tuple[Any, ...]) -> None:
+        number = self._number(fuser)
+        torch = importlib.import_module("torch")
+        forward, backward = getattr(fuser, "_forward_ops", None), getattr(fuser, "_backward_ops", None)
+        if forward is None or backward is None or not self.recording:
+            return
+        if self.unfused:
+            self.latest[number] = (0, fuser)
+            return
+        ops = fuser._basic_ops
+        plan = {
+            "fuser": number,
+            "grad": bool(torch.is_grad_enabled()),
+            "training": any(op.training for op in ops),
+            "recipe": self._recipe(),
+            "first_backward": _first_backward(fuser, ops, args, torch),
+            "device": str(args[0].device.type) if args else None,
+            "operators": [_facts(op) for op in ops],
+            "forward": _entries(forward),
+            "backward": _entries(backward),
+        }
+        key = repr(plan)
+        known = self._plans.get(key)
+        if known is None:
+            known = self._plans[key] = len(self._plans) + 1
+            self._records.write("te_plan", plan=known, **plan)
+        self.calls[known] = self.calls.get(known, 0) + self.counting
+        self.latest[number] = (known, fuser)
+
+    def _number(self, fuser: Any) -> int:
+        """Of the pipeline: a fuser is made anew when its sequence changes, and for every bare ``op(x)``."""
+        key = tuple(id(op) for op in fuser._basic_ops)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._numbers) + 1
+            self._kept.append(fuser)
+            self._records.write(
+                "te_fuser",
+                fuser=self._numbers[key],
+                operators=[
+                    {
+                        "kind": type(op).__name__,
+                        "path": self._paths.get(id(op)),
+                        "source": self._made_at.get(id(op)),
+                        "bases": [one.__name__ for one in type(op).__mro__ if "ops.basic" in one.__module__],
+                        "own": not type(op).__module__.startswith("transformer_engine."),
+                    }
+                    for op in fuser._basic_ops
+                ],
+            )
+        return self._numbers[key]
+
+    def _recipe(self) -> dict[str, Any] | None:
+        """The recipe of this call; None where there is no low precision."""
+        state = getattr(self._fuser, "FP8GlobalStateManager", None)
+        if state is None or not state.is_fp8_enabled():
+            return None
+        recipe = state.get_fp8_recipe()
+        tests = ("delayed", "float8_current_scaling", "float8_block_scaling", "mxfp8", "nvfp4", "custom")
+        kinds = [name for name in tests if callable(getattr(recipe, name, None)) and getattr(recipe, name)()]
+        return {
+            "kind": type(recipe).__name__,
+            "is": kinds[0] if kinds else None,
+            "backward_override": getattr(recipe, "backward_override", None),
+        }
+
+    def end(self, model: Any) -> None:
+        """Write how often each plan was used, and what each sequence is made of."""
+        self._records.write("te_calls", calls={str(plan): count for plan, count in self.calls.items()})
+        self._records.write("te_package", version=_version(), fusions=self._fusions())
+        for path, module in model.named_modules() if hasattr(model, "named_modules") else ():
+            if (
+                isinstance(module, self._te.Sequential)
+                and getattr(module, "_module_groups", None) is not None
+            ):
+                self._records.write("te_sequence", path=path, parts=self._parts(path, module))
+
+    def _parts(self, path: str, sequence: Any) -> list[dict[str, Any]]:
+        parts: list[dict[str, Any]] = []
+        names = {id(module): name for name, module in sequence.named_children()}
+        for group in sequence._module_groups:
+            if isinstance(group, self._fuser.OperationFuser):
+                parts.append({"fuser": self._number(group), "kind": None, "path": None})
+            else:
+                name = names.get(id(group), "?")
+                parts.append(
+                    {
+                        "fuser": None,
+                        "kind": type(group).__name__,
+                        "path": path + "." + name if path else name,
+                    }
+                )
+        return parts
+
+
+def _version() -> str | None:
+    """Of the package: ``transformer_engine.__version__``, else by its metadata, else by its file."""
+    found = getattr(sys.modules.get("transformer_engine"), "__version__", None)
+    if found is None:
+        try:
+            found = importlib.import_module("importlib.metadata").version("transformer_engine")
+        except Exception:
+            found = None
+    return None if found is None else str(found)
+
+
+def _first_backward(fuser: Any, ops: Any, args: tuple[Any, ...], torch: Any) -> int:
+    """The first operator that a backward pass reaches, as ``maybe_fuse_ops`` works it out; below 2.7 there is
+    no such attribute."""
+    told: Any = getattr(fuser, "first_op_requiring_backward", None)
+    if told is not None:
+        return int(told)
+    if not torch.is_grad_enabled():
+        return len(ops)
+    if args and args[0].requires_grad:
+        return 0
+    for index, op in enumerate(ops):
+        if any(one.requires_grad for one in op.parameters()):
+            return index
+    return len(ops)
+
+
+def _entries(planned: Any) -> list[dict[str, Any]]:
+    """A row for each operator of a plan, in the order of the forward pass: 1.9 to 2.12 keep those of the
+    backward pass in the order in which they run."""
+    rows = [
+        {
+            "kind": type(op).__name__,
+            "operators": sorted(int(index) for index in indexes),
+            "fused": bool(op.is_fused_op),
+            "own": not type(op).__module__.startswith("transformer_engine."),
+        }
+        for op, indexes in planned
+    ]
+    return sorted(rows, key=lambda row: row["operators"])
+
+
+def _facts(op: Any) -> dict[str, Any]:
+    """What the rules of the fuser look at in an operator."""
+    weight: Any = getattr(op, "weight", None)
+    options = getattr(op, "_userbuffers_options", None)
+    return {
+        "in_place": _plain(getattr(op, "_in_place", None)),
+        "dtype": str(weight.dtype).replace("torch.", "") if hasattr(weight, "dtype") else None,
+        "tensor_parallel": _plain(getattr(op, "tensor_parallel_mode", None)),
+        "tensor_parallel_size": _plain(getattr(op, "tensor_parallel_size", None)),
+        "process_group_size": _plain(getattr(op, "process_group_size", None)),
+        "userbuffers": options is not None,
+        "grad_quantizer": _quantizes(op),
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+def _quantizes(op: Any) -> bool | None:
+    """Whether it takes the gradient of its output quantized: ``get_grad_output_quantizer`` (2.8 and later),
+    else ``num_quantizers`` (2.6 and 2.7); None where it has neither."""
+    getter = getattr(op, "get_grad_output_quantizer", None)
+    if callable(getter):
+        return getter() is not None
+    number = getattr(op, "num_quantizers", None)
+    return bool(number("backward") > 0) if callable(number) else None
+
+
+def _users_line(frame: Any) -> str | None:
+    """``model.py:12``: the first frame that is neither of Transformer Engine nor of torch."""
+    for _ in range(60):
+        if frame is None:
+            return None
+        name = frame.f_code.co_filename
+        parts = name.replace(os.sep, "/").split("/")
+        if (
+            "transformer_engine" not in parts
+            and "torch" not in parts
+            and "_fusiondoc_probe" not in frame.f_globals.get("__name__", "")
+        ):
+            return "%s:%d" % (_shown(name), frame.f_lineno)
+        frame = frame.f_back
+    return None
+
+
+def _shown(name: str) -> str:
+    """Relative to the current folder where it lies below it."""
+    path = os.path.abspath(name)
+    here = os.getcwd() + os.sep
+    return path[len(here) :] if path.startswith(here) else path

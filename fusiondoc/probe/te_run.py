@@ -1,0 +1,355 @@
+"""Runs a model of ``te.ops`` operators: under each recipe, in training and inference, then in a profile.
+
+The profile runs the model as Transformer Engine planned it, and again with every fusion left out: which
+kernels an operator launches, and how long they take on the GPU, is what a fusion really saves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import tempfile
+from typing import Any, Callable, Iterator, Sequence
+
+from .failures import CANNOT_RUN, Refused, UserError
+from .iterations import Passes
+from .pass_inputs import Shape, tensors_in
+from .records import Records
+from .te_plans import OPS, Watch
+
+RECIPES = {
+    "delayed": "DelayedScaling",
+    "current": "Float8CurrentScaling",
+    "block": "Float8BlockScaling",
+    "mxfp8": "MXFP8BlockScaling",
+    "nvfp4": "NVFP4BlockScaling",
+}
+"""Names of ``--recipe`` and their classes in ``transformer_engine.common.recipe``; "none" leaves the model as
+it is."""
+
+_WARM_UP = 3
+_PROFILED = 5
+_MARK = "fusiondoc te "
+
+
+def recipe_named(name: str) -> Any:
+    """The recipe; Refused (status 4) where this Transformer Engine has none of that name."""
+    if name == "none":
+        return None
+    kinds = importlib.import_module("transformer_engine.common.recipe")
+    kind = getattr(kinds, RECIPES[name], None)
+    if kind is None:
+        raise Refused(
+            "recipe",
+            "this Transformer Engine has no %s (--recipe %s)" % (RECIPES[name], name),
+            "It has: %s." % ", ".join(["none", *(one for one in RECIPES if hasattr(kinds, RECIPES[one]))]),
+            CANNOT_RUN,
+        )
+    return kind()
+
+
+def under(recipe: Any) -> Any:
+    """A context in which Transformer Engine works with the recipe; without one nothing is changed."""
+    if recipe is None:
+        return contextlib.nullcontext()
+    for name, call, argument in (
+        ("quantization", "autocast", "recipe"),
+        ("quantization", "fp8_autocast", "fp8_recipe"),
+        ("fp8", "fp8_autocast", "fp8_recipe"),
+    ):
+        try:
+            enter = getattr(importlib.import_module("transformer_engine.pytorch." + name), call)
+        except (ImportError, AttributeError):
+            continue
+        return enter(enabled=True, **{argument: recipe})
+    raise Refused("recipe", "this Transformer Engine has no autocast for recipes", None, CANNOT_RUN)
+
+
+class TeRun:
+    """The passes of a model. ``model`` is called as it is, never scripted."""
+
+    def __init__(
+        self,
+        torch: Any,
+        model: Any,
+        shapes: Sequence[Shape],
+        spec: dict[str, Any],
+        watch: Watch,
+        records: Records,
+    ) -> None:
+        self._torch = torch
+        self._model = model
+        self._shapes = shapes
+        self._runs = spec["runs"]
+        self._backward = spec["backward"]
+        self._watch = watch
+        self._records = records
+        self._recipes = [(name, recipe_named(name)) for name in spec.get("recipes") or ["none"]]
+        self._now: Any = None
+
+    def run(self) -> None:
+        """Raises UserError (the model raised) or Refused."""
+        self._watch.name(self._model)
+        try:
+            if self._backward:
+                self._mode(True)
+            passes = [
+                self._under(name, recipe, shape) for name, recipe in self._recipes for shape in self._shapes
+            ]
+            Passes(self._torch, self, passes, self._runs, self._backward, self._records).run()
+            if self._backward:
+                self._inference()
+            if self._torch.cuda.is_available():
+                self._profile()
+        finally:
+            self._watch.end(self._model)
+
+    def __call__(self, *arguments: Any) -> Any:
+        with under(self._now):
+            return self._model(*arguments)
+
+    def parameters(self) -> Iterator[Any]:
+        """Those of the model: their gradients are cleared between passes."""
+        parameters = getattr(self._model, "parameters", None)
+        return parameters() if callable(parameters) else iter(())
+
+    def _under(self, name: str, recipe: Any, shape: Shape) -> Shape:
+        def arguments() -> Any:
+            self._now = recipe
+            self._watch.pass_ = (name, self._backward)
+            return shape()
+
+        return arguments
+
+    def _mode(self, training: bool) -> None:
+        if isinstance(self._model, self._torch.nn.Module):
+            self._model.train(training)
+
+    def _inference(self) -> None:
+        """One pass for each recipe and shape: on the same objects the plan may be another one."""
+        self._mode(False)
+        try:
+            for name, recipe in self._recipes:
+                for shape in self._shapes:
+                    with self._torch.no_grad():
+                        self._call(self._under(name, recipe, shape)())
+        finally:
+            self._mode(True)
+
+    def _call(self, arguments: Any) -> Any:
+        try:
+            return self(*arguments)
+        except Exception as error:
+            raise UserError("forward") from error
+
+    # -- the profile ----------------------------------------------------------------------------------------
+
+    def _profile(self) -> None:
+        """On the first shape. A profile that fails is a note, not the end of the run."""
+        self._watch.counting = False
+        for name, recipe in self._recipes:
+            make = self._under(name, recipe, self._shapes[0])
+            for training in (True, False) if self._backward else (False,):
+                for fused in (True, False):
+                    try:
+                        self._profile_one(make, training, fused)
+                    except Exception as error:
+                        text = "no profile of %s, recipe %s%s: %s: %s" % (
+                            "training" if training else "inference",
+                            name,
+                            "" if fused else ", without fusion",
+                            type(error).__name__,
+                            str(error).split("\n")[0],
+                        )
+                        self._records.write("note", text=text)
+        if self._backward:
+            self._mode(True)
+
+    def _profile_one(self, make: Callable[[], Any], training: bool, fused: bool) -> None:
+        torch, watch = self._torch, self._watch
+        self._mode(training)
+        with contextlib.ExitStack() as undo:
+            if not fused:
+                undo.enter_context(self._without_fusion())
+            for _ in range(_WARM_UP):
+                self._step(make(), training)
+            torch.cuda.synchronize()
+            marked: dict[str, tuple[int, int, str, int]] = {}
+            for number, (plan, fuser) in list(watch.latest.items()):
+                self._mark(undo, number, plan, fuser, marked)
+            arguments = [make() for _ in range(_PROFILED)]
+            activities = torch.profiler.ProfilerActivity
+            with torch.profiler.profile(activities=[activities.CPU, activities.CUDA]) as profile:
+                for one in arguments:
+                    with torch.profiler.record_function(_MARK + "pass"):
+                        self._step(one, training)
+                torch.cuda.synchronize()
+            marks, whole = _kernels(profile)
+        rows = []
+        for key, (number, plan, phase, index) in marked.items():
+            found = marks.get(key)
+            if found is None:
+                continue
+            rows.append({"fuser": number, "plan": plan, "phase": phase, "entry": index, **found})
+        self._records.write(
+            "te_profile",
+            fused=fused,
+            training=training,
+            recipe=watch.pass_[0],
+            passes=_PROFILED,
+            entries=rows,
+            **whole,
+        )
+
+    def _step(self, arguments: Any, training: bool) -> None:
+        torch = self._torch
+        with torch.enable_grad() if training else torch.no_grad():
+            outputs = tensors_in(torch, self(*arguments))
+        if training:
+            roots = [one for one in outputs if one.requires_grad]
+            torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+            for tensor in list(self.parameters()) + tensors_in(torch, arguments):
+                tensor.grad = None
+
+    def _mark(
+        self,
+        undo: contextlib.ExitStack,
+        number: int,
+        plan: int,
+        fuser: Any,
+        marked: dict[str, tuple[int, int, str, int]],
+    ) -> None:
+        """Name what each operator of the plan launches, for as long as ``undo`` is not closed."""
+        torch = self._torch
+        for phase, planned, method in (
+            ("forward", fuser._forward_ops, "fuser_forward"),
+            ("backward", fuser._backward_ops, "fuser_backward"),
+        ):
+            for index, (op, _) in enumerate(sorted(planned, key=lambda one: min(one[1]))):
+                key = "%s%d %s %d" % (_MARK, number, phase, index)
+                marked[key] = (number, plan, phase, index)
+                inner = getattr(op, method)
+                if method in vars(op):
+                    continue  # one object in several plans
+
+                def named(*args: Any, _inner: Any = inner, _key: str = key, **kwargs: Any) -> Any:
+                    with torch.profiler.record_function(_key):
+                        return _inner(*args, **kwargs)
+
+                vars(op)[method] = named
+                undo.callback(vars(op).pop, method, None)
+
+    @contextlib.contextmanager
+    def _without_fusion(self) -> Iterator[None]:
+        """Every operator on its own: no fusion function is asked. What is planned meanwhile is not recorded
+        as the user's plan."""
+        fuser = importlib.import_module(OPS + ".fuser").OperationFuser
+        names = [
+            name
+            for name in ("forward", "backward", "forward_backward")
+            if hasattr(fuser, name + "_fusion_functions")
+        ]
+        kept: dict[str, Any] = {}
+        watch = self._watch
+        latest = dict(watch.latest)
+        watch.unfused = True
+        watch.latest.clear()
+        if names:
+            for name in names:
+                kept[name + "_fusion_functions"] = vars(fuser)[name + "_fusion_functions"]
+                setattr(fuser, name + "_fusion_functions", [])
+        elif hasattr(fuser, "fuse_ops"):
+            kept["fuse_ops"] = vars(fuser)["fuse_ops"]
+            fuser.fuse_ops = lambda self: None
+        else:
+            for name in ("_fuse_forward_ops", "_fuse_backward_ops"):
+                kept[name] = vars(fuser)[name]
+                setattr(fuser, name, classmethod(lambda cls, ops, *rest: ops))
+        self._forget_plans()
+        try:
+            yield
+        finally:
+            for name, value in kept.items():
+                setattr(fuser, name, value)
+            self._forget_plans()
+            watch.unfused = False
+            watch.latest.clear()
+            watch.latest.update(latest)
+
+    def _forget_plans(self) -> None:
+        """Sequences make their fusers anew at the next call."""
+        te = importlib.import_module(OPS)
+        modules = getattr(self._model, "modules", None)
+        for module in modules() if callable(modules) else ():
+            if isinstance(module, te.Sequential):
+                module._module_groups = None
+
+
+def _kernels(profile: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+    """What each mark launched, and all of the passes: the median over its calls of the microseconds on the
+    GPU, and the kernels, copies and fills of one call. From the trace: a launch belongs to the innermost mark
+    around it on its thread, and its kernel has the same correlation number."""
+    handle, path = tempfile.mkstemp(suffix=".json")
+    os.close(handle)
+    try:
+        profile.export_chrome_trace(path)
+        with open(path, "rb") as file:
+            events = json.loads(file.read().decode("utf-8", "replace")).get("traceEvents", [])
+    finally:
+        os.unlink(path)
+    marks: list[tuple[Any, float, float, str]] = []
+    launches: list[tuple[Any, float, Any]] = []
+    work: dict[Any, list[tuple[str, str, float, dict[str, Any]]]] = {}
+    for event in events:
+        if event.get("ph") != "X":
+            continue
+        kind, name = event.get("cat"), str(event.get("name"))
+        correlation = event.get("args", {}).get("correlation")
+        if kind == "user_annotation" and name.startswith(_MARK):
+            marks.append((event["tid"], event["ts"], event["ts"] + event["dur"], name))
+        elif kind in ("cuda_runtime", "cuda_driver") and correlation is not None:
+            launches.append((event["tid"], event["ts"], correlation))
+        elif kind in ("kernel", "gpu_memcpy", "gpu_memset"):
+            work.setdefault(correlation, []).append((kind, name, float(event["dur"]), event.get("args", {})))
+    calls: dict[int, list[Any]] = {}
+    for tid, ts, correlation in launches:
+        around = [
+            i
+            for i, (thread, start, end, name) in enumerate(marks)
+            if thread == tid and start <= ts <= end and name != _MARK + "pass"
+        ]
+        if around and correlation in work:
+            calls.setdefault(max(around, key=lambda i: marks[i][1]), []).extend(work[correlation])
+    found: dict[str, list[list[Any]]] = {}
+    for i, (_, _, _, name) in enumerate(marks):
+        found.setdefault(name, []).append(calls.get(i, []))
+    rows = {name: _row(each) for name, each in found.items() if name != _MARK + "pass"}
+    every = [one for group in work.values() for one in group]
+    passes = max(1, sum(name == _MARK + "pass" for _, _, _, name in marks))
+    whole = {
+        "kernels": sum(one[0] == "kernel" for one in every) / passes,
+        "us": round(sum(one[2] for one in every) / passes, 3),
+    }
+    return rows, whole
+
+
+def _row(calls: list[list[Any]]) -> dict[str, Any]:
+    times = sorted(sum(one[2] for one in call) for call in calls)
+    middle = sorted(calls, key=lambda call: sum(one[2] for one in call))[len(calls) // 2]
+    return {
+        "calls": len(calls),
+        "us": [round(times[0], 3), round(times[len(times) // 2], 3), round(times[-1], 3)],
+        "kernels": [
+            {
+                "name": name[:200],
+                "kind": kind,
+                "us": round(us, 3),
+                "grid": details.get("grid"),
+                "block": details.get("block"),
+                "registers": details.get("registers per thread"),
+            }
+            for kind, name, us, details in middle
+        ],
+    }
