@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Union
 
+from fusiondoc.captures.aot_records import AotRecords, read_aot
 from fusiondoc.captures.json_fields import read_object
 from fusiondoc.model.runs import Speed, Spread, Verification
 from fusiondoc.model.typed_fields import sound
@@ -53,6 +54,15 @@ class Loaded:
     how: str | None = None
     label: str | None = None
     signature: str | None = None
+
+
+@dataclass(frozen=True)
+class Frontend:
+    """What made the graphs: "torchscript" or "aot"."""
+
+    requested: str | None = None
+    effective: str | None = None
+    why: str | None = None
 
 
 @dataclass(frozen=True)
@@ -189,6 +199,8 @@ class Records:
     done: Done | None = None
     left: LeftRunning | None = None
     redirected: Redirected = Redirected()
+    frontend: Frontend = Frontend()
+    aot: AotRecords = field(default_factory=AotRecords)
 
 
 LiveRecord = Union[FuserSwitch, Loaded, PassDone]
@@ -262,6 +274,8 @@ def read_records(data: bytes) -> Records:
         done=read_object(Done, _merged(all_of("done"))) if all_of("done") else None,
         left=read_object(LeftRunning, _merged(all_of("left"))) if all_of("left") else None,
         redirected=read_object(Redirected, _merged(all_of("redirected"))) or Redirected(),
+        frontend=read_object(Frontend, _merged(all_of("frontend"))) or Frontend(),
+        aot=read_aot(all_of),
     )
 
 

@@ -165,7 +165,7 @@ class RunRequest:
     python: Path
     fuser: str = "auto"
     frontend: str = "auto"
-    """What builds the fusion groups: "torchscript" or "te"; "auto" is what the target uses."""
+    """What builds the fusion groups: "torchscript", "aot" or "te"; "auto" is what the target uses."""
     recipes: tuple[str, ...] = ()
     """Recipes of Transformer Engine to run under, one after the other; without any the model's own."""
     runs: int = 5

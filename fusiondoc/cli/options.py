@@ -42,8 +42,8 @@ _OPTIONS = (
         type=click.Choice(FRONTENDS),
         default="auto",
         show_default=True,
-        help="What builds the fusion groups: TorchScript, or te.ops of Transformer Engine; auto: what the "
-        "target uses.",
+        help="What builds the fusion groups: TorchScript, AOTAutograd (memory_efficient_fusion) before it, "
+        "or te.ops of Transformer Engine; auto: what the target uses.",
     ),
     click.option(
         "--recipe",

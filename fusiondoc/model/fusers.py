@@ -45,7 +45,10 @@ TE = "te"
 TE_KIND = "te.ops."
 """How ``Group.kind`` of its groups begins; the class of the fused operator follows."""
 
-FRONTENDS = ("auto", "torchscript", TE)
+AOT = "aot"
+"""AOTAutograd in front of TorchScript and its fusers."""
+
+FRONTENDS = ("auto", "torchscript", AOT, TE)
 """What ``--frontend`` takes."""
 
 RECIPES = ("none", "delayed", "current", "block", "mxfp8", "nvfp4")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, Protocol, Sequence
 
+from fusiondoc.model.aot import AotFunction, FusedModules
 from fusiondoc.model.log_counts import ParseStats
 from fusiondoc.model.runs import (
     Coverage,
@@ -370,6 +371,12 @@ class Report:
     """Findings that the configuration or a comment suppresses; they are not in ``findings``."""
     expectations: tuple[Expectation, ...] = ()
     """What ``check`` expected and found."""
+    frontend: str | None = None
+    """What made the graphs: "torchscript" or "aot"; None where it is not told."""
+    aot: tuple[AotFunction, ...] = ()
+    """Functions that the program handed to AOTAutograd."""
+    fused_modules: tuple[FusedModules, ...] = ()
+    """Modules of the program that fuse themselves, by class."""
     schema: str = SCHEMA
     texts: Texts | None = field(default=None, compare=False, repr=False, metadata={"json": False})
 

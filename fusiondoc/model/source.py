@@ -86,7 +86,8 @@ _LIBRARY = re.compile(
 )
 
 SourceMap = Mapping[str, str]
-"""``op|source`` -> ``file:line`` of the user's call, as the probe found it in the un-inlined graph."""
+"""``op|source`` -> ``file:line`` of the user's call, as the probe found it in the un-inlined graph;
+``|source`` for all operators there, without its column for graphs of AOTAutograd."""
 
 
 @lru_cache(maxsize=4096)
@@ -103,4 +104,6 @@ def user_source(op: str, source: str | None, known: SourceMap) -> str | None:
     """The line of the user's program an operator comes from, where that can be told."""
     if source is None:
         return None
-    return user_line(source) or known.get(f"{op}|{source}") or known.get(f"|{source}")
+    told = user_line(source) or known.get(f"{op}|{source}") or known.get(f"|{source}")
+    # The code of an FX graph has one operator a line: its map has no columns.
+    return told or known.get(f"|{source.rpartition(':')[0]}")

@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Dict, Iterator, NamedTuple, Sequence
+from typing import Dict, Iterator, Mapping, NamedTuple, Sequence
 
 from fusiondoc.model.log_counts import LeftOut
 from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
@@ -318,6 +318,8 @@ class Facts:
     """Everything gathered from one stream (one rank) of the logs."""
 
     rank: int | None = None
+    phases: Mapping[str, str] = field(default_factory=dict)
+    """Names of code that AOTAutograd made (``<eval_with_key>.7``) to the phase that the probe saw."""
     plans: list[PlanUse] = field(default_factory=list)
     unplanned: Statements = field(default_factory=dict)
     """Statements after the last plan, or of a pass whose plan was never printed."""

@@ -10,7 +10,7 @@ import gc
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Callable, Iterable, Iterator, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.model.fusers import FUSER_OF_KIND, NNC, NVFUSER
 from fusiondoc.model.log_counts import ParseStats, UnrecognisedLine
@@ -162,10 +162,12 @@ def read_logs(
     progress: Callable[[int], None] | None = None,
     work_out: WorkOut | None = None,
     layers: LiveLayers | None = None,
+    phases: Mapping[str, str] | None = None,
 ) -> tuple[Report, Observed]:
     """Read logs, parts of one run, into one report (without findings and coverage).
 
-    ``sources`` maps operators to the user's lines where the probe found them, ``layers`` to their modules;
+    ``sources`` maps operators to the user's lines where the probe found them, ``layers`` to their modules,
+    ``phases`` the names of code that AOTAutograd made to their phase;
     ``progress`` is told the bytes read.
     """
     began = time.perf_counter()
@@ -174,7 +176,7 @@ def read_logs(
     with _no_collection():
         first: Tag = None
         for index, log in enumerate(logs):
-            tagged = _read_one(index, log, streams, counts, progress, layers or {})
+            tagged = _read_one(index, log, streams, counts, progress, (layers or {}, phases or {}))
             first = first if first is not None else tagged
         for stream in streams.values():
             stream.close()
@@ -185,6 +187,10 @@ def read_logs(
     report, observed = assemble(facts, files, sources or {}, work_out, _stats(counts, files))
     parse = replace(report.parse, seconds=time.perf_counter() - began)
     return replace(report, parse=parse), observed
+
+
+_Live = Tuple[LiveLayers, Mapping[str, str]]
+"""What the live run tells: modules of operators, and phases of code."""
 
 
 def _stats(counts: LineCounts, files: Sequence[str]) -> ParseStats:
@@ -225,7 +231,7 @@ def _read_one(
     streams: dict[Tag, Stream],
     counts: LineCounts,
     progress: Callable[[int], None] | None,
-    layers: LiveLayers,
+    live: _Live,
 ) -> Tag:
     """Feed one log to the streams; the text behind its tag None."""
 
@@ -237,12 +243,13 @@ def _read_one(
     tagged = TaggedLog(log, read, counts.line_cut)
     for tag, number, lines in tagged.stretches():
         counts.lines += len(lines)
-        _stream(streams, tag, counts, layers).feed(lines, position(index, number))
+        _stream(streams, tag, counts, live).feed(lines, position(index, number))
     return tagged.first
 
 
-def _stream(streams: dict[Tag, Stream], tag: Tag, counts: LineCounts, layers: LiveLayers) -> Stream:
+def _stream(streams: dict[Tag, Stream], tag: Tag, counts: LineCounts, live: _Live) -> Stream:
     stream = streams.get(tag)
     if stream is None:
-        stream = streams[tag] = Stream(Facts(), counts, layers)
+        layers, phases = live
+        stream = streams[tag] = Stream(Facts(phases=phases), counts, layers)
     return stream

@@ -11,7 +11,8 @@ import random
 import sys
 from typing import Any
 
-from . import environment, failures, fusers, stdio, te_plans
+from . import environment, failures, frontends, fusers, stdio, te_plans
+from .aot_watch import Watch
 from .clock import Clock
 from .failures import Refused, UserError, message_of, users_traceback
 from .iterations import Passes
@@ -144,9 +145,15 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     if spec["seed"] is not None:
         random.seed(spec["seed"])
         torch.manual_seed(spec["seed"])
+    watch = Watch(torch, records)
+    if spec.get("frontend") in (None, "auto", "aot") and not spec.get("timing"):
+        watch.start()
     te_watch = _te_watch(spec, records, clock)
     if not script:
-        _run_model(torch, spec, records, clock, fuser, te_watch)
+        try:
+            _run_model(torch, spec, records, clock, fuser, te_watch)
+        finally:
+            watch.finish()
         return
     records.write("target", how="script", label=os.path.basename(target["path"]), signature=None)
     try:
@@ -154,6 +161,7 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
             run_script(target["path"])
     finally:
         stdio.mark("end")
+        watch.finish()
         if te_watch is not None:
             te_watch.end(None)
         away = stdio.LOG.away()
@@ -241,15 +249,24 @@ def _run_model(
     with clock.users_work():
         if spec.get("eval") and isinstance(model, torch.nn.Module):
             model = model.eval()
-        twin = _eager_twin(torch, model) if spec.get("verify") else None
+        chosen = frontends.choose(torch, frontend, model)
+        aot = chosen.frontend == "aot"
+        twin = None
+        if spec.get("verify") and (chosen.by_us or not aot):
+            twin = _eager_twin(torch, model)
         freeze = fuser == "onednn" and not spec["backward"] and not spec.get("no_freeze")
-        scripted = to_torchscript(torch, model, shapes[0], spec["trace"], freeze)
+        scripted = chosen.model if aot else to_torchscript(torch, model, shapes[0], spec["trace"], freeze)
     if fusers.read_back(torch) != switches:
         # The user's module threw switches of its own; what was asked for holds.
         records.write("note", text="the file sets fuser switches itself; they were set back to --fuser")
         fusers.switch_on(torch, fuser)
         _turn_knobs(torch, spec["knobs"])
     records.write("target", how="model", label=loaded.label, signature=signature(scripted))
+    records.write("frontend", requested=spec.get("frontend"), effective=chosen.frontend, why=chosen.why)
+    for option in ("trace", "verify", "no_freeze") if aot else ():
+        if spec.get(option) and (option != "verify" or twin is None):
+            name = option.replace("_", "-")
+            records.write("note", text="--%s has no effect on a model that AOTAutograd compiles" % name)
     if spec.get("timing"):
         from .timed_passes import Timing
 

@@ -11,6 +11,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import ended_early
 from fusiondoc.captures.probe_records import Environment, KnobSetting, PassDone
 from fusiondoc.captures.source_copies import kept_source, project_root, read_source, text_of
+from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.rule import Context
@@ -152,7 +153,11 @@ def parse_capture(capture: Capture) -> ParsedLog:
     logs = [LogInput(str(shown / name), capture.path / name) for name in capture.log_names]
     told = capture.records
     report, observed = read_logs(
-        logs, told.source_map, work_out=Reasons(told.fuser.effective), layers=told.layers
+        logs,
+        {**told.source_map, **told.aot.source_map},
+        work_out=Reasons(told.fuser.effective),
+        layers=told.layers,
+        phases=told.aot.phases,
     )
     return ParsedLog(report, observed, tuple(logs))
 
@@ -196,7 +201,14 @@ def report_of(
         },
     )
     speed, note = speed_of(capture, report)
-    report = replace(report, speed=speed, speed_note=note)
+    report = replace(
+        report,
+        speed=speed,
+        speed_note=note,
+        frontend=told.frontend.effective or ("aot" if told.aot.sites else None),
+        aot=aot_functions(told.aot, report),
+        fused_modules=fused_modules(told.aot),
+    )
     context = Context(
         parsed.observed,
         capture.request,

@@ -1,0 +1,169 @@
+"""What the probe tells of AOTAutograd (probe/aot_watch.py): one frozen dataclass a kind of record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, Sequence
+
+from fusiondoc.captures.json_fields import read_object
+
+
+@dataclass(frozen=True)
+class TracedNode:
+    """A node of an FX graph; ``inputs`` are names, "" for what is no node."""
+
+    name: str
+    kind: str
+    """placeholder, call_function, get_attr, output ... (torch/fx/node.py)."""
+    op: str | None = None
+    type: str | None = None
+    bytes: int | None = None
+    at: str | None = None
+    """``file:line`` of the user's program."""
+    inputs: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    """Sizes that are written into its arguments."""
+
+
+@dataclass(frozen=True)
+class TracedGraph:
+    """A graph of compilation ``number`` (from 1) of a site. ``phase``: joint, forward, backward."""
+
+    site: int
+    number: int
+    phase: str
+    nodes: tuple[TracedNode, ...] = ()
+    total: int = 0
+
+
+@dataclass(frozen=True)
+class PartitionDone:
+    """A joint graph has been parted. ``forward_outputs``: how many results of the joint graph, and of the
+    forward graph, are those of the function; the forward graph's others are saved. ``default_saved``: what
+    torch's default partition of the same graph saves."""
+
+    site: int
+    number: int
+    name: str
+    forward_outputs: int
+    default_saved: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """A graph that became TorchScript, where its code is named ``file``.
+
+    ``lines`` has the line of each node in it.
+    """
+
+    site: int
+    number: int
+    phase: str
+    file: str
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SiteFound:
+    """A place that wraps a function."""
+
+    site: int
+    name: str
+    how: str
+    at: str | None = None
+
+
+@dataclass(frozen=True)
+class SiteUsed:
+    """What became of a place by the end of the run."""
+
+    site: int
+    wraps: int
+    calls: int | None = None
+    compiles: int = 0
+    failures: int = 0
+    shapes: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SiteFailed:
+    """The first error of a place."""
+
+    site: int
+    stage: str
+    type: str
+    message: str
+
+
+@dataclass(frozen=True)
+class GraphBreaks:
+    """Of torch.compile: graphs, and why functions were cut into several."""
+
+    graphs: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FusedModuleUsed:
+    """A class of modules that fuse themselves, by the end of the run."""
+
+    kind: str
+    calls: int = 0
+    fused: int = 0
+    wraps: int = 0
+    layers: tuple[str, ...] = ()
+    eager: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AotRecords:
+    """All that is told of AOTAutograd."""
+
+    sites: tuple[SiteFound, ...] = ()
+    graphs: tuple[TracedGraph, ...] = ()
+    partitions: tuple[PartitionDone, ...] = ()
+    scripted: tuple[Scripted, ...] = ()
+    used: tuple[SiteUsed, ...] = ()
+    failed: tuple[SiteFailed, ...] = ()
+    breaks: GraphBreaks = GraphBreaks()
+    modules: tuple[FusedModuleUsed, ...] = ()
+
+    @property
+    def phases(self) -> dict[str, str]:
+        """Which phase the code of a file of TorchScript's is."""
+        return {one.file: one.phase for one in self.scripted}
+
+    @property
+    def source_map(self) -> dict[str, str]:
+        """``|file:line`` of scripted graphs to the user's lines, as ``user_source`` looks them up."""
+        graphs = {(one.site, one.number, one.phase): one for one in self.graphs}
+        found = {}
+        for one in self.scripted:
+            graph = graphs.get((one.site, one.number, one.phase)) or graphs.get((one.site, 1, one.phase))
+            for node in graph.nodes if graph is not None else ():
+                line = one.lines.get(node.name)
+                if line is not None and node.at is not None:
+                    found[f"|{one.file}:{line}"] = node.at
+        return found
+
+
+def read_aot(all_of: Callable[[str], Sequence[Mapping[str, Any]]]) -> AotRecords:
+    """The records of AOTAutograd among all, which ``all_of`` has by kind."""
+
+    def read(kind: str, of: type[Any]) -> tuple[Any, ...]:
+        made = (read_object(of, one) for one in all_of(kind))
+        return tuple(one for one in made if one is not None)
+
+    breaks = read("aot_breaks", GraphBreaks)
+    return AotRecords(
+        sites=read("aot_site", SiteFound),
+        graphs=read("aot_graph", TracedGraph),
+        partitions=read("aot_partition", PartitionDone),
+        scripted=read("aot_scripted", Scripted),
+        used=read("aot_used", SiteUsed),
+        failed=read("aot_failed", SiteFailed),
+        breaks=breaks[-1] if breaks else GraphBreaks(),
+        modules=read("fused_module", FusedModuleUsed),
+    )

@@ -1,0 +1,336 @@
+"""A graph of AOTAutograd as the records hold it: nodes with their types, bytes and the user's lines.
+
+Lines of forward operators are taken from the Python stack while the function is traced; those of backward
+operators from the traceback that autograd's anomaly mode keeps of each gradient function. From torch 1.13 on
+AOTAutograd reads that itself (``setup_stacktrace_preservation_hooks`` in aot_autograd.py of 1.13 to 2.1,
+_functorch/_aot_autograd/logging_utils.py later) and asks ``torch.fx.traceback.format_stack`` for the text;
+for functorch 0.2 it is done here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import inspect
+import os
+import re
+import sys
+import sysconfig
+import warnings
+from typing import Any, Iterator, Sequence
+
+MOST_NODES = 5_000
+"""Nodes that are recorded of a graph."""
+
+_KEY = "fusiondoc_source"
+_FRAME = re.compile(r'File "(.+?)", line (\d+)')
+_ASSIGNED = re.compile(r"^\s+(\w+)\b[^=(]*=(?!=)")
+"""A line of an FX graph's code: what is in front of the first ``=`` (torch/fx/graph.py, ``emit_node``)."""
+
+
+class Sources:
+    """Notes at each node of a graph which line of the user's made it, while ``tracing``."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._own = os.path.dirname(os.path.abspath(__file__))
+        paths = sysconfig.get_paths()
+        standard = {os.path.abspath(paths[name]) for name in ("stdlib", "platstdlib")}
+        packages = [os.path.join(one, "site-packages") for one in standard]
+        self._packages = tuple(one + os.sep for one in packages)
+        self._standard = tuple(one + os.sep for one in standard)
+        self._libraries = [os.path.dirname(os.path.abspath(torch.__file__)) + os.sep]
+        self._depth = 0
+        self._pending: list[Any] = []
+        self._replace_create_node()
+        self._replace_format_stack()
+
+    def add_library(self, module: Any) -> None:
+        """Lines of this module's package are nobody's."""
+        file = getattr(sys.modules.get(module.__name__.partition(".")[0]), "__file__", None)
+        if file:
+            folder = os.path.dirname(os.path.abspath(file)) + os.sep
+            if folder not in self._libraries:
+                self._libraries.append(folder)
+
+    @contextlib.contextmanager
+    def tracing(self) -> Iterator[None]:
+        """Inside the block lines are noted."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def here(self) -> str | None:
+        """``file:line`` of the innermost frame that is no library's; None behind a frame of the probe's."""
+        frame: Any = sys._getframe(1)
+        passed = False
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if os.path.dirname(file) == self._own:
+                if passed:
+                    return None
+            elif self._is_users(file):
+                return "%s:%d" % (file, frame.f_lineno)
+            else:
+                passed = True
+            frame = frame.f_back
+        return None
+
+    def caller(self) -> tuple[str | None, str]:
+        """``file:line`` of the user's that called into torch, and the function of torch that it called."""
+        frame: Any = sys._getframe(1)
+        name = ""
+        while frame is not None:
+            file = frame.f_code.co_filename
+            if self._is_users(file):
+                return "%s:%d" % (file, frame.f_lineno), name
+            if os.path.dirname(file) != self._own:
+                name = frame.f_code.co_name
+            frame = frame.f_back
+        return None, name
+
+    def of_text(self, text: str) -> str | None:
+        """``file:line`` of the last user's frame in a printed stack."""
+        found = [(file, line) for file, line in _FRAME.findall(text) if self._is_users(file)]
+        return "%s:%s" % found[-1] if found else None
+
+    def of_node(self, node: Any) -> str | None:
+        """The user's line that a node comes from, as far as it is known."""
+        noted = node.meta.get(_KEY)
+        if noted:
+            return str(noted)
+        try:
+            trace = node.stack_trace
+        except AttributeError:
+            trace = None
+        return self.of_text(trace) if isinstance(trace, str) else None
+
+    def _is_users(self, file: str) -> bool:
+        own = file.startswith("<") or os.path.dirname(file) == self._own
+        if own or file.startswith(tuple(self._libraries)):
+            return False
+        return file.startswith(self._packages) or not file.startswith(self._standard)
+
+    def _replace_create_node(self) -> None:
+        graph = self._torch.fx.Graph
+        original = graph.create_node
+        sources = self
+
+        def create_node(self: Any, op: str, *args: Any, **kwargs: Any) -> Any:
+            node = original(self, op, *args, **kwargs)
+            if sources._depth and op == "call_function":
+                with contextlib.suppress(Exception):
+                    line = sources.here()
+                    if line is not None:
+                        node.meta.setdefault(_KEY, line)
+                    else:
+                        sources._pending.append(node)
+            return node
+
+        graph.create_node = create_node
+
+    def _replace_format_stack(self) -> None:
+        """AOTAutograd of 2.0 and later gives each gradient function an empty stack, unless the graph has one
+        from torch.compile (torch/fx/traceback.py, ``format_stack``)."""
+        home: Any = getattr(self._torch.fx, "traceback", None)
+        original = getattr(home, "format_stack", None)
+        if original is None:
+            return
+
+        def format_stack() -> Any:
+            told = original()
+            if self._depth and not any(map(self.of_text, told)):
+                line = self.here()
+                if line is not None:
+                    file, _, number = line.rpartition(":")
+                    return ['  File "%s", line %s, in fn\n' % (file, number)]
+                return [""] if told == [""] else told
+            return told
+
+        home.format_stack = format_stack
+
+    def through_gradients(self, function: Any) -> Any:
+        """For functorch 0.2, which notes nothing: ``function`` with the line of each gradient function kept,
+        and given to the nodes that are made while that one runs."""
+        torch = self._torch
+
+        def noted(*args: Any) -> Any:
+            before = torch.is_anomaly_enabled()
+            torch.set_anomaly_enabled(True)
+            try:
+                results = function(*args)
+            finally:
+                torch.set_anomaly_enabled(before)
+            with contextlib.suppress(Exception):
+                self._follow(results)
+            return results
+
+        return noted
+
+    def _follow(self, results: Any) -> None:
+        flat = results if isinstance(results, (list, tuple)) else [results]
+        ahead = [one.grad_fn for one in flat if getattr(one, "grad_fn", None) is not None]
+        seen: set[Any] = set()
+        while ahead:
+            function = ahead.pop()
+            if function is None or function in seen:
+                continue
+            seen.add(function)
+            ahead.extend(one for one, _ in function.next_functions)
+            line = self.of_text("".join(function.metadata.get("traceback_", ())))
+            function.register_hook(lambda *_, line=line: self._settle(line))
+        self._pending.clear()
+
+    def _settle(self, line: str | None) -> None:
+        """A gradient function has run: the nodes that have been made since the last one are its."""
+        for node in self._pending:
+            if line is not None:
+                node.meta.setdefault(_KEY, line)
+        self._pending.clear()
+
+
+def graph_record(torch: Any, graph: Any, sources: Sources) -> dict[str, Any]:
+    """The nodes of an FX graph, in order. ``inputs`` are names, "" for what is no node; those of the output
+    are the graph's results in order."""
+    nodes: list[dict[str, Any]] = []
+    total = 0
+    for node in graph.nodes:
+        total += 1
+        if len(nodes) >= MOST_NODES and node.op != "output":
+            continue
+        kind, size = _type_of(torch, node)
+        nodes.append(
+            {
+                "name": str(node.name),
+                "kind": node.op,
+                "op": _op_of(node),
+                "type": kind,
+                "bytes": size,
+                "at": sources.of_node(node),
+                "inputs": [getattr(one, "name", "") for one in _flat(torch, node)],
+                "sizes": _sizes(node),
+            }
+        )
+    return {"nodes": nodes, "total": total}
+
+
+def default_saved(torch: Any, joint: Any, inputs: Any, outputs: int) -> list[str] | None:
+    """What torch's ``default_partition`` of a copy of the joint graph saves; None where it fails.
+
+    Which nodes count as forward depends on the version: what the results need up to at least 2.1, all up to
+    the last of these in 2.13 (torch/_functorch/partitioners.py).
+    """
+    home = next((one for one in _PARTITIONERS if one in sys.modules), None)
+    default = getattr(sys.modules.get(home or ""), "default_partition", None)
+    if default is None:
+        return None
+    try:
+        graph = torch.fx.GraphModule(joint, copy.deepcopy(joint.graph))
+        options = {}
+        if "num_fwd_outputs" in inspect.signature(default).parameters:
+            options["num_fwd_outputs"] = outputs
+        else:
+            graph._out_spec = joint._out_spec
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            forward = default(graph, inputs, **options)[0]
+    except Exception:
+        return None
+    results = next(node for node in forward.graph.nodes if node.op == "output")
+    return [node.name for node in _flat(torch, results)[outputs:] if isinstance(node, torch.fx.Node)]
+
+
+_PARTITIONERS = ("torch._functorch.partitioners", "functorch._src.partitioners")
+
+
+def _op_of(node: Any) -> str | None:
+    """``aten::add``, or the name of what is called; None for inputs and outputs."""
+    if node.op in ("placeholder", "output"):
+        return None
+    target = node.target
+    schema = getattr(target, "_schema", None)
+    if schema is not None:
+        return str(schema.name)
+    packet = getattr(target, "_qualified_op_name", None)
+    return str(packet or getattr(target, "__name__", target))
+
+
+def _flat(torch: Any, node: Any) -> list[Any]:
+    """The arguments that may be nodes, flat; of the output all, in order."""
+    found: list[Any] = []
+
+    def walk(value: Any) -> None:
+        if isinstance(value, (list, tuple)):
+            for one in value:
+                walk(one)
+        elif isinstance(value, dict):
+            for one in value.values():
+                walk(one)
+        elif node.op == "output" or isinstance(value, torch.fx.Node):
+            found.append(value)
+
+    walk(node.args)
+    walk(node.kwargs)
+    return found
+
+
+def _sizes(node: Any) -> list[int]:
+    """Whole numbers above 1 in lists among the arguments: sizes that are written into the graph."""
+    found: list[int] = []
+    if node.op == "call_function":
+        for value in node.args:
+            if isinstance(value, (list, tuple)):
+                found.extend(one for one in value if type(one) is int and one > 1)
+    return found[:16]
+
+
+def _type_of(torch: Any, node: Any) -> tuple[str | None, int | None]:
+    """``float32[8,128]`` and its bytes; None for what is no single tensor or has sizes that are not known."""
+    value = node.meta.get("val")
+    if value is None:
+        value = node.meta.get("tensor_meta")
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if shape is None or dtype is None:
+        return None, None
+    text = "%s[%s]" % (str(dtype).replace("torch.", ""), ",".join(str(one) for one in shape))
+    number = int(torch.empty((), dtype=dtype).element_size())
+    for one in shape:
+        # int() of a symbolic size would fix it for the user's program.
+        known = one if isinstance(one, int) else getattr(getattr(one, "node", None), "hint", None)
+        if not isinstance(known, int):
+            return text, None
+        number *= known
+    return text, number
+
+
+def value_text(torch: Any, value: Any) -> str:
+    """An argument of a call: its type, or what it is."""
+    if isinstance(value, torch.Tensor):
+        return "%s[%s]%s" % (
+            str(value.dtype).replace("torch.", ""),
+            ",".join(map(str, value.shape)),
+            ":grad" if value.requires_grad else "",
+        )
+    return repr(value) if isinstance(value, (bool, int, float, str, type(None))) else type(value).__name__
+
+
+def lines_of(module: Any) -> tuple[str | None, dict[str, int]]:
+    """The name of a graph module's code, as TorchScript prints it, and the line of each node in it."""
+    code = getattr(type(module).forward, "__code__", None)
+    if code is None:
+        return None, {}
+    text = _source_lines(code.co_filename)
+    found: dict[str, int] = {}
+    for number, line in enumerate(text, 1):
+        match = _ASSIGNED.match(line)
+        if match:
+            found.setdefault(match.group(1), number)
+    return str(code.co_filename), found
+
+
+def _source_lines(name: str) -> Sequence[str]:
+    import linecache
+
+    return linecache.getlines(name)

@@ -1,0 +1,390 @@
+"""Watching AOTAutograd in the user's process: what is wrapped where, traced, partitioned and compiled.
+
+The three functions that every way to AOTAutograd goes through are replaced where they are defined, as soon as
+their module is imported: ``aot_function`` (of ``memory_efficient_fusion`` too), ``aot_module`` and
+``aot_module_simplified`` (of ``torch.compile``). They are in functorch/_src/aot_autograd.py of functorch 0.2
+(torch 1.12) and torch 1.13, in torch/_functorch/aot_autograd.py from 2.0 on. What they are given is passed on
+with recording compilers and a recording partition function around the user's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+from typing import Any, Callable, Iterator, Sequence
+
+from .after_import import AfterImport
+from .aot_effects import changed_since, sharing, versions
+from .aot_graphs import Sources, default_saved, graph_record, lines_of, value_text
+from .records import Records
+
+HOMES = ("torch._functorch.aot_autograd", "functorch._src.aot_autograd")
+ENTRIES = ("aot_function", "aot_module", "aot_module_simplified", "memory_efficient_fusion", "ts_compile")
+"""Names that a program that comes to AOTAutograd by itself has."""
+
+WRAPPED = "_fusiondoc_aot"
+"""An attribute of what ``aot_function`` has returned."""
+
+_REBOUND = ("torch._functorch", "functorch", "torch._dynamo.backends")
+"""Modules that may have the functions under names of their own already."""
+
+_MOST_GRAPHS = 8
+"""Compilations of one place whose graphs are recorded."""
+_MOST_SCRIPTED = 64
+_MOST_SHAPES = 64
+
+
+class Site:
+    """A place of the program that wraps a function, with what has become of it."""
+
+    def __init__(self, number: int, name: str, how: str, at: str | None) -> None:
+        self.number = number
+        self.name = name
+        self.how = how
+        self.at = at
+        self.wraps = 0
+        self.calls: int | None = None
+        self.compiles = 0
+        self.scripted = 0
+        self.failures = 0
+        self.shapes: list[str] = []
+        self.changed: list[str] = []
+        self.shared: list[str] = []
+        self.written: set[str] = set()
+        """Phases of the compilation that goes on whose graphs are recorded."""
+        self.forward_waits = False
+        """Its graphs were partitioned, and the forward graph is not compiled yet."""
+
+
+class Watch:
+    """One for a process; ``start`` before the user's code is imported."""
+
+    def __init__(self, torch: Any, records: Records) -> None:
+        self._torch = torch
+        self._records = records
+        self._sources: Sources | None = None
+        self._sites: dict[Any, Site] = {}
+        self._active: list[Site] = []
+        self._compiling: list[tuple[Site, int, str]] = []
+        self._module: str | None = None
+        self._kept: dict[Any, Any] = {}
+        self.after_import: dict[str, Callable[[Any], None]] = {}
+        """What is to be done with further modules when they have been imported."""
+
+    @property
+    def sites(self) -> Sequence[Site]:
+        """All places so far."""
+        return list(self._sites.values())
+
+    @property
+    def wraps(self) -> int:
+        """How often something has been wrapped so far."""
+        return sum(site.wraps for site in self._sites.values())
+
+    def start(self) -> None:
+        """Replace the functions, now or when their modules are imported."""
+        for name in HOMES:
+            self.after_import[name] = self._replace
+        for name in list(self.after_import):
+            module = sys.modules.get(name)
+            if module is not None:
+                self.after_import[name](module)
+        sys.meta_path.insert(0, AfterImport(self.after_import))
+
+    def finish(self) -> None:
+        """Write what only the end tells."""
+        for site in self._sites.values():
+            self._records.write(
+                "aot_used",
+                site=site.number,
+                wraps=site.wraps,
+                calls=site.calls,
+                compiles=site.compiles,
+                failures=site.failures,
+                shapes=site.shapes,
+                changed=site.changed,
+                shared=site.shared,
+            )
+        utils = sys.modules.get("torch._dynamo.utils")
+        counters = getattr(utils, "counters", None)
+        if counters is not None:
+            with contextlib.suppress(Exception):
+                breaks = {str(why).split("\n")[0][:300]: int(n) for why, n in counters["graph_break"].items()}
+                graphs = int(counters["stats"].get("unique_graphs", 0))
+                if breaks or graphs:
+                    self._records.write("aot_breaks", graphs=graphs, reasons=breaks)
+
+    # Replacing.
+
+    def _replace(self, home: Any) -> None:
+        if getattr(home, "_fusiondoc_watched", False):
+            return
+        home._fusiondoc_watched = True
+        if self._sources is None:
+            self._sources = Sources(self._torch)
+            self._replace_script()
+        self._sources.add_library(home)
+        for name in ("aot_function", "aot_module", "aot_module_simplified"):
+            original = getattr(home, name, None)
+            if original is not None:
+                self._put(home, name, original, getattr(self, "_" + name)(original))
+        joint = getattr(home, "create_joint_forward_backward", None)
+        if joint is not None and not hasattr(home, "setup_stacktrace_preservation_hooks"):
+            sources = self._sources
+            home.create_joint_forward_backward = lambda fn: joint(sources.through_gradients(fn))
+
+    def _put(self, home: Any, name: str, original: Any, made: Any) -> None:
+        setattr(home, name, made)
+        for module_name, module in list(sys.modules.items()):
+            if module_name.startswith(_REBOUND) and vars(module).get(name) is original:
+                setattr(module, name, made)
+
+    def _replace_script(self) -> None:
+        """``ts_compile`` scripts its graph with ``torch.jit.script``, in every version."""
+        torch = self._torch
+        original = torch.jit.script
+
+        @functools.wraps(original)
+        def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._compiling and isinstance(obj, torch.fx.GraphModule):
+                with contextlib.suppress(Exception):
+                    self._note_script(obj)
+            return original(obj, *args, **kwargs)
+
+        torch.jit.script = script
+
+    def _aot_module(self, original: Any) -> Any:
+        @functools.wraps(original)
+        def aot_module(mod: Any, *args: Any, **kwargs: Any) -> Any:
+            before, self._module = self._module, type(mod).__name__
+            try:
+                return original(mod, *args, **kwargs)
+            finally:
+                self._module = before
+
+        return aot_module
+
+    def _aot_function(self, original: Any) -> Any:
+        signature = inspect.signature(original)
+
+        @functools.wraps(original)
+        def aot_function(*args: Any, **kwargs: Any) -> Any:
+            try:
+                bound = signature.bind(*args, **kwargs)
+                site = self._site_of(bound.arguments["fn"])
+                # functorch 0.2 has one cache of compilations for the process, whose key is the identity of
+                # the function and the compilers.
+                self._record_arguments(bound, None if "hasher_type" in signature.parameters else site)
+            except Exception:
+                return original(*args, **kwargs)
+            return self._counted(site, original(*bound.args, **bound.kwargs))
+
+        return aot_function
+
+    def _aot_module_simplified(self, original: Any) -> Any:
+        signature = inspect.signature(original)
+
+        @functools.wraps(original)
+        def aot_module_simplified(*args: Any, **kwargs: Any) -> Any:
+            try:
+                bound = signature.bind(*args, **kwargs)
+                site = self._site_of_graph(bound.arguments["mod"])
+                self._note_shapes(site, bound.arguments.get("args", ()))
+                self._record_arguments(bound, site)
+            except Exception:
+                return original(*args, **kwargs)
+            with self._tracing(site):
+                return original(*bound.args, **bound.kwargs)
+
+        return aot_module_simplified
+
+    def _record_arguments(self, bound: Any, site: Site | None) -> None:
+        """Recording versions in place of the compilers and the partition function. With ``site`` None one for
+        each, whoever uses it."""
+        bound.apply_defaults()
+        given = bound.arguments
+        forward = given["fw_compiler"]
+        given["bw_compiler"] = self._compiler(given.get("bw_compiler") or forward, "backward", site)
+        if "inference_compiler" in given:
+            given["inference_compiler"] = self._compiler(
+                given["inference_compiler"] or forward, "forward", site
+            )
+        given["fw_compiler"] = self._compiler(forward, "forward", site)
+        given["partition_fn"] = self._partition(given["partition_fn"], site)
+
+    def _compiler(self, compiler: Any, phase: str, site: Site | None) -> Any:
+        key = (id(compiler), phase)
+        if site is None and key in self._kept:
+            return self._kept[key]
+        original = compiler
+
+        def recording(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            at = site or (self._active[-1] if self._active else None)
+            if at is None:
+                return original(graph, *args, **kwargs)
+            with contextlib.suppress(Exception):
+                if phase == "forward":
+                    if not at.forward_waits:  # nothing was partitioned: no gradient is needed
+                        self._begin(at, False)
+                    at.forward_waits = False
+                self._note_graph(at, phase, graph)
+            self._compiling.append((at, at.compiles, phase))
+            try:
+                return original(graph, *args, **kwargs)
+            except Exception as error:
+                self._note_failure(at, "compile the %s graph" % phase, error)
+                raise
+            finally:
+                self._compiling.pop()
+
+        with contextlib.suppress(Exception):
+            functools.update_wrapper(recording, original)
+        if site is None:
+            self._kept[key] = recording
+        return recording
+
+    def _partition(self, partition: Any, site: Site | None) -> Any:
+        key = (id(partition), "partition")
+        if site is None and key in self._kept:
+            return self._kept[key]
+
+        def recording(joint: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            at = site or (self._active[-1] if self._active else None)
+            if at is None:
+                return partition(joint, inputs, *args, **kwargs)
+            told: dict[str, Any] = {}
+            with contextlib.suppress(Exception):
+                self._begin(at, True)
+                self._note_graph(at, "joint", joint)
+                # From 2.0 on it is an argument; before, the joint graph has it in its output's structure.
+                number = kwargs.get("num_fwd_outputs")
+                if number is None:
+                    number = joint._out_spec.children_specs[0].num_leaves
+                told = {"name": _name_of(partition), "forward_outputs": int(number)}
+                if at.compiles <= _MOST_GRAPHS:
+                    told["default_saved"] = default_saved(self._torch, joint, inputs, int(number))
+            made = partition(joint, inputs, *args, **kwargs)
+            with contextlib.suppress(Exception):
+                self._note_graph(at, "forward", made[0])
+                self._note_graph(at, "backward", made[1])
+                if told and at.compiles <= _MOST_GRAPHS:
+                    self._records.write("aot_partition", site=at.number, number=at.compiles, **told)
+            return made
+
+        with contextlib.suppress(Exception):
+            functools.update_wrapper(recording, partition)
+        if site is None:
+            self._kept[key] = recording
+        return recording
+
+    # Noting.
+
+    def _site_of(self, function: Any) -> Site:
+        assert self._sources is not None
+        at, how = self._sources.caller()
+        name = self._module or _name_of(function)
+        return self._site((at, name), name, how or "aot_function", at)
+
+    def _site_of_graph(self, graph: Any) -> Site:
+        """Of torch.compile: a graph is known by the line of its first operator."""
+        assert self._sources is not None
+        lines = (self._sources.of_node(node) for node in graph.graph.nodes if node.op.startswith("call"))
+        at = next((line for line in lines if line), None)
+        return self._site((at, "torch.compile"), "a graph of torch.compile", "torch.compile", at)
+
+    def _site(self, key: Any, name: str, how: str, at: str | None) -> Site:
+        site = self._sites.get(key)
+        if site is None:
+            site = self._sites[key] = Site(len(self._sites), name, how, at)
+            self._records.write("aot_site", site=site.number, name=name, how=how, at=at)
+        site.wraps += 1
+        return site
+
+    @contextlib.contextmanager
+    def _tracing(self, site: Site) -> Iterator[None]:
+        assert self._sources is not None
+        self._active.append(site)
+        try:
+            with self._sources.tracing():
+                yield
+        except Exception as error:
+            if not self._compiling:
+                self._note_failure(site, "trace or run it", error)
+            raise
+        finally:
+            self._active.pop()
+
+    def _counted(self, site: Site, made: Any) -> Any:
+        """The wrapped function with its calls counted."""
+
+        @functools.wraps(made)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            site.calls = (site.calls or 0) + 1
+            new = False
+            with contextlib.suppress(Exception):
+                new = self._note_shapes(site, (*args, *kwargs.values()))
+            before = versions(self._torch, args) if new else []
+            with self._tracing(site):
+                result = made(*args, **kwargs)
+            if new:
+                with contextlib.suppress(Exception):
+                    _add(site.changed, changed_since(self._torch, args, before))
+                    _add(site.shared, sharing(self._torch, args, result))
+            return result
+
+        vars(called)[WRAPPED] = site
+        return called
+
+    def _note_shapes(self, site: Site, args: Sequence[Any]) -> bool:
+        if len(site.shapes) >= _MOST_SHAPES:
+            return False
+        shown = [value for value in args if not isinstance(value, dict)]  # parameters of aot_module
+        text = ", ".join(value_text(self._torch, value) for value in shown)
+        if text in site.shapes:
+            return False
+        site.shapes.append(text)
+        return True
+
+    @staticmethod
+    def _begin(site: Site, partitioned: bool) -> None:
+        site.compiles += 1
+        site.written = set()
+        site.forward_waits = partitioned
+
+    def _note_graph(self, site: Site, phase: str, module: Any) -> None:
+        if phase in site.written or site.compiles > _MOST_GRAPHS:
+            return
+        site.written.add(phase)
+        assert self._sources is not None
+        told = graph_record(self._torch, module.graph, self._sources)
+        self._records.write("aot_graph", site=site.number, number=site.compiles, phase=phase, **told)
+
+    def _note_script(self, module: Any) -> None:
+        site, number, phase = self._compiling[-1]
+        site.scripted += 1
+        if site.scripted > _MOST_SCRIPTED:
+            return
+        file, lines = lines_of(module)
+        if file is not None:
+            self._records.write(
+                "aot_scripted", site=site.number, number=number, phase=phase, file=file, lines=lines
+            )
+
+    def _note_failure(self, site: Site, stage: str, error: Exception) -> None:
+        site.failures += 1
+        if site.failures == 1:
+            text = str(error).strip().split("\n")[0][:500]
+            kind = type(error).__name__
+            self._records.write("aot_failed", site=site.number, stage=stage, type=kind, message=text)
+
+
+def _add(found: list[str], more: Sequence[str]) -> None:
+    found.extend(one for one in more if one not in found)
+    del found[_MOST_SHAPES:]
+
+
+def _name_of(function: Any) -> str:
+    inner = getattr(function, "func", function)  # functools.partial
+    return str(getattr(inner, "__qualname__", None) or getattr(inner, "__name__", type(inner).__name__))

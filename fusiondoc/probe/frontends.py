@@ -1,0 +1,121 @@
+"""What makes graphs of a target: TorchScript, or AOTAutograd in front of it."""
+
+from __future__ import annotations
+
+import importlib
+import types
+from typing import Any, Iterator
+
+from .aot_watch import ENTRIES, WRAPPED
+from .failures import CANNOT_RUN, Refused, UserError
+
+_MOST_FUNCTIONS = 2_000
+"""Functions of the user's that are looked through for AOTAutograd."""
+
+
+class Chosen:
+    """The model to run, and why so. ``by_us``: the user's model was wrapped here."""
+
+    def __init__(self, frontend: str, model: Any, why: str, by_us: bool = False) -> None:
+        self.frontend = frontend
+        self.model = model
+        self.why = why
+        self.by_us = by_us
+
+
+def choose(torch: Any, requested: str, model: Any) -> Chosen:
+    """What ``--frontend`` means for this model.
+
+    Raises:
+        Refused: AOTAutograd cannot compile it, or is not there.
+        UserError: wrapping it failed.
+    """
+    if requested == "torchscript":
+        return Chosen("torchscript", model, "asked for")
+    scripted = isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
+    used = None if scripted else uses_aot(torch, model)
+    if used is not None:
+        return Chosen("aot", model, "the target " + used)
+    if requested == "auto":
+        return Chosen("torchscript", model, "auto: the target uses no other")
+    if scripted:
+        raise Refused(
+            "frontend",
+            "--frontend aot compiles Python, and this model is TorchScript already",
+            "Name the function or module before it is scripted, or leave --frontend out.",
+        )
+    return Chosen("aot", _wrapped(model), "asked for: memory_efficient_fusion", True)
+
+
+def _wrapped(model: Any) -> Any:
+    try:
+        compilers = importlib.import_module("functorch.compile")
+    except ImportError as error:
+        raise Refused(
+            "frontend",
+            "--frontend aot: functorch.compile cannot be imported: %s" % str(error).split("\n")[0],
+            "It is in torch from 1.13 on, and in the package functorch 0.2 for torch 1.12.",
+            CANNOT_RUN,
+        ) from None
+    try:
+        return compilers.memory_efficient_fusion(model)
+    except Exception as error:
+        raise UserError("frontend") from error
+
+
+def uses_aot(torch: Any, model: Any) -> str | None:
+    """How the model comes to AOTAutograd by itself, as the end of a sentence; None if it does not."""
+    modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
+    for one in (model, *modules):
+        if hasattr(one, "_torchdynamo_orig_callable") or type(one).__name__ == "OptimizedModule":
+            return "is compiled by torch.compile"
+    functions = [getattr(type(one), "forward", None) for one in modules] if modules else [model]
+    seen: set[int] = set()
+    for function in functions:
+        for value in _reached(function, seen):
+            if WRAPPED in getattr(value, "__dict__", {}):
+                return "calls what %s has wrapped" % getattr(value, WRAPPED).how
+            name = getattr(value, "__name__", None)
+            if name in ENTRIES and _is_torchs(value):
+                return "calls " + str(name)
+    return None
+
+
+def _is_torchs(value: Any) -> bool:
+    return str(getattr(value, "__module__", "")).split(".")[0] in ("torch", "functorch")
+
+
+def _reached(function: Any, seen: set[int]) -> Iterator[Any]:
+    """What a function names in its globals and closure, and what the user's functions among that name."""
+    ahead = [function]
+    while ahead and len(seen) < _MOST_FUNCTIONS:
+        one = ahead.pop()
+        one = getattr(one, "func", one)  # functools.partial
+        one = getattr(one, "__func__", one)
+        if id(one) in seen or not callable(one):
+            continue
+        seen.add(id(one))
+        yield one
+        if not isinstance(one, types.FunctionType) or WRAPPED in vars(one) or _is_torchs(one):
+            continue
+        names = _names(one.__code__)
+        held = [one.__globals__[name] for name in names if name in one.__globals__]
+        modules = [value for value in held if isinstance(value, types.ModuleType)]
+        for name in names:  # functorch.compile.memory_efficient_fusion
+            found = [getattr(module, name) for module in modules if hasattr(module, name)]
+            held += found
+            modules += [value for value in found if isinstance(value, types.ModuleType)]
+        for cell in one.__closure__ or ():
+            try:
+                held.append(cell.cell_contents)
+            except ValueError:  # not filled yet
+                continue
+        ahead.extend(value for value in held if callable(value) and not isinstance(value, type))
+
+
+def _names(code: types.CodeType) -> list[str]:
+    found = list(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found.extend(_names(constant))
+    return found
