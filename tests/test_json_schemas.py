@@ -14,10 +14,11 @@ from command_line import ROOT, Run
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.bench import Bench
 from fusiondoc.model.report import Report
+from fusiondoc.model.suite import Suite
 from fusiondoc.model.typed_fields import field_types
 from fusiondoc.reports import json_schema
 
-DOCUMENTS = {"report": Report, "comparison": Comparison, "bench": Bench}
+DOCUMENTS = {"report": Report, "comparison": Comparison, "bench": Bench, "suite": Suite}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

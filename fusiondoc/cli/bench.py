@@ -15,19 +15,33 @@ from fusiondoc.cli import completion
 from fusiondoc.cli.options import chosen_knobs, seed_of
 from fusiondoc.cli.output import in_colour, write
 from fusiondoc.errors import INTERRUPTED, UsageError
-from fusiondoc.model.bench import VARIANTS
+from fusiondoc.model.bench import EACH_CALL, EAGER, VARIANTS
 
 FORMATS = ("text", "json", "markdown", "csv")
 ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".csv": "csv", ".txt": "text"}
 
 
 @click.command(name="bench")
-@click.argument("target", shell_complete=completion.files)
+@click.argument("target", required=False, shell_complete=completion.files)
+@click.option(
+    "--suite", metavar="NAME", help="Time the programs of a suite instead of a target: tutorial, xformers."
+)
+@click.option("--list-suites", is_flag=True, help="Show the suites and their cases, and end.")
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    metavar="TEXT",
+    help="Of a suite, only the cases with this in their name ('rms', 'bias_gelu*float16'). Repeat for more.",
+)
+@click.option(
+    "--small/--full", default=None, help="Sizes of a suite; by default the full ones where a GPU is seen."
+)
 @click.option(
     "--variant",
     "variants",
     multiple=True,
-    type=click.Choice(VARIANTS),
+    type=click.Choice((*VARIANTS, EACH_CALL)),
     help="Run only this one, and eager. Repeat for more.",
 )
 @click.option("--backward", is_flag=True, help="Time forward and backward together too.")
@@ -84,7 +98,11 @@ ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".csv": 
     help="Write to this file; its ending gives the format.",
 )
 def command(
-    target: str,
+    target: str | None,
+    suite: str | None,
+    list_suites: bool,
+    cases: tuple[str, ...],
+    small: bool | None,
     variants: tuple[str, ...],
     pythons: tuple[Path, ...],
     eval_mode: bool,
@@ -108,23 +126,37 @@ def command(
       fusiondoc bench model.py --python old/bin/python --python new/bin/python
     """
     from fusiondoc.captures.request import parse_target
-    from fusiondoc.model.bench import EAGER
+    from fusiondoc.suites.cases import SUITES, listing, suite_named
     from fusiondoc.workflows.bench import BenchRequest, run_bench
     from fusiondoc.workflows.shape_sets import expanded
+    from fusiondoc.workflows.suite import SuiteRequest, run_suite
 
+    if list_suites:
+        write(listing(), output)
+        return 0
+    if (target is None) == (suite is None):
+        raise UsageError(
+            "bench needs a target or a suite, one of them",
+            f"Such as: fusiondoc bench model.py, or fusiondoc bench --suite {next(iter(SUITES))}",
+        )
     if not options["timeout"] > 0:
         raise UsageError(f"--timeout {options['timeout']:g}: it must be more than 0 seconds", "Such as 60.")
-    wanted = tuple(one for one in VARIANTS if not variants or one in variants or one == EAGER)
+    plan = suite_named(suite) if suite is not None else None
+    usual = plan.variants if plan is not None else VARIANTS
+    names = (*VARIANTS, EACH_CALL)
     request = BenchRequest(
-        target=parse_target(target),
+        target=parse_target(plan.cases[0].target if plan is not None else str(target)),
         pythons=pythons or (Path(sys.executable),),
-        variants=wanted,
+        variants=tuple(one for one in names if one in (variants or usual) or one == EAGER),
         eval=eval_mode,
         knobs=chosen_knobs(knobs),
         shapes=expanded(shapes),
         **options,
     )
-    bench = run_bench(request, _progress)
+    if plan is not None:
+        bench: Any = run_suite(SuiteRequest(plan, request, cases, small), _progress)
+    else:
+        bench = run_bench(request, _progress)
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
     write(_text(bench, format_, output), output)
@@ -132,13 +164,16 @@ def command(
 
 
 def _text(bench: Any, format_: str, output: Path | None) -> str:
-    from fusiondoc.reports.benchmark import documents, tables
+    from fusiondoc.model.suite import Suite
+    from fusiondoc.reports.benchmark import documents, suite_documents, tables
     from fusiondoc.reports.text.layout_of_text import can_show_blocks
 
+    of_suite = isinstance(bench, Suite)
     if format_ != "text":
-        text: str = getattr(documents, f"as_{format_}")(bench)
+        text: str = getattr(suite_documents if of_suite else documents, f"as_{format_}")(bench)
         return text
-    return tables.render(
+    render: Any = suite_documents.render if of_suite else tables.render
+    return render(  # type: ignore[no-any-return]
         bench,
         width=shutil.get_terminal_size((80, 24)).columns,
         colour=in_colour(output),

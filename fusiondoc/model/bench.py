@@ -11,6 +11,8 @@ SCHEMA = "fusiondoc.bench/1"
 EAGER = "eager"
 VARIANTS = (EAGER, "nvfuser", "nnc", "onednn", "none", "aot", "aot-default", "inductor")
 """In the order of the table."""
+EACH_CALL = "aot-each-call"
+"""``memory_efficient_fusion`` anew in every call, as modules of xFormers do it: run where it is named."""
 
 FORWARD = "forward"
 TRAINING = "forward+backward"

@@ -14,7 +14,7 @@ from .pass_inputs import Shape, on_gpu
 from .verify import eager_twin, unfused
 
 TORCHSCRIPT = ("nvfuser", "nnc", "onednn", "none")
-AOT = ("aot", "aot-default")
+AOT = ("aot", "aot-default", "aot-each-call")
 
 _GROUPS = ("prim::CudaFusionGroup", "prim::TensorExprGroup", "prim::oneDNNFusionGroup")
 
@@ -105,10 +105,12 @@ def _aot(torch: Any, variant: str, model: Any, shape: Shape) -> Built:
     if fuser == "nnc" and not on_gpu(torch, model, shape) and not torch._C._llvm_enabled():
         fuser = "none"  # NNC has no compiler for the CPU here.
     fusers.switch_on(torch, fuser)
-    scripted = _recorded(torch)
+    scripted = _Scripted(torch)
     try:
         if variant == "aot":
             made = compilers.memory_efficient_fusion(model)
+        elif variant == "aot-each-call":
+            made = _wrapped_anew(compilers.memory_efficient_fusion, model)
         else:
             make = compilers.aot_module if isinstance(model, torch.nn.Module) else compilers.aot_function
             options = {"fw_compiler": compilers.ts_compile, "bw_compiler": compilers.ts_compile}
@@ -120,33 +122,65 @@ def _aot(torch: Any, variant: str, model: Any, shape: Shape) -> Built:
         raise UserError(variant) from error
     note = "its graphs run under %s" % fuser if fuser != "none" else "its graphs run without a fuser here"
     built = Built(made, fuser, note)
-    built.compiled = lambda: len(scripted)
-    built.groups = lambda: _groups_of_aot(torch, scripted)
+    built.compiled = lambda: scripted.count
+    built.groups = scripted.groups_of_each_call if variant == "aot-each-call" else scripted.groups
     return built
 
 
-def _groups_of_aot(torch: Any, scripted: list[Any]) -> tuple[int | None, int | None]:
-    """AOTAutograd compiles the forward graph first, then the backward graph; neither has executors of
-    autodiff inside."""
-    forward, _ = _groups_of(torch, scripted[:1])
-    backward, _ = _groups_of(torch, scripted[1:])
-    return forward, backward
+def _wrapped_anew(wrap: Callable[[Any], Any], model: Any) -> Callable[..., Any]:
+    """Calls a new wrapper each time, as modules of xFormers 0.0.12 to 0.0.21 do (components/nvfuser)."""
+
+    def call(*arguments: Any) -> Any:
+        return wrap(model)(*arguments)
+
+    return call
 
 
-def _recorded(torch: Any) -> list[Any]:
-    """Will hold every module that ``ts_compile`` makes: it ends in ``torch.jit.optimize_for_inference`` and
-    returns a closure that hides the module (torch/_functorch/compilers.py in 2.0 to 2.13;
-    functorch/_src/compilers.py in 1.13)."""
-    made: list[Any] = []
-    original = torch.jit.optimize_for_inference
+class _Scripted:
+    """The modules that ``ts_compile`` makes: it ends in ``torch.jit.optimize_for_inference`` and returns a
+    closure that hides the module (torch/_functorch/compilers.py in 2.0 to 2.13; functorch/_src/compilers.py
+    in 1.13).
 
-    def recording(*args: Any, **kwargs: Any) -> Any:
-        module = original(*args, **kwargs)
-        made.append(module)
-        return module
+    Attributes:
+        count: all of them; only the first ``MOST`` are kept.
+    """
 
-    torch.jit.optimize_for_inference = recording
-    return made
+    MOST = 16
+
+    def __init__(self, torch: Any) -> None:
+        self.count = 0
+        self._torch = torch
+        self._first: list[Any] = []
+        original = torch.jit.optimize_for_inference
+
+        def recording(*args: Any, **kwargs: Any) -> Any:
+            module = original(*args, **kwargs)
+            self.count += 1
+            if len(self._first) < self.MOST:
+                self._first.append(module)
+            return module
+
+        torch.jit.optimize_for_inference = recording
+
+    def groups(self) -> tuple[int | None, int | None]:
+        """AOTAutograd compiles the forward graph first, then the backward graph; neither has executors of
+        autodiff inside."""
+        forward, _ = _groups_of(self._torch, self._first[:1])
+        backward, _ = _groups_of(self._torch, self._first[1:])
+        return forward, backward
+
+    def groups_of_each_call(self) -> tuple[int | None, int | None]:
+        """None are fused in a module that runs once: its executor profiles and makes no plan, which torch
+        says by failing an assertion."""
+        for module in self._first:
+            try:
+                module._c.get_debug_state()
+            except RuntimeError:
+                continue
+            except AttributeError:
+                return None, None
+            return self.groups()
+        return 0, 0
 
 
 def _inductor(torch: Any, model: Any) -> Built:

@@ -1,4 +1,4 @@
-"""``python -m fusiondoc.reports.json_schema report|comparison|bench``: the schemas of
+"""``python -m fusiondoc.reports.json_schema report|comparison|bench|suite``: the schemas of
 docs/, from the dataclasses.
 
 Types give the shape; the text behind a field and the docstring of a class give the descriptions. What a type
@@ -18,8 +18,9 @@ from enum import Enum
 from typing import Any, Mapping, Sequence, Union
 
 from fusiondoc.comparison.differences import Comparison
-from fusiondoc.model.bench import TRAINING, VARIANTS, Bench
+from fusiondoc.model.bench import EACH_CALL, TRAINING, VARIANTS, Bench
 from fusiondoc.model.report import SEVERITIES, Report
+from fusiondoc.model.suite import MEMORY, SPEED, Suite
 from fusiondoc.model.typed_fields import field_types, property_type
 from fusiondoc.reports.json_format import DERIVED
 
@@ -39,6 +40,11 @@ _DOCUMENTS: Mapping[str, tuple[type, str]] = {
         Bench,
         "What fusiondoc bench writes with --format json. Keys may be added, never renamed; what could not be "
         "measured is null.",
+    ),
+    "suite": (
+        Suite,
+        "What fusiondoc bench --suite writes with --format json. Keys may be added, never renamed; what could"
+        " not be measured is null.",
     ),
 }
 
@@ -66,7 +72,9 @@ _VALUES: Mapping[str, Mapping[str, Any]] = {
     },
     "BenchPhase.phase": {"enum": ["forward", TRAINING]},
     "BenchPhase.busy": _SHARE,
-    "BenchVariant.name": {"enum": list(VARIANTS)},
+    "BenchVariant.name": {"enum": [*VARIANTS, EACH_CALL]},
+    "Published.phase": {"enum": ["forward", TRAINING]},
+    "Published.measure": {"enum": [SPEED, MEMORY]},
     "Group.kind": {"pattern": r"^((Cuda|oneDNN)?FusionGroup|TensorExprGroup|te\.ops\..+)$"},
     "Group.id": {"pattern": "^G[1-9][0-9]*$"},
     "Kernel.id": {"pattern": "^K[1-9][0-9]*$"},

@@ -17,6 +17,7 @@ from typing import Any, Callable, ContextManager, Iterator, Mapping, Protocol, S
 from fusiondoc.captures.request import TargetSpec
 from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed, UsageError, did_you_mean
 from fusiondoc.model.bench import (
+    EACH_CALL,
     EAGER,
     FORWARD,
     TRAINING,
@@ -74,8 +75,8 @@ class BenchRequest:
     def check(self) -> None:
         """Refuse what can be seen to be wrong (UsageError)."""
         for name in self.variants:
-            if name not in VARIANTS:
-                raise UsageError(f"unknown variant '{name}'", did_you_mean(name, VARIANTS))
+            if name not in (*VARIANTS, EACH_CALL):
+                raise UsageError(f"unknown variant '{name}'", did_you_mean(name, (*VARIANTS, EACH_CALL)))
         if self.inputs and self.shapes:
             raise UsageError("--input and --shapes are two ways to say what the inputs are", "Leave one out.")
         if self.rounds < LEAST_ROUNDS:

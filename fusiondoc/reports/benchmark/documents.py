@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from typing import Sequence
+from typing import Iterator, Sequence
 
 from fusiondoc.model.bench import EAGER, Bench, BenchShape
 from fusiondoc.reports.benchmark.wordings import (
@@ -74,7 +74,7 @@ def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-_COLUMNS = (
+COLUMNS = (
     *("interpreter", "variant", "phase", "ms_median", "ms_low", "ms_high", "steps_per_s", "ratio"),
     *("ratio_low", "ratio_high", "device_ms", "busy", "rounds", "steps", "warmup_s", "compile_s"),
     *(
@@ -94,7 +94,13 @@ def as_csv(bench: Bench) -> str:
     """A row for each variant, phase and shape, and one without times for a variant that could not run."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
-    table.writerow(_COLUMNS)
+    table.writerow(COLUMNS)
+    table.writerows(rows_of(bench))
+    return out.getvalue()
+
+
+def rows_of(bench: Bench) -> Iterator[list[object]]:
+    """Of ``COLUMNS``."""
     for one in bench.variants:
         of_variant = [one.warmup_s, one.compile_s, one.recompiles, one.peak_bytes]
         of_variant += [one.groups.forward, one.groups.backward] if one.groups is not None else [None, None]
@@ -110,5 +116,4 @@ def as_csv(bench: Bench) -> str:
                 shape = known[0] if known else BenchShape(bench.inputs)
                 of_shape = [", ".join(shape.inputs), shape.sizes, found.first_ms, found.recompiles]
                 of_shape += [found.guard_failures, found.peak_bytes]
-            table.writerow([one.interpreter, one.name, *times, *of_variant, one.reason, *of_shape])
-    return out.getvalue()
+            yield [one.interpreter, one.name, *times, *of_variant, one.reason, *of_shape]

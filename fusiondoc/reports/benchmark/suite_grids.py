@@ -1,0 +1,298 @@
+"""A suite as grids, which every format shows alike: cases down, variants across, a grid for each measure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Iterator, Sequence
+
+from fusiondoc.model.bench import EAGER, Bench, BenchVariant
+from fusiondoc.model.suite import MEMORY, Beside, Published, Suite, SuiteCase, memory_ratio, phase_of
+from fusiondoc.reports.benchmark.wordings import HOST_BOUND, groups, milliseconds, share
+
+SAME = "≈1"
+"""The cell of a speed whose 95 % interval holds 1."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """``style``: "faster", "slower", "absent" or none."""
+
+    text: str
+    style: str = ""
+    interval: str = ""
+    """The 95 % interval, for formats with room for it."""
+
+
+ABSENT = Cell("-", "absent")
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """A case in an interpreter. ``eager`` is the value that the others are held against, or None."""
+
+    block: str
+    sizes: str
+    interpreter: str
+    eager: str | None
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One thing measured. ``eager`` heads the column of eager's own value, None without one."""
+
+    title: str
+    note: str
+    eager: str | None
+    variants: tuple[str, ...]
+    rows: tuple[GridRow, ...]
+
+
+Shown = Callable[[Bench, BenchVariant], "Cell | None"]
+
+
+def grids(suite: Suite) -> list[Grid]:
+    """Speeds of each phase, then memory, busy share, groups and compilations where they are known."""
+    found = []
+    for phase in _phases(suite):
+        note = f"speed of eager; {SAME}: no difference, the 95 % interval holds 1"
+        found.append(_grid(suite, phase, note, "eager ms", _eager_ms(phase), _speed(phase)))
+    found += [
+        _grid(suite, "Peak memory", "of eager's", "eager MB", _eager_memory, _memory),
+        *(
+            _grid(
+                suite,
+                f"GPU busy, {phase}",
+                "share of a step's time",
+                "eager",
+                _busy_eager(phase),
+                _busy(phase),
+            )
+            for phase in _phases(suite)
+        ),
+        _grid(suite, "Fusion groups", "forward, and + backward", None, lambda *_: None, _groups),
+        _grid(suite, "Compiled again", "times after the warm-up", None, lambda *_: None, _recompiles),
+    ]
+    return [one for one in found if one.rows]
+
+
+def _phases(suite: Suite) -> list[str]:
+    return list(dict.fromkeys(phase.phase for _, one in suite.variants() for phase in one.phases))
+
+
+def _grid(
+    suite: Suite,
+    title: str,
+    note: str,
+    eager: str | None,
+    value: Callable[[BenchVariant], str | None],
+    shown: Shown,
+) -> Grid:
+    """Variants and rows for which nothing is known are left out."""
+    names = [
+        name
+        for name in dict.fromkeys(one.name for _, one in suite.variants())
+        if name != EAGER
+        and any(shown(case.bench, one) for case, one in suite.variants() if case.bench and one.name == name)
+    ]
+    rows = []
+    for case in suite.cases:
+        for interpreter, variants in _by_interpreter(case):
+            assert case.bench is not None
+            cells = [shown(case.bench, variants[name]) if name in variants else None for name in names]
+            own = value(variants[EAGER]) if EAGER in variants else None
+            if any(cells) or (own is not None and eager is not None):
+                row = tuple(cell or ABSENT for cell in cells)
+                rows.append(GridRow(case.block, case.sizes, interpreter, own, row))
+    return Grid(title, note, eager, tuple(names), tuple(rows) if names else ())
+
+
+def _by_interpreter(case: SuiteCase) -> Iterator[tuple[str, dict[str, BenchVariant]]]:
+    found: dict[str, dict[str, BenchVariant]] = {}
+    for one in case.bench.variants if case.bench is not None else ():
+        found.setdefault(one.interpreter, {})[one.name] = one
+    yield from found.items()
+
+
+def _eager_ms(phase: str) -> Callable[[BenchVariant], str | None]:
+    def value(eager: BenchVariant) -> str | None:
+        found = phase_of(eager, phase)
+        return None if found is None else milliseconds(found.ms.median)
+
+    return value
+
+
+def _speed(phase: str) -> Shown:
+    def shown(_: Bench, one: BenchVariant) -> Cell | None:
+        found = phase_of(one, phase)
+        if found is None or found.ratio is None:
+            return None
+        ratio = found.ratio
+        interval = f"{ratio.low:.2f} to {ratio.high:.2f}"
+        if not ratio.differs:
+            return Cell(SAME, "", interval)
+        return Cell(f"{ratio.value:.2f}×", "faster" if ratio.value > 1 else "slower", interval)
+
+    return shown
+
+
+def _eager_memory(eager: BenchVariant) -> str | None:
+    return None if eager.peak_bytes is None else f"{eager.peak_bytes / 1e6:,.0f}"
+
+
+def _memory(bench: Bench, one: BenchVariant) -> Cell | None:
+    found = memory_ratio(bench, one)
+    return None if found is None else Cell(f"{found:.2f}×", "slower" if found > 1.005 else "")
+
+
+def _busy_eager(phase: str) -> Callable[[BenchVariant], str | None]:
+    def value(eager: BenchVariant) -> str | None:
+        found = phase_of(eager, phase)
+        return None if found is None or found.busy is None else share(found.busy)
+
+    return value
+
+
+def _busy(phase: str) -> Shown:
+    def shown(_: Bench, one: BenchVariant) -> Cell | None:
+        found = phase_of(one, phase)
+        if found is None or found.busy is None:
+            return None
+        return Cell(share(found.busy), "slower" if found.busy < HOST_BOUND else "")
+
+    return shown
+
+
+def _groups(_: Bench, one: BenchVariant) -> Cell | None:
+    text = groups(one)
+    return None if text == "-" or not one.available else Cell(text)
+
+
+def _recompiles(_: Bench, one: BenchVariant) -> Cell | None:
+    return Cell(f"{one.recompiles:,}", "slower") if one.recompiles else None
+
+
+# -- what is said beside the grids ------------------------------------------------------------------------
+
+
+def interpreter_short(suite: Suite, interpreter: str) -> str:
+    """``torch 2.1.2`` where that is told apart from the others."""
+    short = {one: one.rpartition(", ")[2] for one in suite.interpreters()}
+    return short[interpreter] if list(short.values()).count(short[interpreter]) == 1 else interpreter
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published figure and what was measured here, by interpreter."""
+
+    of: str
+    published: str
+    here: tuple[tuple[str, str], ...]
+    """(interpreter, value and interval)."""
+    what: str
+
+
+def figures(suite: Suite) -> list[Figure]:
+    """Every published figure that something here can be held against."""
+    found: dict[Published, list[Beside]] = {}
+    for one in suite.beside():
+        found.setdefault(one.published, []).append(one)
+    return [
+        Figure(
+            f"{published.case or 'the most'}, {published.variant}, {published.phase}"
+            + (", memory" if published.measure == MEMORY else ""),
+            f"{published.value:.2f}×",
+            tuple((interpreter_short(suite, one.interpreter), _here(one)) for one in measured),
+            published.what,
+        )
+        for published, measured in found.items()
+    ]
+
+
+def sources(published: Sequence[Figure]) -> list[str]:
+    """On what the figures were measured, each once."""
+    return list(dict.fromkeys(one.what for one in published))
+
+
+def _here(one: Beside) -> str:
+    text = f"{one.value:.2f}×"
+    if one.low is not None and one.high is not None:
+        text += f" ({one.low:.2f} to {one.high:.2f})"
+    return text if one.published.case is not None else f"{text} with {one.case}"
+
+
+def remarks(suite: Suite) -> list[str]:
+    """What the numbers mean."""
+    said = []
+    if suite.small:
+        said.append(
+            "sizes are small, for a CPU; the authors' are for a GPU, and so are their figures (--full)"
+        )
+    host = _host_bound(suite)
+    if host:
+        said.append(host)
+    unfused = _without_groups(suite)
+    if unfused:
+        said.append(unfused)
+    each = [one for _, one in suite.variants() if one.name == "aot-each-call" and one.recompiles]
+    if each:
+        most = max(one.recompiles or 0 for one in each)
+        said.append(
+            "aot-each-call: wrapping in every call compiles in every call (up to"
+            f" {most:,} times in the rounds of a case), so no graph lives long enough to be fused"
+        )
+    if suite.interrupted:
+        said.append("interrupted: only the cases and rounds that were done are here")
+    return said
+
+
+def _host_bound(suite: Suite) -> str | None:
+    known = [
+        (one.name, found)
+        for _, one in suite.variants()
+        for found in one.phases
+        if found.busy is not None and found.phase == _phases(suite)[-1]
+    ]
+    waiting = [(name, found) for name, found in known if found.busy is not None and found.busy < HOST_BOUND]
+    if not waiting:
+        return None
+    names = list(dict.fromkeys(name for name, _ in waiting))
+    return (
+        f"bound by the host: in {len(waiting)} of {len(known)} measurements of {_phases(suite)[-1]} the GPU"
+        f" is busy for less than half of a step ({', '.join(names)}); there a ratio says how fast operators"
+        " are started, not how fast kernels are"
+    )
+
+
+def _without_groups(suite: Suite) -> str | None:
+    none = [
+        one.name
+        for _, one in suite.variants()
+        if one.available
+        and one.name not in (EAGER, "none", "inductor", "aot-each-call")
+        and one.groups is not None
+        and one.groups.forward == 0
+        and not one.groups.backward
+    ]
+    if not none:
+        return None
+    names = [f"{name} in {none.count(name)}" for name in dict.fromkeys(none)]
+    return f"no fusion group: {', '.join(names)} of the cases; there the speed says nothing about fusion"
+
+
+def missing(suite: Suite) -> list[tuple[str, str]]:
+    """(who, why) of what could not run: one line for each reason, with the cases that it is of."""
+    found: dict[tuple[str, str], list[str]] = {}
+    several = len(suite.interpreters()) > 1
+    for case, one in suite.variants():
+        if one.reason is not None:
+            where = f"{one.name}, {interpreter_short(suite, one.interpreter)}" if several else one.name
+            found.setdefault((where, one.reason), []).append(case.name)
+    for case in suite.cases:
+        if case.bench is None and case.reason is not None:
+            found.setdefault(("every variant", case.reason), []).append(case.name)
+    ran = sum(case.bench is not None for case in suite.cases)
+    return [
+        (who, why if len(cases) == ran else f"{why} ({', '.join(cases)})")
+        for (who, why), cases in found.items()
+    ]
