@@ -1,5 +1,4 @@
-"""What ``fusiondoc bench --suite`` measured, and what its authors published, as ``fusiondoc.suite/1`` has it.
-(named as workflows/suite.py, which fills it)"""
+"""What ``fusiondoc bench --suite`` measured. (named as workflows/suite.py: it makes this)"""
 
 from __future__ import annotations
 
