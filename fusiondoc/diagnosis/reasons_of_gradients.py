@@ -4,7 +4,7 @@ Sources: torch/csrc/jit/passes/create_autodiff_subgraphs.cpp (regions grow over 
 need two operators, autodiffSubgraphNodeThreshold), torch/csrc/jit/runtime/autodiff.cpp (isDifferentiable),
 torch/csrc/jit/passes/inline_autodiff_subgraphs.cpp (a region of fewer than five nodes is dissolved) and
 torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp (guardDifferentiableGraph dissolves a region with an
-input that was not profiled)."""
+input that was not profiled; ``regions_dissolved.py``)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import re
 
 from fusiondoc.diagnosis.nvfuser_rules import kinds_of
 from fusiondoc.diagnosis.operators import WITH_FORMULA
+from fusiondoc.diagnosis.regions_dissolved import region_around, why_dissolved
 from fusiondoc.diagnosis.surroundings import MAKERS, Place, Side, at, aten, is_in_place, reason
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, OPERATOR, REGION, FlowNode
@@ -90,34 +91,20 @@ def _in_no_region(place: Place) -> str:
     why = no_formula(place.node)
     if why:
         return f"it {why}"
-    together = _together(place)
-    if len(together) == 1:
-        ends = _neighbours(place)
+    region = region_around(place, lambda node: no_formula(node) is None)
+    if len(region.nodes) == 1:
+        ends = region.apart or _neighbours(place)
         alone = "it would be alone in its differentiable graph, and torch makes one of two operators or more"
         return f"{alone}: {ends}" if ends else alone
-    nodes = len(together) + len({o for one in together for o in one.operands if o.value is not None})
-    if nodes < _FEWEST_NODES:
+    if region.size < _FEWEST_NODES:
         return (
-            f"the differentiable graph around it would have {nodes} nodes, constants included: torch"
+            f"the differentiable graph around it would have {region.size} nodes, constants included: torch"
             f" dissolves one of fewer than {_FEWEST_NODES}"
         )
     return (
-        f"torch dissolved the differentiable graph of {len(together)} operators around it: a tensor that"
-        " enters or leaves it was not profiled, or shares memory with another one"
+        f"torch dissolved the differentiable graph of {len(region.nodes)} operators around it:"
+        f" {why_dissolved(place, region)}"
     )
-
-
-def _together(place: Place) -> list[FlowNode]:
-    """The operators with formulas that it hangs together with in its block, itself first."""
-    found = [place.node]
-    seen = {place.node.place}
-    for node in found:
-        for near in place.neighbours(node):
-            fits = near.kind == OPERATOR and near.block == place.node.block and near.op not in MAKERS
-            if near.place not in seen and fits and no_formula(near) is None:
-                seen.add(near.place)
-                found.append(near)
-    return found
 
 
 def _neighbours(place: Place) -> str:

@@ -22,6 +22,8 @@ OPERATOR = "operator"
 _ROUNDS = "aten::__round_to_zero_floordiv"
 """How torch counts the rounds of a loop that it unrolls."""
 
+_MAKES_OF_A_SIZE = frozenset(f"aten::{name}" for name in ("empty", "zeros", "ones", "full", "rand", "randn"))
+
 _LONGEST_LIST = 10
 """Sizes and axes have no more elements."""
 
@@ -39,6 +41,8 @@ class Operand(NamedTuple):
     """Of a constant, as printed: ``1``, ``[0, 1]``, ``"none"``, ``None``."""
     parts: tuple[str | None, ...] = ()
     """Of a prim::ListConstruct: its elements, as far as they are constants."""
+    by: int | None = None
+    """The index in the flow of the one node that makes it; None for several and for none."""
 
 
 @dataclass(eq=False)
@@ -61,6 +65,8 @@ class FlowNode:
     """For control flow: what it depends on, in words."""
     decides: set[int] = field(default_factory=set)
     """Control flow whose condition reads its result, or a size or type of it."""
+    sizes: set[int] = field(default_factory=set)
+    """Operators that make a tensor of the size of its result."""
     requires_grad: bool = False
     operands: tuple[Operand, ...] = ()
     ran: bool | None = None
@@ -113,6 +119,9 @@ class Flow:
         self.gradients = self.gradients or new.requires_grad
         for name in tensors:
             self._link(name, index)
+        if node.kind in _MAKES_OF_A_SIZE:
+            for maker in self._behind_numbers(node.inputs):
+                self.nodes[maker].sizes.add(index)
         for value in node.outputs:
             if holds_tensor(value.type):
                 self._made[value.name] = {index}
@@ -120,11 +129,14 @@ class Flow:
 
     def _operand(self, name: str) -> Operand:
         made = self._maker.get(name)
+        makers = self._made.get(name, ())
+        by = next(iter(makers)) if len(makers) == 1 else None
         if made is None:
-            return Operand(self.type_of(name), "", None)
+            return Operand(self.type_of(name), "", None, (), by)
         if made.kind == "prim::ListConstruct" and len(made.inputs) <= _LONGEST_LIST:
-            return Operand(self.type_of(name), made.kind, None, tuple(self._constant(n) for n in made.inputs))
-        return Operand(self.type_of(name), made.kind, self._constant(name))
+            parts = tuple(self._constant(n) for n in made.inputs)
+            return Operand(self.type_of(name), made.kind, None, parts, by)
+        return Operand(self.type_of(name), made.kind, self._constant(name), (), by)
 
     def _constant(self, name: str) -> str | None:
         """The value of a constant as printed; None for anything else."""
@@ -187,17 +199,23 @@ class Flow:
 
     def decides(self, control: int, node: Node) -> None:
         """Note which nodes the condition of a prim::If or prim::Loop reads, also through numbers."""
-        names = list(node.inputs[:1])
+        for index in self._behind_numbers(node.inputs[:1]):
+            self.nodes[index].decides.add(control)
+
+    def _behind_numbers(self, values: Iterable[str]) -> set[int]:
+        """The nodes whose results these values are computed from, also through numbers."""
+        names = list(values)
         seen: set[str] = set()
+        found: set[int] = set()
         while names and len(seen) < 50:
             name = names.pop()
             seen.add(name)
             makers = self._made.get(name, set())
-            for index in makers:
-                self.nodes[index].decides.add(control)
+            found |= makers
             made = self._maker.get(name)
             if not makers and made is not None:
                 names += [n for n in made.inputs if n not in seen]
+        return found
 
     def _cause(self, name: str, depth: int) -> str:
         made = self._maker.get(name)

@@ -1,0 +1,108 @@
+"""Why a differentiable graph is missing: lines of plans of torch 2.1.2 (EfficientNet, DistilBERT and DenseNet
+in training), without what has no part in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fusiondoc.diagnosis.reasons import Reasons
+from fusiondoc.parsers.lines.log_files import find_logs
+from fusiondoc.parsers.read import read_logs
+
+_TYPE = "Float(2, 16, 32, strides=[512, 32, 1], requires_grad=1, device=cuda:0)"
+
+DROP_PATH = """graph(%x : Tensor, %w : Tensor, %m : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %flag : bool = prim::Constant[value=1]()
+  %eps : float = prim::Constant[value=0.1]()
+  %none : NoneType = prim::Constant()
+  %c : Tensor = aten::cumsum(%x, %one, %none) # model.py:1:0
+  %y : Tensor = aten::batch_norm(%c, %w, %w, %m, %m, %flag, %eps, %eps, %flag) # model.py:2:0
+  %size : int = aten::size(%y, %one) # model.py:3:0
+  %sizes : int[] = prim::ListConstruct(%size, %one)
+  %noise : Tensor = aten::empty(%sizes, %one, %none, %none, %flag, %none) # model.py:3:0
+  %kept : Tensor = aten::bernoulli_(%noise, %eps, %none) # model.py:4:0
+  %z : Tensor = aten::mul(%y, %kept) # model.py:5:0
+  return (%z)"""
+
+BORDER = f"""graph(%x : {_TYPE}, %w : {_TYPE}):
+  %a : Tensor = prim::DifferentiableGraph_0(%x)
+  %b : Tensor = aten::cumsum(%a) # model.py:1:0
+  %c : {_TYPE} = aten::view(%b) # model.py:1:0
+  %1 : int = prim::Constant[value=1]()
+  %d : Tensor = aten::linear(%c, %w, %w) # model.py:2:0
+  %e : Tensor = aten::add(%d, %a, %1) # model.py:3:0
+  %f : str = prim::Constant[value="none"]()
+  %g : Tensor = aten::gelu(%e, %f) # model.py:4:0
+  return (%g)
+with prim::DifferentiableGraph_0 = graph(%x : Tensor):
+  %a : Tensor = aten::sigmoid(%x) # model.py:0:0
+  %b : Tensor = aten::tanh(%a) # model.py:0:0
+  return (%b)"""
+
+NEVER = (
+    BORDER.replace(f"%c : {_TYPE} = aten::view(%b)", "%c : Tensor = aten::view(%b)")
+    .replace("(%d, %a, %1)", "(%d, %c, %1)")
+    .replace(f"%w : {_TYPE}", "%w : Tensor")
+)
+
+COUNTER = """graph(%x : Tensor, %w : Tensor, %m : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %flag : bool = prim::Constant[value=1]()
+  %eps : float = prim::Constant[value=0.1]()
+  %c : Tensor = aten::mul(%x, %w) # model.py:1:0
+  %n : Tensor = aten::add_(%m, %one, %one) # model.py:2:0
+  %y : Tensor = aten::batch_norm(%c, %w, %w, %m, %m, %flag, %eps, %eps, %flag) # model.py:3:0
+  %z : Tensor = aten::cumsum(%y, %one) # model.py:4:0
+  return (%z)"""
+
+LISTS = """graph(%x : Tensor, %w : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %c : Tensor = aten::mul(%x, %w) # model.py:1:0
+  %l : Tensor[] = prim::ListConstruct(%c, %w)
+  %y : Tensor = aten::cat(%l, %one) # model.py:2:0
+  %z : Tensor = aten::cumsum(%y, %one) # model.py:3:0
+  return (%z)"""
+
+
+def reason(plan: str, op: str, folder: Path) -> str:
+    log = folder / "plan.log"
+    tag = "[DUMP profiling_graph_executor_impl.cpp:676] "
+    log.write_text("".join(f"{tag}{line}\n" for line in ["Optimized Graph: ", *plan.split("\n")]))
+    report, _ = read_logs(find_logs([str(log)]), work_out=Reasons("nvfuser"))
+    (row,) = [row for row in report.unfused if row.op == op]
+    assert row.reason.code == "FD231"
+    return row.reason.text
+
+
+@pytest.mark.parametrize(
+    ("plan", "op", "said"),
+    [
+        (
+            DROP_PATH,
+            "aten::mul",
+            "aten::empty (model.py:3:0) takes the size of the result of aten::batch_norm",
+        ),
+        (
+            DROP_PATH,
+            "aten::batch_norm",
+            "aten::empty (model.py:3:0) takes the size of its result and leads to",
+        ),
+        (
+            BORDER,
+            "aten::gelu",
+            "a result of the differentiable graph before it that aten::add (model.py:3:0)",
+        ),
+        (NEVER, "aten::gelu", "of none of the tensors that enter it a type was profiled"),
+        (
+            COUNTER,
+            "aten::mul",
+            "aten::add_ (model.py:2:0) between it and aten::batch_norm changes an attribute",
+        ),
+        (LISTS, "aten::mul", "it would be alone in its differentiable graph"),
+    ],
+)
+def test_the_one_cause_is_said(plan: str, op: str, said: str, tmp_path: Path) -> None:
+    assert said in reason(plan, op, tmp_path)
