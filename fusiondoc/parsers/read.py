@@ -24,7 +24,7 @@ from fusiondoc.model.report import (
 from fusiondoc.model.runs import Coverage, FuserState, Iteration
 from fusiondoc.model.source import SourceMap
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, position, unpack
-from fusiondoc.parsers.jit.layers import LiveLayers
+from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, ranks
 from fusiondoc.parsers.observed import Observed, observed_in

@@ -10,8 +10,8 @@ import re
 
 from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, PassMark, positions
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
-from fusiondoc.parsers.jit.layers import LiveLayers
 from fusiondoc.parsers.jit.messages import PREFIX, JitMessages
+from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader, KernelDumps
 from fusiondoc.parsers.kernels.launches import (
     BANDWIDTH,

@@ -8,10 +8,10 @@ from hashlib import blake2b
 
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.parse import parse_dump
-from fusiondoc.parsers.jit.layers import Regions
 from fusiondoc.parsers.jit.message_lines import Print
 from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group, summarise_rest
 from fusiondoc.parsers.jit.profiles import profiled_in
+from fusiondoc.parsers.jit.regions import Regions
 
 _NAMES = re.compile(rb"%[\w.]+")
 
@@ -39,13 +39,15 @@ class KnownPlans:
         if not graph.lines:
             return None
         text = b"\n".join(graph.lines)
-        key = blake2b(text, digest_size=16, salt=bytes((level, simple))).digest()
+        executor = level in (PlanLevel.FUSION_PASS, PlanLevel.EXECUTOR)
+        of_pass = level is PlanLevel.FUSION_PASS
+        around = self._regions.around_print(graph.lines, of_pass) if executor else None
+        beside = repr(around).encode() if around is not None else b""
+        key = blake2b(text + beside, digest_size=16, salt=bytes((level, simple))).digest()
         known = self._printed.get(key)
         if known is not None:
             return known
-        executor = level in (PlanLevel.FUSION_PASS, PlanLevel.EXECUTOR)
-        around = self._regions.around_print(graph.lines) if executor else None
-        unnamed = _NAMES.sub(b"%", text) + (repr(around).encode() if around is not None else b"")
+        unnamed = _NAMES.sub(b"%", text) + beside
         bare = blake2b(unnamed, digest_size=16, salt=bytes((level, simple, 1))).digest()
         use = self._plans.get(bare)
         if use is None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, AbstractSet, Iterable, Iterator, Mapping, Sequence, Tuple
+from typing import TYPE_CHECKING, AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from fusiondoc.parsers.ir.types import holds_tensor
 from fusiondoc.parsers.jit.node_kinds import GUARDS, is_fallback
+from fusiondoc.parsers.jit.regions import Around, Kept, LiveLayers, Regions
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir.graph import Dump, Graph, Node
@@ -39,12 +40,7 @@ class Layers:
         return sure or common_layer(self.of.get(one) for one in ids)
 
 
-LiveLayers = Mapping[str, Tuple[str, ...]]
-"""``op|source`` -> the module path of each such node of the inlined graph, in order; "" is the model itself
-(fusiondoc/probe/source_map.py)."""
-
 _BRACKETED = re.compile(r"\[([^\]]+)\]\Z")
-_INPUT = re.compile(rb"%([\w.]+) : ")
 _DIGITS = re.compile(r"\d+")
 
 
@@ -102,51 +98,6 @@ def _are_layers(paths: Sequence[tuple[str, ...]], depth: int) -> bool:
     return len(names) == 1 and "#" in next(iter(names)) and any(len(path) > depth + 1 for path in paths)
 
 
-@dataclass(frozen=True)
-class Around:
-    """What a plan tells of the layers around one of its differentiable graphs, for each input and output."""
-
-    owners: tuple[str | None, ...]
-    """The module whose parameter the input is."""
-    before: tuple[tuple[str, ...], ...]
-    """The layers of what makes the input, sorted."""
-    after: tuple[tuple[str, ...], ...]
-    """The layers of what takes the output, sorted."""
-    live: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Of the live run's layers those of the nodes in it."""
-
-
-class Regions:
-    """The differentiable graphs of the plans so far, by the names of their inputs.
-
-    The executor of a differentiable graph prints a plan of its own, later, with the same names of the inputs
-    (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp names those of the subgraph so).
-    """
-
-    def __init__(self, live: LiveLayers | None = None) -> None:
-        self._known: dict[tuple[str, ...], Around | None] = {}
-        self.live: LiveLayers = _by_place(live or {})
-
-    def learn(self, names: tuple[str, ...], around: Around) -> None:
-        """Names that stand for two different places tell nothing."""
-        self._known[names] = around if self._known.get(names, around) == around else None
-
-    def around(self, names: tuple[str, ...]) -> Around | None:
-        """What is around the graph with inputs of these names; None where that is not known."""
-        return self._known.get(names)
-
-    def around_print(self, lines: Iterable[bytes]) -> Around | None:
-        """The same for the lines of a printed graph."""
-        if not self._known:
-            return None
-        names: list[bytes] = []
-        for line in lines:
-            names += _INPUT.findall(line)
-            if line.rstrip().endswith(b"):"):
-                break
-        return self.around(tuple(name.decode("utf-8", "replace") for name in names))
-
-
 def layers_of(dump: Dump, regions: Regions) -> Layers:
     """The layer of every node for which something tells it.
 
@@ -159,20 +110,25 @@ def layers_of(dump: Dump, regions: Regions) -> Layers:
     reading = _Reading(dump)
     reading.graph(dump.graph, regions)
     reading.infer()
-    for names, around in reading.surroundings():
+    for names, around, returned in reading.surroundings():
         regions.learn(names, around)
+        regions.keep(returned)
     return Layers(reading.told, reading.between)
 
 
-def _by_place(live: LiveLayers) -> LiveLayers:
-    """Also without the operator, for places with only one: passes replace operators and keep their place."""
-    at: dict[str, list[tuple[str, ...]]] = {}
-    for key, layers in live.items():
-        at.setdefault(key.partition("|")[2], []).append(layers)
-    return {**live, **{f"|{place}": found[0] for place, found in at.items() if len(found) == 1}}
-
-
 _NONE: frozenset[str] = frozenset()
+
+
+class _Region(NamedTuple):
+    """A differentiable graph: values are numbers."""
+
+    names: tuple[str, ...]
+    inputs: list[int]
+    outputs: list[int]
+    inside: slice
+    """Its nodes among those read."""
+    returned: list[tuple[str, str, int]]
+    """What its graph returns, its name and type there: its outputs, and what its gradient needs."""
 
 
 class _Reading:
@@ -193,7 +149,9 @@ class _Reading:
         """The layers of what takes a value, or of what stands behind that."""
         self._nodes_read: list[tuple[Node, list[int], list[int]]] = []
         self._depth = 0
-        self._regions: list[tuple[tuple[str, ...], list[int], list[int], slice]] = []
+        self._regions: list[_Region] = []
+        self._captured: dict[int, frozenset[str]] = {}
+        """Of a value that a gradient takes from the forward pass: the layers of what made or took it."""
         self._live: LiveLayers = {}
         self._by_live: dict[int, tuple[str, str]] = {}
         """Of a node of a live run: its key, and its layer."""
@@ -210,6 +168,8 @@ class _Reading:
         self._live = regions.live
         if around is not None:
             self._live = dict(around.live)
+            for name, layers in zip(env, around.captured):
+                self._captured[env[name]] = frozenset(layers)
             for name, owner, before in zip(env, around.owners, around.before):
                 self._before[env[name]] = frozenset(before)
                 if owner is not None:
@@ -247,7 +207,10 @@ class _Reading:
                 if kind == "prim::DifferentiableGraph" and len(inputs) == len(body.params):
                     outputs = [env.get(value.name, 0) for value in node.outputs]
                     names = tuple(p.name for p in body.params)
-                    self._regions.append((names, inputs, outputs, slice(first, len(self._nodes_read))))
+                    inside = slice(first, len(self._nodes_read))
+                    types = _types_in(body)
+                    returned = [(name, types.get(name, ""), inner.get(name, 0)) for name in body.outputs]
+                    self._regions.append(_Region(names, inputs, outputs, inside, returned))
             elif kind in GUARDS or kind == "prim::profile":
                 for value, number in zip(node.outputs, inputs):
                     env[value.name] = number
@@ -352,24 +315,49 @@ class _Reading:
                 if parent is not None:
                     self.told[id(node)] = parent
                     self.between.add(id(node))
+                    continue
+            if id(node) not in self.told and self._captured:
+                self._of_captured(node, self._all(inputs))
 
-    def surroundings(self) -> Iterator[tuple[tuple[str, ...], Around]]:
-        """The differentiable graphs of this plan."""
-        for names, inputs, outputs, inside in self._regions:
+    def _of_captured(self, node: Node, inputs: AbstractSet[int]) -> None:
+        """A node of a gradient is of the layer that all it takes from the forward pass have in common."""
+        seen = [self._captured[n] for n in inputs if self._captured.get(n)]
+        if not seen:
+            return
+        shared = frozenset.intersection(*seen) or frozenset().union(*seen)
+        layer = _parent(shared)
+        if layer is not None:
+            self.told[id(node)] = layer
+
+    def surroundings(self) -> Iterator[tuple[tuple[str, ...], Around, tuple[Kept, ...]]]:
+        """The differentiable graphs of this plan: names of their inputs, what is around, what they return."""
+        for region in self._regions:
             live: dict[str, tuple[str, ...]] = {}
-            for node, _, _ in self._nodes_read[inside]:
+            of: dict[int, set[str]] = {}
+            for node, inputs, outputs in self._nodes_read[region.inside]:
                 if id(node) in self._by_live:
                     key, layer = self._by_live[id(node)]
                     live[key] = (*live.get(key, ()), layer)
-            yield (
-                names,
-                Around(
-                    tuple(self._owner.get(n) for n in inputs),
-                    tuple(tuple(sorted(self._before.get(n, _NONE))) for n in inputs),
-                    tuple(tuple(sorted(self._after.get(n, _NONE))) for n in outputs),
-                    tuple(live.items()),
-                ),
+                told = self.told.get(id(node))
+                if told is not None:
+                    for number in (*self._all(inputs), *outputs):
+                        of.setdefault(number, set()).add(told)
+            around = Around(
+                tuple(self._owner.get(n) for n in region.inputs),
+                tuple(tuple(sorted(self._before.get(n, _NONE))) for n in region.inputs),
+                tuple(tuple(sorted(self._after.get(n, _NONE))) for n in region.outputs),
+                tuple(live.items()),
             )
+            returned = tuple(
+                Kept(name, text, tuple(sorted(of.get(n, ())))) for name, text, n in region.returned
+            )
+            yield region.names, around, returned
+
+
+def _types_in(body: Graph) -> dict[str, str]:
+    types = {value.name: value.type for value in body.params}
+    types.update((value.name, value.type) for node in body.walk() for value in node.outputs)
+    return types
 
 
 def _parent(layers: Iterable[str]) -> str | None:

@@ -22,8 +22,8 @@ from fusiondoc.parsers.facts import (
 )
 from fusiondoc.parsers.jit.bare_graphs import PLAN_FILES, HeadlessPlans
 from fusiondoc.parsers.jit.known_plans import KnownPlans
-from fusiondoc.parsers.jit.layers import LiveLayers, Regions
 from fusiondoc.parsers.jit.message_lines import CONTINUES, Print, Run
+from fusiondoc.parsers.jit.regions import LiveLayers, Regions
 from fusiondoc.parsers.jit.rejections import (
     CONSIDERING,
     FAILED,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Iterable, Tuple
 
 from fusiondoc.parsers.ir.types import is_tensor
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow
-from fusiondoc.parsers.jit.layers import Layers, Regions, layers_of
+from fusiondoc.parsers.jit.layers import Layers, layers_of
 from fusiondoc.parsers.jit.node_kinds import (
     AUTOGRAD,
     FUSION_KINDS,
@@ -27,6 +27,7 @@ from fusiondoc.parsers.jit.node_kinds import (
     of_autodiff,
 )
 from fusiondoc.parsers.jit.profiles import Profiled
+from fusiondoc.parsers.jit.regions import Regions
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir.graph import Dump, Graph, Node

@@ -1,0 +1,162 @@
+"""What earlier plans of a log tell of the plans of their differentiable graphs and of the gradients of those:
+the layers around the one, and those of the values that the other takes from the forward pass."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Iterable, Mapping, NamedTuple, Sequence, Tuple
+
+LiveLayers = Mapping[str, Tuple[str, ...]]
+"""``op|source`` -> the module path of each such node of the inlined graph, in order; "" is the model itself
+(fusiondoc/probe/source_map.py)."""
+
+_INPUT = re.compile(rb"%([\w.]+) : ([\w\[\]?(]+)")
+_VALUE = re.compile(rb"%([\w.]+)")
+
+
+@dataclass(frozen=True)
+class Around:
+    """What a plan tells of the layers around one of its differentiable graphs, for each input and output."""
+
+    owners: tuple[str | None, ...]
+    """The module whose parameter the input is."""
+    before: tuple[tuple[str, ...], ...]
+    """The layers of what makes the input, sorted."""
+    after: tuple[tuple[str, ...], ...]
+    """The layers of what takes the output, sorted."""
+    live: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """Of the live run's layers those of the nodes in it."""
+    captured: tuple[tuple[str, ...], ...] = ()
+    """Of a gradient's graph, for each input: the layers of the forward pass that made or took the value."""
+
+
+class Kept(NamedTuple):
+    """A value that a differentiable graph returns: to the program, or to its gradient."""
+
+    name: str
+    type: str
+    layers: tuple[str, ...]
+    """Of the operators in the graph that make or take it, sorted."""
+
+
+class Regions:
+    """The differentiable graphs of the plans so far, by the names of their inputs.
+
+    The executor of a differentiable graph prints a plan of its own, later, with the same names of the inputs
+    (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp names those of the subgraph so).
+    """
+
+    def __init__(self, live: LiveLayers | None = None) -> None:
+        self._known: dict[tuple[str, ...], Around | None] = {}
+        self._kept: list[tuple[Kept, ...]] = []
+        """What each differentiable graph returns whose gradient made no plan yet, in order."""
+        self._gradient: tuple[tuple[str, ...], Around, bool] | None = None
+        """The last graph of a gradient: its inputs, what is told of them, and whether its pass printed it."""
+        self.live: LiveLayers = _by_place(live or {})
+
+    def learn(self, names: tuple[str, ...], around: Around) -> None:
+        """Names that stand for two different places tell nothing."""
+        self._known[names] = around if self._known.get(names, around) == around else None
+
+    def keep(self, returned: tuple[Kept, ...]) -> None:
+        """What a differentiable graph returns, for the plan of its gradient."""
+        self._kept.append(returned)
+
+    def around(self, names: tuple[str, ...]) -> Around | None:
+        """What is around the graph with inputs of these names; None where that is not known."""
+        if self._gradient is not None and self._gradient[0] == names:
+            return self._gradient[1]
+        return self._known.get(names)
+
+    def around_print(self, lines: Sequence[bytes], of_pass: bool) -> Around | None:
+        """The same for the lines of a printed graph.
+
+        Args:
+            of_pass: a fusion pass prints it: the executor prints it again.
+        """
+        if not self._known:
+            return None
+        inputs: list[tuple[str, str]] = []
+        for line in lines:
+            inputs += [
+                (name.decode("utf-8", "replace"), text.decode("utf-8", "replace"))
+                for name, text in _INPUT.findall(line)
+            ]
+            if line.rstrip().endswith(b"):"):
+                break
+        names = tuple(name for name, _ in inputs)
+        if names in self._known:
+            return self._known[names]
+        checks = [line for line in lines if b"prim::AutogradAll" in line]
+        if checks:
+            return self._around_gradient(names, inputs, _gradients(names, checks), of_pass)
+        self._gradient = None
+        return None
+
+    def _around_gradient(
+        self, names: tuple[str, ...], inputs: Sequence[tuple[str, str]], gradients: int, of_pass: bool
+    ) -> Around | None:
+        """Gradients run, and make their plans, in the reverse order of the differentiable graphs. The values
+        that one needs are the last ones that its differentiable graph returns, in the same order
+        (``lambdaLiftReverse`` of torch/csrc/jit/runtime/autodiff.cpp, 1.12 to 2.13)."""
+        last = self._gradient
+        if last is not None and last[0] == names and last[2] and not of_pass:
+            self._gradient = (names, last[1], False)
+            return last[1]
+        self._gradient = None
+        for place in reversed(range(len(self._kept))):
+            captured = _captured(inputs[gradients:], self._kept[place])
+            if captured is not None:
+                del self._kept[place]
+                around = Around((), (), (), (), (*((),) * gradients, *captured))
+                self._gradient = (names, around, of_pass)
+                return around
+        return None
+
+
+def _gradients(names: tuple[str, ...], checks: Iterable[bytes]) -> int:
+    """How many of the inputs are gradients: those before the values of the forward pass. All but the first
+    are zero, as a rule, and the graph asks for that (torch/csrc/jit/passes/specialize_autogradzero.cpp)."""
+    zero = {
+        name.decode("utf-8", "replace")
+        for line in checks
+        if b"prim::AutogradAllZero" in line
+        for name in _VALUE.findall(line.partition(b"prim::AutogradAllZero")[2])
+    }
+    return max((place + 1 for place, name in enumerate(names) if name in zero), default=1)
+
+
+def _captured(
+    inputs: Sequence[tuple[str, str]], returned: Sequence[Kept]
+) -> tuple[tuple[str, ...], ...] | None:
+    """The layers of the values that a gradient's graph takes, or None if they are not those returned."""
+    if not inputs or len(inputs) > len(returned):
+        return None
+    layers: list[tuple[str, ...]] = []
+    for (name, text), kept in zip(inputs, returned[-len(inputs) :]):
+        mine, other = _stem(name), _stem(kept.name)
+        if _kind(text) != _kind(kept.type) or (mine and other and mine != other):
+            return None
+        layers.append(kept.layers)
+    return tuple(layers)
+
+
+def _kind(text: str) -> str:
+    """The type without what was profiled of it: ``Float(2, 4)`` is a Tensor."""
+    name, bracket, _ = text.partition("(")
+    return "Tensor" if bracket and name else text
+
+
+def _stem(name: str) -> str:
+    """A value's name without its number; empty for one that has only a number."""
+    stem = name.partition(".")[0]
+    return "" if stem.isdigit() else stem
+
+
+def _by_place(live: LiveLayers) -> LiveLayers:
+    """Also without the operator, for places with only one: passes replace operators and keep their place."""
+    at: dict[str, list[tuple[str, ...]]] = {}
+    for key, layers in live.items():
+        at.setdefault(key.partition("|")[2], []).append(layers)
+    return {**live, **{f"|{place}": found[0] for place, found in at.items() if len(found) == 1}}
