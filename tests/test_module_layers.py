@@ -152,13 +152,13 @@ def test_torch_names_the_same_modules() -> None:
 
 def test_a_gradient_is_of_the_layers_whose_values_it_takes() -> None:
     """Formulas have no scope: what the forward pass keeps for them has."""
-    report = fusiondoc.parse(str(FIXTURES / "foreign" / "mobilenet_v3.trace.train.nvfuser.log.xz"))
+    report = fusiondoc.parse(FOREIGN / "mobilenet_v3.trace.train.nvfuser.log.xz")
     layers = [one.layer for group in report.groups if group.phase == "backward" for one in group.instances]
     assert layers == [f"features.{i}.block.{1 if i == 1 else 2}" for i in (11, 10, 9, 8, 7, 6, 5, 4, 1)]
 
 
 def test_a_second_plan_of_a_gradient_is_of_no_layer_that_is_guessed() -> None:
     """Its values were taken by the first one; which of the equal layers it is of, nothing tells."""
-    report = fusiondoc.parse(str(FIXTURES / "foreign" / "convnext.script.train.nvfuser.log.xz"))
+    report = fusiondoc.parse(FOREIGN / "convnext.script.train.nvfuser.log.xz")
     found = {group.id: {one.layer for one in group.instances} for group in report.groups}
     assert found["G9"] == {"features.3.0", "features.3.1", "features.3.2"} and found["G19"] == {None}
