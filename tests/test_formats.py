@@ -17,7 +17,8 @@ from conftest import FIXTURES, Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fusiondoc.model.report import Expectation, Finding, Suppressed
+from fusiondoc.model.report import Finding, Suppressed
+from fusiondoc.model.runs import Expectation
 from fusiondoc.reports import code_annotations, junit
 from fusiondoc.reports.printable import visible
 from fusiondoc.workflows.load import report_from

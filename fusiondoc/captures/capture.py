@@ -1,5 +1,5 @@
 """A capture: a folder with the log of a run, the probe's records, what was asked for, how it ended, and
-what further runs added: memory bandwidth, the rerun without fallback, the timed run, the tries."""
+what further runs added: bandwidth, the rerun without fallback, the timed and profiled runs, the tries."""
 
 from __future__ import annotations
 
@@ -56,6 +56,16 @@ class TimedRun:
 
 
 @dataclass(frozen=True)
+class ProfiledRun:
+    """The run under torch's profiler (``profile.json``)."""
+
+    capture: str | None = None
+    """Its folder, inside the capture of the first run; None if it did not run."""
+    problem: str | None = None
+    """Why there is no profile."""
+
+
+@dataclass(frozen=True)
 class Tries:
     """The runs of ``--try`` (``tries.json``); the first is the run as it was asked for."""
 
@@ -67,9 +77,10 @@ _SCHEMA_NUMBER = re.compile(r"fusiondoc\.capture/(\d+)\Z")
 
 REQUEST, RESULT, RECORDS = "request.json", "result.json", "records.jsonl"
 _PEAK, _RERUN, _TIMING, _TRIES = "peak.json", "rerun.json", "timing.json", "tries.json"
+_PROFILE = "profile.json"
 LOGS = ("log", "log.1", "log.2")
 """The log, and the newest lines of a long one whose end could not be put behind it: fusiondoc was killed."""
-FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _TRIES, *LOGS)
+FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _PROFILE, _TRIES, *LOGS)
 
 
 class Capture:
@@ -162,6 +173,12 @@ class Capture:
         return read_object(TimedRun, kept) if kept else None
 
     @cached_property
+    def profile(self) -> ProfiledRun | None:
+        """The run under torch's profiler; None if there was none."""
+        kept = object_of(self._bytes(_PROFILE))
+        return read_object(ProfiledRun, kept) if kept else None
+
+    @cached_property
     def tries(self) -> tuple[Try, ...]:
         """The runs of ``--try``; () if there were none."""
         return (read_object(Tries, object_of(self._bytes(_TRIES))) or Tries()).tries
@@ -191,6 +208,11 @@ class Capture:
         """Write what came of the run of ``--time``."""
         self._write(_TIMING, timing)
         self.timing = timing
+
+    def keep_profile(self, profile: ProfiledRun) -> None:
+        """Write what came of the run under torch's profiler."""
+        self._write(_PROFILE, profile)
+        self.profile = profile
 
     def keep_tries(self, tries: tuple[Try, ...]) -> None:
         """Write the runs of ``--try``."""

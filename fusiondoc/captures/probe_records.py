@@ -115,6 +115,26 @@ class TimedPasses:
 
 
 @dataclass(frozen=True)
+class Profiled:
+    """Steps under torch's profiler; what the traces beside the records do not tell."""
+
+    steps: int | None = None
+    """How many were profiled; None for a script."""
+    ms: float | None = None
+    """Of one of them, between events of the GPU or by the clock."""
+    unprofiled_ms: float | None = None
+    """Of a step without the profiler."""
+    script: bool = False
+    device: str | None = None
+    """"cuda" or "cpu": where the tensors are."""
+    gb_per_s: float | None = None
+    """What a large copy within the device's memory reaches, read plus written."""
+    matmul_precision: str | None = None
+    """``torch.get_float32_matmul_precision()``."""
+    allow_tf32: bool | None = None
+
+
+@dataclass(frozen=True)
 class Failure:
     """The error that ended the program, or that the probe refused with (``type`` "Refused")."""
 
@@ -190,6 +210,7 @@ class Records:
     passes: tuple[PassDone, ...] = ()
     notes: tuple[Note, ...] = ()
     speeds: tuple[TimedPasses, ...] = ()
+    profiled: Profiled | None = None
     verification: tuple[Verification, ...] = ()
     source_map: Mapping[str, str] = field(default_factory=dict)
     """Operators of the user's graphs to the lines of the program that they come from."""
@@ -267,6 +288,7 @@ def read_records(data: bytes) -> Records:
         passes=_kept(read_object(PassDone, one) for one in all_of("iteration")),
         notes=_kept(read_object(Note, one) for one in all_of("note")),
         speeds=_kept(read_object(TimedPasses, one) for one in all_of("speed")),
+        profiled=read_object(Profiled, _merged(all_of("profiled"))) if all_of("profiled") else None,
         verification=_kept(_compared(one) for one in all_of("verify")),
         source_map=_source_map(all_of("source_map")),
         layers=_layers(all_of("source_map")),

@@ -141,6 +141,7 @@ class Options:
     no_freeze: bool | None = None
     eval: bool | None = None
     timing: bool | None = None
+    profile: bool | None = None
     log_limit: int | None = None
 
     def as_json(self) -> dict[str, Any]:
@@ -189,6 +190,8 @@ class RunRequest:
     """Of a longer log, in MiB, the head, the tail and the lines about fusion between them are kept."""
     timing: bool = False
     """Time passes, eager against fused, without any log or dump."""
+    profile: bool = False
+    """Run steps, or the script, under torch's profiler, without any log or dump."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables on top of those that the fuser needs."""
     cwd: Path = field(default_factory=Path.cwd)

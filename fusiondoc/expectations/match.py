@@ -25,7 +25,8 @@ from fusiondoc.expectations.near_miss import (
     speed_of,
     too_slow,
 )
-from fusiondoc.model.report import SEVERITIES, Expectation, Finding, Group, Report
+from fusiondoc.model.report import SEVERITIES, Finding, Group, Report
+from fusiondoc.model.runs import Expectation
 from fusiondoc.model.source import path_ends_with
 
 

@@ -13,12 +13,15 @@ from fusiondoc.model.aot import AotFunction, FusedModules
 from fusiondoc.model.log_counts import ParseStats
 from fusiondoc.model.runs import (
     Coverage,
+    Expectation,
     FuserState,
     Iteration,
     KnobState,
     Peak,
     Speed,
     Spread,
+    Steps,
+    Time,
     Try,
     Verification,
 )
@@ -109,6 +112,8 @@ class Group:
     """More than one where nvFuser cut the group into several kernels; empty where the log does not tell."""
     instances: tuple[Instance, ...] = (Instance(None, (), None),)
     """The nodes: equal layers, unrolled copies, equal plans of several executors."""
+    time: Time | None = None
+    """Of all its nodes together, in a step of the profiled run."""
 
     @property
     def ops(self) -> tuple[str, ...]:
@@ -162,6 +167,8 @@ class Unfused:
     """How many of them each of ``layers`` has."""
     keeps_out: int | None = None
     """Operators that the fuser takes and that are in no group because of these, which stand next to them."""
+    time: Time | None = None
+    """Of all of them together, in a step of the profiled run."""
 
 
 @dataclass(frozen=True)
@@ -249,6 +256,8 @@ class Finding:
     """Another way to write the operator, where the table of recipes has one for this run."""
     ops: tuple[str, ...] = ()
     """The operators that it is about, where it is about operators outside groups."""
+    time: Time | None = None
+    """What that which it is about takes of a step of the profiled run."""
 
     @property
     def in_rows(self) -> bool:
@@ -266,24 +275,6 @@ class Suppressed:
     source: str | None
     by: str
     """What suppresses it: ``config`` and the entry of ``ignore``, or the comment's ``file:line``."""
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """One expectation of ``check`` and what was found."""
-
-    section: str
-    holds: bool
-    expected: str
-    found: str
-    why: str | None
-    """What parts the two: the nearest group, and where the operators went that it lacks."""
-    file: str
-    """The file of expectations."""
-    line: int | None
-    column: int | None
-    groups: tuple[str, ...] = ()
-    """Ids of the groups that fulfil it."""
 
 
 @dataclass(frozen=True)
@@ -364,6 +355,10 @@ class Report:
     speed: tuple[Speed, ...] = ()
     speed_note: str | None = None
     """Why no speed is reported."""
+    steps: Steps | None = None
+    """Where the time of a step goes."""
+    steps_note: str | None = None
+    """Why that is not known, or what is to be known about it."""
     programs: tuple[Program, ...] = ()
     programs_left_out: int = 0
     """Distinct plans beyond those in ``programs``, which is bounded."""

@@ -151,3 +151,77 @@ class Speed:
     """Peak of the allocated device memory in a pass."""
     warmup_ms: tuple[float, ...] = ()
     """The passes before those that count, in order: profiling, compiling, the first steady ones."""
+
+
+@dataclass(frozen=True)
+class Time:
+    """What something takes of a step of the profiled run."""
+
+    ms: float
+    share: float
+    """Of the whole step, from 0 to 1."""
+    could_save_ms: float | None = None
+    """The most that fusing it could save: its time less what moving the inputs and outputs of the group that
+    it would be in takes at the measured bandwidth. None where fusing is not the question, or the shapes are
+    not known."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A kind of work, or a module, and its time in a step."""
+
+    what: str
+    ms: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Where the time of a step goes, by a run under torch's profiler without logs."""
+
+    ms: float
+    """Of a profiled step, from its begin to its end on host and device."""
+    device_ms: float | None
+    """In which the GPU was busy; None on a CPU."""
+    busy: float | None
+    """``device_ms`` over ``ms``."""
+    parts: tuple[Part, ...]
+    """Kinds of work, longest first; together they are the step."""
+    steps: int
+    """How many steps were profiled."""
+    unprofiled_ms: float | None = None
+    """Of a step without the profiler."""
+    disturbed: bool = False
+    """The profiler made the step longer by more than a tenth."""
+    could_save_ms: float | None = None
+    """The most that fusing everything that could fuse would save."""
+    layers: tuple[Part, ...] = ()
+    """Modules, longest first, as far as it is known which operator is of which."""
+    unmatched_ms: float | None = None
+    """Of groups and of operators that could fuse, what could be tied to no row of this report."""
+    hint: str | None = None
+    """What would help more than fusion, where most of the time is none of fusion's."""
+    gb_per_s: float | None = None
+    """The memory bandwidth that ``could_save_ms`` was worked out with."""
+
+    def share(self, what: str) -> float:
+        """Of a part; 0 without it."""
+        return sum(one.share for one in self.parts if one.what == what)
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """One expectation of ``check`` and what was found."""
+
+    section: str
+    holds: bool
+    expected: str
+    found: str
+    why: str | None
+    """What parts the two: the nearest group, and where the operators went that it lacks."""
+    file: str
+    """The file of expectations."""
+    line: int | None
+    column: int | None
+    groups: tuple[str, ...] = ()
+    """Ids of the groups that fulfil it."""

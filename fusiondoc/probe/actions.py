@@ -29,6 +29,7 @@ def main(spec_path: str, records_path: str, started: float) -> int:
     clock = Clock(started)
     with open(spec_path, "rb") as file:
         spec: dict[str, Any] = json.loads(file.read().decode("utf-8"))
+    spec["folder"] = os.path.dirname(os.path.abspath(records_path))
     if spec.get("secret"):
         os.unlink(spec_path)
     records = Records(records_path)
@@ -158,7 +159,12 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     records.write("target", how="script", label=os.path.basename(target["path"]), signature=None)
     try:
         with clock.users_work():
-            run_script(target["path"])
+            if spec.get("profile"):
+                from .step_profile import profile_script
+
+                profile_script(torch, lambda: run_script(target["path"]), records, spec["folder"])
+            else:
+                run_script(target["path"])
     finally:
         stdio.mark("end")
         watch.finish()
@@ -272,6 +278,13 @@ def _run_model(
 
         with clock.users_work():
             Timing(torch, scripted, model, shapes, spec["backward"], records).run(spec["runs"])
+        return
+    if spec.get("profile"):
+        from .step_profile import StepProfile
+
+        with clock.users_work():
+            profile = StepProfile(torch, scripted, shapes[0], spec["backward"], records, spec["folder"])
+            profile.run(spec["runs"])
         return
     # What this torch cannot tell about its graphs is no reason not to run.
     with contextlib.suppress(Exception):

@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Iterable, Sequence
 
 from fusiondoc.model.layer_names import folded
-from fusiondoc.model.report import Expectation, Finding, Group, Kernel, Report, Unfused
+from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
+from fusiondoc.model.runs import Expectation
 from fusiondoc.reports.printable import markdown as _text
 from fusiondoc.reports.printable import markdown_code as _code
 from fusiondoc.reports.source_code import near, where_from, without_column

@@ -59,7 +59,7 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
     torch = interpreter.require_torch()
     for name, value in request.knobs.items():
         check_knob(name, value, torch)
-    if request.timing:
+    if request.timing or request.profile:
         environment = quiet_environment(os.environ)
     else:
         environment = run_environment(

@@ -27,6 +27,7 @@ from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.json_format import read_report
 from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, source_of, sources_of
 from fusiondoc.workflows.peak import peak_of
+from fusiondoc.workflows.profiled_run import with_profile
 from fusiondoc.workflows.speed import speed_of
 
 _MOST_REPORT_BYTES = 128 << 20
@@ -99,6 +100,7 @@ def _without_secrets(report: Report) -> Report:
         target=masked_in(report.target),
         tries=masked_in(report.tries),
         speed_note=masked_in(report.speed_note),
+        steps_note=masked_in(report.steps_note),
     )
 
 
@@ -209,6 +211,7 @@ def report_of(
         aot=aot_functions(told.aot, report),
         fused_modules=fused_modules(told.aot),
     )
+    report = with_profile(report, capture)
     context = Context(
         parsed.observed,
         capture.request,

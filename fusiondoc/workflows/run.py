@@ -22,6 +22,7 @@ from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress, no_progress
 from fusiondoc.workflows.load import parse_capture, report_of
 from fusiondoc.workflows.peak import keep_peak
+from fusiondoc.workflows.profiled_run import run_profile
 from fusiondoc.workflows.rerun import rerun_without_fallback, wants_rerun
 from fusiondoc.workflows.timing import run_timing
 from fusiondoc.workflows.tries import run_tries
@@ -53,7 +54,7 @@ class FollowUps:
     rerun: bool = True
     """Without fallback, where groups fell back and the log does not say why."""
     timing: bool = False
-    """Without logs, eager against fused."""
+    """Without logs: eager against fused, and where the time of a step goes."""
     tries: bool = False
     """With each change that the findings suggest."""
     eval_mode: bool = False
@@ -153,6 +154,8 @@ def report_run(
         finished = not ran.interrupted
         if follow_ups.timing and ran.failed is None and finished:
             finished = run_timing(request, capture, report, tell, progress)
+            if finished:
+                finished = run_profile(request, capture, tell, progress)
             report = report_of(capture, parsed=parsed, source_roots=source_roots)
         if (follow_ups.tries or follow_ups.eval_mode) and finished:
             finished = run_tries(request, capture, report, follow_ups.eval_mode, tell, progress)

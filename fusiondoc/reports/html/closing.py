@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Mapping
 
 from fusiondoc.model.log_counts import UnrecognisedLine
-from fusiondoc.model.report import Expectation, Fallback, Finding
-from fusiondoc.model.runs import KnobState
+from fusiondoc.model.report import Fallback, Finding
+from fusiondoc.model.runs import Expectation, KnobState
 from fusiondoc.reports.html.group_list import Facts
 from fusiondoc.reports.html.page_context import QUOTED, Context, Quotes, shown
 from fusiondoc.reports.source_code import near

@@ -7,7 +7,8 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from fusiondoc.model.report import Expectation, Report
+from fusiondoc.model.report import Report
+from fusiondoc.model.runs import Expectation
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
 

@@ -1,4 +1,5 @@
-"""The sections of the terminal report on further runs: ``--time``, ``--try`` and ``--verify``."""
+"""The sections of the terminal report on further runs: ``--time`` (speed, and where the time goes), ``--try``
+and ``--verify``."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import Speed, Try, Verification
-from fusiondoc.reports.text.layout_of_text import MOST_ROWS, more, size, sparkline
+from fusiondoc.model.runs import Part, Speed, Try, Verification
+from fusiondoc.reports.step_words import milliseconds, remarks, share
+from fusiondoc.reports.text.layout_of_text import MOST_ROWS, bar, more, size, sparkline
 from fusiondoc.reports.wording import NOISE
 
 
@@ -102,6 +104,32 @@ def _warm_up(report: Report) -> list[str]:
             times = ", ".join(_ms(value) for value in row.warmup_ms[:5])
             said.append(f"warm-up, {row.phase}: {sparkline(row.warmup_ms)}  {times} ms")
     return said
+
+
+_MOST_LAYERS = 8
+
+
+def where_time_goes(report: Report) -> RenderableType | None:
+    """Kinds of work and the modules that take most of a step; None without a profile."""
+    steps = report.steps
+    if steps is None:
+        return Text(report.steps_note, style="dim") if report.steps_note is not None else None
+    lines: list[RenderableType] = [_parts("of a step", steps.parts)]
+    if len(steps.layers) > 1:
+        lines += ["", _parts("by module", steps.layers[:_MOST_LAYERS])]
+    lines += ["", *(Text(text) for text in remarks(report))]
+    return Lines(*lines)
+
+
+def _parts(name: str, parts: Sequence[Part]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column(name, overflow="fold")
+    table.add_column("takes", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for part in parts:
+        table.add_row(part.what, milliseconds(part.ms), share(part.share), bar(part.share, 20))
+    return table
 
 
 def tries(report: Report) -> RenderableType | None:

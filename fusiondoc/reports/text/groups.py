@@ -12,6 +12,7 @@ from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Group, Reason, Report, Texts, Unfused
 from fusiondoc.model.shape_rows import by_inputs
 from fusiondoc.reports.source_code import code_at, where_from
+from fusiondoc.reports.step_words import takes
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more, size
 from fusiondoc.reports.wording import count, never_ran, outside, short_type, times
 
@@ -33,6 +34,8 @@ def _group_head(group: Group) -> Text:
     facts = [group.phase or "phase unknown", count(len(group.nodes), "operator")]
     if group.respecialises:
         facts.append(f"specialisation {group.specialisation} of {group.respecialises}")
+    if group.time is not None:
+        facts.append(f"{takes(group.time)} of a step")
     if group.runs is not None:
         facts.append(f"ran {count(group.runs, 'time')}")
     if group.iteration is not None:
@@ -130,8 +133,8 @@ def _reason(reason: Reason) -> Text:
 
 def _rows(rows: list[Unfused], width: int, texts: Texts | None) -> Table:
     """Operator, layers over the line, and code, which has what the other two leave of ``width`` columns."""
-    cells = [(row.op + (f" x{row.count}" if row.count > 1 else ""), _place(row)) for row in rows]
-    left = width - max(len(op) for op, _ in cells) - 4
+    cells = [(_operator(row), _place(row)) for row in rows]
+    left = width - max(len(line) for op, _ in cells for line in op.split("\n")) - 4
     left -= max(len(line) for _, place in cells for line in place.split("\n"))
     table = Table.grid(padding=(0, 2), pad_edge=False)
     table.add_column(no_wrap=True)
@@ -143,6 +146,12 @@ def _rows(rows: list[Unfused], width: int, texts: Texts | None) -> Table:
             *cell, code if len(code) <= left else code[: max(0, left - 1)] + "…" if left > 12 else ""
         )
     return table
+
+
+def _operator(row: Unfused) -> str:
+    """``aten::add x2``, over what they take of a step."""
+    took = takes(row.time)
+    return row.op + (f" x{row.count}" if row.count > 1 else "") + (f"\n  {took}" if took is not None else "")
 
 
 def _place(row: Unfused) -> str:

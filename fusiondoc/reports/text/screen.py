@@ -10,8 +10,16 @@ from rich.text import Text
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.report import Report
 from fusiondoc.reports.printable import visible_in
+from fusiondoc.reports.step_words import sentence
 from fusiondoc.reports.text.findings import fallbacks, findings, log
-from fusiondoc.reports.text.further_runs import pairs, speed, tries, verdict, verification
+from fusiondoc.reports.text.further_runs import (
+    pairs,
+    speed,
+    tries,
+    verdict,
+    verification,
+    where_time_goes,
+)
 from fusiondoc.reports.text.groups import by_reason, groups, shapes, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
 from fusiondoc.reports.text.layout_of_text import STYLES, drawn, fields, plain, sparkline
@@ -45,6 +53,10 @@ def summary(report: Report) -> RenderableType:
         table.add_row("Kernels", kernels)
     for number, line in enumerate(_speed(report)):
         table.add_row("" if number else "Speed", line)
+    if report.steps is not None:
+        table.add_row("Time", sentence(report.steps))
+        if report.steps.hint is not None:
+            table.add_row("", Text(report.steps.hint, style=STYLES["warning"]))
     if report.suppressed:
         codes = ", ".join(sorted({one.code for one in report.suppressed}))
         table.add_row("Suppressed", f"{count(len(report.suppressed), 'finding')} ({codes})")
@@ -193,6 +205,7 @@ def render(report: Report, *, width: int = 80, colour: bool = False, blocks: boo
     parts: list[RenderableType] = [summary(report)]
     for title, part in (
         ("Speed", speed(report, width - 1)),
+        ("Time", where_time_goes(report)),
         ("Groups", groups(report)),
         ("Not fused", unfused(report, width)),
         ("Fallbacks", fallbacks(report)),

@@ -1,0 +1,326 @@
+"""Where the time of a step goes: units of a profile tied to rows of the report, and to kinds of work."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Mapping, Optional, Sequence, Tuple
+
+from fusiondoc.captures.probe_records import Profiled
+from fusiondoc.diagnosis.operators import LIBRARY, VIEWS, is_fusible
+from fusiondoc.diagnosis.would_be_groups import saving_share
+from fusiondoc.model.report import Group, Report, Unfused
+from fusiondoc.model.runs import Part, Steps, Time
+from fusiondoc.model.source import Source
+from fusiondoc.parsers.trace_units import ACCUMULATE, OPTIMIZER, Launched, Trace, Unit
+
+GROUPS = "groups"
+MATMUL = "matmul"
+CONVOLUTIONS = "convolutions"
+FUSIBLE = "unfused operators that could fuse"
+COPIES = "views and copies"
+GRADIENTS = "gradients added up"
+OTHERS = "other operators"
+LAUNCHED = "kernels of no operator"
+IDLE = "device idle"
+HOST = "outside operators"
+
+DISTURBED = 1.1
+"""A step that the profiler makes longer than by this factor is disturbed."""
+MOST_LAYERS = 40
+_TF32_SINCE = (8, 0)
+"""Compute capability of the first GPUs with it (Ampere)."""
+_LARGE = 0.25
+"""Share of a step above which a kind of work is worth a hint."""
+
+_MATMUL_NAMES = """
+addbmm addmm addmv addr baddbmm bmm chain_matmul dot einsum inner linear matmul mm mv outer
+scaled_dot_product_attention _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
+_native_multi_head_attention
+"""
+_MATMUL = frozenset("aten::" + name for name in _MATMUL_NAMES.split())
+_COPY_NAMES = """
+_to_copy alias as_strided chunk clone contiguous copy_ detach expand_as movedim narrow reshape_as select slice
+split squeeze_ swapaxes T to transpose_ unbind unflatten unfold unsqueeze_ view_as
+"""
+_COPIES = VIEWS | frozenset("aten::" + name for name in _COPY_NAMES.split())
+_KERNEL = re.compile(r"(?:\w+::)*(kernel\d+)\(")
+"""nvFuser's kernels in a profile: ``CudaCodeGen::kernel3(CudaCodeGen::Tensor<float, 3>, ...)``."""
+_FLOAT32_GEMM = re.compile(r"sgemm|f32f32_f32f32")
+_TENSOR_CORES = re.compile(r"tf32|s1688|fp16|bf16|f16")
+_HASH = re.compile(r"_\d{12,}\Z")
+"""The end of an NNC name that was too long (``truncateStrWithHash``, torch/csrc/jit/passes/utils)."""
+
+
+def with_step_times(report: Report, trace: Trace, told: Profiled) -> Report:
+    """The report with ``steps``, and with ``time`` on its groups and unfused operators."""
+    on_gpu = trace.busy_ms is not None and told.device != "cpu"
+    if told.device == "cuda" and not on_gpu:
+        return replace(report, steps_note=NO_DEVICE_TIMES)
+    cost = _device if on_gpu else _host
+    ties = _Ties(report, trace.units)
+    kinds: dict[str, float] = {}
+    layers: dict[str, float] = {}
+    groups: dict[str, float] = {}
+    rows: dict[int, float] = {}
+    unmatched = 0.0
+    slow = 0.0
+    for unit in trace.units:
+        ms = cost(unit)
+        kind = kind_of(unit)
+        kinds[kind] = kinds.get(kind, 0.0) + ms
+        if kind == MATMUL:
+            slow += sum(one.ms for one in unit.launched if _in_float32(one))
+        tied = ties.groups(unit) if unit.group else ()
+        for group, part in tied:
+            groups[group.id] = groups.get(group.id, 0.0) + ms * part
+            for instance in group.instances:
+                if instance.layer is not None:
+                    one = ms * part / len(group.instances)
+                    layers[instance.layer] = layers.get(instance.layer, 0.0) + one
+        row = None if unit.group else ties.row(unit)
+        if row is not None:
+            rows[row] = rows.get(row, 0.0) + ms
+        elif not tied and kind in (GROUPS, FUSIBLE):
+            unmatched += ms
+        if unit.place.layer is not None and not unit.group:
+            layers[unit.place.layer] = layers.get(unit.place.layer, 0.0) + ms
+    if on_gpu and trace.elsewhere:
+        kinds[LAUNCHED] = sum(one.ms for one in trace.elsewhere)
+    whole = trace.ms / trace.steps
+    # Kernels of several streams overlap: the parts together are the time in which any of them ran.
+    spent = sum(kinds.values())
+    busy = trace.busy_ms if on_gpu and trace.busy_ms is not None else min(spent, trace.ms)
+    scale = busy / spent / trace.steps if spent else 0.0
+    kinds = {kind: ms * scale for kind, ms in kinds.items()}
+    kinds[IDLE if on_gpu else HOST] = max(0.0, whole - busy / trace.steps)
+
+    def time(ms: float | None, fusing: float | None = None) -> Time | None:
+        if ms is None:
+            return None
+        ms *= scale
+        return Time(_short(ms), _short(ms / whole), None if fusing is None else _short(ms * fusing))
+
+    savings = saving_share(report, {row: ms * scale for row, ms in rows.items()}, told.gb_per_s)
+    unfused = tuple(
+        replace(row, time=time(rows.get(index), savings.get(index) if _could_fuse(row.op) else None))
+        for index, row in enumerate(report.unfused)
+    )
+    saved = [row.time.could_save_ms for row in unfused if row.time and row.time.could_save_ms is not None]
+    ratio = whole / told.unprofiled_ms if told.unprofiled_ms else None
+    steps = Steps(
+        ms=_short(whole),
+        device_ms=_short(busy / trace.steps) if on_gpu else None,
+        busy=_short(min(1.0, busy / trace.ms)) if on_gpu and trace.ms else None,
+        parts=_parts(kinds, whole),
+        steps=trace.steps,
+        unprofiled_ms=told.unprofiled_ms,
+        disturbed=ratio is not None and not 1 / DISTURBED <= ratio <= DISTURBED,
+        could_save_ms=_short(sum(saved)) if saved else None,
+        layers=_parts({name or "(the model itself)": ms * scale for name, ms in layers.items()}, whole)[
+            :MOST_LAYERS
+        ],
+        unmatched_ms=_short(unmatched * scale),
+        hint=_hint(kinds, whole, slow * scale, told, report.environment.get("capability")),
+        gb_per_s=told.gb_per_s,
+    )
+    timed = tuple(replace(group, time=time(groups.get(group.id))) for group in report.groups)
+    return replace(report, steps=steps, steps_note=_note(steps), groups=timed, unfused=unfused)
+
+
+NO_DEVICE_TIMES = (
+    "the profiler has no times of the GPU here (CUPTI is missing or not permitted), so it is not known where"
+    " the time of a step goes; what could fuse is ranked by bytes"
+)
+
+
+def kind_of(unit: Unit) -> str:
+    """The kind of work that a unit is."""
+    if unit.group:
+        return GROUPS
+    if unit.name == ACCUMULATE:
+        return GRADIENTS
+    if unit.node == OPTIMIZER:
+        return OPTIMIZER
+    return kind_of_operator(unit.name)
+
+
+def kind_of_operator(op: str) -> str:
+    """The kind of work that an operator outside groups is, by its name."""
+    plain = op[:-1] if op.endswith("_") and not op.endswith("__") else op
+    if plain in _MATMUL or op in _MATMUL:
+        return MATMUL
+    if "convolution" in op or plain.startswith("aten::conv"):
+        return CONVOLUTIONS
+    if op in _COPIES or plain in _COPIES:
+        return COPIES
+    if plain not in LIBRARY and (is_fusible(op) or is_fusible(plain)):
+        return FUSIBLE
+    return OTHERS
+
+
+def _could_fuse(op: str) -> bool:
+    return kind_of_operator(op) == FUSIBLE
+
+
+def _device(unit: Unit) -> float:
+    return unit.device_ms
+
+
+def _host(unit: Unit) -> float:
+    return unit.host_ms
+
+
+def _in_float32(one: Launched) -> bool:
+    return bool(_FLOAT32_GEMM.search(one.name)) and not _TENSOR_CORES.search(one.name)
+
+
+def _short(value: float) -> float:
+    return round(value, 6)
+
+
+def _parts(found: Mapping[str, float], whole: float) -> tuple[Part, ...]:
+    ordered = sorted(found.items(), key=lambda item: -item[1])
+    return tuple(Part(what, _short(ms), _short(ms / whole)) for what, ms in ordered if ms > 0)
+
+
+def _note(steps: Steps) -> str | None:
+    if not steps.disturbed or steps.unprofiled_ms is None:
+        return None
+    return (
+        f"disturbed: a profiled step takes {steps.ms:.3g} ms, one without the profiler"
+        f" {steps.unprofiled_ms:.3g} ms" + (", so the device is idle less than shown" if steps.busy else "")
+    )
+
+
+def _hint(
+    kinds: Mapping[str, float], whole: float, slow: float, told: Profiled, capability: str | None
+) -> str | None:
+    """What would help more than fusion."""
+    if told.device != "cuda" or slow < _LARGE * whole or told.allow_tf32 or slow < max(kinds.values()) / 2:
+        return None
+    numbers = [int(part) for part in re.findall(r"\d+", capability or "")][:2]
+    if tuple(numbers) < _TF32_SINCE:
+        return None
+    return (
+        f"float32 matrix products without TF32 take {slow / whole:.0%} of the step, which no fusion changes:"
+        " torch.backends.cuda.matmul.allow_tf32 = True, or torch.set_float32_matmul_precision('high'), lets"
+        " this GPU multiply them several times faster, with 10 bits of mantissa"
+    )
+
+
+@dataclass(frozen=True)
+class _Line:
+    """What of a row a profile can be compared with."""
+
+    index: int
+    row: Unfused
+    source: tuple[str, int] | None
+    user_source: tuple[str, int] | None
+
+
+class _Ties:
+    """Which rows of a report the units of a profile are."""
+
+    def __init__(self, report: Report, units: Sequence[Unit]) -> None:
+        self._rows: dict[tuple[str, str | None], list[_Line]] = {}
+        for index, row in enumerate(report.unfused):
+            if row.ran is not False:
+                line = _Line(index, row, _position(row.source), _position(row.user_source))
+                self._rows.setdefault((row.op, row.phase), []).append(line)
+        self._groups = {group.id: group for group in report.groups}
+        self._kernels = {}
+        for kernel in report.kernels:
+            of = [self._groups[name] for name in kernel.groups if name in self._groups]
+            if of:
+                self._kernels[kernel.name] = (kernel.block, of)
+        self._by_name: dict[tuple[str, str | None], list[Group]] = {}
+        for group in report.groups:
+            if group.specialisation == 1:
+                self._by_name.setdefault((nnc_name(group), group.phase), []).append(group)
+        self._turn: dict[Spot, int] = {}
+        self._runs = Counter(_spot(unit) for unit in units)
+
+    def row(self, unit: Unit) -> int | None:
+        """The index of the row of an operator outside groups; None where none or several could be it.
+
+        Several on one line of the program run in turn, as often as the report has them.
+        """
+        found: list[_Line] = [
+            *self._rows.get((unit.name, unit.phase), ()),
+            *self._rows.get((unit.name, None), ()),
+        ]
+        frames = unit.place.frames
+        if frames:
+            found = [one for one in found if one.source == frames[0]] or [
+                one for one in found if one.user_source is not None and one.user_source in frames
+            ]
+        layer = unit.place.layer
+        if len(found) > 1 and layer is not None:
+            found = [one for one in found if layer in one.row.layers] or found
+        if len(found) < 2:
+            return found[0].index if found else None
+        spot, turn = self._next(unit)
+        counts = {one.row.count for one in found}
+        if len(counts) > 1 or self._runs[spot] != counts.pop() * len(found):
+            return None
+        return found[turn % len(found)].index
+
+    def _next(self, unit: Unit) -> tuple[Spot, int]:
+        """The spot of a unit, and how many of it came before."""
+        spot = _spot(unit)
+        turn = self._turn.get(spot, 0)
+        self._turn[spot] = turn + 1
+        return spot, turn
+
+    def groups(self, unit: Unit) -> Sequence[tuple[Group, float]]:
+        """The groups that a run of a group may be, with the share of its time that each gets: one group, or
+        those that share a compiled kernel."""
+        for one in unit.launched:
+            match = _KERNEL.match(one.name)
+            block, of = self._kernels.get(match[1], (None, [])) if match else (None, [])
+            if of and (block is None or not one.block or one.block == tuple(block)):
+                same = [group for group in of if group.phase in (None, unit.phase)] or of
+                total = sum(group.count for group in same)
+                return [(group, group.count / total) for group in same]
+        return self._named(unit)
+
+    def _named(self, unit: Unit) -> Sequence[tuple[Group, float]]:
+        """By the name that NNC gives the kernel: its operators. Several groups of that name run in the order
+        in which they appeared, where each runs once a step."""
+        start = _HASH.sub("", unit.name)
+        found = [
+            group
+            for (name, phase), of in self._by_name.items()
+            if phase in (None, unit.phase)
+            and (name == unit.name or (len(name) > len(unit.name) > len(start) and name.startswith(start)))
+            for group in of
+        ]
+        if len(found) < 2:
+            return [(group, 1.0) for group in found]
+        if any(group.count > 1 for group in found):
+            return ()
+        spot, turn = self._next(unit)
+        return [(found[turn], 1.0)] if self._runs[spot] == len(found) else ()
+
+
+Spot = Tuple[int, str, str, Optional[Tuple[str, int]], Optional[str]]
+"""What units have in common that are told apart by their turn alone."""
+
+
+def _spot(unit: Unit) -> Spot:
+    place = unit.place
+    return unit.step, unit.phase, unit.name, place.frames[0] if place.frames else None, place.layer
+
+
+def nnc_name(group: Group) -> str:
+    """What NNC calls the kernel of a group before it is cut to 40 characters: ``fused_add_mul``
+    (``generateNameForGraph``, torch/csrc/jit/passes/utils/subgraph_utils.cpp)."""
+    names = [op[len("aten::") :] for op in group.ops if op.startswith("aten::")]
+    return "_".join(["fused", *names])
+
+
+def _position(text: str | None) -> tuple[str, int] | None:
+    place = Source.parse(text)
+    return (place.file, place.line) if place is not None else None

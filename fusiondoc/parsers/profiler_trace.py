@@ -1,0 +1,344 @@
+"""A trace of torch's profiler: which operator or fused kernel took how long, in which step and phase.
+
+The trace is the Chrome format that ``torch.profiler`` exports (torch/csrc/autograd/profiler_kineto.cpp and
+libkineto's output_json.cpp; seen of torch 2.13): operators and launches of each host thread,
+nested by their times, and what ran on the GPU, each with the ``correlation`` of its launch. Up to torch 2.2
+times are whole microseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Mapping, Sequence
+
+from fusiondoc.parsers.trace_units import (
+    ACCUMULATE,
+    OPTIMIZER,
+    Launched,
+    NoTrace,
+    Place,
+    Trace,
+    Unit,
+    with_places,
+)
+
+STEP = "fusiondoc step"
+"""What probe/step_profile.py calls a step."""
+
+_HOST = {"cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "operator", "runtime"}
+_LAUNCH = {"cuda_runtime", "cuda_driver", "runtime"}
+_DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
+"""Categories, and their older names."""
+
+_GROUP = re.compile(r"run_fused_kernel\Z|fused_|.*_fused_|LlgaPartition|LLGA_bridge")
+"""What encloses a group as it runs: nvFuser's ``run_fused_kernel`` (torch/csrc/jit/codegen/cuda/manager.cpp),
+NNC's name of the kernel (``TensorExprKernel``, passes/tensorexpr_fuser.cpp: ``fused_add_mul``), the partition
+of oneDNN Graph (torch/csrc/jit/codegen/onednn/kernel.cpp)."""
+_NODE = re.compile(r"Backward\d*\Z|CppFunction\Z|AccumulateGrad\Z")
+"""Nodes of the autograd graph: recorded as backward functions."""
+_ENGINE = "autograd::engine::evaluate_function"
+_FRAME = re.compile(r"\s*(.+?)\((\d+)\): ")
+_MODULE = re.compile(r"([^().]+)\([^()]*\)::")
+OWN_NAMES = {"_grad_sum_to_size": "aten::_grad_sum_to_size"}
+"""Operators of TorchScript that are recorded under another name (runtime/register_prim_ops.cpp)."""
+
+
+@dataclass
+class _Context:
+    """What a host event runs in."""
+
+    end: float
+    unit: int | None
+    backward: bool
+    node: str | None
+
+
+@dataclass
+class _Open:
+    """A unit that is being read."""
+
+    name: str
+    group: bool
+    backward: bool
+    node: str | None
+    begin: float
+    ms: float
+    event: int
+    launched: list[Launched] = field(default_factory=list)
+
+
+def read_trace(events: Sequence[Any], places: Mapping[tuple[str, str, int], Place] | None = None) -> Trace:
+    """The steps in a trace.
+
+    Args:
+        places: what ``read_places`` found in the trace with stacks.
+
+    Raises:
+        NoTrace: it holds no operators.
+    """
+    return _Reader(events).trace(places or {})
+
+
+def read_places(events: Sequence[Any]) -> dict[tuple[str, str, int], Place]:
+    """(phase, name, how many of that name in the phase came before) -> where that operator comes from."""
+    reader = _Reader(events)
+    stacks = reader.stacks()
+    found = {}
+    counts: dict[tuple[str, str], int] = {}
+    for unit in reader.trace({}).units:
+        if unit.step:
+            continue
+        key = (unit.phase, unit.name)
+        number = counts.get(key, 0)
+        counts[key] = number + 1
+        stack, modules = stacks.get(unit.event, ("", ""))
+        types = reader.argument(unit.event, "Input type")
+        found[(*key, number)] = Place(
+            _frames(stack),
+            _layer(modules),
+            tuple(one for one in types if isinstance(one, str)) if isinstance(types, list) else (),
+        )
+    return found
+
+
+def _frames(stack: str) -> tuple[tuple[str, int], ...]:
+    matches = (_FRAME.match(part) for part in stack.split(";"))
+    return tuple((match[1], int(match[2])) for match in matches if match)
+
+
+def _layer(modules: str) -> str | None:
+    """``encoder.0`` of ``TOP(Net)::forward.encoder(Encoder)::forward.0(Layer)::forward.``; "" for the model
+    itself, None outside TorchScript."""
+    if not modules:
+        return None
+    names = [name for name in _MODULE.findall(modules) if name not in ("TOP", "SELF")]
+    return ".".join(names)
+
+
+class _Reader:
+    """The events of a trace, looked at from several sides."""
+
+    def __init__(self, events: Sequence[Any]) -> None:
+        self._events = events
+        self._host: dict[tuple[Any, Any], list[int]] = {}
+        self._device: list[int] = []
+        self._whole = True
+        for index, event in enumerate(events):
+            if not isinstance(event, dict) or event.get("ph") != "X" or not _timed(event):
+                continue
+            category = str(event.get("cat", "")).lower()
+            if category in _HOST:
+                self._host.setdefault((str(event.get("pid")), str(event.get("tid"))), []).append(index)
+            elif category in _DEVICE:
+                self._device.append(index)
+            else:
+                continue
+            self._whole = (
+                self._whole and event["ts"] == int(event["ts"]) and event["dur"] == int(event["dur"])
+            )
+        if not self._host:
+            raise NoTrace("the profiler's trace shows no operator")
+        for indices in self._host.values():
+            # In whole microseconds an operator and what it calls begin together: the outer one came first.
+            indices.sort(
+                key=lambda i: (events[i]["ts"], -events[i]["dur"], self._number(i, "External id") or 0, i)
+            )
+
+    def argument(self, index: int, name: str) -> Any:
+        """An argument of an event."""
+        arguments = self._events[index].get("args")
+        return arguments.get(name) if isinstance(arguments, dict) else None
+
+    def _number(self, index: int, name: str) -> int | None:
+        value = self.argument(index, name)
+        return value if isinstance(value, int) else None
+
+    def trace(self, places: Mapping[tuple[str, str, int], Place]) -> Trace:
+        opened: list[_Open] = []
+        launches: dict[int, int | None] = {}
+        externals: dict[int, int] = {}
+        for indices in self._host.values():
+            self._walk(indices, opened, launches, externals)
+        elsewhere: list[tuple[float, Launched]] = []
+        for index in self._device:
+            one = self._launched(index)
+            unit = launches.get(self._number(index, "correlation") or -1)
+            if unit is None:
+                unit = externals.get(self._number(index, "External id") or -1)
+            if unit is not None:
+                opened[unit].launched.append(one)
+            else:
+                elsewhere.append((self._events[index]["ts"], one))
+        begins, end = self._steps(opened)
+        opened.sort(key=lambda unit: unit.begin)
+        units = with_places([self._unit(one, begins, end) for one in opened], places)
+        kept = tuple(unit for unit in units if unit.step >= 0)
+        outside = tuple(one for ts, one in elsewhere if begins[0] <= ts < end)
+        spans = sorted(
+            (self._events[one.event]["ts"], self._events[one.event]["ts"] + one.ms * 1e3)
+            for one in (*outside, *(each for unit in kept for each in unit.launched))
+        )
+        finish = max([end, *(after for _, after in spans)]) if spans else end
+        return Trace(
+            steps=len(begins),
+            ms=(finish - begins[0]) / 1e3,
+            busy_ms=_covered(spans) / 1e3 if spans else None,
+            units=kept,
+            elsewhere=outside,
+        )
+
+    def _walk(
+        self,
+        indices: Iterable[int],
+        opened: list[_Open],
+        launches: dict[int, int | None],
+        externals: dict[int, int],
+    ) -> None:
+        """The events of a thread in the order of their begin, each inside those that enclose it."""
+        around: list[_Context] = []
+        for index in indices:
+            event = self._events[index]
+            begin, name = float(event["ts"]), str(event.get("name", ""))
+            end = begin + float(event["dur"])
+            while around and not self._inside(begin, end, around[-1].end):
+                around.pop()
+            outer = around[-1] if around else _Context(0.0, None, False, None)
+            if str(event.get("cat")).lower() in _LAUNCH:
+                correlation = self._number(index, "correlation")
+                if correlation is not None:
+                    launches[correlation] = outer.unit
+                continue
+            inner = _Context(end, outer.unit, outer.backward, outer.node)
+            if outer.unit is None:
+                self._enter(name, index, inner, opened)
+            external = self._number(index, "External id")
+            if external is not None and inner.unit is not None:
+                externals[external] = inner.unit
+            around.append(inner)
+
+    def _inside(self, begin: float, end: float, outer: float) -> bool:
+        if self._whole:  # both ends are cut to whole microseconds
+            return begin <= outer and end <= outer + 1
+        return begin < outer and end <= outer + 0.002
+
+    def _enter(self, name: str, index: int, inner: _Context, opened: list[_Open]) -> None:
+        """An event outside every unit: it is one, or something around units."""
+        annotation = self._events[index].get("cat") == "user_annotation"
+        if name.startswith("Optimizer.") and annotation:
+            inner.node = OPTIMIZER
+            return
+        if name.startswith(_ENGINE):
+            inner.backward = True
+            return
+        if _is_node(name):
+            inner.node = name
+            inner.backward = True
+            if not name.endswith(ACCUMULATE):
+                return
+            name = ACCUMULATE
+        elif annotation or not _is_unit(name):
+            return
+        event = self._events[index]
+        ms = float(event["dur"]) / 1e3
+        name = OWN_NAMES.get(name, name)
+        inner.unit = len(opened)
+        group = bool(_GROUP.match(name))
+        opened.append(_Open(name, group, inner.backward, inner.node, float(event["ts"]), ms, index))
+
+    def _launched(self, index: int) -> Launched:
+        event = self._events[index]
+        # Cut off to whole microseconds, a time is half of one too short on average.
+        us = float(event["dur"]) + (0.5 if self._whole else 0.0)
+        return Launched(
+            str(event.get("name", "")),
+            us / 1e3,
+            _three(self.argument(index, "grid")),
+            _three(self.argument(index, "block")),
+            index,
+        )
+
+    def _steps(self, opened: Sequence[_Open]) -> tuple[list[float], float]:
+        """Where each step begins, and where the last one ends."""
+        own = self._spans(lambda name, _: name == STEP)
+        if own:
+            return [begin for begin, _ in own], own[-1][1]
+        # A script: steps of its optimizer, of which the first half warms up; else the whole trace is one.
+        ends = [end for _, end in self._spans(lambda name, _: name.startswith("Optimizer.step#"))]
+        if len(ends) >= 4:
+            ends = ends[-min(21, len(ends) // 2 + 1) :]
+            return ends[:-1], ends[-1]
+        first = min(self._events[indices[0]]["ts"] for indices in self._host.values())
+        last = max(one.begin + one.ms * 1e3 for one in opened) if opened else first
+        return [float(first)], float(last)
+
+    def _spans(self, wanted: Any) -> list[tuple[float, float]]:
+        found = []
+        for indices in self._host.values():
+            for index in indices:
+                event = self._events[index]
+                if event.get("cat") == "user_annotation" and wanted(str(event.get("name", "")), event):
+                    found.append((float(event["ts"]), float(event["ts"]) + float(event["dur"])))
+        return sorted(found)
+
+    def _unit(self, one: _Open, begins: Sequence[float], end: float) -> Unit:
+        step = bisect_right(begins, one.begin) - 1 if one.begin < end + 1 else -1
+        phase = "backward" if one.backward else "forward"
+        return Unit(one.name, one.group, phase, step, one.node, one.ms, tuple(one.launched), one.event)
+
+    def stacks(self) -> dict[int, tuple[str, str]]:
+        """Event -> (call stack, module hierarchy) of its TorchScript code.
+
+        torch keeps one of each for every operator but the nodes of autograd (``RecordQueue::begin_op``,
+        torch/csrc/profiler/collection.cpp, 1.13 to 2.13) and deals them out to all operators in turn: behind
+        each node they are one too late, which is undone here.
+        """
+        found = {}
+        for indices in self._host.values():
+            ops = [i for i in indices if str(self._events[i].get("cat")).lower() not in _LAUNCH]
+            told = [
+                (str(self.argument(i, "Call stack") or ""), str(self.argument(i, "Module Hierarchy") or ""))
+                for i in ops
+            ]
+            plain = dict(zip(ops, told))
+            rest = iter(told)
+            moved = {i: next(rest) for i in ops if not _is_node(str(self._events[i].get("name", "")))}
+            found.update(moved if self._fitting(moved) > self._fitting(plain) else plain)
+        return found
+
+    def _fitting(self, stacks: Mapping[int, tuple[str, str]]) -> int:
+        """How many bookkeeping events of autograd have no module, as none has."""
+        engine = [i for i in stacks if str(self._events[i].get("name", "")).startswith(_ENGINE)]
+        return sum(not stacks[i][1] for i in engine)
+
+
+def _timed(event: Mapping[str, Any]) -> bool:
+    ts, dur = event.get("ts"), event.get("dur")
+    return isinstance(ts, (int, float)) and isinstance(dur, (int, float)) and 0 <= dur < 1e15 and ts == ts
+
+
+def _is_node(name: str) -> bool:
+    return not name.startswith(_ENGINE) and bool(_NODE.search(name))
+
+
+def _is_unit(name: str) -> bool:
+    """Operators have a namespace; functions of TorchScript and ``<forward op>`` have none."""
+    if name in OWN_NAMES or _GROUP.match(name):
+        return True
+    return "::" in name and not name.startswith("torch::") and "<" not in name
+
+
+def _three(value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list):
+        return ()
+    return tuple(one for one in value if isinstance(one, int))
+
+
+def _covered(spans: Sequence[tuple[float, float]]) -> float:
+    """What the spans, in order, cover together: kernels of several streams overlap."""
+    total, reached = 0.0, float("-inf")
+    for begin, end in spans:
+        total += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total

@@ -1,0 +1,237 @@
+"""Where the time of a step goes: steps of the model, or a whole script, under ``torch.profiler``.
+
+Nothing is logged in this process. The trace that torch writes is read by the other side
+(``parsers/profiler_trace.py``); here is only what a trace does not tell: what a step takes without the
+profiler, what the device copies in a second, and how float32 matrices are multiplied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from typing import Any, Callable, Iterator
+
+from .failures import Refused, UserError
+from .pass_inputs import Shape, on_gpu, parameters_of, tensors_in
+from .records import Records
+
+STEP = "fusiondoc step"
+"""How a step is called in the trace."""
+TRACE = "trace.json.gz"
+"""The profiled steps, as ``chrome://tracing`` and Perfetto read them."""
+PLACES = "places.json.gz"
+"""One step more, slowly: with the line and the module of each operator."""
+
+LEAST_WARM_UP = 6
+"""nvFuser profiles in the first pass, compiles forward in the second and backward in the third."""
+SECONDS = 0.5
+"""About so long the profiled steps take together, within these bounds:"""
+LEAST_STEPS, MOST_STEPS = 3, 20
+TURNS = 3
+"""Loops without the profiler, of which the median counts."""
+WINDOW = 5.0
+"""Of a script so many seconds of processor time before its end are kept at least, and twice as many at most:
+a trace of hours fits into no memory."""
+_COPIED = 1 << 26
+"""Bytes that a copy on a CPU moves to measure its memory: beyond most caches."""
+
+
+class StepProfile:
+    """Profiles ``model`` on one shape. ``folder`` is where the traces go."""
+
+    def __init__(
+        self, torch: Any, model: Any, shape: Shape, backward: bool, records: Records, folder: str
+    ) -> None:
+        self._torch = torch
+        self._model = model
+        self._shape = shape
+        self._backward = backward
+        self._records = records
+        self._folder = folder
+        self._parameters = parameters_of(model)
+
+    def run(self, warm_up: int) -> None:
+        """Writes both traces and a record ``profiled``. Raises UserError or Refused as ``Passes`` does."""
+        torch = self._torch
+        cuda = on_gpu(torch, self._model, self._shape)
+        for _ in range(max(warm_up, LEAST_WARM_UP)):
+            step = self._loop(1, cuda)
+        steps = max(LEAST_STEPS, min(MOST_STEPS, int(SECONDS * 1e3 / step) if step > 0 else MOST_STEPS))
+        plain = sorted(self._loop(steps, cuda) for _ in range(TURNS))[TURNS // 2]
+        with _profile(torch, cuda) as short:  # The first run of a profiler sets it up.
+            self._loop(1, cuda)
+        del short
+        with _profile(torch, cuda) as run:
+            profiled = self._loop(steps, cuda)
+        run.export_chrome_trace(os.path.join(self._folder, TRACE))
+        del run
+        with _profile(torch, False, record_shapes=True, with_stack=True, with_modules=True) as slow:
+            self._loop(1, cuda)
+        slow.export_chrome_trace(os.path.join(self._folder, PLACES))
+        self._records.write(
+            "profiled",
+            steps=steps,
+            ms=round(profiled / steps, 6),
+            unprofiled_ms=round(plain / steps, 6),
+            script=False,
+            **_device_facts(torch, cuda),
+        )
+
+    def _loop(self, steps: int, cuda: bool) -> float:
+        """Milliseconds that ``steps`` steps take, from an idle device to an idle device: between two events
+        of a GPU, else by the clock."""
+        torch = self._torch
+        if cuda:
+            torch.cuda.synchronize()
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            before.record()
+        began = time.perf_counter()
+        for _ in range(steps):
+            with torch.profiler.record_function(STEP):
+                self._step()
+        if not cuda:
+            return (time.perf_counter() - began) * 1e3
+        after.record()
+        torch.cuda.synchronize()
+        return float(before.elapsed_time(after))
+
+    def _step(self) -> None:
+        torch = self._torch
+        try:
+            arguments = self._shape()
+        except Refused:
+            raise
+        except Exception as error:
+            raise UserError("inputs") from error
+        tensors = tensors_in(torch, arguments)
+        wants_grad = self._backward or any(tensor.requires_grad for tensor in tensors)
+        stage = "forward"
+        try:
+            with torch.enable_grad() if wants_grad else torch.no_grad():
+                output = self._model(*arguments)
+            if not self._backward:
+                return
+            stage = "backward"
+            roots = [one for one in tensors_in(torch, output) if one.requires_grad]
+            torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+        except Exception as error:
+            raise UserError(stage) from error
+        for tensor in tensors + self._parameters:
+            tensor.grad = None
+
+
+def profile_script(torch: Any, script: Callable[[], None], records: Records, folder: str) -> None:
+    """Run ``script`` under the profiler, and keep the trace of its end.
+
+    A profiler belongs to the thread that starts it: every ``WINDOW`` seconds of processor time a signal lets
+    that thread, which runs the script, begin a new trace. Where the script uses the signal itself
+    (``SIGPROF``), or another thread runs it, the trace begins once.
+    """
+    windows = _Windows(torch)
+    try:
+        with windows.moving():
+            script()
+    finally:
+        path = os.path.join(folder, TRACE)
+        kept = windows.end()
+        if kept is not None:
+            kept.export_chrome_trace(path)
+            cuda = torch.cuda.is_available() and torch.cuda.is_initialized()
+            records.write(
+                "profiled", steps=None, ms=None, unprofiled_ms=None, script=True, **_device_facts(torch, cuda)
+            )
+
+
+class _Windows:
+    """The trace that is being made, and the one before it."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._last: Any = None
+        self._began = 0.0
+        self._now: Any = None
+        self._start()
+
+    def _start(self) -> None:
+        self._now = _profile(self._torch, self._torch.cuda.is_available())
+        self._now.__enter__()
+        self._began = time.process_time()
+
+    def _stop(self) -> None:
+        now, self._now = self._now, None
+        if now is not None:
+            if self._torch.cuda.is_available() and self._torch.cuda.is_initialized():
+                self._torch.cuda.synchronize()
+            now.__exit__(None, None, None)
+            self._last = now
+
+    @contextlib.contextmanager
+    def moving(self) -> Iterator[None]:
+        """Inside the block the window moves on."""
+        if not hasattr(signal, "SIGPROF") or signal.getsignal(signal.SIGPROF) not in (None, signal.SIG_DFL):
+            yield
+            return
+        try:
+            signal.signal(signal.SIGPROF, self._move)
+        except ValueError:  # not the main thread
+            yield
+            return
+        signal.setitimer(signal.ITIMER_PROF, WINDOW, WINDOW)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.signal(signal.SIGPROF, signal.SIG_DFL)
+
+    def _move(self, number: int, frame: Any) -> None:
+        if self._now is not None:
+            self._stop()
+            self._start()
+
+    def end(self) -> Any:
+        """The trace that is kept: the last, or the one before where the last has hardly begun."""
+        before, short = self._last, time.process_time() - self._began < WINDOW / 2
+        self._stop()
+        return before if short and before is not None else self._last
+
+
+def _profile(torch: Any, cuda: bool, **options: Any) -> Any:
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if cuda:
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    return torch.profiler.profile(activities=activities, **options)
+
+
+def _device_facts(torch: Any, cuda: bool) -> dict[str, Any]:
+    """``device``, ``gb_per_s`` that a copy on it reaches, and how float32 matrices are multiplied."""
+    precision = getattr(torch, "get_float32_matmul_precision", None)
+    return {
+        "device": "cuda" if cuda else "cpu",
+        "gb_per_s": _bandwidth(torch, cuda),
+        "matmul_precision": precision() if precision is not None else None,
+        "allow_tf32": bool(torch.backends.cuda.matmul.allow_tf32),
+    }
+
+
+def _bandwidth(torch: Any, cuda: bool) -> float | None:
+    """GB/s, read plus written; None where there is no room to measure it."""
+    if cuda:
+        from .bandwidth import measure
+
+        try:
+            return float(measure(torch)["gb_per_s"])
+        except Refused:
+            return None
+    try:
+        source = torch.ones(_COPIED // 4)
+        target = torch.empty_like(source)
+        times = []
+        for _ in range(5):
+            began = time.perf_counter()
+            target.copy_(source)
+            times.append(time.perf_counter() - began)
+        return round(2.0 * _COPIED / sorted(times[1:])[1] / 1e9, 1)
+    except RuntimeError:
+        return None
