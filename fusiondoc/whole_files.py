@@ -1,13 +1,34 @@
-"""Writing a file whole or not at all: a full disk or a signal never leaves half of a report behind."""
+"""Files written whole or not at all, so that a full disk or a signal never leaves half of a report; and files
+of others read within a bound."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
-import tempfile
 from pathlib import Path
 from typing import IO, Iterator
+
+MOST_TEXT = 16 << 20
+"""Bytes of a file that people write: configuration, expectations, sources."""
+
+
+def read_within(path: Path, most: int = MOST_TEXT) -> bytes:
+    """The content of a regular file that somebody else may have named, or put there: a device without an end
+    fills no memory, and nothing is waited for (a pipe, ``/proc/kmsg``).
+
+    Raises:
+        OSError: it cannot be read, is larger than ``most`` bytes, or is no regular file.
+    """
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"it is larger than {most >> 20} MiB", str(path))
+    return data
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -40,6 +61,8 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
         if not os.access(path, os.W_OK):
             raise PermissionError(13, os.strerror(13), str(path))
         mode = stat.S_IMODE(told.st_mode)
+    import tempfile  # every command imports this module; only some write
+
     real = Path(os.path.realpath(path))
     handle, name = tempfile.mkstemp(dir=str(real.parent), prefix=f".{real.name[:40]}.", suffix=".part")
     beside = Path(name)

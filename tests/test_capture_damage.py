@@ -18,6 +18,7 @@ from fusiondoc.cli.captures import _details, _summary
 from fusiondoc.errors import FusiondocError
 from fusiondoc.reports import json_format
 from fusiondoc.reports.text import screen
+from fusiondoc.whole_files import read_within
 from fusiondoc.workflows.load import report_of
 
 CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
@@ -154,13 +155,12 @@ def test_what_is_right_beside_the_damage_is_kept(capture: Path) -> None:
 
 def test_each_file_is_read_once(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    read_bytes = Path.read_bytes
 
-    def counting(path: Path) -> bytes:
+    def counting(path: Path, *most: int) -> bytes:
         opened.append(path.name)
-        return read_bytes(path)
+        return read_within(path, *most)
 
-    monkeypatch.setattr(Path, "read_bytes", counting)
+    monkeypatch.setattr("fusiondoc.captures.capture.read_within", counting)
     one = Capture(capture)
     for _ in range(2):
         report_of(one)

@@ -26,6 +26,7 @@ from fusiondoc.workflows.load import report_from
 
 sys.path.insert(0, str(ROOT / "fuzz"))
 
+from changes import changed
 from targets import TARGETS, show
 
 CORPUS = {
@@ -36,41 +37,6 @@ REAL = ("logs/nvfuser-2.1.2-fallback-run", "logs/nnc-2.11-add-relu", "dumps/nvfu
 CORPUS["log"] += [raw_log.read(FIXTURES / f"{name}.log.xz")[:20_000] for name in REAL]
 
 EXAMPLES = {"log": 60, "capture": 60, "saved_report": 60}
-TOKENS = (
-    *(
-        b"-1",
-        b"0",
-        b"nan",
-        b"inf",
-        b"1e400",
-        b"",
-        b"9" * 5000,
-        b"9" * 30,
-        "\u00b2".encode(),
-        "\u0663".encode(),
-    ),
-    *(b"null", b"true", b"[]", b"{}", b'"\\ud800"', b'"x"', b"/" + b"a" * 300 + b"/b.py", b"\xff", b"\0"),
-)
-WORD = re.compile(rb'\d+(?:\.\d+)?(?:e[+-]?\d+)?|"[^"\n]*"|null|true|false|[\w./]+')
-
-
-def changed(data: bytes, draw: Random) -> bytes:
-    """One of the usual damages."""
-    at, other = draw.randrange(len(data) + 1), draw.randrange(len(data) + 1)
-    kind = draw.randrange(6)
-    if kind == 0:
-        return data[:at] + data[at + draw.randrange(1, 200) :]
-    if kind == 1:
-        return data[:at] + bytes(draw.randrange(256) for _ in range(draw.randrange(1, 4))) + data[at:]
-    if kind == 2:
-        return data[:at] + data[other : other + 200] + data[at:]
-    if kind == 3:
-        return data[:at] if draw.random() < 0.5 else data[at:]
-    words = list(WORD.finditer(data, at, at + 2000))
-    if not words:
-        return data
-    word = draw.choice(words)
-    return data[: word.start()] + draw.choice(TOKENS) + data[word.end() :]
 
 
 @pytest.mark.parametrize("name", TARGETS)

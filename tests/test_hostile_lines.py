@@ -16,6 +16,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.parsers.lines.error_texts import read_error
 from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, read_chunks
 from fusiondoc.parsers.read import read_logs
+from fusiondoc.reports import code_colours
 
 NODE = b"  %3 : Tensor = aten::add(%1, %2, %4) # a.py:3:4"
 UPDATE = b"[UPDATE partition.cpp:70] "
@@ -141,6 +142,26 @@ def test_classifying_an_error_takes_time_in_proportion(text: str) -> None:
     assert taken(400_000) < 20 * taken(50_000) + 0.3
 
 
+CODE = (
+    *("//", "/*", "/* ", "\n ", '"', '\\"', "'", "\n#", "a ", "a(", "1e+"),
+    *("\\\n", '"""', "'''", "\n@", "def ", "{"),
+)
+
+
+@pytest.mark.parametrize("part", CODE)
+def test_colours_of_code_take_time_in_proportion(part: str) -> None:
+    """Code of a kernel is text of the log; lexers of pygments took 15 s for the shorter one."""
+
+    def taken(size: int) -> float:
+        text = part * (size // len(part))
+        start = time.process_time()
+        for colour in (code_colours.cuda, code_colours.python):
+            assert "".join(value for _, value in colour(text)) == text
+        return time.process_time() - start
+
+    assert taken(160_000) < 20 * taken(20_000) + 0.3
+
+
 def test_a_line_has_a_cap_and_the_rest_is_counted(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"first\n" + b"x" * (5 << 20) + b"\nlast\n")
@@ -184,6 +205,16 @@ def test_xz_that_needs_much_memory_is_refused(tmp_path: Path, monkeypatch: pytes
     log.write_bytes(lzma.compress(b"one\n"))
     with pytest.raises(UsageError, match="Cannot read"):
         list(read_chunks(LogInput("log.xz", log)))
+
+
+@pytest.mark.parametrize("ending", [".xz", ".gz", ".bz2", ".zst"])
+def test_what_its_name_alone_calls_compressed_is_refused(ending: str, tmp_path: Path) -> None:
+    if ending == ".zst":
+        pytest.importorskip("zstandard")
+    log = tmp_path / f"log{ending}"
+    log.write_bytes(b"no such thing " * 300)
+    with pytest.raises(UsageError, match="Cannot read"):
+        list(read_chunks(LogInput(log.name, log)))
 
 
 def test_a_saved_report_has_a_limit(fusiondoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

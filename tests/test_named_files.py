@@ -18,7 +18,9 @@ from fusiondoc.captures.source_copies import (
     project_root,
     read_source,
 )
+from fusiondoc.expectations.missing import names_at
 from fusiondoc.model.report import Report
+from fusiondoc.model.source import Source
 from fusiondoc.reports.html import render as render_html
 from fusiondoc.reports.text.screen import render as render_text
 from fusiondoc.workflows.load import report_from
@@ -140,3 +142,18 @@ def test_files_of_packages_are_kept_from_the_interpreters_folder_alone(tmp_path:
         assert kept_source(capture, name) is None
     keep_sources(capture, ["model.py"], project, (), PackageFiles(found.names, None))
     assert kept_source(capture, inside) is None
+
+
+def test_functions_are_looked_for_in_python_files_only(tmp_path: Path) -> None:
+    """``check`` asks in which function of the program a line is, of whatever file a log names."""
+    for name in ("model.py", "credentials"):
+        (tmp_path / name).write_text("def f():\n    pass\n")
+    assert names_at(Source(str(tmp_path / "model.py"), 2)) == ("f", "")
+    assert names_at(Source(str(tmp_path / "credentials"), 2)) is None
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.py")
+        (tmp_path / "zero.py").symlink_to("/dev/zero")
+        for name in ("pipe.py", "zero.py"):
+            assert names_at(Source(str(tmp_path / name), 1)) is None
+    (tmp_path / "large.py").write_bytes(b"#" * (1 << 20) + b"\ndef f():\n    pass\n")
+    assert names_at(Source(str(tmp_path / "large.py"), 3)) is None

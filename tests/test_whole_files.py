@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from fusiondoc.captures.store import KEPT, WRITING, CaptureStore, while_writing
-from fusiondoc.whole_files import write_whole
+from fusiondoc.cli.main import main
+from fusiondoc.whole_files import read_within, write_whole
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,6 +27,42 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyt
         write_whole(file, b"new")
     assert file.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_at_a_write_leaves_the_old_file_and_no_other(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process still dies of the signal; who sent it looks at that."""
+    log, report = tmp_path / "a.log", tmp_path / "report.json"
+    log.write_text("x\n")
+    report.write_text("old")
+    number = signal.Signals[name]
+    sent: list[object] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: signal.raise_signal(number))
+    monkeypatch.setattr(os, "kill", lambda process, how: sent.append((process, how)))
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        with pytest.raises(BaseException, match=str(int(number))):
+            main(["parse", str(log), "--output", str(report)])
+    finally:
+        signal.signal(number, before)
+    assert sent == [(os.getpid(), number)]
+    assert report.read_text() == "old" and len(list(tmp_path.iterdir())) == 2
+
+
+def test_files_of_others_are_read_within_a_bound(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(b"12345")
+    assert read_within(file, 5) == b"12345"
+    with pytest.raises(OSError, match="larger"):
+        read_within(file, 4)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")
+        for other in (tmp_path / "pipe", Path("/dev/zero")):
+            with pytest.raises(OSError, match="no regular file"):
+                read_within(other)
 
 
 def test_it_keeps_permissions_and_follows_links(tmp_path: Path) -> None:

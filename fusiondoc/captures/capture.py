@@ -20,6 +20,7 @@ from fusiondoc.masking import masked_in
 from fusiondoc.model.runs import Peak, Try
 from fusiondoc.model.typed_fields import sound
 from fusiondoc.version import __version__
+from fusiondoc.whole_files import read_within
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,10 @@ LOGS = ("log", "log.1", "log.2")
 FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _PROFILE, _TRIES, *LOGS)
 
 
+_MOST_BYTES = 256 << 20
+"""Of a file that is read whole; the log is not."""
+
+
 class Capture:
     """A capture folder. Every file but ``request.json`` may be missing or cut off: the run may have been
     killed at any moment. Each file is read once, when something of it is asked for first.
@@ -103,12 +108,12 @@ class Capture:
             raise UsageError(f"there is no capture '{path}'", "fusiondoc captures lists them.")
         _refuse_links(path)
         try:
-            request = sound(json.loads((path / REQUEST).read_bytes()))
+            request = sound(json.loads(read_within(path / REQUEST)))
         except FileNotFoundError:
             raise UsageError(
                 f"'{path}' is no capture: it has no {REQUEST}", "fusiondoc captures lists them."
             ) from None
-        except (ValueError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise UsageError(f"{path / REQUEST} cannot be read: {error}", "Run it again.") from None
         _check_schema(path, request)
         for part in ("target", "options", "environment_set"):
@@ -239,7 +244,7 @@ class Capture:
 
     def _bytes(self, name: str) -> bytes:
         try:
-            return (self.path / name).read_bytes()
+            return read_within(self.path / name, _MOST_BYTES)
         except OSError:
             return b""
 

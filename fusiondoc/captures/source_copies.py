@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable, Sequence
 
+from fusiondoc.whole_files import read_within
+
 FOLDER = "sources"
 INDEX = "index.json"
 
@@ -93,8 +95,8 @@ def kept_source(capture: Path, name: str) -> str | None:
     """The copy of a file that ``keep_sources`` made; None without one, or if the capture is damaged."""
     folder = capture / FOLDER
     try:
-        index = json.loads((folder / INDEX).read_bytes())
-    except (OSError, ValueError):
+        index = json.loads(read_within(folder / INDEX))
+    except (OSError, ValueError, RecursionError):
         return None
     copy = index.get(name) if isinstance(index, dict) else None
     if not isinstance(copy, str) or Path(copy).name != copy:

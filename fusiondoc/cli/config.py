@@ -16,6 +16,7 @@ from fusiondoc.cli.say import tell
 from fusiondoc.diagnosis.suppression import Ignore, parse_ignore, suppress
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.report import Report
+from fusiondoc.whole_files import read_within
 
 META = "fusiondoc.ignore"
 PYTHON = "fusiondoc.python"
@@ -202,7 +203,7 @@ def read(path: str, kind: str) -> Settings | None:
     file = Path(path)
     shown = str(file.relative_to(Path.cwd())) if file.parent == Path.cwd() else path
     try:
-        text = file.read_bytes().decode("utf-8-sig")
+        text = read_within(file).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"Cannot read {shown}: {error}", "It must be a text file in UTF-8.") from None
     return _toml(file, shown, text) if kind == "toml" else _yaml(file, shown, text)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fusiondoc.whole_files import read_within
+
 OWN = "fusiondoc.yaml"
 SHARED = "pyproject.toml"
 
@@ -32,7 +34,7 @@ def find() -> tuple[str, str] | None:
 def _mentions(path: Path) -> bool:
     """Whether a parser of TOML may find our table; most files have none, and the parser takes time."""
     try:
-        text = path.read_bytes()
+        text = read_within(path)
     except OSError:
         return False
     return b"tool" in text and b"fusiondoc" in text

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import os
+import signal
 import sys
+from typing import Iterator, NoReturn
 
 import click
 
@@ -87,6 +90,36 @@ def cli() -> None:
     """
 
 
+class _Signalled(BaseException):
+    """A signal that ends this process, once what is half written has been removed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextlib.contextmanager
+def _signals_raise() -> Iterator[None]:
+    """Inside the block SIGTERM and SIGHUP raise instead of ending the process at once; while a child runs,
+    ``runner/child.py`` counts them."""
+
+    def stop(number: int, frame: object) -> NoReturn:
+        raise _Signalled(number)
+
+    before = {}
+    for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
+        number = getattr(signal, name, None)
+        # ValueError: not in the main thread. One that is ignored (nohup) stays so.
+        with contextlib.suppress(ValueError):
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with the status of the contract."""
     debug = bool(os.environ.get("FUSIONDOC_DEBUG"))
@@ -99,7 +132,12 @@ def main(argv: list[str] | None = None) -> None:
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")
     try:
-        status = cli.main(args=argv, prog_name="fusiondoc", standalone_mode=False)
+        with _signals_raise():
+            status = cli.main(args=argv, prog_name="fusiondoc", standalone_mode=False)
+    except _Signalled as ending:
+        signal.signal(ending.number, signal.SIG_DFL)
+        os.kill(os.getpid(), ending.number)
+        raise
     except FusiondocError as error:
         if debug:
             raise

@@ -12,6 +12,7 @@ from typing import Sequence, Tuple
 from fusiondoc.expectations.expectation import GroupExpectation, SourceRange
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source, path_ends_with
+from fusiondoc.whole_files import read_within
 
 _FAR = 1_000_000
 """A distance in lines beyond every file: another file, or a line that the log does not tell."""
@@ -214,12 +215,18 @@ def named(qualified: str, name: str) -> bool:
     return bool(qualified) and (qualified == name or qualified.endswith("." + name))
 
 
+_MOST_SOURCE = 1 << 20
+"""Bytes of a source file, which a log may name."""
+
+
 @lru_cache(maxsize=64)
 def _definitions(file: str) -> tuple[tuple[int, int, str, bool], ...] | None:
     """(first line, last line, qualified name, whether it is a class), outer ones first."""
     try:
-        tree = ast.parse(Path(file).read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
+        tree = ast.parse(read_within(Path(file), _MOST_SOURCE)) if file.endswith(".py") else None
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if tree is None:
         return None
     found: list[tuple[int, int, str, bool]] = []
     waiting: list[tuple[ast.AST, str]] = [(tree, "")]

@@ -23,6 +23,7 @@ from fusiondoc.expectations.expectation import (
 )
 from fusiondoc.expectations.fields import Field
 from fusiondoc.expectations.yaml_text import Problems
+from fusiondoc.whole_files import read_within
 
 HINT = "docs/commands/check.md lists the keys; docs/expectations.schema.json lets an editor complete them."
 
@@ -39,7 +40,7 @@ def load(file: FilePath, codes: Container[str] = ()) -> Expectations:
 def read_text(file: FilePath) -> str:
     """The file as text, line ends as they are. UsageError if it cannot be read."""
     try:
-        return file.read_bytes().decode("utf-8-sig")
+        return read_within(file).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UsageError(f"{file} is not UTF-8 text (byte {error.start})", "Save it as UTF-8.") from None
     except OSError as error:

@@ -13,7 +13,7 @@ from fusiondoc.model.report import Dump, Group, Kernel, Report
 from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.kernel_texts import chosen, ending, narrowed
 from fusiondoc.reports.text.kernel_listing import render
-from fusiondoc.whole_files import write_whole
+from fusiondoc.whole_files import read_within, write_whole
 
 SCHEMA = "fusiondoc.kernels/1"
 INDEX = "index.json"
@@ -113,10 +113,10 @@ def _table(report: Report, kernels: Sequence[Kernel], rows: Sequence[dict[str, A
 def _own_files(folder: Path) -> set[str]:
     """The files there that an earlier ``save`` wrote and that are as it wrote them."""
     try:
-        index = json.loads((folder / INDEX).read_bytes())
+        index = json.loads(read_within(folder / INDEX))
     except FileNotFoundError:
         return set()
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _foreign(folder / INDEX) from None
     sums = index.get("sha256") if isinstance(index, dict) and index.get("schema") == SCHEMA else None
     if not isinstance(sums, dict):

@@ -20,7 +20,6 @@ ENDINGS = {
 }
 """Of the files that ``--save`` writes; all others are ``.txt``."""
 
-LEXERS = {".cu": "cuda", ".ptx": "ptx"}
 _C_LIKE = ("nnc_ir", "nnc_stages", "kernel_ir")
 
 FIGURES: Mapping[str, Sequence[str]] = {
@@ -62,9 +61,9 @@ def ending(option: str) -> str:
     return ENDINGS.get(option, ".txt")
 
 
-def lexer(option: str) -> str:
-    """The name of the pygments lexer for a dump."""
-    return "cpp" if option in _C_LIKE else LEXERS.get(ending(option), "text")
+def is_code(option: str) -> bool:
+    """Whether a dump is CUDA, PTX or something written like it."""
+    return option in _C_LIKE or option in ENDINGS
 
 
 Key = Callable[[Kernel], "float | None"]

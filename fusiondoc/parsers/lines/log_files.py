@@ -162,7 +162,27 @@ def _open_zst(path: Path) -> IO[bytes]:
             f"Reading {path} needs the package zstandard, which is not installed",
             "pip install 'fusiondoc[zst]', or decompress it first: zstd -d " + str(path),
         ) from None
-    return cast("IO[bytes]", zstandard.open(path, "rb"))
+    return cast("IO[bytes]", _ZstFile(zstandard.open(path, "rb"), zstandard.ZstdError))
+
+
+class _ZstFile:
+    """A .zst file that is broken as other files are: the package has an exception of its own."""
+
+    def __init__(self, file: IO[bytes], broken: type[Exception]) -> None:
+        self._file = file
+        self._broken = broken
+
+    def read(self, size: int) -> bytes:
+        try:
+            return self._file.read(size)
+        except self._broken as error:
+            raise EOFError(str(error)) from None
+
+    def __enter__(self) -> _ZstFile:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
 
 
 def read_chunks(log: LogInput, cut: Callable[[int, bool], None] | None = None) -> Iterator[bytes]:

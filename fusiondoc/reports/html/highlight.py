@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Callable, Iterator
 
 from markupsafe import Markup
 
+from fusiondoc.reports import code_colours
 from fusiondoc.reports.page_templates import escaped
 from fusiondoc.reports.printable import visible
 
-if TYPE_CHECKING:
-    from pygments.lexer import Lexer
-
 MOST_COLOURED = 200_000
 """Characters of one page that get colours; spans take several times the room of the code."""
-
-_CLASSES = {
-    "Keyword": "k",
-    "Literal.String": "s",
-    "Literal.Number": "m",
-    "Comment": "c",
-    "Name.Function": "f",
-}
-_CLASSES.update({"Name.Class": "f", "Name.Decorator": "f", "Keyword.Type": "t", "Name.Builtin": "t"})
 
 _IR = re.compile(
     r"(?P<c> # .*$)|(?P<f>\b(?:aten|prim|cuda|profiler|fb)::\w+)|(?P<v>%[\w.]+)|(?P<s>\"[^\"]*\")"
@@ -39,29 +27,24 @@ class Highlighter:
 
     def python(self, text: str) -> list[Markup]:
         """The lines of a Python source."""
-        from pygments.lexers.python import PythonLexer
-
-        return self._lines(text, PythonLexer)
+        return self._lines(text, code_colours.python)
 
     def cuda(self, text: str) -> list[Markup]:
         """The lines of a generated kernel."""
-        from pygments.lexers.c_like import CudaLexer
+        return self._lines(text, code_colours.cuda)
 
-        return self._lines(text, CudaLexer)
-
-    def _lines(self, text: str, lexer: type[Lexer]) -> list[Markup]:
+    def _lines(self, text: str, parts: Callable[[str], Iterator[tuple[str, str]]]) -> list[Markup]:
         if len(text) > self._left:
             return plain(text)
         self._left -= len(text)
-        lines = [Markup()]
-        for token, value in lexer(stripnl=False, ensurenl=False).get_tokens(text):
-            css = _css(token)
+        lines: list[list[Markup]] = [[]]
+        for css, value in parts(text):
             for nth, part in enumerate(value.split("\n")):
                 if nth:
-                    lines.append(Markup())
+                    lines.append([])
                 if part:
-                    lines[-1] += _span(css, part)
-        return lines
+                    lines[-1].append(_span(css, part))
+        return [Markup().join(line) for line in lines]
 
 
 def plain(text: str) -> list[Markup]:
@@ -85,13 +68,3 @@ def _span(css: str, text: str) -> Markup:
     if not css or text.isspace():
         return escaped(text)
     return Markup('<span class="{}">{}</span>').format(css, visible(text))
-
-
-@lru_cache(maxsize=None)
-def _css(token: Any) -> str:
-    name = str(token)[len("Token.") :]
-    while name:
-        if name in _CLASSES:
-            return _CLASSES[name]
-        name = name.rpartition(".")[0]
-    return ""

@@ -14,7 +14,8 @@ from rich.text import Text
 from fusiondoc.model.layer_names import folded, layers_of_kernels
 from fusiondoc.model.report import Dump, Group, Instance, Kernel, Report
 from fusiondoc.model.source import Source
-from fusiondoc.reports.kernel_texts import chosen, lexer
+from fusiondoc.reports.code_colours import cuda
+from fusiondoc.reports.kernel_texts import chosen, is_code
 from fusiondoc.reports.printable import in_github_log, one_line, visible
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, bar, drawn, more, plain
@@ -288,14 +289,15 @@ def _where(dump: Dump) -> str:
     return f" ({first.file}:{first.line})" if first is not None else ""
 
 
-def _highlighted(text: str, option: str) -> str:
-    from pygments import highlight
-    from pygments.formatters import TerminalFormatter
-    from pygments.lexers import get_lexer_by_name
-    from pygments.util import ClassNotFound
+_COLOURS = {"k": 34, "t": 36, "s": 33, "m": 36, "c": 90}
+"""Of ECMA-48 (SGR), by the class of a part."""
+_MOST_COLOURED = 1 << 20
+"""Characters."""
 
-    try:
-        found = get_lexer_by_name(lexer(option), stripnl=False)
-    except ClassNotFound:  # An older pygments does not know them all.
+
+def _highlighted(text: str, option: str) -> str:
+    if not is_code(option) or len(text) > _MOST_COLOURED:
         return text
-    return str(highlight(text, found, TerminalFormatter())).rstrip("\n")
+    return "".join(
+        f"\x1b[{_COLOURS[kind]}m{part}\x1b[39m" if kind in _COLOURS else part for kind, part in cuda(text)
+    )

@@ -1,0 +1,127 @@
+"""Seeded damage to bytes: what disks, pipes, editors, several writers and attackers do to a file."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from typing import Sequence
+
+TOKENS = (
+    *(
+        b"-1",
+        b"0",
+        b"nan",
+        b"inf",
+        b"1e400",
+        b"",
+        b"9" * 5000,
+        b"9" * 30,
+        "\u00b2".encode(),
+        "\u0663".encode(),
+    ),
+    *(b"null", b"true", b"[]", b"{}", b'"\\ud800"', b'"x"', b"/" + b"a" * 300 + b"/b.py", b"\xff", b"\0"),
+)
+"""What stands in the place of a word: numbers that are none or too long, JSON's other types, long names."""
+
+INSERTED = (
+    *(
+        b"\r",
+        b"10%|###   | 1/10\r",
+        b"\x1b[2K\x1b[1A",
+        b"\x1b]0;title\x07",
+        b"\n::error::x\n",
+        b"\xe2\x80\xae",
+    ),
+    *(
+        b"%",
+        b"(",
+        b")",
+        b"[",
+        b"]",
+        b'"',
+        b"'",
+        b"{",
+        b"}",
+        b"=",
+        b" : ",
+        b"????",
+        b"Warning: ",
+        b"[W a.cpp:1] ",
+    ),
+    *(b"Traceback (most recent call last):\n", b"RuntimeError: ", b"INTERNAL ASSERT FAILED at "),
+    *(
+        b"[rank1]: ",
+        b"1: ",
+        b"[DUMP graph_fuser.cpp:2505] ",
+        b"graph(",
+        b"with prim::CudaFusionGroup_0 = graph(",
+    ),
+    *(b"Before Compilation: \n", b"======= Codegen output for kernel: kernel1 =======\n", b"# a.py:1:2\n"),
+)
+"""What comes between: terminals, progress bars, other ranks, the beginnings of what the parsers look for."""
+
+_WORD = re.compile(rb'\d+(?:\.\d+)?(?:e[+-]?\d+)?|"[^"\n]*"|null|true|false|[\w./]+')
+
+
+def changed(data: bytes, draw: Random) -> bytes:
+    """One change of bytes."""
+    at, other = draw.randrange(len(data) + 1), draw.randrange(len(data) + 1)
+    kind = draw.randrange(6)
+    if kind == 0:
+        return data[:at] + data[at + draw.randrange(1, 200) :]
+    if kind == 1:
+        return data[:at] + bytes(draw.randrange(256) for _ in range(draw.randrange(1, 4))) + data[at:]
+    if kind == 2:
+        return data[:at] + data[other : other + 200] + data[at:]
+    if kind == 3:
+        return data[:at] if draw.random() < 0.5 else data[at:]
+    words = list(_WORD.finditer(data, at, at + 2000))
+    if not words:
+        return data
+    word = draw.choice(words)
+    return data[: word.start()] + draw.choice(TOKENS) + data[word.end() :]
+
+
+def changed_lines(log: bytes, others: Sequence[bytes], draw: Random) -> bytes:
+    """One change of lines: left out, doubled, shuffled, of another log, glued, cut, of several ranks."""
+    lines = log.split(b"\n")
+    start = draw.randrange(len(lines))
+    end = min(len(lines), start + draw.choice((1, 1, 2, 8, 60)))
+    kind = draw.randrange(9)
+    if kind == 0:
+        lines[start:end] = []
+    elif kind == 1:
+        lines[end:end] = lines[start:end] * draw.choice((1, 2, 40))
+    elif kind == 2:
+        other = draw.choice(others).split(b"\n")
+        first = draw.randrange(len(other))
+        lines[start:start] = other[first : first + draw.choice((1, 5, 60, 400))]
+    elif kind == 3:
+        lines[start:end] = [b"".join(lines[start:end])]
+    elif kind == 4:
+        lines[start] = lines[start][draw.randrange(60) :]
+    elif kind == 5:
+        mixed = lines[start:end]
+        draw.shuffle(mixed)
+        lines[start:end] = mixed
+    elif kind == 6:
+        lines = [b"[rank%d]:%s" % (draw.randrange(3), line) for line in lines]
+    elif kind == 7:
+        ending = draw.choice((b"\r", b"\r\n\n", b"\n\r", b"\0", b" ", b"\t"))
+        lines[start:end] = [line + ending for line in lines[start:end]]
+    else:
+        at = draw.randrange(len(lines[start]) + 1)
+        lines[start] = (
+            lines[start][:at] + draw.choice(INSERTED) * draw.choice((1, 1, 1, 300)) + lines[start][at:]
+        )
+    return b"\n".join(lines)
+
+
+def damaged_log(logs: Sequence[bytes], draw: Random, longest: int = 30_000) -> bytes:
+    """A stretch of one of the logs with some changes."""
+    log = draw.choice(logs)
+    begin = 0 if draw.random() < 0.3 else draw.randrange(len(log) + 1)
+    log = log[begin : begin + draw.randrange(100, longest)]
+    for _ in range(draw.choice((1, 1, 2, 3, 6))):
+        log = changed(log, draw) if draw.random() < 0.5 else changed_lines(log, logs, draw)
+    return log
