@@ -17,8 +17,16 @@ from fusiondoc.cli.output import in_colour, write
 from fusiondoc.errors import INTERRUPTED, UsageError
 from fusiondoc.model.bench import EACH_CALL, EAGER, VARIANTS
 
-FORMATS = ("text", "json", "markdown", "csv")
-ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".csv": "csv", ".txt": "text"}
+FORMATS = ("text", "json", "markdown", "csv", "html")
+ENDINGS = {
+    ".json": "json",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".csv": "csv",
+    ".html": "html",
+    ".htm": "html",
+    ".txt": "text",
+}
 
 
 @click.command(name="bench")
@@ -94,8 +102,10 @@ ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".csv": 
 @click.option(
     "--output",
     "-o",
+    "outputs",
+    multiple=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this file; its ending gives the format.",
+    help="Write to this file; its ending gives the format. Repeat for more formats of one run.",
 )
 def command(
     target: str | None,
@@ -109,7 +119,7 @@ def command(
     knobs: tuple[str, ...],
     shapes: tuple[str, ...],
     format_: str | None,
-    output: Path | None,
+    outputs: tuple[Path, ...],
     **options: Any,
 ) -> int:
     """Time TARGET in every variant that can run here: eager, TorchScript with each fuser and with none,
@@ -123,7 +133,8 @@ def command(
       fusiondoc bench model.py
       fusiondoc bench model.py --backward --variant nvfuser --variant inductor
       fusiondoc bench model.py --shapes 'float32[8,{64,128,256},1024]'
-      fusiondoc bench model.py --python old/bin/python --python new/bin/python
+      fusiondoc bench model.py --python old/bin/python --python new/bin/python -o bench.html
+      fusiondoc bench --suite tutorial -o tutorial.html -o tutorial.json
     """
     from fusiondoc.captures.request import parse_target
     from fusiondoc.suites.cases import SUITES, listing, suite_named
@@ -132,7 +143,7 @@ def command(
     from fusiondoc.workflows.suite import SuiteRequest, run_suite
 
     if list_suites:
-        write(listing(), output)
+        write(listing(), outputs[0] if outputs else None)
         return 0
     if (target is None) == (suite is None):
         raise UsageError(
@@ -157,9 +168,9 @@ def command(
         bench: Any = run_suite(SuiteRequest(plan, request, cases, small), _progress)
     else:
         bench = run_bench(request, _progress)
-    if format_ is None:
-        format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
-    write(_text(bench, format_, output), output)
+    for output in outputs or (None,):
+        by_ending = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
+        write(_text(bench, format_ or by_ending, output), output)
     return INTERRUPTED if bench.interrupted else 0
 
 
@@ -169,6 +180,10 @@ def _text(bench: Any, format_: str, output: Path | None) -> str:
     from fusiondoc.reports.text.layout_of_text import can_show_blocks
 
     of_suite = isinstance(bench, Suite)
+    if format_ == "html":
+        from fusiondoc.reports.benchmark import bench_page, suite_page
+
+        return suite_page.render(bench) if of_suite else bench_page.render(bench)
     if format_ != "text":
         text: str = getattr(suite_documents if of_suite else documents, f"as_{format_}")(bench)
         return text

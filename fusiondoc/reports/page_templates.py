@@ -13,6 +13,9 @@ from markupsafe import Markup, escape
 from fusiondoc.reports import wording
 from fusiondoc.reports.printable import visible
 
+_SHARED = Path(__file__).resolve().parent / "html" / "templates"
+"""What pages other than the report's use of it: ``macros.html.jinja``."""
+
 
 def render_page(folder: Path, name: str, **values: object) -> str:
     """The template ``name`` of a folder with these values."""
@@ -36,7 +39,7 @@ def script_data(data: object) -> Markup:
 @lru_cache(maxsize=None)
 def _environment(folder: Path) -> Environment:
     made = Environment(
-        loader=FileSystemLoader(str(folder)),
+        loader=FileSystemLoader([str(folder), str(_SHARED)]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_finished,

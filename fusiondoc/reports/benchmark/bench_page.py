@@ -1,0 +1,284 @@
+"""A bench as one self-contained page: plots as SVG, no script, no network, light and dark."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Iterator, Sequence
+
+from markupsafe import Markup
+
+from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant
+from fusiondoc.model.suite import memory_ratio
+from fusiondoc.reports.benchmark import wordings
+from fusiondoc.reports.benchmark.plots import Bar, Bars, Lines, Stack, hue, lines
+from fusiondoc.reports.benchmark.suite_grids import ABSENT, Cell
+from fusiondoc.reports.page_templates import render_page
+from fusiondoc.version import __version__
+
+_HERE = Path(__file__).resolve().parent
+
+Heads = Sequence["tuple[str, str]"]
+"""(text, class of its cells)."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """``above``: what stands in a line of its own before it."""
+
+    cells: tuple[Cell, ...]
+    above: str | None = None
+
+
+@dataclass(frozen=True)
+class PageTable:
+    heads: Heads
+    rows: tuple[Row, ...]
+    title: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: plots first, then tables and texts."""
+
+    id: str
+    title: str
+    note: str = ""
+    bars: tuple[Bars, ...] = ()
+    lines: tuple[Lines, ...] = ()
+    stacks: tuple[Stack, ...] = ()
+    legend: tuple[tuple[str, str], ...] = ()
+    tables: tuple[PageTable, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    said: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        return bool(self.bars or self.lines or self.stacks or self.tables or self.facts or self.said)
+
+
+@dataclass(frozen=True)
+class Page:
+    name: str
+    verdict: str
+    where: str
+    sections: tuple[Section, ...]
+
+
+def render(bench: Bench) -> str:
+    """The page as HTML."""
+    return drawn(_of_bench(bench))
+
+
+def drawn(page: Page) -> str:
+    """Any page of these sections."""
+    style = (_HERE.parent / "html" / "page.css").read_text("utf-8") + (_HERE / "bench.css").read_text("utf-8")
+    digest = b64encode(sha256(style.encode("utf-8")).digest()).decode("ascii")
+    return render_page(
+        _HERE / "templates",
+        "bench.html.jinja",
+        policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-{digest}'",
+        style=Markup(style),
+        version=__version__,
+        page=page,
+    )
+
+
+def _of_bench(bench: Bench) -> Page:
+    sections = (
+        Section(
+            "speed",
+            "Speed",
+            "Steps a second, as a loop without synchronisation runs them; the mark is the 95 % interval.",
+            bars=tuple(_bars(bench)),
+        ),
+        Section("shapes", "Over shapes", lines=tuple(_over_shapes(bench))),
+        Section("meaning", "What it means", said=tuple(wordings.remarks(bench))),
+        Section("numbers", "Numbers", tables=tuple(_tables(bench))),
+        Section("missing", "Could not run", facts=tuple(wordings.missing(bench))),
+        Section("environment", "Environment", facts=tuple(environment_of(bench))),
+    )
+    where = where_of(wordings.interpreters(bench), device_of(bench))
+    where += f"; inputs {', '.join(bench.inputs)}" if bench.inputs else ""
+    return Page(bench.target, verdict(bench), where, tuple(one for one in sections if one.holds))
+
+
+def verdict(bench: Bench) -> str:
+    """What is fastest, of the last phase and the first shape."""
+    names = wordings.phases(bench)
+    if not names:
+        return "Nothing could be measured"
+    phase = names[-1]
+    best: tuple[float, str] | None = None
+    for one in bench.variants:
+        found = wordings.phase_of(one, phase)
+        if one.name == EAGER or found is None or found.ratio is None or not found.ratio.differs:
+            continue
+        if found.ratio.value > 1 and (best is None or found.ratio.value > best[0]):
+            best = (found.ratio.value, f"{one.name}{_under(bench, one)}")
+    if best is None:
+        return f"No variant is faster than eager, {phase}"
+    return f"{best[1]} is fastest: {best[0]:.2f}× the speed of eager, {phase}"
+
+
+def _under(bench: Bench, one: BenchVariant) -> str:
+    return f" in {one.interpreter}" if len(wordings.interpreters(bench)) > 1 else ""
+
+
+def where_of(interpreters: Sequence[str], device: str) -> str:
+    """On what it ran."""
+    return f"{device}; {' and '.join(interpreters)}"
+
+
+def device_of(bench: Bench) -> str:
+    """The GPU's name, or that there is none."""
+    return bench.environment.get("gpu") or "CPU"
+
+
+def _bars(bench: Bench) -> Iterator[Bars]:
+    several = len(wordings.shapes_of(bench)) > 1
+    for phase in wordings.phases(bench):
+        for shape, label in wordings.shapes_of(bench):
+            found = [
+                (one, timed)
+                for one in bench.variants
+                for timed in [wordings.phase_of(one, phase, shape)]
+                if timed is not None
+            ]
+            longest = max((1e3 / timed.ms.low for _, timed in found), default=0.0)
+            for interpreter in wordings.interpreters(bench):
+                bars = [_bar(one, timed, longest) for one, timed in found if one.interpreter == interpreter]
+                if bars:
+                    note = [label] if several else []
+                    note += [interpreter] if len(wordings.interpreters(bench)) > 1 else []
+                    yield Bars(phase, ", ".join(note), tuple(bars))
+
+
+def _bar(one: BenchVariant, timed: BenchPhase, longest: float) -> Bar:
+    detail = "" if one.name == EAGER else wordings.verdict(timed.ratio)
+    return Bar(
+        one.name,
+        f"{timed.steps_per_s:,.0f}/s",
+        detail,
+        share_of(timed.steps_per_s, longest),
+        share_of(1e3 / timed.ms.high, longest),
+        share_of(1e3 / timed.ms.low, longest),
+        hue(one.name),
+        style_of(timed),
+    )
+
+
+def style_of(timed: BenchPhase) -> str:
+    """The class of a speed: "faster", "slower" or none."""
+    if timed.ratio is None or not timed.ratio.differs:
+        return ""
+    return "faster" if timed.ratio.value > 1 else "slower"
+
+
+def share_of(value: float, longest: float) -> float:
+    """Per cent of the longest bar."""
+    return round(min(100.0, 100 * value / longest), 2) if longest else 0.0
+
+
+def _over_shapes(bench: Bench) -> Iterator[Lines]:
+    shapes = wordings.shapes_of(bench)
+    labels = _short([label for _, label in shapes])
+    for interpreter in wordings.interpreters(bench):
+        note = f", {interpreter}" if len(wordings.interpreters(bench)) > 1 else ""
+        rows = [one for one in bench.variants if one.interpreter == interpreter]
+        for phase in wordings.phases(bench):
+            timed = {one.name: [wordings.phase_of(one, phase, shape) for shape, _ in shapes] for one in rows}
+            times = {name: [one.ms.median if one else None for one in row] for name, row in timed.items()}
+            memory = {
+                name: [one.peak_bytes / 1e6 if one and one.peak_bytes else None for one in row]
+                for name, row in timed.items()
+            }
+            for plot in (
+                lines(f"Time of a step, {phase}{note}", "ms", labels, times),
+                lines(f"Peak memory, {phase}{note}", "MB", labels, memory),
+            ):
+                if plot is not None:
+                    yield plot
+
+
+def _short(labels: Sequence[str]) -> list[str]:
+    """Sizes of the first input, if that tells the shapes apart; else their numbers."""
+    sizes = [label[label.find("[") + 1 : label.find("]")].replace(",", "×") for label in labels]
+    good = all("[" in label for label in labels) and len(set(sizes)) == len(sizes)
+    return sizes if good else [f"shape {number + 1}" for number in range(len(labels))]
+
+
+def _tables(bench: Bench) -> Iterator[PageTable]:
+    several = len(wordings.shapes_of(bench)) > 1
+    heads = [("Variant", ""), *([("Inputs", "")] if several else []), ("ms", "n"), ("95 % interval", "n")]
+    heads += [("Steps/s", "n"), ("Speed of eager", "n"), ("GPU busy", "n"), ("First step", "n")]
+    heads += [("Compiled", "n"), ("Guards failed", "n"), ("Peak memory", "n")]
+    for phase in wordings.phases(bench):
+        rows: list[Row] = []
+        for interpreter in wordings.interpreters(bench):
+            above: str | None = interpreter
+            for one in bench.variants:
+                if one.interpreter != interpreter:
+                    continue
+                for shape, label in wordings.shapes_of(bench):
+                    timed = wordings.phase_of(one, phase, shape)
+                    if timed is not None:
+                        rows.append(Row(_cells(one, timed, label if several else None), above))
+                        above = None
+        yield PageTable(heads, tuple(rows), phase)
+    heads = [("Variant", ""), ("Groups", "n"), ("Warm-up", "n"), ("Compiling", "n"), ("Fallbacks", "n")]
+    heads += [("Memory of eager", "n"), ("Largest difference", "n"), ("Note", "")]
+    yield PageTable(heads, tuple(_of_variants(bench)), "Compiling, memory, numbers")
+
+
+def _cells(one: BenchVariant, timed: BenchPhase, label: str | None) -> tuple[Cell, ...]:
+    against = "" if one.name == EAGER else wordings.verdict(timed.ratio)
+    first = "-" if timed.first_ms is None else f"{wordings.milliseconds(timed.first_ms)} ms"
+    memory = "-" if timed.peak_bytes is None else f"{timed.peak_bytes / 1e6:,.0f} MB"
+    return (
+        Cell(one.name),
+        *([Cell(label)] if label is not None else []),
+        Cell(wordings.milliseconds(timed.ms.median)),
+        Cell(f"{wordings.milliseconds(timed.ms.low)} to {wordings.milliseconds(timed.ms.high)}"),
+        Cell(f"{timed.steps_per_s:,.0f}"),
+        Cell(against, style_of(timed)),
+        Cell(wordings.share(timed.busy)),
+        Cell(first),
+        Cell(wordings.count(timed.recompiles)),
+        Cell(wordings.count(timed.guard_failures)),
+        Cell(memory),
+    )
+
+
+def _of_variants(bench: Bench) -> Iterator[Row]:
+    above: str | None = None
+    for one in bench.variants:
+        if not one.available:
+            continue
+        memory = memory_ratio(bench, one)
+        difference = "-" if one.max_difference is None else f"{one.max_difference:.2g}"
+        cells = (
+            Cell(one.name),
+            Cell(wordings.groups(one)),
+            Cell(wordings.seconds(one.warmup_s)),
+            Cell(wordings.seconds(one.compile_s)),
+            Cell(wordings.count(one.fallbacks)),
+            ABSENT if memory is None else Cell(f"{memory:.2f}×"),
+            Cell(difference),
+            Cell(one.note or ""),
+        )
+        yield Row(cells, one.interpreter if one.interpreter != above else None)
+        above = one.interpreter
+
+
+def environment_of(bench: Bench) -> Iterator[tuple[str, str]]:
+    """Names and values."""
+    yield from bench.environment.items()
+    for number, one in enumerate(wordings.interpreters(bench), 1):
+        yield f"interpreter {number}", one
+    rounds = {timed.rounds for one in bench.variants for timed in one.phases}
+    if rounds:
+        yield "rounds", " to ".join(str(one) for one in sorted({min(rounds), max(rounds)}))
