@@ -147,6 +147,7 @@ class Watch:
             "recipe": self._recipe(),
             "first_backward": _first_backward(fuser, ops, args, torch),
             "device": str(args[0].device.type) if args else None,
+            "world_size": _world_size(torch),
             "operators": [_facts(op) for op in ops],
             "forward": _entries(forward),
             "backward": _entries(backward),
@@ -233,6 +234,14 @@ def _version() -> str | None:
         except Exception:
             found = None
     return None if found is None else str(found)
+
+
+def _world_size(torch: Any) -> int | None:
+    """Processes of torch.distributed; None where it is not in use."""
+    distributed = torch.distributed
+    if not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return int(distributed.get_world_size())
 
 
 def _first_backward(fuser: Any, ops: Any, args: tuple[Any, ...], torch: Any) -> int:

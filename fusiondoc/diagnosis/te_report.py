@@ -1,0 +1,400 @@
+"""From the records of Transformer Engine's fuser to the rows of a report: groups, unfused, plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Iterator, Sequence
+
+from fusiondoc.captures.te_records import Plan, PlannedOperator, Profile, ProfiledOperator, TeRecords
+from fusiondoc.diagnosis.te_rules import LATEST, Planner, version_of
+from fusiondoc.model.fusers import TE, TE_KIND
+from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Reason, Report, Unfused
+from fusiondoc.model.runs import AnyFuser, Coverage, FuserState, Spread
+from fusiondoc.model.te import TeFuser, TeOperator, TePass, TePlan, TeReport, TeSplit, TeStep, TeTime
+
+FORWARD, BACKWARD = "forward", "backward"
+
+
+def te_report(report: Report, told: TeRecords, requested: str | None) -> Report:
+    """The report of a run whose groups Transformer Engine made; its log has none."""
+    return _Rows(report, told).report(requested)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A fused operator of a pipeline, and the plans of that pipeline that have it."""
+
+    fuser: int
+    phase: str
+    step: PlannedOperator
+    plans: tuple[Plan, ...]
+    first: bool
+    """The pipeline's first plan has it."""
+
+
+@dataclass(frozen=True)
+class _Key:
+    """Fused operators of one key are one row."""
+
+    kind: str
+    phase: str
+    nodes: tuple[OpNode, ...]
+    specialisation: int
+
+
+class _Rows:
+    def __init__(self, report: Report, told: TeRecords) -> None:
+        self._report = report
+        self._told = told
+        self._version = version_of(told.package.version)
+        self._pipelines = {one.fuser: one for one in told.pipelines}
+        self._layers: dict[int, str] = {
+            part.fuser: one.path for one in told.sequences for part in one.parts if part.fuser is not None
+        }
+        self._plans: dict[int, list[Plan]] = {}
+        for plan in told.plans:
+            if plan.fuser in self._pipelines:
+                self._plans.setdefault(plan.fuser, []).append(plan)
+        for plans in self._plans.values():
+            plans.sort(key=lambda one: not one.grad)  # stable: training before inference
+        self._ids: dict[tuple[int, str, tuple[int, ...], str], str] = {}
+        """(pipeline, phase, basic operators, class) -> id of the row."""
+
+    def report(self, requested: str | None) -> Report:
+        groups = self._groups()
+        kernels = self._kernels(groups)
+        groups = [replace(one, kernels=tuple(k.id for k in kernels if one.id in k.groups)) for one in groups]
+        unfused = list(self._unfused())
+        fused = sum(one.operators for one in groups if one.specialisation == 1)
+        open_ = sum(row.count for row in unfused if row.reason.code != "FD246")
+        total = fused + open_
+        share = fused / total if total else None
+        unknown = None if total else "no operator ran that Transformer Engine has a rule for"
+        version = self._told.package.version or "of unknown version"
+        why = f"Transformer Engine {version}" + (
+            "" if self.ran else ", planned on the CPU: a plan, not a run"
+        )
+        return replace(
+            self._report,
+            fuser=FuserState(requested, TE, self.ran, why),
+            groups=tuple(groups),
+            unfused=tuple(unfused),
+            kernels=tuple(kernels),
+            fallbacks=(),
+            programs=(),
+            coverage=Coverage(fused, total or None, share, AnyFuser(total or None, share), unknown),
+            te=self._section(),
+        )
+
+    @property
+    def ran(self) -> bool:
+        return any(one.device == "cuda" for one in self._told.plans)
+
+    # -- groups ---------------------------------------------------------------------------------------------
+
+    def _groups(self) -> list[Group]:
+        rows: dict[_Key, list[_Seen]] = {}
+        for seen in self._seen():
+            nodes = tuple(self._node(seen.fuser, index) for index in seen.step.operators)
+            key = _Key(TE_KIND + seen.step.kind, seen.phase, nodes, 1 if seen.first else 2)
+            rows.setdefault(key, []).append(seen)
+        order = sorted(rows, key=lambda key: (key.specialisation, key.phase == BACKWARD))
+        groups = []
+        for number, key in enumerate(order, 1):
+            members = rows[key]
+            for one in members:
+                self._ids[(one.fuser, one.phase, one.step.operators, one.step.kind)] = f"G{number}"
+            runs = [self._runs(one) for one in members]
+            groups.append(
+                Group(
+                    id=f"G{number}",
+                    kind=key.kind,
+                    name=members[0].step.kind,
+                    phase=key.phase,
+                    specialisation=key.specialisation,
+                    respecialises=self._first_of(members[0]) if key.specialisation > 1 else None,
+                    nodes=key.nodes,
+                    inputs=(),
+                    outputs=(),
+                    runs=sum(one for one in runs if one is not None) if None not in runs else None,
+                    kernels=(),
+                    bytes_in=None,
+                    bytes_out=None,
+                    fallback=False,
+                    rank=None,
+                    instances=tuple(
+                        Instance(self._layer(one.fuser), (), ran) for one, ran in zip(members, runs)
+                    ),
+                )
+            )
+        return groups
+
+    def _seen(self) -> Iterator[_Seen]:
+        """Every fused operator of every pipeline, once: plans of other recipes and of inference repeat it."""
+        for fuser, plans in self._plans.items():
+            found: dict[tuple[str, PlannedOperator], list[Plan]] = {}
+            for plan in plans:
+                for phase in (FORWARD, BACKWARD):
+                    for step in _steps(plan, phase):
+                        if step.fused:
+                            found.setdefault((phase, step), []).append(plan)
+            for (phase, step), having in found.items():
+                yield _Seen(fuser, phase, step, tuple(having), plans[0] in having)
+
+    def _first_of(self, seen: _Seen) -> str | None:
+        """The row of the first plan that has one of its operators in the same phase."""
+        for (fuser, phase, indexes, _), group in self._ids.items():
+            mine = set(indexes) & set(seen.step.operators)
+            if (fuser, phase) == (seen.fuser, seen.phase) and mine and indexes != seen.step.operators:
+                return group
+        return None
+
+    def _runs(self, seen: _Seen) -> int | None:
+        counts = [self._told.calls.get(str(plan.plan)) for plan in seen.plans]
+        return None if None in counts else sum(one for one in counts if one is not None)
+
+    def _node(self, fuser: int, index: int) -> OpNode:
+        operators = self._pipelines[fuser].operators
+        if index >= len(operators):
+            return OpNode(TE_KIND + "?", None, None)
+        return OpNode(TE_KIND + operators[index].kind, None, operators[index].source)
+
+    def _layer(self, fuser: int) -> str | None:
+        """The path of the sequence; of operators that are called by themselves their own."""
+        if fuser in self._layers:
+            return self._layers[fuser] or None
+        paths = [one.path for one in self._pipelines[fuser].operators if one.path]
+        return paths[0] if paths else None
+
+    # -- operators in no group ------------------------------------------------------------------------------
+
+    def _unfused(self) -> Iterator[Unfused]:
+        """Basic operators of the first plan of each pipeline: equal ones are one row."""
+        rows: dict[tuple[str, str | None, str, Reason], list[str | None]] = {}
+        for fuser, plans in self._plans.items():
+            plan = plans[0]
+            for phase in (FORWARD, BACKWARD):
+                planner = self._planner(plan, phase)
+                for step in _steps(plan, phase):
+                    if step.fused:
+                        continue
+                    for index in step.operators:
+                        node = self._node(fuser, index)
+                        rows.setdefault(
+                            (node.op, node.user_source, phase, self._why(planner, plan, index)), []
+                        ).append(self._layer(fuser))
+        for (op, source, phase, reason), layers in rows.items():
+            known = list(dict.fromkeys(one for one in layers if one is not None))
+            yield Unfused(
+                op=op,
+                source=None,
+                user_source=source,
+                phase=phase,
+                count=len(layers),
+                reason=reason,
+                evidence=(),
+                ran=True,
+                layers=tuple(known),
+                layer_counts=tuple(layers.count(one) for one in known),
+            )
+
+    def _planner(self, plan: Plan, phase: str) -> Planner | None:
+        if self._version is None:
+            return None
+        return Planner(min(self._version, LATEST), phase, self._pipelines[plan.fuser].operators, plan)
+
+    def _why(self, planner: Planner | None, plan: Plan, index: int) -> Reason:
+        if planner is None:
+            return Reason("FD299", "the version of Transformer Engine is not known", False)
+        if index >= len(planner.operands):
+            return Reason("FD299", "the plan names an operator that the pipeline does not have", False)
+        return planner.why(index)
+
+    # -- what was measured ----------------------------------------------------------------------------------
+
+    def _kernels(self, groups: Sequence[Group]) -> list[Kernel]:
+        """Kernels of the rows, from the first profile that has each."""
+        kernels: list[Kernel] = []
+        done: set[str] = set()
+        for profile in self._told.profiles:
+            for entry in profile.entries if profile.fused else ():
+                step = self._step_of(entry)
+                if step is None or not step.fused:
+                    continue
+                group = self._ids.get((entry.fuser, entry.phase, step.operators, step.kind))
+                if group is None or group in done:
+                    continue
+                done.add(group)
+                for launched in entry.kernels:
+                    if launched.kind == "kernel":
+                        ms = launched.us / 1000
+                        kernels.append(
+                            Kernel(
+                                id=f"K{len(kernels) + 1}",
+                                name=launched.name,
+                                groups=(group,),
+                                launches=None,
+                                block=_three(launched.block),
+                                grid=_three(launched.grid),
+                                smem_bytes=None,
+                                ms=Spread(ms, ms, ms),
+                                gb_per_s=None,
+                                peak_fraction=None,
+                                registers=launched.registers,
+                                spill_bytes=None,
+                                code=None,
+                            )
+                        )
+        return kernels
+
+    def _step_of(self, entry: ProfiledOperator) -> PlannedOperator | None:
+        plan = next((one for one in self._told.plans if one.plan == entry.plan), None)
+        steps = () if plan is None else (plan.forward if entry.phase == FORWARD else plan.backward)
+        return steps[entry.entry] if entry.entry < len(steps) else None
+
+    # -- the section ----------------------------------------------------------------------------------------
+
+    def _section(self) -> TeReport:
+        fusers = tuple(
+            TeFuser(
+                self._layer(fuser),
+                tuple(TeOperator(one.kind, one.path, one.source) for one in self._pipelines[fuser].operators),
+                tuple(self._plan(plan) for plan in plans),
+            )
+            for fuser, plans in self._plans.items()
+        )
+        splits = tuple(
+            TeSplit(part.kind or "?", part.path, one.path)
+            for one in self._told.sequences
+            for part in one.parts
+            if part.fuser is None
+        )
+        own = dict.fromkeys(
+            one.name for listed in self._told.package.fusions.values() for one in listed if one.own
+        )
+        passes = tuple(
+            TePass(one.recipe, one.training, one.fused, one.kernels, one.us) for one in self._told.profiles
+        )
+        return TeReport(self._told.package.version, self.ran, fusers, splits, tuple(own), passes)
+
+    def _plan(self, plan: Plan) -> TePlan:
+        alone = self._profile(plan, False)
+        planned = self._profile(plan, True)
+
+        def steps(phase: str) -> tuple[TeStep, ...]:
+            every = plan.forward if phase == FORWARD else plan.backward
+            kept = _steps(plan, phase)
+            return tuple(
+                TeStep(
+                    one.kind,
+                    one.operators,
+                    one.fused,
+                    one.own,
+                    self._ids.get((plan.fuser, phase, one.operators, one.kind)),
+                    _time(plan.fuser, phase, one, every.index(one), planned, alone),
+                )
+                for one in kept
+            )
+
+        return TePlan(
+            plan.recipe.kind if plan.recipe is not None else None,
+            plan.grad,
+            self._told.calls.get(str(plan.plan)),
+            steps(FORWARD),
+            steps(BACKWARD),
+        )
+
+    def _profile(self, plan: Plan, fused: bool) -> Profile | None:
+        """Of the passes that have this plan; without fusion, of those of the same recipe and mode."""
+        recipe = next(
+            (
+                one.recipe
+                for one in self._told.profiles
+                if one.fused and any(entry.plan == plan.plan for entry in one.entries)
+            ),
+            None,
+        )
+        for one in self._told.profiles:
+            if one.fused == fused and one.training == plan.grad and one.recipe == recipe:
+                return one
+        return None
+
+
+def _steps(plan: Plan, phase: str) -> tuple[PlannedOperator, ...]:
+    """The operators of a plan that a pass runs: a backward pass ends where no gradient is needed."""
+    if phase == FORWARD:
+        return plan.forward
+    if not plan.grad:
+        return ()
+    return tuple(one for one in plan.backward if any(i >= plan.first_backward for i in one.operators))
+
+
+def _time(
+    fuser: int, phase: str, step: PlannedOperator, index: int, planned: Profile | None, alone: Profile | None
+) -> TeTime | None:
+    if planned is None:
+        return None
+    mine = _entry(planned, fuser, phase, index)
+    if mine is None or len(mine.us) != 3:
+        return None
+    apart = [_entry(alone, fuser, phase, one) for one in step.operators] if alone is not None else []
+    known = [one for one in apart if one is not None and len(one.us) == 3]
+    whole = bool(known) and len(known) == len(step.operators)
+    return TeTime(
+        kernels=_count(mine, True),
+        copies=_count(mine, False),
+        us=mine.us[1],
+        alone_kernels=sum(_count(one, True) for one in known) if whole else None,
+        alone_us=round(sum(one.us[1] for one in known), 3) if whole else None,
+    )
+
+
+def _entry(profile: Profile | None, fuser: int, phase: str, index: int) -> ProfiledOperator | None:
+    for one in profile.entries if profile is not None else ():
+        if (one.fuser, one.phase, one.entry) == (fuser, phase, index):
+            return one
+    return None
+
+
+def _count(entry: ProfiledOperator, kernels: bool) -> int:
+    return sum((one.kind == "kernel") == kernels for one in entry.kernels)
+
+
+def _three(sizes: Sequence[int]) -> tuple[int, int, int] | None:
+    return (sizes[0], sizes[1], sizes[2]) if len(sizes) == 3 else None
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """Where the table of rules and the plan of Transformer Engine differ."""
+
+    layer: str | None
+    phase: str
+    recipe: str | None
+    planned: str
+    by_table: str
+
+
+def disagreements(told: TeRecords) -> tuple[Disagreement, ...]:
+    """Every plan against the rules of its version."""
+    version = version_of(told.package.version)
+    if version is None:
+        return ()
+    pipelines = {one.fuser: one for one in told.pipelines}
+    layers = {part.fuser: one.path for one in told.sequences for part in one.parts}
+    found: dict[Disagreement, None] = {}
+    for plan in told.plans:
+        operators = pipelines[plan.fuser].operators if plan.fuser in pipelines else ()
+        for phase, steps in ((FORWARD, plan.forward), (BACKWARD, plan.backward)):
+            made = [(one.kind, one.operators) for one in steps if one.fused and not one.own]
+            made = [one for one in made if "GroupedMLP" not in one[0]]  # its conditions are not recorded
+            table = Planner(min(version, LATEST), phase, operators, plan).planned
+            if made != table:
+                recipe = plan.recipe.kind if plan.recipe is not None else None
+                layer = layers.get(plan.fuser)
+                found[Disagreement(layer, phase, recipe, _listed(made), _listed(table))] = None
+    return tuple(found)
+
+
+def _listed(planned: Sequence[tuple[str, Sequence[int]]]) -> str:
+    return ", ".join(f"{kind}({', '.join(map(str, indexes))})" for kind, indexes in planned) or "nothing"
