@@ -12,6 +12,7 @@ from typing import Any, Iterable, Mapping, Union
 
 from fusiondoc.captures.aot_records import AotRecords, read_aot
 from fusiondoc.captures.json_fields import read_object
+from fusiondoc.captures.te_records import TeRecords, read_te
 from fusiondoc.model.runs import Speed, Spread, Verification
 from fusiondoc.model.typed_fields import sound
 
@@ -222,6 +223,7 @@ class Records:
     redirected: Redirected = Redirected()
     frontend: Frontend = Frontend()
     aot: AotRecords = field(default_factory=AotRecords)
+    te: TeRecords = field(default_factory=TeRecords)
 
 
 LiveRecord = Union[FuserSwitch, Loaded, PassDone]
@@ -298,6 +300,7 @@ def read_records(data: bytes) -> Records:
         redirected=read_object(Redirected, _merged(all_of("redirected"))) or Redirected(),
         frontend=read_object(Frontend, _merged(all_of("frontend"))) or Frontend(),
         aot=read_aot(all_of),
+        te=read_te(all_of),
     )
 
 

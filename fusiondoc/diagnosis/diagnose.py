@@ -9,6 +9,7 @@ from fusiondoc.diagnosis.coverage import coverage
 from fusiondoc.diagnosis.fallback_errors import with_errors
 from fusiondoc.diagnosis.rules import (
     fd0_environment,
+    fd1_operation_fuser,
     fd1_runs,
     fd2_nodes,
     fd3_failures,
@@ -37,13 +38,26 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+TE_RULES: tuple[Rule, ...] = (
+    fd3_failures.crashed,
+    fd3_failures.timed_out,
+    fd3_failures.program_failed,
+    *fd1_operation_fuser.RULES,
+    fd9_log.left_running,
+)
+"""For a run whose groups are of Transformer Engine: its log has no graphs."""
+
+
 def diagnose(report: Report, context: Context) -> Report:
     """The report with its findings, worst first, and its coverage."""
     report = with_speed_of_light(with_errors(report, context.rerun))
-    findings = [finding for rule in RULES for finding in rule(report, context)]
+    rules = RULES if report.te is None else TE_RULES
+    findings = [finding for rule in rules for finding in rule(report, context)]
     findings = with_tries(findings, report.tries)
     findings.sort(key=_badness)
-    return replace(report, findings=tuple(findings), coverage=coverage(report, context.observed))
+    if report.te is None:
+        report = replace(report, coverage=coverage(report, context.observed))
+    return replace(report, findings=tuple(findings))
 
 
 def _badness(finding: Finding) -> tuple[int, int, int, bool, int]:

@@ -80,8 +80,8 @@ class _Rows:
             groups=tuple(groups),
             unfused=tuple(unfused),
             kernels=tuple(kernels),
-            fallbacks=(),
-            programs=(),
+            iterations=(),  # passes differ by recipe, not by shape
+            frontend=TE,
             coverage=Coverage(fused, total or None, share, AnyFuser(total or None, share), unknown),
             te=self._section(),
         )

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from fusiondoc.model.te_codes import OF_TE
+
 OTHER_FUSER = "another fuser"
 MORE_RUNS = "runs doubled"
 TRACE = "--trace"
@@ -91,6 +93,7 @@ _ALL = (
         advice="Choose a fuser: --fuser nnc or nvfuser; in a program: with torch.jit.fuser('fuser1').",
         tries=(OTHER_FUSER,),
     ),
+    *(Code(*row) for row in OF_TE if row[0] < "FD2"),
     Code(
         "FD201",
         "warning",
@@ -325,6 +328,7 @@ _ALL = (
         advice="Nothing: fusion is for what stands before and after them.",
         loss=Loss.NONE,
     ),
+    *(Code(*row) for row in OF_TE if row[0] > "FD2"),
     Code(
         "FD299",
         "note",

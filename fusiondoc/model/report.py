@@ -25,6 +25,7 @@ from fusiondoc.model.runs import (
     Try,
     Verification,
 )
+from fusiondoc.model.te import TeReport
 
 SCHEMA = "fusiondoc.report/1"
 
@@ -87,7 +88,7 @@ class Group:
 
     id: str
     kind: str
-    """CudaFusionGroup, TensorExprGroup, oneDNNFusionGroup or FusionGroup."""
+    """CudaFusionGroup, TensorExprGroup, oneDNNFusionGroup, FusionGroup, or "te.ops." and a class."""
     name: str
     """The name as first printed, such as ``prim::CudaFusionGroup_0``; not unique."""
     phase: str | None
@@ -367,9 +368,11 @@ class Report:
     expectations: tuple[Expectation, ...] = ()
     """What ``check`` expected and found."""
     frontend: str | None = None
-    """What made the graphs: "torchscript" or "aot"; None where it is not told."""
+    """What made the graphs: "torchscript", "aot" or "te"; None where it is not told."""
     aot: tuple[AotFunction, ...] = ()
     """Functions that the program handed to AOTAutograd."""
+    te: TeReport | None = None
+    """What Transformer Engine's operation fuser planned, where it was at work."""
     fused_modules: tuple[FusedModules, ...] = ()
     """Modules of the program that fuse themselves, by class."""
     schema: str = SCHEMA

@@ -170,6 +170,8 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         watch.finish()
         if te_watch is not None:
             te_watch.end(None)
+            if spec.get("frontend") == "te":
+                records.write("frontend", requested="te", effective="te", why="asked for")
         away = stdio.LOG.away()
         if away:
             records.write("redirected", **away)

@@ -16,8 +16,10 @@ from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
+from fusiondoc.diagnosis.te_report import te_report
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked, masked_in
+from fusiondoc.model.fusers import TE
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak
 from fusiondoc.parsers.evidence import excerpts
@@ -212,6 +214,8 @@ def report_of(
         fused_modules=fused_modules(told.aot),
     )
     report = with_profile(report, capture)
+    if told.frontend.effective == TE or (told.te.plans and not report.groups):
+        report = te_report(report, told.te, told.frontend.requested)
     context = Context(
         parsed.observed,
         capture.request,
@@ -220,6 +224,7 @@ def report_of(
         capture.rerun,
         told.left,
         told.redirected,
+        told.te,
         ended_early=ended_early(capture.result, told),
     )
     return _without_secrets(diagnose(report, context))

@@ -9,6 +9,7 @@ from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Result
 from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected
 from fusiondoc.captures.request import KeptRequest
+from fusiondoc.captures.te_records import TeRecords
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Evidence, Finding, Report
 from fusiondoc.parsers.observed import Observed
@@ -29,6 +30,8 @@ class Context:
     """What the program left running."""
     redirected: Redirected = field(default_factory=Redirected)
     """What the program did to the descriptors that are logged."""
+    te: TeRecords = field(default_factory=TeRecords)
+    """What the probe saw of Transformer Engine's fuser."""
     ended_early: bool = False
     """The program ended its process, as it seems without an error, before all passes were done."""
 

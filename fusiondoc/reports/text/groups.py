@@ -62,6 +62,8 @@ def _group_body(group: Group) -> RenderableType:
         table.add_row(node.op, "" if source == last else source)
         last = source
     for name, types, moved in (("in", group.inputs, group.bytes_in), ("out", group.outputs, group.bytes_out)):
+        if not types and moved is None:
+            continue  # what is not known
         shown = "; ".join(short_type(t) for t in types)
         table.add_row(Text(name, style="dim"), shown + (f"  = {size(moved)}" if moved is not None else ""))
     return table

@@ -23,6 +23,7 @@ from fusiondoc.reports.text.further_runs import (
 from fusiondoc.reports.text.groups import by_reason, groups, shapes, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
 from fusiondoc.reports.text.layout_of_text import STYLES, drawn, fields, plain, sparkline
+from fusiondoc.reports.text.te_section import te_plans
 from fusiondoc.reports.wording import count, covered, fuser, outside
 
 
@@ -206,6 +207,7 @@ def render(report: Report, *, width: int = 80, colour: bool = False, blocks: boo
     for title, part in (
         ("Speed", speed(report, width - 1)),
         ("Time", where_time_goes(report)),
+        ("Transformer Engine", te_plans(report)),
         ("Groups", groups(report)),
         ("Not fused", unfused(report, width)),
         ("Fallbacks", fallbacks(report)),

@@ -1,0 +1,184 @@
+"""FD11x and FD24x: what Transformer Engine's operation fuser planned, and which operators stayed basic."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+from fusiondoc.diagnosis.rules.rule import Context, finding
+from fusiondoc.diagnosis.te_report import disagreements
+from fusiondoc.diagnosis.te_rules import LATEST, version_of
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.layer_names import folded
+from fusiondoc.model.report import Finding, Report
+
+_TRAP = "ForwardLinearBiasActivation"
+_MOST_DISAGREEMENTS = 3
+
+
+def no_operators(report: Report, context: Context) -> Iterable[Finding]:
+    """FD111: nothing of te.ops was called."""
+    if report.te is not None and not report.te.fusers and not context.cut_short:
+        yield finding(
+            "FD111",
+            "The program called no operator of te.ops, so Transformer Engine had nothing to plan",
+            advice="Only te.ops.Sequential and operators of te.ops are fused by it; te.Linear, "
+            "te.LayerNormMLP and te.TransformerLayer have their fusions built in.",
+        )
+
+
+def only_a_plan(report: Report, context: Context) -> Iterable[Finding]:
+    """FD112: planned, not run."""
+    if report.te is not None and report.te.fusers and not report.te.ran:
+        yield finding(
+            "FD112",
+            "This is a plan, not a run: the tensors are on the CPU, and Transformer Engine has no kernels there",
+            advice="Run it on a GPU to see kernels and times; the plan is the same for the same types, recipe"
+            " and gradients.",
+        )
+
+
+def splits(report: Report, context: Context) -> Iterable[Finding]:
+    """FD113: modules between operators."""
+    found: dict[str, list[str]] = {}
+    for one in report.te.splits if report.te is not None else ():
+        found.setdefault(one.module, []).append(one.path or one.layer)
+    for module, paths in found.items():
+        places = f" ({folded(tuple(paths))})" if any(paths) else ""
+        yield finding(
+            "FD113",
+            f"{module}{places} is no operator of te.ops: it splits the sequence, nothing is fused across it",
+            advice="Use its counterpart in te.ops (te.ops.Dropout, GELU, LayerNorm ...), or put it at the end"
+            " of the sequence.",
+        )
+
+
+def bias_without_activation(report: Report, context: Context) -> Iterable[Finding]:
+    """FD114: the fused operator's name names an activation that it never has."""
+    if report.te is None or not any(group.name == _TRAP for group in report.groups):
+        return
+    follows = [
+        fuser.operators[after].op
+        for fuser in report.te.fusers
+        for step in fuser.plans[0].forward
+        if step.op == _TRAP
+        for after in [max(step.operators) + 1]
+        if after < len(fuser.operators)
+        and fuser.operators[after].op in ("GELU", "ReLU", "SiLU", "QGELU", "SReLU")
+    ]
+    if follows:
+        names = ", ".join(dict.fromkeys(follows))
+        yield finding(
+            "FD114",
+            f"{_TRAP} holds the linear operator and its bias, not the activation behind it: {names} runs on"
+            " its own",
+            advice="Nothing in the program: Transformer Engine makes this operator without an activation in "
+            "every version up to 2.20. te.LayerNormMLP has the activation fused.",
+            ops=tuple(dict.fromkeys("te.ops." + one for one in follows)),
+        )
+
+
+def other_plans(report: Report, context: Context) -> Iterable[Finding]:
+    """FD115: one pipeline has other plans under another recipe or in inference."""
+    more = [group for group in report.groups if group.specialisation > 1]
+    if report.te is None or not more:
+        return
+    modes: dict[str, None] = {}
+    for fuser in report.te.fusers:
+        for plan in fuser.plans[1:]:
+            mine = {step.group for step in (*plan.forward, *plan.backward)}
+            if any(group.id in mine for group in more):
+                way = "training" if plan.training else "inference"
+                modes[f"{way} with {plan.recipe or 'no recipe'}"] = None
+    names = ", ".join(f"{group.id} {group.name}" for group in more[:4])
+    yield finding(
+        "FD115",
+        f"Plans differ on the same objects: {names} {'is' if len(more) == 1 else 'are'} there only in "
+        f"{'; '.join(modes)}",
+        advice="What is not fused is told for the first recipe of the run; name the one that you train with: "
+        "--recipe NAME.",
+    )
+
+
+def disagree(report: Report, context: Context) -> Iterable[Finding]:
+    """FD116: the plan is not the one that the table of rules makes."""
+    if report.te is None:
+        return
+    found = disagreements(context.te)
+    for one in found[:_MOST_DISAGREEMENTS]:
+        where = f" of {one.layer}" if one.layer else ""
+        yield finding(
+            "FD116",
+            f"Transformer Engine {report.te.version} planned {one.planned} in the {one.phase} pass{where}"
+            f" (recipe {one.recipe or 'none'}); by fusiondoc's table of rules it is {one.by_table}",
+            advice="The plan is what counts; reasons for operators that stayed basic may be wrong here. Please"
+            " report it with: fusiondoc bundle.",
+        )
+    if len(found) > _MOST_DISAGREEMENTS:
+        yield finding(
+            "FD116", f"{len(found) - _MOST_DISAGREEMENTS} more plans differ from the table of rules"
+        )
+
+
+def newer_version(report: Report, context: Context) -> Iterable[Finding]:
+    """FD116, as a note: the version is not in the table."""
+    version = version_of(report.te.version) if report.te is not None else None
+    if version is not None and version > LATEST and report.te is not None:
+        known = ".".join(map(str, LATEST))
+        yield finding(
+            "FD116",
+            f"Transformer Engine {report.te.version} is newer than the table of rules, which ends with"
+            f" {known}: the plan is its own, reasons are those of the table",
+            severity="note",
+            advice="Upgrade fusiondoc.",
+        )
+
+
+def registered(report: Report, context: Context) -> Iterable[Finding]:
+    """FD117: fusions of the program's own."""
+    if report.te is None or not report.te.own_fusions:
+        return
+    made = [group.name for group in report.groups if _own(report, group.id)]
+    said = f"; they made {', '.join(dict.fromkeys(made))}" if made else "; none of them made an operator"
+    yield finding(
+        "FD117",
+        f"The program registered fusions of its own: {', '.join(report.te.own_fusions)}{said}",
+        advice="Nothing. They are asked in the order in which they were registered; prepend=True asks one "
+        "before those of Transformer Engine.",
+    )
+
+
+def _own(report: Report, group: str) -> bool:
+    return report.te is not None and any(
+        step.group == group and step.own
+        for fuser in report.te.fusers
+        for plan in fuser.plans
+        for step in (*plan.forward, *plan.backward)
+    )
+
+
+def stayed_basic(report: Report, context: Context) -> Iterable[Finding]:
+    """FD24x: one finding for each row of basic operators that a rule names."""
+    for row in report.unfused:
+        code = CODES[row.reason.code]
+        times = f" ({row.count} times)" if row.count > 1 else ""
+        layers = f" (layer {folded(row.layers)})" if any(row.layers) else ""
+        yield finding(
+            code.code,
+            f"{row.op}{times} stays basic in the {row.phase} pass{layers}: {row.reason.text}",
+            source=row.user_source,
+            advice=code.advice,
+            ops=(row.op,),
+        )
+
+
+RULES = (
+    no_operators,
+    only_a_plan,
+    disagree,
+    newer_version,
+    splits,
+    bias_without_activation,
+    other_plans,
+    registered,
+    stayed_basic,
+)

@@ -1,0 +1,123 @@
+"""The section of the terminal report on Transformer Engine: operators, plans, kernels and times."""
+
+from __future__ import annotations
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from fusiondoc.model.report import Report
+from fusiondoc.model.te import TeFuser, TePass, TePlan, TeStep, TeTime
+from fusiondoc.reports.text.layout_of_text import MOST_ROWS, more
+from fusiondoc.reports.wording import count
+
+
+def te_plans(report: Report) -> RenderableType | None:
+    """Each fuser with its plans; None without Transformer Engine."""
+    if report.te is None or not report.te.fusers:
+        return None
+    parts: list[RenderableType] = []
+    for number, fuser in enumerate(report.te.fusers[:MOST_ROWS], 1):
+        parts += [_head(number, fuser), Padding(_body(fuser), (0, 0, 0, 2))]
+    parts += more(len(report.te.fusers))
+    passes = _passes(report.te.passes)
+    if passes is not None:
+        parts.append(passes)
+    return Lines(*parts)
+
+
+def _head(number: int, fuser: TeFuser) -> Text:
+    head = Text(f"Fuser {number}", style="bold")
+    layer = f" of {fuser.layer}" if fuser.layer else ""
+    head.append(f"{layer}: {', '.join(one.op for one in fuser.operators)}", style="default")
+    return head
+
+
+def _body(fuser: TeFuser) -> RenderableType:
+    """Equal plans are one row of several modes."""
+    timed = any(step.time is not None for plan in fuser.plans for step in (*plan.forward, *plan.backward))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("mode", no_wrap=True)
+    table.add_column("pass", no_wrap=True)
+    table.add_column("operator", overflow="fold")
+    table.add_column("of", no_wrap=True)
+    for name in ("kernels", "us", "apart", "us apart") if timed else ():
+        table.add_column(name, justify="right", no_wrap=True)
+    shown: dict[tuple[tuple[str, tuple[int, ...]], ...], str] = {}
+    for plan in fuser.plans:
+        for phase, steps in (("forward", plan.forward), ("backward", plan.backward)):
+            if not steps:
+                continue
+            key = ((phase, ()), *((step.op, step.operators) for step in steps))
+            if key in shown and not timed:
+                table.add_row(_mode(plan), phase, Text(f"as in {shown[key]}", style="dim"), "")
+                continue
+            shown.setdefault(key, _mode(plan))
+            for index, step in enumerate(steps):
+                mode, ran = ("", "") if index else (_mode(plan), phase)
+                table.add_row(mode, ran, _name(step), _of(step), *(_time(step.time) if timed else ()))
+    return table
+
+
+def _mode(plan: TePlan) -> str:
+    return f"{'training' if plan.training else 'inference'}, {_short(plan.recipe)}"
+
+
+def _short(recipe: str | None) -> str:
+    return "no recipe" if recipe in (None, "none") else str(recipe)
+
+
+def _name(step: TeStep) -> Text:
+    text = Text(step.op, style="bold green" if step.fused else "")
+    if step.group:
+        text.append(f" {step.group}", style="dim")
+    if step.own:
+        text.append(" (the program's own)", style="dim")
+    return text
+
+
+def _of(step: TeStep) -> str:
+    first, last = min(step.operators, default=0), max(step.operators, default=0)
+    return str(first) if first == last else f"{first}-{last}"
+
+
+def _time(time: TeTime | None) -> tuple[str, str, str, str]:
+    if time is None:
+        return ("-", "-", "-", "-")
+    return (
+        _launches(time),
+        f"{time.us:.1f}",
+        "-" if time.alone_kernels is None else str(time.alone_kernels),
+        "-" if time.alone_us is None else f"{time.alone_us:.1f}",
+    )
+
+
+def _launches(time: TeTime) -> str:
+    return f"{time.kernels}" + (f"+{time.copies}" if time.copies else "")
+
+
+def _passes(passes: tuple[TePass, ...]) -> RenderableType | None:
+    """What all fusions of a pass save on the GPU."""
+    lines = []
+    for one in passes:
+        apart = next(
+            (
+                other
+                for other in passes
+                if not other.fused and (other.recipe, other.training) == (one.recipe, one.training)
+            ),
+            None,
+        )
+        if not one.fused or apart is None or one.us is None or apart.us is None:
+            continue
+        mode = f"{'training' if one.training else 'inference'}, {_short(one.recipe)}"
+        kernels = count(round(one.kernels or 0), "kernel")
+        lines.append(
+            Text(
+                f"A whole pass ({mode}): {kernels} and {one.us:.1f} us on the GPU as planned; "
+                f"{round(apart.kernels or 0)} and {apart.us:.1f} us without any fusion"
+            )
+        )
+    return Lines(*lines) if lines else None
