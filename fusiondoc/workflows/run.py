@@ -153,9 +153,7 @@ def report_run(
         report = report_of(capture, parsed=parsed, source_roots=source_roots)
         finished = not ran.interrupted
         if report.te is not None and follow_ups != FollowUps(follow_ups.rerun):
-            tell(
-                "note: --time and --try are for TorchScript: on a GPU the report has Transformer Engine's times"
-            )
+            tell("note: --time and --try are for TorchScript; on a GPU the report has times all the same")
             follow_ups = FollowUps()
         if follow_ups.timing and ran.failed is None and finished:
             finished = run_timing(request, capture, report, tell, progress)

@@ -31,7 +31,7 @@ def only_a_plan(report: Report, context: Context) -> Iterable[Finding]:
     if report.te is not None and report.te.fusers and not report.te.ran:
         yield finding(
             "FD112",
-            "This is a plan, not a run: the tensors are on the CPU, and Transformer Engine has no kernels there",
+            "A plan, not a run: the tensors are on the CPU, and Transformer Engine has no kernels there",
             advice="Run it on a GPU to see kernels and times; the plan is the same for the same types, recipe"
             " and gradients.",
         )
