@@ -109,9 +109,9 @@ def disagree(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD116",
             f"Transformer Engine {report.te.version} planned {one.planned} in the {one.phase} pass{where}"
-            f" (recipe {one.recipe or 'none'}); by fusiondoc's table of rules it is {one.by_table}",
-            advice="The plan is what counts; reasons for operators that stayed basic may be wrong here. Please"
-            " report it with: fusiondoc bundle.",
+            f" (recipe {one.recipe or 'none'}); by fusiondoc's table it is {one.by_table}",
+            advice="The plan is what counts; reasons for operators that stayed basic may be wrong here. Pack"
+            " the capture for a report: fusiondoc bundle.",
         )
     if len(found) > _MOST_DISAGREEMENTS:
         yield finding(
