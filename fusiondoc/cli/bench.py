@@ -54,6 +54,14 @@ ENDINGS = {
 )
 @click.option("--backward", is_flag=True, help="Time forward and backward together too.")
 @click.option(
+    "--no-forward",
+    "forward",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="With --backward: do not time the forward pass alone.",
+)
+@click.option(
     "--input",
     "inputs",
     multiple=True,

@@ -46,7 +46,8 @@ class BenchRequest:
 
     Attributes:
         pythons: interpreters, each with all variants.
-        backward: the phase "forward+backward" too.
+        backward: time the phase "forward+backward".
+        forward: time the phase "forward".
         inputs: one shape, as ``--input`` texts, instead of the target's own.
         shapes: several.
         random_sizes: every step gets other sizes, near those of each shape.
@@ -62,6 +63,7 @@ class BenchRequest:
     shapes: tuple[tuple[str, ...], ...] = ()
     random_sizes: bool = False
     backward: bool = False
+    forward: bool = True
     trace: bool = False
     eval: bool = False
     device: str | None = None
@@ -72,11 +74,17 @@ class BenchRequest:
     timeout: float = 600
     cwd: Path = field(default_factory=Path.cwd)
 
+    def phases(self) -> dict[str, bool]:
+        """Which phases are timed."""
+        return {FORWARD: self.forward, TRAINING: self.backward}
+
     def check(self) -> None:
         """Refuse what can be seen to be wrong (UsageError)."""
         for name in self.variants:
             if name not in (*VARIANTS, EACH_CALL):
                 raise UsageError(f"unknown variant '{name}'", did_you_mean(name, (*VARIANTS, EACH_CALL)))
+        if not any(self.phases().values()):
+            raise UsageError("--no-forward leaves nothing to time", "Add --backward.")
         if self.inputs and self.shapes:
             raise UsageError("--input and --shapes are two ways to say what the inputs are", "Leave one out.")
         if self.rounds < LEAST_ROUNDS:
@@ -130,7 +138,7 @@ def run_bench(request: BenchRequest, progress: Callable[[], ContextManager[Bench
     interpreters = [inspect(find_python(path)) for path in request.pythons]
     for one in interpreters:
         one.require_torch()
-    phases = (FORWARD, TRAINING) if request.backward else (FORWARD,)
+    phases = [phase for phase, wanted in request.phases().items() if wanted]
     done: dict[str, list[_Run]] = {}
     interrupted = False
     with _folder() as folder, progress() as bar:
