@@ -12,15 +12,17 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 from command_line import ROOT, Run
 
+from fusiondoc.comparison.bench_changes import compare_benches
 from fusiondoc.errors import UsageError
-from fusiondoc.model.bench import VARIANTS, Ratio
-from fusiondoc.reports.benchmark.documents import as_csv, as_markdown
+from fusiondoc.model.bench import VARIANTS, Bench, BenchPhase, BenchShape, BenchVariant, Measured, Ratio
+from fusiondoc.reports.benchmark.documents import as_csv, as_json, as_markdown
 from fusiondoc.reports.benchmark.tables import render
 from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, measured, rank_of_interval, ratio
 from fusiondoc.workflows.shape_sets import expanded
@@ -95,6 +97,93 @@ def test_two_processes_may_differ_by_one_percent_for_good() -> None:
 def test_without_rounds_there_is_no_median() -> None:
     with pytest.raises(ValueError, match="no values"):
         measured([])
+
+
+# -- two benches ------------------------------------------------------------------------------------------
+
+
+def _bench(
+    torch: str = "2.1", interpreter: str = "Python 3.10, torch 2.1", **ms: tuple[float, float, float]
+) -> Bench:
+    """Made of medians and intervals; eager takes 1 ms unless given."""
+    times = {"eager": (1.0, 0.99, 1.01), **ms}
+    variants = tuple(
+        BenchVariant(
+            name,
+            interpreter,
+            True,
+            None,
+            (BenchPhase("forward", Measured(*one), 1e3 / one[0], None, None, None, 15, 9),),
+        )
+        for name, one in times.items()
+    )
+    shapes = (BenchShape(("float32[8]",)),)
+    return Bench({"torch": torch}, "model.py", ("float32[8]",), variants, shapes=shapes)
+
+
+def test_of_two_benches_each_variant_is_slower_faster_or_no_different() -> None:
+    a = _bench(nvfuser=(1.0, 0.98, 1.02), nnc=(1.0, 0.9, 1.1), none=(1.0, 0.99, 1.01), onednn=(1, 1, 1))
+    b = _bench(
+        "2.2",
+        "Python 3.10, torch 2.2",
+        nvfuser=(1.2, 1.18, 1.22),
+        nnc=(1.1, 1.0, 1.2),
+        none=(0.5, 0.49, 0.51),
+    )
+    found = compare_benches(a, b, ("a.json", "b.json"))
+    assert {one.variant: one.change for one in found.changes} == {
+        "eager": "no difference",
+        "nvfuser": "slower",
+        "nnc": "no difference",
+        "none": "faster",
+    }, "the only interpreter of B stands for that of A"
+    ratio_of = next(one.ratio for one in found.changes if one.variant == "nvfuser")
+    assert (
+        ratio_of.value == pytest.approx(1 / 1.2)
+        and 0.80 < ratio_of.low < 0.815
+        and 0.85 < ratio_of.high < 0.87
+    )
+    assert found.only_a == ("onednn, forward, float32[8]",)
+    assert [(one.name, one.a, one.b) for one in found.environment][-1] == ("torch", "2.1", "2.2")
+    large = compare_benches(a, b, ("a.json", "b.json"), least=0.25)
+    assert {one.variant for one in large.having("faster")} == {"none"} and not large.having("slower")
+
+
+def test_eager_that_changed_too_is_said_and_fails_nothing(fusiondoc: Run, tmp_path: Path) -> None:
+    a, b = tmp_path / "a.json", tmp_path / "b.json"
+    a.write_text(as_json(_bench(nnc=(1.0, 0.99, 1.01))))
+    b.write_text(as_json(_bench(eager=(2.0, 1.99, 2.01), nnc=(1.0, 0.99, 1.01))))
+    done = fusiondoc("compare", a, b, "--fail-on", "slower")
+    assert done.returncode == 0 and "eager too is slower (0.50×)" in " ".join(done.stdout.split())
+    slower = fusiondoc("compare", b, a, "--fail-on", "any", "-f", "markdown")
+    assert slower.returncode == 1 and "| eager | 2" in slower.stdout
+    data = json.loads(fusiondoc("compare", a, b, "-f", "json").stdout)
+    jsonschema.validate(data, json.loads((ROOT / "docs" / "bench-comparison.schema.json").read_text()))
+    assert data["changes"][0]["change"] == "slower"
+
+
+def test_a_bench_is_compared_with_a_bench_alone(fusiondoc: Run, tmp_path: Path) -> None:
+    a, log = tmp_path / "a.json", tmp_path / "b.log"
+    a.write_text(as_json(_bench()))
+    log.write_text("nothing\n")
+    other = fusiondoc("compare", a, log)
+    assert other.returncode == 2 and "is a result of fusiondoc bench, and" in other.stderr
+    page = fusiondoc("compare", a, a, "-o", tmp_path / "page.html")
+    assert page.returncode == 2 and "text, json, markdown" in page.stderr
+    word = fusiondoc("compare", a, a, "--fail-on", "split")
+    assert word.returncode == 2 and "slower, environment, any" in word.stderr
+    a.write_text(as_json(_bench()).replace('"median": 1.0', '"median": "fast"'))
+    damaged = fusiondoc("compare", a, a)
+    assert damaged.returncode == 2 and "variants[0].phases[0].ms.median is not a number" in damaged.stderr
+
+
+def test_a_variant_that_is_slower_than_eager_is_named() -> None:
+    slow = BenchPhase("forward", Measured(2, 2, 2), 500, Ratio(0.5, 0.45, 0.55), None, None, 15, 9)
+    unsure = replace(slow, ratio=Ratio(0.9, 0.7, 1.1))
+    rows = tuple(
+        BenchVariant(name, "", True, None, (one,)) for name, one in (("nnc", slow), ("none", unsure))
+    )
+    assert replace(_bench(), variants=rows).slower() == ["nnc"]
 
 
 # -- real runs --------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 from command_line import ROOT, Run
 
+from fusiondoc.comparison.bench_changes import BenchComparison
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.bench import Bench
 from fusiondoc.model.report import Report
@@ -18,7 +19,13 @@ from fusiondoc.model.suite import Suite
 from fusiondoc.model.typed_fields import field_types
 from fusiondoc.reports import json_schema
 
-DOCUMENTS = {"report": Report, "comparison": Comparison, "bench": Bench, "suite": Suite}
+DOCUMENTS = {
+    "report": Report,
+    "comparison": Comparison,
+    "bench": Bench,
+    "suite": Suite,
+    "bench-comparison": BenchComparison,
+}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

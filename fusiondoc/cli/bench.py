@@ -14,7 +14,8 @@ import click
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import chosen_knobs, seed_of
 from fusiondoc.cli.output import in_colour, write
-from fusiondoc.errors import INTERRUPTED, UsageError
+from fusiondoc.cli.say import tell
+from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError
 from fusiondoc.model.bench import EACH_CALL, EAGER, VARIANTS
 
 FORMATS = ("text", "json", "markdown", "csv", "html")
@@ -106,6 +107,12 @@ ENDINGS = {
     metavar="SECONDS",
     help="Give a variant up that needs longer than this to warm up, or for a round.",
 )
+@click.option(
+    "--fail-on",
+    multiple=True,
+    type=click.Choice(("slower",)),
+    help="Exit with status 1 if a variant is slower than eager (its 95 % interval is below 1).",
+)
 @click.option("--format", "-f", "format_", type=click.Choice(FORMATS), help="Default: text.")
 @click.option(
     "--output",
@@ -126,6 +133,7 @@ def command(
     eval_mode: bool,
     knobs: tuple[str, ...],
     shapes: tuple[str, ...],
+    fail_on: tuple[str, ...],
     format_: str | None,
     outputs: tuple[Path, ...],
     **options: Any,
@@ -179,7 +187,12 @@ def command(
     for output in outputs or (None,):
         by_ending = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
         write(_text(bench, format_ or by_ending, output), output)
-    return INTERRUPTED if bench.interrupted else 0
+    if bench.interrupted:
+        return INTERRUPTED
+    slower = bench.slower() if fail_on else []
+    if slower:
+        tell(f"failed on: slower ({', '.join(slower)})")
+    return FINDINGS_FOUND if slower else 0
 
 
 def _text(bench: Any, format_: str, output: Path | None) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from fusiondoc.cli import completion
@@ -61,8 +62,8 @@ def command(
     """What changed from A to B: groups, reasons, kernels, speed.
 
     A and B are logs, folders of logs, captures (a folder, or a name as fusiondoc captures lists it), saved
-    JSON reports, or - for a log on stdin. Groups are matched by their operators and source lines, never by
-    name or order.
+    JSON reports, - for a log on stdin, or results of fusiondoc bench. Groups are matched by their operators
+    and source lines, never by name or order.
 
     \b
     Words for --fail-on:
@@ -76,6 +77,7 @@ def command(
     Examples:
       fusiondoc compare before.log after.log
       fusiondoc compare baseline.json new.log --fail-on split --fail-on slower
+      fusiondoc compare bench-before.json bench-after.json --fail-on slower
       fusiondoc compare 20260102-030405-model 20260102-040506-model
     """
     _check_words(fail_on)
@@ -84,14 +86,63 @@ def command(
         raise UsageError("A and B cannot both be stdin", "Save one of the logs to a file.")
     from fusiondoc.comparison.compare_reports import compare
     from fusiondoc.comparison.differences import reached
+    from fusiondoc.workflows.bench_files import two_benches
     from fusiondoc.workflows.load import side
 
+    benches = two_benches(a, b)
+    if benches is not None:
+        given = click.get_current_context().get_parameter_source("slower_than")
+        least = threshold if given is not ParameterSource.DEFAULT else 0.0
+        return _compare_benches(*benches, (a, b), least, format_, output, fail_on)
     comparison = compare(side(a), side(b), threshold)
     _emit(comparison, format_, output)
     hits = [word for word in fail_on if reached(comparison, word)]
     if hits:
         tell(f"failed on: {', '.join(dict.fromkeys(hits))}")
     return FINDINGS_FOUND if hits else 0
+
+
+def _compare_benches(
+    a: Any,
+    b: Any,
+    names: tuple[str, str],
+    least: float,
+    format_: str | None,
+    output: Path | None,
+    fail_on: tuple[str, ...],
+) -> int:
+    """Two results of ``fusiondoc bench``."""
+    from fusiondoc.comparison.bench_changes import SLOWER, compare_benches
+    from fusiondoc.reports.benchmark.two_benches import FORMATS, render
+    from fusiondoc.reports.text.layout_of_text import can_show_blocks
+
+    if format_ is None:
+        format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
+    if format_ not in FORMATS:
+        raise UsageError(f"two benches cannot be compared as {format_}", f"Formats: {', '.join(FORMATS)}.")
+    others = [word for word in fail_on if word not in (SLOWER, "any", "environment")]
+    if others:
+        raise UsageError(
+            f"--fail-on {others[0]} says nothing about two benches", "For them: slower, environment, any."
+        )
+    found = compare_benches(a, b, names, least)
+    text = render(
+        found,
+        format_,
+        width=shutil.get_terminal_size((80, 24)).columns,
+        colour=in_colour(output),
+        blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
+    )
+    write(text, output)
+    hits = {
+        SLOWER: bool(found.having(SLOWER)),
+        "environment": bool(found.environment),
+        "any": any(one.ratio.differs for one in found.changes),
+    }
+    reached = [word for word in dict.fromkeys(fail_on) if hits[word]]
+    if reached:
+        tell(f"failed on: {', '.join(reached)}")
+    return FINDINGS_FOUND if reached else 0
 
 
 def _check_words(values: tuple[str, ...]) -> None:

@@ -18,6 +18,11 @@ FORWARD = "forward"
 TRAINING = "forward+backward"
 
 
+PROCESS_SPREAD = 0.01
+"""Two processes of one program differ by about so much for as long as they live (the layout of their memory,
+the core they are on), however many rounds are run; an interval from the rounds alone knows nothing of it."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """A median of the rounds and the 95 % interval of that median."""
@@ -142,3 +147,11 @@ class Bench:
             if one.name == EAGER and one.interpreter == interpreter:
                 return one
         return None
+
+    def slower(self) -> list[str]:
+        """Variants that are slower than eager in some phase with some shape."""
+        return [
+            one.name
+            for one in self.variants
+            if any(phase.ratio is not None and phase.ratio.high < 1 for phase in one.phases)
+        ]

@@ -82,6 +82,14 @@ class Suite:
             for one in case.bench.variants if case.bench is not None else ():
                 yield case, one
 
+    def slower(self) -> list[str]:
+        """Variants that are slower than eager in some case."""
+        return [
+            f"{case.name}: {name}"
+            for case in self.cases
+            for name in (case.bench.slower() if case.bench is not None else [])
+        ]
+
     def beside(self) -> list[Beside]:
         """Every published figure with what was measured here; none for small sizes."""
         found = []

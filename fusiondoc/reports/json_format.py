@@ -19,6 +19,8 @@ from typing import Any, Callable, Mapping, Sequence, Union
 
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.errors import UsageError
+from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
+from fusiondoc.model.bench import Bench
 from fusiondoc.model.report import SCHEMA, SEVERITIES, Group, Report
 from fusiondoc.model.typed_fields import field_types, is_figure, sound
 from fusiondoc.reports.printable import in_json
@@ -59,7 +61,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-_SCHEMA = re.compile(r"fusiondoc\.report/(\d+)\Z")
+_SCHEMA = re.compile(r"(fusiondoc\.[a-z-]+)/(\d+)\Z")
 
 Reader = Callable[[Any, str], Any]
 """From a JSON value and the way to it (``groups[3].nodes``) to a value of the model."""
@@ -84,31 +86,48 @@ def read_report(data: bytes, name: str) -> Report:
         UsageError: no JSON, no report, damaged, or of a newer fusiondoc.
     """
     again = "Write it again: fusiondoc parse LOG --format json --output FILE.json"
+    report = _document(Report, SCHEMA, data, name, again)
+    assert isinstance(report, Report)
+    return report
+
+
+def looks_like_bench(start: bytes) -> bool:
+    """Whether a file that starts so is a result of ``fusiondoc bench``, of any version."""
+    return re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.bench/', start) is not None
+
+
+def read_bench(data: bytes, name: str) -> Bench:
+    """The result of ``fusiondoc bench`` in ``data``; arguments and errors are those of ``read_report``."""
+    bench = _document(Bench, BENCH_SCHEMA, data, name, "Write it again: fusiondoc bench TARGET -o FILE.json")
+    assert isinstance(bench, Bench)
+    return bench
+
+
+def _document(kind: type, wanted: str, data: bytes, name: str, again: str) -> Any:
     try:
         content = sound(json.loads(data.decode("utf-8-sig")))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not a whole JSON file: {error}", again) from None
     schema = content.get("schema") if isinstance(content, dict) else None
-    if schema != SCHEMA:
-        raise _other_schema(schema, name, again)
+    if schema != wanted:
+        raise _other_schema(schema, wanted, name, again)
     try:
-        report = _dataclass(Report)(content, "")
+        return _dataclass(kind)(content, "")
     except _Damaged as damaged:
         raise UsageError(f"{name} is damaged: {damaged}", again) from None
-    assert isinstance(report, Report)
-    return report
 
 
-def _other_schema(schema: object, name: str, again: str) -> UsageError:
+def _other_schema(schema: object, wanted: str, name: str, again: str) -> UsageError:
     number = _SCHEMA.match(schema) if isinstance(schema, str) else None
-    if number is not None and int(number[1]) > int(SCHEMA.rpartition("/")[2]):
+    kind, _, known = wanted.rpartition("/")
+    if number is not None and number[1] == kind and int(number[2]) > int(known):
         return UsageError(
-            f"{name} was written by a newer fusiondoc ({schema}; this one reads {SCHEMA})",
+            f"{name} was written by a newer fusiondoc ({schema}; this one reads {wanted})",
             "Upgrade fusiondoc here, or write the report with this version.",
         )
     if isinstance(schema, str) and schema.startswith("fusiondoc."):
         return UsageError(f"{name} is no report: it holds {schema}", again)
-    return UsageError(f"{name} is JSON, but no report of fusiondoc (no schema '{SCHEMA}')", again)
+    return UsageError(f"{name} is JSON, but no report of fusiondoc (no schema '{wanted}')", again)
 
 
 @lru_cache(maxsize=None)

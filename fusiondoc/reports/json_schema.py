@@ -17,6 +17,7 @@ from dataclasses import fields
 from enum import Enum
 from typing import Any, Mapping, Sequence, Union
 
+from fusiondoc.comparison.bench_changes import FASTER, NO_DIFFERENCE, SLOWER, BenchComparison
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.bench import EACH_CALL, TRAINING, VARIANTS, Bench
 from fusiondoc.model.report import SEVERITIES, Report
@@ -46,6 +47,10 @@ _DOCUMENTS: Mapping[str, tuple[type, str]] = {
         "What fusiondoc bench --suite writes with --format json. Keys may be added, never renamed; what could"
         " not be measured is null.",
     ),
+    "bench-comparison": (
+        BenchComparison,
+        "What fusiondoc compare writes of two benches with --format json. Keys may be added, never renamed.",
+    ),
 }
 
 _PHASE = {"enum": ["forward", "backward"]}
@@ -70,6 +75,8 @@ _VALUES: Mapping[str, Mapping[str, Any]] = {
             "program",
         ],
     },
+    "BenchChange.phase": {"enum": ["forward", TRAINING]},
+    "BenchChange.change": {"enum": [FASTER, SLOWER, NO_DIFFERENCE]},
     "BenchPhase.phase": {"enum": ["forward", TRAINING]},
     "BenchPhase.busy": _SHARE,
     "BenchVariant.name": {"enum": [*VARIANTS, EACH_CALL]},

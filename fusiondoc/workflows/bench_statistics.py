@@ -5,15 +5,11 @@ from __future__ import annotations
 from math import comb
 from typing import Sequence
 
-from fusiondoc.model.bench import Measured, Ratio
+from fusiondoc.model.bench import PROCESS_SPREAD, Measured, Ratio
 
 CONFIDENCE = 0.95
 LEAST_ROUNDS = 6
 """Fewer have no 95 % interval of a median: all six above it has a chance of 1 in 64."""
-
-PROCESS_SPREAD = 0.01
-"""Two processes of one program differ by about so much for as long as they live (the layout of their memory,
-the core they are on), however many rounds are run; an interval from the rounds alone knows nothing of it."""
 
 
 def rank_of_interval(rounds: int) -> int:

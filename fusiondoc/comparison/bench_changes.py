@@ -1,0 +1,162 @@
+"""What changed from one bench to another: per variant, phase and shape faster, slower or no difference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, hypot, log
+from typing import Iterator, Mapping, Tuple
+
+from fusiondoc.model.bench import PROCESS_SPREAD, VARIANTS, Bench, BenchPhase, BenchVariant, Measured, Ratio
+
+SCHEMA = "fusiondoc.bench-comparison/1"
+
+FASTER, SLOWER, NO_DIFFERENCE = "faster", "slower", "no difference"
+
+
+@dataclass(frozen=True)
+class BenchDifference:
+    """A value of the environment that is not the same on both sides."""
+
+    name: str
+    a: str | None
+    b: str | None
+
+
+@dataclass(frozen=True)
+class BenchChange:
+    """One variant in one phase with one shape, on both sides."""
+
+    variant: str
+    interpreter: str
+    """Of B."""
+    phase: str
+    inputs: str
+    a: Measured
+    """Milliseconds of a step."""
+    b: Measured
+    ratio: Ratio
+    """Speed of B against A: above 1 is faster."""
+    change: str
+    """"faster", "slower" or "no difference" (the 95 % interval of the ratio holds 1)."""
+    peak_bytes_a: int | None
+    peak_bytes_b: int | None
+
+
+@dataclass(frozen=True)
+class BenchComparison:
+    """What changed from bench A to bench B."""
+
+    a: str
+    """Name of the file."""
+    b: str
+    environment: tuple[BenchDifference, ...]
+    changes: tuple[BenchChange, ...]
+    only_a: tuple[str, ...]
+    """What B was not timed with."""
+    only_b: tuple[str, ...]
+    schema: str = SCHEMA
+
+    def having(self, change: str) -> list[BenchChange]:
+        """The rows with that change, without eager ones: those tell of the machine."""
+        return [one for one in self.changes if one.change == change and one.variant != VARIANTS[0]]
+
+
+def compare_benches(a: Bench, b: Bench, names: tuple[str, str], least: float = 0.0) -> BenchComparison:
+    """Variants by name, interpreters by name (else by order), shapes by their inputs.
+
+    Args:
+        least: a smaller difference (0.1 is 10 %) is none, whatever the interval says.
+    """
+    old, new = dict(_timed(a, a)), dict(_timed(b, a))
+    changes = []
+    for key in new:
+        if key not in old:
+            continue
+        ratio = ratio_of_medians(old[key][1].ms, new[key][1].ms)
+        changes.append(
+            BenchChange(
+                variant=key[0],
+                interpreter=new[key][0].interpreter,
+                phase=key[2],
+                inputs=key[3],
+                a=old[key][1].ms,
+                b=new[key][1].ms,
+                ratio=ratio,
+                change=_change(ratio, least),
+                peak_bytes_a=old[key][1].peak_bytes,
+                peak_bytes_b=new[key][1].peak_bytes,
+            )
+        )
+    places = list(dict.fromkeys((one.phase, one.inputs) for one in changes))
+    changes.sort(key=lambda one: places.index((one.phase, one.inputs)))
+    return BenchComparison(
+        *names,
+        tuple(_environment(a, b)),
+        tuple(changes),
+        tuple(_name(key) for key in old if key not in new),
+        tuple(_name(key) for key in new if key not in old),
+    )
+
+
+def ratio_of_medians(a: Measured, b: Measured) -> Ratio:
+    """How many times as fast B is.
+
+    The interval comes from those of both medians, on the scale of logarithms, where they are added as
+    variances are (MOVER: Zou and Donner, Statistics in Medicine 27, 2008), and is widened by the spread of
+    processes: the two did not run in turns.
+    """
+    centre = log(a.median / b.median)
+    low = centre - hypot(log(a.median / a.low), log(b.high / b.median))
+    high = centre + hypot(log(a.high / a.median), log(b.median / b.low))
+    return Ratio(exp(centre), exp(low) * (1 - PROCESS_SPREAD), exp(high) * (1 + PROCESS_SPREAD))
+
+
+def _change(ratio: Ratio, least: float) -> str:
+    if not ratio.differs or 1 / (1 + least) < ratio.value < 1 + least:
+        return NO_DIFFERENCE
+    return FASTER if ratio.value > 1 else SLOWER
+
+
+_Key = Tuple[str, str, str, str]
+"""Variant, interpreter, phase, inputs."""
+
+
+def _timed(bench: Bench, first: Bench) -> Iterator[tuple[_Key, tuple[BenchVariant, BenchPhase]]]:
+    for variant in bench.variants:
+        for phase in variant.phases:
+            shape = bench.shapes[phase.shape] if phase.shape < len(bench.shapes) else None
+            inputs = shape.label if shape is not None else ", ".join(bench.inputs)
+            yield (
+                (variant.name, _interpreter(variant.interpreter, bench, first), phase.phase, inputs),
+                (variant, phase),
+            )
+
+
+def _interpreter(label: str, bench: Bench, first: Bench) -> str:
+    """What it is called in the first bench, or the one at its place there."""
+    mine, theirs = _labels(bench), _labels(first)
+    if label in theirs or len(mine) != len(theirs):
+        return label
+    return theirs[mine.index(label)]
+
+
+def _labels(bench: Bench) -> list[str]:
+    return list(dict.fromkeys(one.interpreter for one in bench.variants))
+
+
+def _name(key: _Key) -> str:
+    return ", ".join(str(part) for part in (key[0], key[2], key[3]) if part)
+
+
+def _environment(a: Bench, b: Bench) -> Iterator[BenchDifference]:
+    for name, (old, new) in {
+        "target": (a.target, b.target),
+        "interpreters": ("; ".join(_labels(a)), "; ".join(_labels(b))),
+        **_both(a.environment, b.environment),
+    }.items():
+        if old != new:
+            yield BenchDifference(name, old, new)
+
+
+def _both(a: Mapping[str, str], b: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    return {name: (a.get(name), b.get(name)) for name in dict.fromkeys([*a, *b])}
