@@ -80,6 +80,8 @@ def test_a_bench_shows_bars_lines_and_reasons() -> None:
     assert len(bars) == 5 and any("2.00×" in str(one["aria-label"]) for one in bars)
     assert len(elements.named("polyline")) == 2 and len(elements.named("circle")) == 5
     assert "8×256×16" in page
+    (parts,) = [one["aria-label"] for one in elements.named("svg") if one.get("class") == "stackplot"][1:2]
+    assert parts == "nnc, forward: GPU busy 0.045 ms, 90%, GPU idle 0.005 ms, 10%"
 
 
 def test_a_suite_shows_every_case_and_what_was_published() -> None:

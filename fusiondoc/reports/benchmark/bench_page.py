@@ -13,12 +13,14 @@ from markupsafe import Markup
 from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant
 from fusiondoc.model.suite import memory_ratio
 from fusiondoc.reports.benchmark import wordings
-from fusiondoc.reports.benchmark.plots import Bar, Bars, Lines, Stack, hue, lines
+from fusiondoc.reports.benchmark.plots import Bar, Bars, Lines, Stack, hue, lines, stack
 from fusiondoc.reports.benchmark.suite_grids import ABSENT, Cell
 from fusiondoc.reports.page_templates import render_page
 from fusiondoc.version import __version__
 
 _HERE = Path(__file__).resolve().parent
+
+_BUSY, _IDLE = "GPU busy", "GPU idle"
 
 Heads = Sequence["tuple[str, str]"]
 """(text, class of its cells)."""
@@ -57,6 +59,7 @@ class Section:
 
     @property
     def holds(self) -> bool:
+        """Whether there is anything to show."""
         return bool(self.bars or self.lines or self.stacks or self.tables or self.facts or self.said)
 
 
@@ -96,6 +99,13 @@ def _of_bench(bench: Bench) -> Page:
             bars=tuple(_bars(bench)),
         ),
         Section("shapes", "Over shapes", lines=tuple(_over_shapes(bench))),
+        Section(
+            "time",
+            "Where the time goes",
+            "Of a step with the first inputs: while the GPU is idle it waits for the host.",
+            stacks=tuple(_busy_and_idle(bench)),
+            legend=((_BUSY, "r0"), (_IDLE, "r1")),
+        ),
         Section("meaning", "What it means", said=tuple(wordings.remarks(bench))),
         Section("numbers", "Numbers", tables=tuple(_tables(bench))),
         Section("missing", "Could not run", facts=tuple(wordings.missing(bench))),
@@ -202,6 +212,20 @@ def _over_shapes(bench: Bench) -> Iterator[Lines]:
             ):
                 if plot is not None:
                     yield plot
+
+
+def _busy_and_idle(bench: Bench) -> Iterator[Stack]:
+    for phase in wordings.phases(bench):
+        for one in bench.variants:
+            timed = wordings.phase_of(one, phase)
+            if timed is None or timed.busy is None:
+                continue
+            parts = [
+                (what, share, f"{what} {wordings.milliseconds(share * timed.ms.median)} ms, {share:.0%}")
+                for what, share in ((_BUSY, timed.busy), (_IDLE, 1 - timed.busy))
+            ]
+            ms = f"{wordings.milliseconds(timed.ms.median)} ms"
+            yield stack(f"{one.name}{_under(bench, one)}, {phase}", ms, parts, (_BUSY, _IDLE))
 
 
 def _short(labels: Sequence[str]) -> list[str]:
