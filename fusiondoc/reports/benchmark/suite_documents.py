@@ -47,7 +47,7 @@ def render(suite: Suite, *, width: int = 80, colour: bool = False, blocks: bool 
     head = fields()
     head.add_row("Suite", f"{suite.suite}, {'small' if suite.small else 'full'} sizes")
     for one in suite.interpreters():
-        head.add_row("Python", f"{one.removeprefix('Python ')}, {device(suite)}")
+        head.add_row("Python", f"{one.replace('Python ', '', 1)}, {device(suite)}")
     parts: list[RenderableType] = [head]
     for grid in grids(suite):
         title = Text(grid.title, style="bold").append(f"  {grid.note}", style="not bold dim")
@@ -87,7 +87,9 @@ def _table(grid: Grid, suite: Suite) -> Table:
         cells = [Text(f" {row.sizes}" if row.sizes != last else "")]
         last = row.sizes
         if several:
-            cells.append(Text(interpreter_short(suite, row.interpreter).removeprefix("torch "), style="dim"))
+            cells.append(
+                Text(interpreter_short(suite, row.interpreter).replace("torch ", "", 1), style="dim")
+            )
         if grid.eager:
             cells.append(Text(row.eager or "-"))
         cells += [Text(cell.text, style=_STYLES[cell.style]) for cell in row.cells]
@@ -134,7 +136,7 @@ def as_markdown(suite: Suite) -> str:
         lines.append("|" + "---|" * left + "--:|" * (len(heads) - left))
         for row in grid.rows:
             cells = [f"{row.block} {row.sizes}"]
-            cells += [interpreter_short(suite, row.interpreter).removeprefix("torch ")] if several else []
+            cells += [interpreter_short(suite, row.interpreter).replace("torch ", "", 1)] if several else []
             cells += [row.eager or "-"] if grid.eager else []
             cells += [f"{one.text} ({one.interval})" if one.interval else one.text for one in row.cells]
             lines.append("| " + " | ".join(markdown(cell) for cell in cells) + " |")

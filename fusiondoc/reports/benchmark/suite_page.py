@@ -149,7 +149,7 @@ def _grid_table(grid: Grid, suite: Suite) -> PageTable:
         cells = [Cell(row.sizes)]
         if several:
             short = suite_grids.interpreter_short(suite, row.interpreter)
-            cells.append(Cell(short.removeprefix("torch ")))
+            cells.append(Cell(short.replace("torch ", "", 1)))
         cells += [Cell(row.eager or "-")] if grid.eager else []
         rows.append(Row((*cells, *row.cells), row.block if row.block != above else None))
         above = row.block

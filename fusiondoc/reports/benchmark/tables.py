@@ -37,7 +37,7 @@ def render(bench: Bench, *, width: int = 80, colour: bool = False, blocks: bool 
         head.add_row("Inputs", ", ".join(bench.inputs))
     device = bench.environment.get("gpu") or "CPU"
     for one in interpreters(bench):
-        head.add_row("Python", f"{one.removeprefix('Python ')}, {device}")
+        head.add_row("Python", f"{one.replace('Python ', '', 1)}, {device}")
     parts: list[RenderableType] = [head]
     for phase in phases(bench):
         parts += ["", Text(phase, style="bold"), Padding(_speeds(bench, phase), (0, 0, 0, 1))]
