@@ -24,7 +24,7 @@ from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.model.report import Report
 from fusiondoc.reports import notebook
 from fusiondoc.reports.formats import render_comparison, render_report
-from fusiondoc.workflows.live_run import LiveRun
+from fusiondoc.workflows.live_run import LOG_LIMIT, LiveRun
 from fusiondoc.workflows.load import report_from, report_of, side
 
 __all__ = ["Comparison", "LiveRun", "Report", "capture", "compare", "diagnose", "parse", "render"]
@@ -222,7 +222,11 @@ def render(what: Report | Comparison, format: str = "text", *, width: int = 80, 
 
 
 def capture(
-    folder: str | os.PathLike[str] | None = None, *, fuser: str = "auto", dumps: Iterable[str] = ()
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    fuser: str = "auto",
+    dumps: Iterable[str] = (),
+    log_limit: int = LOG_LIMIT,
 ) -> ShownRun:
     """Record what the fusers of this process say, from entering a ``with`` block to leaving it.
 
@@ -247,12 +251,14 @@ def capture(
             are kept); where that cannot be written, in a temporary folder, and ``run.notes`` says so.
         fuser: the fuser whose messages are wanted, if not the one that is switched on when the block begins.
         dumps: names of further dumps, as ``fusiondoc diagnose --dump`` takes them.
+        log_limit: MiB of output that are kept; of more, the head, the tail and the lines about fusion between
+            them. A child process that goes on printing is not limited.
 
     Raises:
         UsageError: (on entering) another capture of this process is running; a name is unknown.
         CannotRun: (on entering) there is no torch.
     """
-    return ShownRun(Path(folder) if folder is not None else None, fuser, tuple(dumps))
+    return ShownRun(Path(folder) if folder is not None else None, fuser, tuple(dumps), log_limit)
 
 
 @dataclass(frozen=True, repr=False)

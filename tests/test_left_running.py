@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 from test_run_child import wait_until_gone
 
+from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import LeftRunning, read_records
 from fusiondoc.runner import supervised
 from fusiondoc.runner.child import Child, Ending
+from fusiondoc.workflows.load import report_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="subreapers are Linux's")
 
@@ -238,3 +240,21 @@ def test_what_is_told_of_a_process_holds_no_argument(tmp_path: Path) -> None:
     assert left is not None
     told = json.dumps(dict(left.names))
     assert "password" not in told and " -m timeit" in told and "bash -c" in told and "sleep" in left.names
+
+
+def test_what_further_runs_left_is_told_in_the_report(tmp_path: Path) -> None:
+    told = {"record": "left", "names": {"python worker.py": 2}, "still_running": 1}
+    for folder in ("", "rerun", "tries/1-x", "kernels"):
+        path = tmp_path / "capture" / folder
+        path.mkdir(parents=True)
+        (path / "request.json").write_text('{"schema": "fusiondoc.capture/1"}')
+        (path / "log").write_text("x\n")
+        if folder in ("rerun", "tries/1-x"):
+            (path / "records.jsonl").write_text(json.dumps(told) + "\n")
+    (tmp_path / "capture" / "timing").mkdir()  # no capture: it is left out
+    (found,) = [
+        one.message for one in report_of(Capture(tmp_path / "capture")).findings if one.code == "FD908"
+    ]
+    assert found.endswith(
+        "ended 4 processes that the program had started: python worker.py (4); 2 could not be ended"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import raw_log
 from conftest import FIXTURES
 
 from fusiondoc.captures.capture import LOGS, REQUEST, SCHEMA, Capture
+from fusiondoc.probe import live_capture
 from fusiondoc.reports.json_format import as_dict
-from fusiondoc.runner.capped_log import CappedLog, FusionLines, Sizes
+from fusiondoc.runner.capped_log import CappedLog, FusionLines, GrowingLog, Sizes
 from fusiondoc.runner.child import Child
 from fusiondoc.workflows.load import report_from, report_of
 
@@ -94,6 +96,30 @@ def test_head_tail_and_fusion_are_kept_within_the_limit(tmp_path: Path, small: S
     assert "none of them about fusion" in next(f.message for f in report.findings if f.code == "FD909")
     counts = report.parse
     assert counts.lines == counts.recognised + counts.user_output + counts.unrecognised
+
+
+def test_a_process_that_writes_its_own_log_is_kept_within_the_limit(tmp_path: Path) -> None:
+    """``fusiondoc.capture()``: descriptors 1 and 2 are the log itself. A line is cut where they move on."""
+    path, limit, problems = tmp_path / "log", 1 << 20, []
+    most = 0
+    with live_capture.redirected(str(path), problems.append) as move:
+        log = GrowingLog(path, limit, lambda other: move(str(other)))
+        for number, text in enumerate(
+            (NOISE * 5000, NOISE * 5000, LOG, *[NOISE * 5000] * 20, b"the last line\n")
+        ):
+            os.write(1 + number % 2, b"half a line")
+            os.write(1, b", its end\n" + text)
+            most = max(most, sum(one.stat().st_size for one in tmp_path.iterdir()))
+            log.look()
+    log.close()
+    assert not problems and [one.name for one in tmp_path.iterdir()] == ["log"]
+    assert most < limit + 3 * 5000 * len(NOISE)
+    content = path.read_bytes()
+    assert content.startswith(b"half a line, its end\n" + NOISE) and content.endswith(b"the last line\n")
+    assert len(content) < limit * 1.2
+    (tmp_path / "alone.log").write_bytes(LOG)
+    assert what_it_says(path) == what_it_says(tmp_path / "alone.log")
+    assert report_from([str(path)]).parse.left_out.lines > 50_000
 
 
 def test_lines_about_fusion_have_a_limit_too(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ what further runs added: bandwidth, the rerun without fallback, the timed and pr
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -13,7 +14,7 @@ from typing import Any, Mapping
 
 from fusiondoc.captures.ending import Ended, Result, failure_of
 from fusiondoc.captures.json_fields import as_json, object_of, read_object
-from fusiondoc.captures.probe_records import Records, raw_records, read_records
+from fusiondoc.captures.probe_records import LeftRunning, Records, raw_records, read_records, together
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in
@@ -81,6 +82,8 @@ _PEAK, _RERUN, _TIMING, _TRIES = "peak.json", "rerun.json", "timing.json", "trie
 _PROFILE = "profile.json"
 LOGS = ("log", "log.1", "log.2")
 """The log, and the newest lines of a long one whose end could not be put behind it: fusiondoc was killed."""
+INNER = ("rerun", "timing", "profile", "kernels", "tries/*")
+"""Folders of a capture with captures of further runs."""
 FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _PROFILE, _TRIES, *LOGS)
 
 
@@ -187,6 +190,16 @@ class Capture:
     def tries(self) -> tuple[Try, ...]:
         """The runs of ``--try``; () if there were none."""
         return (read_object(Tries, object_of(self._bytes(_TRIES))) or Tries()).tries
+
+    @property
+    def left_later(self) -> LeftRunning | None:
+        """What further runs (without fallback, timed, tries) left running; None for nothing."""
+        found = []
+        for inner in INNER:
+            for path in sorted(self.path.glob(inner)):
+                with contextlib.suppress(UsageError):  # damaged, or no capture
+                    found.append(Capture(path).records.left)
+        return together(one for one in found if one is not None)
 
     def failure(self) -> FusiondocError | None:
         """The error that the run ended with, or None; None also for an interruption."""

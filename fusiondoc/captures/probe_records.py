@@ -6,6 +6,7 @@ Every record may be missing, cut off or of another version: fields that are not 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Union
@@ -179,6 +180,15 @@ class LeftRunning:
         more = f" and {len(shown) - 5} other kinds" if len(shown) > 5 else ""
         many = "1 process" if self.count == 1 else f"{self.count} processes"
         return f"{many} that the program had started: {', '.join(shown[:5])}{more}"
+
+
+def together(several: Iterable[LeftRunning]) -> LeftRunning | None:
+    """What several runs left running, as one; None for none."""
+    every = tuple(several)
+    names: Counter[str] = Counter()
+    for one in every:
+        names.update(one.names)
+    return LeftRunning(names, sum(one.still_running for one in every)) if every else None
 
 
 @dataclass(frozen=True)

@@ -76,9 +76,10 @@ def _put_variable(name: str, value: str | None) -> None:
 
 
 @contextlib.contextmanager
-def redirected(path: str, problem: Callable[[str], None]) -> Iterator[None]:
+def redirected(path: str, problem: Callable[[str], None]) -> Iterator[Callable[[str], None]]:
     """Inside the block descriptors 1 and 2 are the file at ``path``, which is made or appended to, in the
-    order in which things are written. ``problem`` is told of a stream that cannot be recorded.
+    order in which things are written. ``problem`` is told of a stream that cannot be recorded. What it gives
+    makes them another file from then on, but for those that the program itself has led elsewhere.
 
     Raises:
         OSError: the file cannot be written.
@@ -108,7 +109,19 @@ def redirected(path: str, problem: Callable[[str], None]) -> Iterator[None]:
                 _record_stream(stream, tee, shown, seen, undo)
             except (AttributeError, TypeError, ValueError, OSError) as error:
                 problem("what Python writes to %r is not in the log: %s" % (type(stream).__name__, error))
-        yield
+
+        def move(other: str) -> None:
+            now = stdio.identity(log)
+            new = os.open(other, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            try:
+                for number in (1, 2):
+                    if stdio.identity(number) == now:
+                        os.dup2(new, number)
+                os.dup2(new, log, False)
+            finally:
+                os.close(new)
+
+        yield move
 
 
 def _put_descriptor(copy: int, number: int) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Iterator, Sequence
+from typing import IO, Callable, Iterator, Sequence
 
 from fusiondoc.captures.capture import LOGS
 from fusiondoc.parsers.jit.bare_graphs import BARE_FOREIGN, IR_LINE, head_of
@@ -191,7 +191,7 @@ class CappedLog:
                 return
             _write(self._log, data[:cut])
             data = data[cut:]
-            self._newest = self._part(2).open("wb", buffering=0)
+            self._newest = self._next()
         _write(self._newest, data)
         self._held += len(data)
         if self._held >= self._sizes.tail:
@@ -215,6 +215,9 @@ class CappedLog:
     def _part(self, number: int) -> Path:
         return self._path.with_name(LOGS[number])
 
+    def _next(self) -> IO[bytes]:
+        return self._part(2).open("wb", buffering=0)
+
     def _turn(self) -> None:
         """The newest file is full: it becomes the older one, of which only the lines about fusion stay."""
         assert self._newest is not None
@@ -222,7 +225,7 @@ class CappedLog:
         if self._part(1).exists():
             self._sift(self._part(1))
         self._part(2).replace(self._part(1))
-        self._newest = self._part(2).open("wb", buffering=0)
+        self._newest = self._next()
         self._held = 0
 
     def _sift(self, part: Path) -> None:
@@ -262,6 +265,39 @@ class CappedLog:
         if self._lines:
             _write(self._log, left_out(self._lines, self._bytes, self._lost))
             self._lines = self._bytes = self._lost = 0
+
+
+class GrowingLog(CappedLog):
+    """A log that other code of this process writes by itself, in appending; it is looked at now and then.
+
+    Args:
+        move: makes that code write to another file from now on, to which it appends.
+    """
+
+    def __init__(self, path: Path, limit: int, move: Callable[[Path], None]) -> None:
+        super().__init__(path, limit)
+        self._move = move
+
+    def look(self) -> None:
+        """Sift what has come, if it is enough for that."""
+        if self._newest is None:
+            if self._path.stat().st_size >= self._sizes.head:
+                self._newest = self._next()
+                self._end_line()
+        elif self._part(2).stat().st_size >= self._sizes.tail:
+            self._turn()
+
+    def _next(self) -> IO[bytes]:
+        made = super()._next()
+        self._move(self._part(2))
+        return made
+
+    def _end_line(self) -> None:
+        """A line may go on in the next file."""
+        with self._path.open("rb") as log:
+            log.seek(-1, os.SEEK_END)
+            if log.read(1) != b"\n":
+                _write(self._log, b"\n")
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Callable, Iterator, Mapping
 
-from fusiondoc.captures.capture import FILES, LOGS, REQUEST, Capture
+from fusiondoc.captures.capture import FILES, INNER, LOGS, REQUEST, Capture
 from fusiondoc.captures.source_copies import FOLDER as SOURCES
 from fusiondoc.parsers.lines.log_files import utf16_decoder
 from fusiondoc.version import __version__
@@ -22,9 +22,6 @@ from fusiondoc.workflows.archives import MOST_SMALL, Member, write_archive
 
 SCHEMA = "fusiondoc.bundle/1"
 CONTENTS = "bundle.json"
-
-_INNER = ("rerun", "timing", "kernels", "tries/*")
-"""Folders of a capture with captures of further runs."""
 
 _SMALL = tuple(name for name in FILES if name not in LOGS)
 
@@ -99,7 +96,7 @@ def _contents(done: Bundle) -> str:
 
 def _files(capture: Path, sources: bool) -> tuple[list[tuple[str, Path]], list[str]]:
     """The files that go with a bundle, and the names of the others."""
-    folders = [capture, *(path for inner in _INNER for path in sorted(capture.glob(inner)) if path.is_dir())]
+    folders = [capture, *(path for inner in INNER for path in sorted(capture.glob(inner)) if path.is_dir())]
     taken: dict[str, Path] = {}
     for folder in folders:
         if folder.is_symlink() or (folder != capture and not (folder / REQUEST).is_file()):

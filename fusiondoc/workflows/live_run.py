@@ -13,7 +13,7 @@ import time
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.ending import Result, Seconds
@@ -27,9 +27,14 @@ from fusiondoc.model.fusers import REQUESTS
 from fusiondoc.model.report import Report
 from fusiondoc.probe import environment, fusers, live_capture
 from fusiondoc.probe.records import Records
+from fusiondoc.runner.capped_log import GrowingLog
 from fusiondoc.runner.variables import run_environment
 from fusiondoc.version import __version__
 from fusiondoc.workflows.load import report_of
+
+LOG_LIMIT = 1024
+"""MiB of a log that are kept, as of a run in a child."""
+_LOOK_SECONDS = 0.2
 
 _RUNNING = threading.Lock()
 _entered_at = ""
@@ -42,19 +47,25 @@ class LiveRun:
     Attributes:
         path: the folder of the capture; ``fusiondoc parse PATH`` reports it again, in any process.
         ended: whether the block was left.
-        log: the file with all that was written to descriptors 1 and 2 inside the block, in true order.
+        log: the file with what was written to descriptors 1 and 2 inside the block, in true order; of more than
+            the limit a part.
     """
 
     path: Path
     log: Path
     ended = False
 
-    def __init__(self, folder: Path | None, fuser: str, dumps: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path | None, fuser: str, dumps: Sequence[str], log_limit: int = LOG_LIMIT
+    ) -> None:
         if fuser not in REQUESTS:
             raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, REQUESTS))
         self._store = CaptureStore(folder) if folder is not None else CaptureStore()
         self._fuser = fuser
+        if log_limit < 1:
+            raise UsageError(f"log_limit={log_limit}", "It is a number of MiB, 1 at least.")
         self._dumps = tuple(dumps)
+        self._log_limit = log_limit << 20
         self._notes: list[str] = []
         self._undo: contextlib.ExitStack | None = None
         self._report: Report | None = None
@@ -173,7 +184,18 @@ class LiveRun:
             )
         undo.enter_context(while_writing(self.path))
         undo.enter_context(switches.on(level, variables))
-        undo.enter_context(live_capture.redirected(str(self.log), self._notes.append))
+        written = contextlib.ExitStack()
+        undo.callback(self._in_this_process, written.close)
+        move = undo.enter_context(live_capture.redirected(str(self.log), self._notes.append))
+        log = GrowingLog(self.log, self._log_limit, lambda path: move(str(path)))
+        written.callback(log.close)
+        undo.enter_context(_looked_at(log))
+
+    def _in_this_process(self, do: Callable[[], None]) -> None:
+        """Not in a fork of the program that leaves the block too."""
+        if os.getpid() == self._process:
+            with contextlib.suppress(OSError):
+                do()
 
     def _wanted(self, torch: Any, switches: live_capture.Switches) -> tuple[str, dict[str, str], list[str]]:
         """The log level, the variables that are to be set in the block, and what to say about them."""
@@ -252,6 +274,26 @@ class LiveRun:
                 f" program starts: export {DUMP}={wanted}"
             ]
         return []
+
+
+@contextlib.contextmanager
+def _looked_at(log: GrowingLog) -> Iterator[None]:
+    """Inside the block a thread keeps the log within its limit. A pipe to a thread would not do: code that
+    prints while it holds Python's lock would wait for that thread for ever."""
+    ended = threading.Event()
+
+    def look() -> None:
+        with contextlib.suppress(OSError):  # a full disk is no reason to stop the program
+            while not ended.wait(_LOOK_SECONDS):
+                log.look()
+
+    thread = threading.Thread(target=look, name="fusiondoc log", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _switched_on(torch: Any) -> str | None:

@@ -223,6 +223,7 @@ def report_of(
         told.error,
         capture.rerun,
         told.left,
+        capture.left_later,
         told.redirected,
         told.te,
         ended_early=ended_early(capture.result, told),

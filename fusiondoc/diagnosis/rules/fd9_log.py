@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
+from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
 from fusiondoc.diagnosis.rules.rule import Context, finding
@@ -183,7 +184,14 @@ def longer_than_its_limit(report: Report, context: Context) -> Iterable[Finding]
 
 def left_running(report: Report, context: Context) -> Iterable[Finding]:
     """FD908: processes of the program that were still there after its end."""
-    left = context.left
+    left, later = context.left, context.left_later
+    if later is not None:
+        yield finding(
+            "FD908",
+            f"After further runs of the program (without fallback, timed, profiled, tries, dumps)"
+            f" fusiondoc ended {later.in_words}{_still(later)}",
+            advice="They belong to those runs; the log of the first one is whole.",
+        )
     if left is None:
         return
     if left.fusiondoc_gone:
@@ -194,13 +202,16 @@ def left_running(report: Report, context: Context) -> Iterable[Finding]:
             advice="Run it again; this report holds what was captured until then.",
         )
         return
-    still = f"; {left.still_running} could not be ended" if left.still_running else ""
     yield finding(
         "FD908",
-        f"After the program's end fusiondoc ended {left.in_words}{still}",
+        f"After the program's end fusiondoc ended {left.in_words}{_still(left)}",
         advice="What they ran after that is not in the log. If they run the model, wait for them in the"
         " program (join, wait).",
     )
+
+
+def _still(left: LeftRunning) -> str:
+    return f"; {left.still_running} could not be ended" if left.still_running else ""
 
 
 RULES = (

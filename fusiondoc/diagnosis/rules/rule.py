@@ -28,6 +28,8 @@ class Context:
     """What a rerun without fallback showed."""
     left: LeftRunning | None = None
     """What the program left running."""
+    left_later: LeftRunning | None = None
+    """What further runs of the capture left running."""
     redirected: Redirected = field(default_factory=Redirected)
     """What the program did to the descriptors that are logged."""
     te: TeRecords = field(default_factory=TeRecords)
