@@ -104,9 +104,9 @@ def test_a_process_that_writes_its_own_log_is_kept_within_the_limit(tmp_path: Pa
     most = 0
     with live_capture.redirected(str(path), problems.append) as move:
         log = GrowingLog(path, limit, lambda other: move(str(other)))
-        for number, text in enumerate(
-            (NOISE * 5000, NOISE * 5000, LOG, *[NOISE * 5000] * 20, b"the last line\n")
-        ):
+        noise = [NOISE * 5000] * 10
+        for number, text in enumerate((*noise[:2], LOG, *noise, *noise, b"the last line
+")):
             os.write(1 + number % 2, b"half a line")
             os.write(1, b", its end\n" + text)
             most = max(most, sum(one.stat().st_size for one in tmp_path.iterdir()))

@@ -47,8 +47,8 @@ class LiveRun:
     Attributes:
         path: the folder of the capture; ``fusiondoc parse PATH`` reports it again, in any process.
         ended: whether the block was left.
-        log: the file with what was written to descriptors 1 and 2 inside the block, in true order; of more than
-            the limit a part.
+        log: the file with what was written to descriptors 1 and 2 inside the block, in true order; of a
+            long one a part.
     """
 
     path: Path
