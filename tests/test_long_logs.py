@@ -105,8 +105,7 @@ def test_a_process_that_writes_its_own_log_is_kept_within_the_limit(tmp_path: Pa
     with live_capture.redirected(str(path), problems.append) as move:
         log = GrowingLog(path, limit, lambda other: move(str(other)))
         noise = [NOISE * 5000] * 10
-        for number, text in enumerate((*noise[:2], LOG, *noise, *noise, b"the last line
-")):
+        for number, text in enumerate((*noise[:2], LOG, *noise, *noise, b"the last line\n")):
             os.write(1 + number % 2, b"half a line")
             os.write(1, b", its end\n" + text)
             most = max(most, sum(one.stat().st_size for one in tmp_path.iterdir()))
