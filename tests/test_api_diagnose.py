@@ -12,7 +12,7 @@ import pytest
 
 import fusiondoc
 from fusiondoc.errors import ModelFailed, UsageError
-from fusiondoc.workflows.model_files import write_target
+from fusiondoc.workflows.run_model import write_target
 
 pytestmark = pytest.mark.torch
 

@@ -6,7 +6,7 @@ import pytest
 from command_line import Run
 from conftest import FIXTURES
 
-from fusiondoc.diagnosis.barriers import kept_out
+from fusiondoc.diagnosis.reasons import kept_out
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.jit.plan import summarise

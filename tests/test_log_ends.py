@@ -14,7 +14,7 @@ from fusiondoc.captures.request import KeptRequest
 from fusiondoc.diagnosis.rules.fd3_failures import crashed
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.parsers.lines.last_words import CRASH
+from fusiondoc.parsers.lines.error_texts import CRASH
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
 

@@ -10,7 +10,7 @@ import raw_log
 from command_line import Run
 from conftest import FIXTURES
 
-from fusiondoc.captures.source_copies import (
+from fusiondoc.captures.kept_files import (
     MOST_BYTES,
     PackageFiles,
     keep_sources,

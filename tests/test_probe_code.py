@@ -43,7 +43,7 @@ def test_it_imports_the_standard_library_and_torch_only(path: Path) -> None:
     assert others <= {"torch"}
 
 
-IN_THE_USERS_PROCESS = {"workflows/model_files.py"}
+IN_THE_USERS_PROCESS = {"workflows/run_model.py"}
 """Runs where the user's program has imported torch already, and asks for it when a model is handed over."""
 
 RUN_IN_CHILDREN = {"suites/tutorial_blocks.py", "suites/xformers_patterns.py"}

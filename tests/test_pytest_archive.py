@@ -12,7 +12,7 @@ import pytest
 
 from fusiondoc.errors import ModelFailed, UsageError
 from fusiondoc.probe import fusers
-from fusiondoc.workflows.model_files import write_target
+from fusiondoc.workflows.run_model import write_target
 
 pytestmark = pytest.mark.torch
 

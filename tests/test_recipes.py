@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fusiondoc.diagnosis.operators import BY_FUSER, WITH_FORMULA, taken_by
-from fusiondoc.diagnosis.recipe_pages import recipe_page, recipes_page
+from fusiondoc.diagnosis.pages import recipe_page, recipes_page
 from fusiondoc.diagnosis.recipes import EXACT, RECIPES, ROUNDING, Recipe, recipe_for
 
 ROOT = Path(__file__).resolve().parents[1]

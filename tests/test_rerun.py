@@ -10,8 +10,8 @@ import pytest
 from conftest import FIXTURES, Run
 from running import write
 
-from fusiondoc.fuser_knobs.fallback import fallback_off, is_off
 from fusiondoc.parsers.lines.error_texts import CODEGEN
+from fusiondoc.workflows.rerun import fallback_off, is_off
 
 pytestmark = pytest.mark.torch
 

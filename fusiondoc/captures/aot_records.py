@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Sequence
 
-from fusiondoc.captures.json_fields import read_object
+from fusiondoc.model.typed_fields import read_object
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from fusiondoc.captures.ending import Ended, Result, failure_of
-from fusiondoc.captures.json_fields import as_json, object_of, read_object
 from fusiondoc.captures.probe_records import LeftRunning, Records, raw_records, read_records, together
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in
 from fusiondoc.model.runs import Peak, Try
-from fusiondoc.model.typed_fields import sound
+from fusiondoc.model.typed_fields import as_json, object_of, read_object, sound
 from fusiondoc.version import __version__
 from fusiondoc.whole_files import read_within
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Union
 
 from fusiondoc.captures.aot_records import AotRecords, read_aot
-from fusiondoc.captures.json_fields import read_object
 from fusiondoc.captures.te_records import TeRecords, read_te
 from fusiondoc.model.runs import Speed, Spread, Verification
-from fusiondoc.model.typed_fields import sound
+from fusiondoc.model.typed_fields import read_object, sound
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Mapping
 
-from fusiondoc.captures.json_fields import as_json, read_object
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.masking import masked_arguments, masked_variables
+from fusiondoc.model.typed_fields import as_json, read_object
 from fusiondoc.probe.input_text import InputTextError, parse_input
 
 ARCHIVE_ENDINGS = (".pt", ".pth", ".ts")

@@ -1,4 +1,5 @@
-"""``fusiondoc knobs``: what can be toggled on this torch, and what each toggle really does."""
+"""``fusiondoc knobs``: what can be toggled on this torch, and what each toggle really does, for terminals
+of 80 columns and more."""
 
 from __future__ import annotations
 
@@ -8,12 +9,201 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterator, Mapping
 
 import click
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.say import say
+from fusiondoc.model.fusers import FUSERS, LEGACY
+from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
+
+_HEADINGS = {
+    **{fuser.name: fuser.title for fuser in FUSERS.values()},
+    LEGACY.name: "Legacy fuser",
+    "executor": "Executor (all fusers)",
+    "log": "Log",
+}
+_NAME = 24
+
+
+def listing(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
+    """The whole overview; without ``everything`` only what means something on this torch."""
+    known = shown["torch"] is not None
+    yield from _knobs(shown, everything or not known, width)
+    yield from _variables(shown, everything or not known, width)
+    for variable, options in shown["options"].items():
+        live = [one for one in options if everything or one["live"] or not known]
+        if live:
+            yield ""
+            yield f"OPTIONS OF {variable}" + (
+                "" if everything or not known else f" for torch {shown['torch']}"
+            )
+            for one in live:
+                versions = f" ({one['live_in']})" if everything or not known else ""
+                yield from _entry(one["name"], one["does"] + versions, width)
+    yield from _dumps(shown, everything or not known, width)
+    yield from _log_files(shown, everything, width)
+    yield from _problems(shown, width)
+
+
+def _knobs(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
+    no_ops = [one for one in shown["knobs"] if one["no_op"]]
+    yield from _row(width, (_NAME, "KNOB"), (22, "VALUE HERE"), (0, "LIVE IN TORCH"))
+    for fuser, title in _HEADINGS.items():
+        listed = [
+            one for one in shown["knobs"] if one["fuser"] == fuser and (everything or one not in no_ops)
+        ]
+        if listed:
+            yield f"-- {title}"
+        for one in listed:
+            yield from _row(
+                width, (_NAME, one["name"]), (22, value(one, shown["torch"])), (0, one["live_in"])
+            )
+            why = one["why"] if one["live"] is False else None
+            here = f" Here: {why.rstrip('.')}." if why else ""
+            yield from _wrapped(f"{one['does']} Default: {one['default']}.{here}", width)
+    if no_ops and not everything:
+        yield ""
+        names = ", ".join(one["name"] for one in no_ops)
+        text = f"No-ops on torch {shown['torch']}: {names}. They still exist, take any value and do nothing "
+        text += "(--all shows them)."
+        yield from _lines(Text(text), width)
+
+
+def value(knob: Mapping[str, Any], torch: str | None) -> str:
+    """What the knob reads here, in a few words."""
+    if torch is None:
+        return "unknown"
+    if knob["effective"] is not None:
+        shown = knob["effective"] or "empty"
+        return f"{shown} (fixed)" if knob["live"] is False else str(shown)
+    return "does nothing" if knob["live"] is False else "cannot be read"
+
+
+def _variables(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
+    yield ""
+    yield from _row(width, (44, "ENVIRONMENT VARIABLE"), (14, "NOW"), (0, "READ BY TORCH"))
+    for one in shown["variables"]:
+        if not everything and not one["live"] and one["current"] is None:
+            continue
+        current = "-" if one["current"] is None else f"'{one['current']}'"
+        short = current if len(current) < 14 else "see below"
+        yield from _row(width, (44, one["name"]), (14, short), (0, one["live_in"]))
+        expected = f" Value: {one['value']}." if one["value"] else ""
+        now = "" if short == current else f" Now: {current}."
+        yield from _wrapped(one["does"] + expected + now, width)
+
+
+def _dumps(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
+    live = [one for one in shown["dumps"] if everything or one["live"]]
+    if live:
+        yield ""
+        yield "OTHER DUMPS, for fusiondoc kernels --dump"
+    for one in live:
+        versions = f" ({one['live_in']})" if everything else ""
+        yield from _entry(one["name"], one["does"] + versions, width)
+
+
+def _log_files(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
+    files = [one for one in shown["log_files"] if everything or (one["does"] and one["live"] is not False)]
+    yield ""
+    yield "FILES FOR PYTORCH_JIT_LOG_LEVEL, at the lowest level that prints (> is more)"
+    for one in files:
+        if one["does"]:
+            versions = f" ({one['live_in']})" if everything else ""
+            yield from _entry(one["least"], one["does"] + versions, width, 34)
+    others = [one["least"] for one in files if not one["does"]]
+    if others:
+        yield from _lines(Text("Not about fusion: " + ", ".join(others)), width)
+
+
+def _problems(shown: Mapping[str, Any], width: int) -> Iterator[str]:
+    if shown["problems"]:
+        yield ""
+        yield "IN THIS ENVIRONMENT"
+        for text in shown["problems"]:
+            marked = names_and_texts(1, gap=1)
+            marked.add_row("!", text)
+            yield from _lines(marked, width)
+
+
+def details(kind: str, entry: Mapping[str, Any], torch: str | None, width: int) -> Iterator[str]:
+    """One entry in full."""
+    yield f"{entry['name']}  ({kind})"
+    yield from _wrapped(entry["does"] or "Writes to the JIT log, but not about fusion.", width)
+    rows = []
+    if kind == "knob":
+        rows = [
+            ("values", entry["value"]),
+            ("example", _example(entry)),
+            ("default", entry["default"]),
+            ("here", value(entry, torch) + (f" on torch {torch}" if torch else ": no torch to try it on")),
+            ("why", entry["why"]),
+            ("effect", entry["effect"]),
+            ("in Python", ", ".join(entry["functions"])),
+        ]
+    elif kind == "variable":
+        rows = [
+            ("values", entry["value"]),
+            ("default", entry["default"] or "not set"),
+            ("options", ", ".join(entry["options"] or ())),
+            ("now", "not set" if entry["current"] is None else f"'{entry['current']}'"),
+            *(("problem", problem) for problem in entry["problems"]),
+        ]
+    elif kind.startswith("option"):
+        rows = [("stream", entry["stream"])]
+    elif kind == "dump":
+        needs = " ".join(f"{name}='{value}'" for name, value in entry["needs"].items())
+        rows = [("example", f"fusiondoc kernels --dump {entry['name']}"), ("set by it", needs)]
+    else:
+        rows = [("write", f"PYTORCH_JIT_LOG_LEVEL='{entry['least']}', or more of > for more")]
+    rows += [("live in", entry["live_in"] if "package" in entry["live_in"] else "torch " + entry["live_in"])]
+    if kind == "knob" and entry["exists_in"] != entry["live_in"]:
+        rows += [("exists in", f"torch {entry['exists_in']}, outside the above as a no-op")]
+    if entry.get("source"):
+        rows += [("source", entry["source"])]
+    for name, text in rows:
+        if text:
+            yield from _entry("  " + name, text, width, 14)
+
+
+def _example(knob: Mapping[str, Any]) -> str | None:
+    values = {
+        "on or off": "off" if knob["default"].startswith("on") else "on",
+        "a whole number of 0 or more": "2",
+        "a whole number": "2",
+        "stdout or stderr": "stdout",
+    }
+    sample = values.get(knob["value"]) or str(knob["value"]).partition(" such as ")[2]
+    return f"--knob {knob['name']}={sample}" if sample else None
+
+
+def _entry(name: str, text: str, width: int, indent: int = _NAME) -> list[str]:
+    table = names_and_texts(max(indent - 1, len(name)), gap=1)
+    table.add_row(name, text)
+    return _lines(table, width)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return _lines(Padding(Text(text), (0, 0, 0, 4)), width)
+
+
+def _row(width: int, *cells: tuple[int, str]) -> list[str]:
+    """Cells with the columns that each takes at least; the last one has the rest, and is never cut."""
+    table = Table.grid(pad_edge=False)
+    for least, text in cells:
+        table.add_column(no_wrap=True, min_width=max(least, len(text)))
+    table.add_row(*(text for _, text in cells))
+    return _lines(table, max(width, sum(max(least, len(text)) for least, text in cells)))
+
+
+def _lines(content: RenderableType, width: int) -> list[str]:
+    return drawn(content, width, colour=False).rstrip("\n").split("\n")
 
 
 @click.command("knobs")
@@ -35,7 +225,6 @@ def command(names: tuple[str, ...], python: str | None, everything: bool, form: 
       fusiondoc knobs single_node PYTORCH_NVFUSER_DUMP
       fusiondoc knobs --all --python old/bin/python --format json
     """
-    from fusiondoc.cli import knobs_text
     from fusiondoc.fuser_knobs.overview import SCHEMA, find, overview
     from fusiondoc.runner.interpreter import find_python
 
@@ -55,11 +244,11 @@ def command(names: tuple[str, ...], python: str | None, everything: bool, form: 
     width = max(60, min(shutil.get_terminal_size((80, 24)).columns, 110))
     if names:
         for index, (kind, entry) in enumerate(found):
-            say(("\n" if index else "") + "\n".join(knobs_text.details(kind, entry, torch, width)))
+            say(("\n" if index else "") + "\n".join(details(kind, entry, torch, width)))
         return
     head = f"torch {torch}  {path}" if torch else str(note)
     say("\n".join(textwrap.wrap(head, width, break_on_hyphens=False, break_long_words=False)) + "\n")
-    for line in knobs_text.listing(shown, everything, width):
+    for line in listing(shown, everything, width):
         say(line)
 
 

@@ -1,17 +1,16 @@
-"""Why an operator is in no group, worked out from the plan where the log does not state it.
+"""Why an operator is in no group, worked out from the plan where the log does not state it; and what one
+operator keeps out of groups.
 
 Each rule looks at one operator and what stands around it and gives a reason or nothing; the first that
 gives one wins. What rules an operator out for itself (its kind, types, device) comes before what its place
-in the graph does. A rule that would take whatever is left does not exist: such operators stay FD299."""
+in the graph does. A rule that would take whatever is left does not exist: such operators stay FD299.
+"""
 
 from __future__ import annotations
 
 from typing import AbstractSet, Mapping
 
-from fusiondoc.diagnosis.barriers import kept_out
-from fusiondoc.diagnosis.operators import BY_FUSER, is_fusible
-from fusiondoc.diagnosis.reasons_nnc import refine_nnc
-from fusiondoc.diagnosis.reasons_nvfuser import refine_nvfuser
+from fusiondoc.diagnosis.operators import BY_FUSER, WITH_FORMULA, is_fusible
 from fusiondoc.diagnosis.reasons_of_gradients import cuts_region, gradient
 from fusiondoc.diagnosis.reasons_of_neighbours import many_arguments, read_before, surroundings
 from fusiondoc.diagnosis.reasons_of_node import (
@@ -25,11 +24,103 @@ from fusiondoc.diagnosis.reasons_of_node import (
     nothing_to_gain,
     untyped,
 )
-from fusiondoc.diagnosis.surroundings import Place, Rule, reason
+from fusiondoc.diagnosis.reasons_stated import refine_nnc, refine_nvfuser
+from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN, Place, Rule, reason
 from fusiondoc.model.fusers import FUSERS
 from fusiondoc.model.report import Reason
-from fusiondoc.parsers.jit.flow import Flow
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, Flow, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
+
+_FOR_ITSELF = frozenset(
+    f"FD{number}" for number in (201, 202, 203, 204, 211, 214, 215, 217, 219, 221, 223, 224, 229, 230, 233)
+)
+"""Reasons that rule an operator out for itself: it can be a barrier for others."""
+
+_NEVER_LOOKED_AT = frozenset(f"FD{number}" for number in (103, 104, 205, 206, 212, 213, 222, 232, 235, 304))
+"""Reasons that no change of a neighbour would take away."""
+
+_NNC_SELDOM = frozenset(
+    f"aten::{name}" for name in ["sum", "softmax", "log_softmax", "matmul", "conv2d", "_convolution"]
+)
+"""Operators that NNC takes only with a knob, or only on the CPU."""
+
+
+def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, AbstractSet[int]]:
+    """Which operators would be in a group if one operator more could be in it.
+
+    Two operators next to each other, views left aside, make a group of two. So an operator that the fuser
+    takes and that is in no group is kept out by each neighbour that is ruled out for itself; by control flow,
+    if what it could fuse with is on the other side of a branch or loop.
+
+    Args:
+        reasons: codes of the operators outside groups, by their place in the flow.
+
+    Returns:
+        The place of a barrier -> the places of what it keeps out; only those that keep something out.
+    """
+    kept: dict[int, set[int]] = {}
+    for place, code in reasons.items():
+        node = flow.nodes[place]
+        if not _blocked(node, code, fuser):
+            continue
+        near = _near(flow, node, reasons)
+        # Regions of few operators are given up, also where two stand next to each other.
+        joined = code != "FD231" and any(_joins(n, fuser, reasons) and n.block == node.block for n in near)
+        for other in near:
+            barrier = reasons.get(other.place)
+            if barrier is not None and _is_barrier(other, barrier) and not joined:
+                if other.block == node.block:
+                    kept.setdefault(other.place, set()).add(place)
+            elif other.block != node.block and not joined and _joins(other, fuser, reasons):
+                between = [
+                    i for i in (*node.block, *other.block) if i not in node.block or i not in other.block
+                ]
+                if between[0] in reasons:
+                    kept.setdefault(between[0], set()).add(place)
+    return dict(kept)
+
+
+def _near(flow: Flow, node: FlowNode, reasons: Mapping[int, str]) -> list[FlowNode]:
+    """Its neighbours; through views to what really stands there."""
+    found: dict[int, FlowNode] = {}
+    for forward in (False, True):
+        todo, seen = [node], {node.place}
+        while todo:
+            one = todo.pop()
+            for index in one.after if forward else one.before:
+                if index in seen:
+                    continue
+                seen.add(index)
+                other = flow.nodes[index]
+                if other.op in NOTHING_TO_GAIN and reasons.get(index) != "FD231":
+                    todo.append(other)
+                else:
+                    found[index] = other
+    return [found[index] for index in sorted(found)]
+
+
+def _is_barrier(node: FlowNode, code: str) -> bool:
+    if code == "FD231":
+        return node.op not in WITH_FORMULA
+    return code in _FOR_ITSELF
+
+
+def _blocked(node: FlowNode, code: str, fuser: str) -> bool:
+    """Whether it could be in a group, for all that is known of it."""
+    if node.kind != OPERATOR or code in _FOR_ITSELF or code in _NEVER_LOOKED_AT:
+        return False
+    if node.op in NOTHING_TO_GAIN or (fuser == "nnc" and node.op in _NNC_SELDOM):
+        return False
+    return node.op in BY_FUSER[fuser] and not (code == "FD231" and node.op not in WITH_FORMULA)
+
+
+def _joins(node: FlowNode, fuser: str, reasons: Mapping[int, str]) -> bool:
+    """Whether it is a group, or an operator that could be in one."""
+    if node.kind in (GROUP, CONTROL):
+        return node.kind == GROUP
+    code = reasons.get(node.place)
+    return code is not None and _blocked(node, code, fuser)
+
 
 CATCH_ALL = ("FD201", "FD211", "FD212", "FD214")
 """What the fusers state of everything that they do not know: also of branches, loops, views and operators

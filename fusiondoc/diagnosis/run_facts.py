@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Iterable
 
-from fusiondoc.captures.source_copies import project_root
+from fusiondoc.captures.kept_files import project_root
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source

@@ -1,19 +1,27 @@
-"""Types of a dataclass's fields as objects, also on Python 3.8, which cannot evaluate how they are written.
+"""JSON into frozen dataclasses by the types of their fields; and those types as objects, also on Python
+3.8, which cannot evaluate how they are written.
+
+What has another type is left out: a capture may be cut off, written by another version or edited by hand,
+and no value of it may end in a traceback.
 
 ``str | None`` and ``tuple[int, ...]`` are never evaluated in a module that begins with ``from __future__
-import annotations``. ``typing.get_type_hints`` evaluates them, which needs Python 3.10 for the first and 3.9
-for the second; so it gets them rewritten, as ``Union[str, None]`` and ``Tuple[int, ...]``.
+import annotations``. ``typing.get_type_hints`` evaluates them, which needs Python 3.10 for the first and
+3.9 for the second; so it gets them rewritten, as ``Union[str, None]`` and ``Tuple[int, ...]``.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import math
 import sys
 import typing
-from dataclasses import fields
+from collections.abc import Mapping as AnyMapping
+from dataclasses import MISSING, fields, is_dataclass
+from enum import Enum
 from functools import lru_cache
-from typing import Any, Mapping
+from pathlib import Path
+from typing import Any, Mapping, TypeVar, Union, get_args, get_origin
 
 _GENERIC = {"tuple": "Tuple", "list": "List", "dict": "Dict", "set": "Set", "frozenset": "FrozenSet"}
 
@@ -87,3 +95,133 @@ def sound(value: Any) -> Any:
     if isinstance(value, dict):
         return {sound(name): sound(one) for name, one in value.items()}
     return value
+
+
+T = TypeVar("T")
+
+
+class Damaged(ValueError):
+    """A value is not of the type that its field has."""
+
+
+def read_object(kind: type[T], data: object) -> T | None:
+    """``data`` as a ``kind``; None if it is no object, or lacks a field that has no default and cannot be
+    None. Keys that ``kind`` does not have are left out."""
+    try:
+        made: T = _object(kind, data)
+    except Damaged:
+        return None
+    return made
+
+
+def object_of(data: bytes) -> Mapping[str, Any]:
+    """The object that a file holds; {} if it holds none."""
+    try:
+        value = sound(json.loads(data))
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _object(kind: Any, data: object) -> Any:
+    if not isinstance(data, AnyMapping):
+        raise Damaged
+    made = {}
+    for field, hint in _fields(kind):
+        try:
+            made[field.name] = _value(hint, data[field.name])
+        except (KeyError, Damaged):
+            if field.default is not MISSING or field.default_factory is not MISSING:
+                continue
+            if type(None) not in get_args(hint):
+                raise Damaged from None
+            made[field.name] = None
+    return kind(**made)
+
+
+@lru_cache(maxsize=None)
+def _fields(kind: Any) -> list[tuple[Any, Any]]:
+    """Each field with its type."""
+    types = field_types(kind)
+    return [(field, types[field.name]) for field in fields(kind)]
+
+
+def _value(kind: Any, value: Any) -> Any:
+    origin, inside = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if type(None) in inside:
+        return None if value is None else _value(_but_none(inside), value)
+    if origin is tuple:
+        return tuple(_values(inside[0], value if isinstance(value, list) else _damaged()))
+    if origin is AnyMapping:
+        return _mapping(inside[1], value)
+    if is_dataclass(kind):
+        return _object(kind, value)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return _member(kind, value)
+    if kind is float and type(value) in (int, float):
+        return _finite(value)
+    if type(value) is not kind or (kind is int and not is_figure(value)):
+        raise Damaged
+    return value
+
+
+def _but_none(inside: tuple[Any, ...]) -> Any:
+    return Union[tuple(one for one in inside if one is not type(None))]
+
+
+def _values(kind: Any, values: list[Any]) -> list[Any]:
+    """Those of the right type."""
+    kept = []
+    for value in values:
+        try:
+            kept.append(_value(kind, value))
+        except Damaged:
+            continue
+    return kept
+
+
+def _mapping(kind: Any, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise Damaged
+    kept = {}
+    for name, inner in value.items():
+        try:
+            kept[name] = _value(kind, inner)
+        except Damaged:
+            continue
+    return kept
+
+
+def _member(kind: type[Enum], value: Any) -> Enum:
+    try:
+        return kind(value)
+    except ValueError:
+        raise Damaged from None
+
+
+def _finite(value: float) -> float:
+    """A report has no infinity: JSON knows none, and a difference that overflows is one no number tells."""
+    try:
+        number = float(value)
+    except OverflowError:
+        raise Damaged from None
+    return number if math.isfinite(number) else _damaged()
+
+
+def _damaged() -> Any:
+    raise Damaged
+
+
+def as_json(value: Any) -> Any:
+    """A record as JSON takes it: the other way round."""
+    if is_dataclass(value):
+        return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (tuple, list)):
+        return [as_json(one) for one in value]
+    if isinstance(value, AnyMapping):
+        return {str(name): as_json(one) for name, one in value.items()}
+    return str(value) if isinstance(value, Path) else value

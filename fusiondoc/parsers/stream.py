@@ -24,7 +24,7 @@ from fusiondoc.parsers.kernels.launches import (
 )
 from fusiondoc.parsers.kernels.onednn_lines import MARKERS as ONEDNN
 from fusiondoc.parsers.kernels.onednn_lines import OneDnnPartitions
-from fusiondoc.parsers.lines.last_words import (
+from fusiondoc.parsers.lines.error_texts import (
     CONTINUES,
     FALLBACK,
     KNOWN,

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator, Mapping, TypeVar, Union
 
-from fusiondoc.captures.json_fields import read_object
 from fusiondoc.captures.probe_records import GrowingRecords
 from fusiondoc.errors import CannotRun
+from fusiondoc.model.typed_fields import read_object
 from fusiondoc.runner.child import Child, Ending
-from fusiondoc.runner.probe_call import probe_command
+from fusiondoc.runner.interpreter import probe_command
 
 _POLL = 0.003
 """Seconds between two looks at the records: short beside a round, long beside a look."""

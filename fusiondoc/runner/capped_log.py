@@ -22,7 +22,7 @@ from fusiondoc.parsers.jit.messages import PREFIX
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader
 from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, OLD_FRAME_ENDS, PERF
 from fusiondoc.parsers.kernels.onednn_lines import MARKERS as ONEDNN
-from fusiondoc.parsers.lines.last_words import (
+from fusiondoc.parsers.lines.error_texts import (
     CONTINUES,
     ERROR,
     FALLBACK,

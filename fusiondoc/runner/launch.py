@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
-from fusiondoc.captures.dump_files import collect
 from fusiondoc.captures.ending import Result, Seconds
+from fusiondoc.captures.kept_files import collect
 from fusiondoc.captures.own import sign
 from fusiondoc.captures.probe_records import GrowingRecords, LiveRecord, live_record
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
@@ -21,8 +21,7 @@ from fusiondoc.errors import CannotRun, ModelFailed
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.load_time import LOADED
 from fusiondoc.runner.child import Child, Ending
-from fusiondoc.runner.interpreter import Interpreter, inspect
-from fusiondoc.runner.probe_call import probe_command
+from fusiondoc.runner.interpreter import Interpreter, inspect, probe_command
 from fusiondoc.runner.progress import Progress
 from fusiondoc.runner.supervised import NotStarted
 from fusiondoc.runner.variables import RunEnvironment, quiet_environment, run_environment

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fusiondoc.errors import CannotRun
-from fusiondoc.runner.interpreter import inspect
-from fusiondoc.runner.probe_call import call_probe
+from fusiondoc.runner.interpreter import call_probe, inspect
 from fusiondoc.runner.remembered import remember_bandwidth
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, Iterable, Sequence
 
-from fusiondoc.captures.source_copies import project_root
+from fusiondoc.captures.kept_files import project_root
 from fusiondoc.masking import MASK, is_secret, mask, masked_arguments
 
 SECRET = "secret"

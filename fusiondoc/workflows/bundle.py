@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Callable, Iterator, Mapping
 
 from fusiondoc.captures.capture import FILES, INNER, LOGS, REQUEST, Capture
-from fusiondoc.captures.source_copies import FOLDER as SOURCES
+from fusiondoc.captures.kept_files import SOURCES
 from fusiondoc.parsers.lines.log_files import utf16_decoder
 from fusiondoc.version import __version__
 from fusiondoc.workflows.anonymous import Names, names_in

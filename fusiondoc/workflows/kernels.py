@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Sequence
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.dump_files import texts
+from fusiondoc.captures.kept_files import texts
 from fusiondoc.captures.own import request_again
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import CaptureStore, Place, Within

@@ -9,8 +9,8 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import ended_early
+from fusiondoc.captures.kept_files import kept_source, project_root, read_source, text_of
 from fusiondoc.captures.probe_records import Environment, KnobSetting, PassDone
-from fusiondoc.captures.source_copies import kept_source, project_root, read_source, text_of
 from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons

@@ -1,16 +1,19 @@
-"""The rerun without fallback: torch hides why a group fell back, so it is asked to raise the error."""
+"""The rerun without fallback: torch hides why a group fell back, so its fallback is switched off and it
+raises the error."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Callable
+from typing import Callable, Mapping
 
 from fusiondoc.captures.capture import Capture, FoundError, Rerun
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
-from fusiondoc.fuser_knobs.fallback import fallback_off, is_off
+from fusiondoc.fuser_knobs import catalogue
+from fusiondoc.fuser_knobs.checks import DISABLE, merge_option_lists
+from fusiondoc.fuser_knobs.entries import exists_in
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.error_texts import PROGRAM, FuserError, fuser_error, read_error
 from fusiondoc.runner.launch import run
@@ -61,3 +64,34 @@ def _error(capture: Capture) -> FuserError | None:
     except OSError:
         return error
     return fuser_error(text) or error
+
+
+NUMBER = "PYTORCH_NVFUSER_DISABLE_FALLBACK"
+
+
+def fallback_off(torch: str, user: Mapping[str, str]) -> dict[str, str]:
+    """The variables that switch the fallback off in this torch, with what the user has set in them.
+
+    Torch 1.11 reads only PYTORCH_NVFUSER_DISABLE_FALLBACK (with atoi: a number), later ones the option
+    ``fallback`` of PYTORCH_NVFUSER_DISABLE too (utils.cpp of each; strings of the wheels).
+    For a torch without nvFuser both are given: a log with fallbacks then comes from another torch, which the
+    program starts itself.
+    """
+    option = next(one for one in catalogue.options(DISABLE) if one.name == "fallback")
+    number = next(one for one in catalogue.variables() if one.name == NUMBER)
+    version = catalogue.as_version(torch)
+    by_option, by_number = exists_in(option.live, version), exists_in(number.live, version)
+    if not (by_option or by_number):
+        by_option = by_number = True
+    variables = {}
+    if by_option:
+        variables[DISABLE] = merge_option_lists(user.get(DISABLE, ""), "fallback")[0]
+    if by_number:
+        variables[NUMBER] = "1"
+    return variables
+
+
+def is_off(variables: Mapping[str, str]) -> bool:
+    """Whether the fallback is switched off already."""
+    number = variables.get(NUMBER, "").strip()
+    return "fallback" in variables.get(DISABLE, "").split(",") or (number.isdigit() and int(number) != 0)

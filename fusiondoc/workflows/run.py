@@ -11,8 +11,8 @@ from typing import Callable, Iterator, Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
+from fusiondoc.captures.kept_files import PackageFiles, keep_sources
 from fusiondoc.captures.request import RunRequest
-from fusiondoc.captures.source_copies import PackageFiles, keep_sources
 from fusiondoc.captures.store import Place, while_writing
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.model.report import Report

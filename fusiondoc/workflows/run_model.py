@@ -1,18 +1,261 @@
 """A model of this process, with its inputs, run in a child: what ``fusiondoc.diagnose`` and the pytest
-fixture have in common."""
+fixture have in common.
+
+The child gets files: the model, the inputs, and a target that loads both. The model is a TorchScript
+archive: whatever was passed is scripted (or traced) here, which compiles it and runs no graph, and is saved
+with ``torch.jit.save``. So functions, closures and classes defined in a test or a notebook need no import
+by name, and the archive keeps the line that each operator comes from, training mode, device, and which
+parameters require grad.
+
+Or, where that is allowed and all its code can be imported by name, it is pickled: then the child has the
+Python model too, which eager passes need.
+
+This file imports torch, unlike others outside the probe: it runs in the user's process, which has imported
+torch already to make the inputs.
+"""
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import os
+import re
+import sys
+import warnings
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from fusiondoc.captures.request import RunRequest, TargetSpec
-from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.errors import ModelFailed, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model.fusers import REQUESTS
-from fusiondoc.workflows.model_files import write_target
 from fusiondoc.workflows.run import Finished, FollowUps, Tell, report_run, run_target, tell_nobody
+
+TARGET = "fusion_target.py"
+
+_TARGET_TEXT = '''"""The model and the inputs that a program gave to fusiondoc; diagnose runs this file."""
+
+import os
+import sys
+
+import torch
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path += [folder for folder in {path} if folder not in sys.path]
+model = {model}
+inputs = torch.load(os.path.join(_HERE, "inputs.pt"){whole})
+'''
+_ARCHIVE = 'torch.jit.load(os.path.join(_HERE, "model.pt"))'
+_PICKLED = 'torch.load(os.path.join(_HERE, "model.pickle"){whole})'
+
+SCRIPT_HINT = (
+    "Change that line, or pass trace=True: it records the operators that these inputs run (control flow is "
+    "then frozen, and values that a function closes over are constants)."
+)
+SAVE_HINT = (
+    "The model runs in a process of its own, so what stays Python cannot be part of it: a module that a "
+    "function only closes over (pass the module itself), or a function with @torch.jit.ignore."
+)
+TRACE_HINT = (
+    "Tracing takes tensors, and lists, tuples and dicts of them, as inputs; a module with parameters is to "
+    "be passed itself, not a function around it."
+)
+
+
+class Target(NamedTuple):
+    """What a child can run."""
+
+    file: Path
+    """Loads the archive and the inputs."""
+    source_map: Mapping[str, Any]
+    """See probe/source_map.py: lines of the program that call functions of torch's Python files, and the
+    layers of operators. Only the process that compiled the model can follow these calls; a loaded archive has
+    lost them. Empty for a pickled model, which the child compiles."""
+    pickled: bool = False
+
+
+def write_target(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any],
+    folder: Path,
+    label: str,
+    trace: bool,
+    further: Sequence[Sequence[Any]] = (),
+    by_name: bool = False,
+) -> Target:
+    """Write ``fn`` and its inputs into ``folder``.
+
+    Args:
+        label: how messages name it.
+        trace: ``torch.jit.trace`` instead of ``torch.jit.script``.
+        further: inputs of other shapes.
+        by_name: pickle it where all its code can be imported by name.
+
+    Raises:
+        ModelFailed: TorchScript cannot compile it; the message is TorchScript's own.
+        UsageError: ``fn`` is nothing that can be run, or an input cannot be saved.
+    """
+    torch: Any = importlib.import_module("torch")
+    if isinstance(fn, type) or not callable(fn):
+        what = f"the class {fn.__name__}" if isinstance(fn, type) else f"of type {type(fn).__name__}"
+        raise UsageError(
+            f"{label}: a function or an nn.Module is needed, and this is {what}",
+            "Pass an instance, such as Block(8)." if isinstance(fn, type) else "Pass what is to be called.",
+        )
+    for number, value in enumerate(inputs):
+        if type(value).__module__.split(".")[0] == "numpy":
+            raise UsageError(
+                f"{label}: input {number} is a numpy {type(value).__name__}; TorchScript takes tensors and "
+                "plain numbers",
+                "Convert it: torch.from_numpy(...) or float(...).",
+            )
+    pickled = by_name and _pickled(torch, fn, folder / "model.pickle")
+    scripted = None if pickled else _archived(torch, fn, tuple(inputs), folder, label, trace)
+    shapes = [tuple(one) for one in (inputs, *further)]
+    try:
+        torch.save(shapes if further else shapes[0], str(folder / "inputs.pt"))
+    except Exception as error:  # pickle raises nearly anything
+        raise UsageError(
+            f"the inputs of {label} cannot be handed to a process of its own: {error}",
+            "Inputs are tensors, numbers, strings, and lists, tuples and dicts of them.",
+        ) from None
+    target = folder / TARGET
+    # From 1.13 on there is weights_only; from 2.6 on its default refuses what is no tensor or plain value.
+    match = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
+    knows = match is not None and (int(match.group(1)), int(match.group(2))) >= (1, 13)
+    whole = ", weights_only=False" if knows else ""
+    text = _TARGET_TEXT.format(
+        path=[os.path.realpath(one) for one in sys.path] if pickled else [],
+        model=_PICKLED.format(whole=whole) if pickled else _ARCHIVE,
+        whole=whole,
+    )
+    target.write_text(text, encoding="utf-8")
+    return Target(target, {} if pickled else _source_map(torch, scripted), pickled)
+
+
+def _archived(torch: Any, fn: Any, inputs: tuple[Any, ...], folder: Path, label: str, trace: bool) -> Any:
+    """The scripted model, which is saved in ``folder``."""
+    with _quiet():
+        scripted = _torchscript(torch, fn, inputs, label, trace or not _has_source(torch, fn))
+    try:
+        with _quiet():
+            torch.jit.save(scripted, str(folder / "model.pt"))
+    except Exception as error:
+        text = f"{type(error).__name__}: {str(error).strip()}"
+        raise ModelFailed(f"{label} cannot be saved as an archive\n{text}", SAVE_HINT) from None
+    return scripted
+
+
+def _pickled(torch: Any, fn: Any, file: Path) -> bool:
+    """Whether it could be pickled so that another process can load it."""
+    if isinstance(fn, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        return False
+    if not (isinstance(fn, torch.nn.Module) or _has_source(torch, fn)):
+        return False
+    owners = {type(one) for one in fn.modules()} if isinstance(fn, torch.nn.Module) else {fn}
+    if not all(_importable(str(owner.__module__)) for owner in owners):
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that sources cannot be kept beside the pickle (torch below 2)
+            torch.save(fn, str(file))
+        # torch.save does not compress, so a reference to what only this process has shows.
+        if b"__main__" not in file.read_bytes():
+            return True
+    except Exception:  # pickle raises nearly anything
+        pass
+    with suppress(OSError):
+        file.unlink()
+    return False
+
+
+def _importable(module: str) -> bool:
+    """Whether a new process with this ``sys.path`` finds the module; ``sys.modules`` says too much."""
+    return module != "__main__" and PathFinder.find_spec(module.partition(".")[0], sys.path) is not None
+
+
+def _source_map(torch: Any, scripted: Any) -> dict[str, Any]:
+    from fusiondoc.probe.source_map import source_map
+
+    # What this torch cannot tell about its graphs is no reason not to run.
+    with suppress(Exception):
+        return source_map(torch, scripted)
+    return {}
+
+
+def _has_source(torch: Any, fn: Any) -> bool:
+    """Whether TorchScript can read it: it parses a module, or the ``def`` of a function; not a lambda, a
+    bound method, a builtin, a ``functools.partial`` or another object with ``__call__``."""
+    if isinstance(fn, (torch.nn.Module, torch.jit.ScriptFunction)):
+        return True
+    return inspect.isfunction(fn) and fn.__name__ != "<lambda>"
+
+
+def _torchscript(torch: Any, fn: Any, inputs: tuple[Any, ...], label: str, trace: bool) -> Any:
+    if isinstance(fn, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        return fn
+    if os.environ.get("PYTORCH_JIT") == "0":  # torch.jit.script would return the function as it is
+        raise UsageError("PYTORCH_JIT=0 is set: it switches TorchScript off", "Unset it: unset PYTORCH_JIT")
+    try:
+        if not trace:
+            return torch.jit.script(fn)
+        with _untouched(torch, fn):
+            return torch.jit.trace(_traceable(torch, fn), inputs, check_trace=False)
+    except Exception as error:
+        if trace:
+            raise ModelFailed(f"{label} cannot be traced\n{_where(error)}", TRACE_HINT) from None
+        # All frames are TorchScript's; its message shows the user's line.
+        text = f"{type(error).__name__}: {str(error).strip()}"
+        raise ModelFailed(f"{label} cannot be scripted\n{text}", SCRIPT_HINT) from None
+
+
+def _traceable(torch: Any, fn: Any) -> Any:
+    """``fn`` with a name and a module, which ``torch.jit.trace`` asks of functions."""
+    if isinstance(fn, torch.nn.Module) or inspect.isfunction(fn) or inspect.ismethod(fn):
+        return fn
+
+    def call(*inputs: Any) -> Any:
+        return fn(*inputs)
+
+    return call
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without torch's word that TorchScript is deprecated (torch 2.9 upward): the program has not asked for
+    it, and a test would fail where warnings are errors."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is ")
+        yield
+
+
+@contextmanager
+def _untouched(torch: Any, fn: Any) -> Iterator[None]:
+    """Tracing runs the Python code once: random state and buffers (running means) are put back after it."""
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    buffers = list(fn.buffers()) if isinstance(fn, torch.nn.Module) else []
+    before = [buffer.detach().clone() for buffer in buffers]
+    with torch.random.fork_rng(devices=devices):
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for buffer, old in zip(buffers, before):
+                    buffer.copy_(old)
+
+
+def _where(error: Exception) -> str:
+    """The user's part of the traceback."""
+    from fusiondoc.probe.failures import users_traceback
+
+    inner = error.__traceback__
+    while inner is not None and inner.tb_frame.f_code.co_filename == __file__:
+        inner = inner.tb_next
+    return users_traceback(error.with_traceback(inner)).rstrip()
+
 
 _THE_USUAL = FollowUps()
 

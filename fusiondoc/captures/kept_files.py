@@ -1,22 +1,31 @@
-"""Source files of the program: which ones may be read, and their copies in a capture.
+"""Files that a capture keeps beside the log: source files of the program (which ones may be read, too), and
+what nvFuser wrote into the folder where the model ran.
 
 A log may name any file, and a report shows lines of the files that it names. So only Python files of the
-project are read: below the project's folder or a folder that the user names, never through a link out of it.
-Of packages only a run keeps copies, of files below the folder of packages of its own interpreter.
+project are read: below the project's folder or a folder that the user names, never through a link out of
+it. Of packages only a run keeps copies, of files below the folder of packages of its own interpreter.
+
+nvFuser writes ``__tmp_kernel1.cu``, ``.ptx``, ``.cubin`` and ``segmented_fusion1.dot``. It prints
+``PRINTING: __tmp_kernel1.cu`` for each but the last kind (seen on torch 2.1.2; for others by the strings in
+the binaries of 1.11 to 2.0). Those of a run that was asked for them are moved into its capture.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
+import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable, Sequence
 
+from fusiondoc.captures.capture import Capture
 from fusiondoc.whole_files import read_within
 
-FOLDER = "sources"
+SOURCES = "sources"
 INDEX = "index.json"
 
 MOST_BYTES = 1 << 20
@@ -66,7 +75,7 @@ def keep_sources(
     """
     index: dict[str, str] = {}
     size = 0
-    folder = capture / FOLDER
+    folder = capture / SOURCES
     allowed = (project_root(cwd), *roots)
     installed = (packages.folder,) if packages.folder is not None else ()
     mine = set(files)
@@ -93,7 +102,7 @@ def keep_sources(
 
 def kept_source(capture: Path, name: str) -> str | None:
     """The copy of a file that ``keep_sources`` made; None without one, or if the capture is damaged."""
-    folder = capture / FOLDER
+    folder = capture / SOURCES
     try:
         index = json.loads(read_within(folder / INDEX))
     except (OSError, ValueError, RecursionError):
@@ -125,3 +134,61 @@ def read_source(path: Path, roots: Sequence[Path]) -> bytes | None:
 
 def text_of(data: bytes) -> str:
     return data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+DUMP_FILES = "files"
+OPTIONS = {"cuda_to_file": ".cu", "debug_info": ".cu", "ptx": ".ptx", "cubin": ".cubin"}
+"""Dumps that write files, with the ending of theirs."""
+
+_DRAWING, _DRAWINGS = "draw_segmented_fusion", "segmented_fusion*.dot"
+"""Of these no line tells the names."""
+
+_PRINTING = re.compile(rb"PRINTING: (__tmp_\w+)(\.\w+)")
+_SLACK = 2.0
+"""Seconds by which the clock of a file system may be behind."""
+
+
+def collect(capture: Capture) -> list[Path]:
+    """Move the files that the run was asked for, said that it wrote, and did write since it began."""
+    asked = capture.request.options.dumps
+    endings = {OPTIONS[name] for name in asked if name in OPTIONS}
+    if not endings and _DRAWING not in asked:
+        return []
+    here = Path(capture.request.cwd or ".")
+    names = _named(capture.log_path) if endings else set()
+    if _DRAWING in asked:
+        endings.add(".dot")
+        names |= {path.name for path in here.glob(_DRAWINGS)}
+    began = (capture.path / "request.json").stat().st_mtime - _SLACK
+    moved = []
+    for name in sorted(names):
+        path = here / name
+        with contextlib.suppress(OSError):
+            if path.suffix in endings and not path.is_symlink() and path.stat().st_mtime >= began:
+                folder = capture.path / DUMP_FILES
+                folder.mkdir(exist_ok=True)
+                moved.append(Path(shutil.move(str(path), str(folder / name))))
+    return moved
+
+
+def texts(capture: Capture) -> dict[str, list[tuple[str, str]]]:
+    """Kernel -> (dump, text) of the files in the capture; binary ones are left out."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    asked = [name for name in capture.request.options.dumps if name in OPTIONS]
+    for option in asked:
+        for path in sorted((capture.path / DUMP_FILES).glob(f"__tmp_*{OPTIONS[option]}")):
+            data = path.read_bytes()
+            if b"\0" not in data.rstrip(b"\0"):
+                text = data.rstrip(b"\0").decode("utf-8", "replace")
+                found.setdefault(path.stem[len("__tmp_") :], []).append((option, text))
+    return found
+
+
+def _named(log: Path) -> set[str]:
+    names = set()
+    with contextlib.suppress(OSError), log.open("rb") as lines:
+        for line in lines:
+            found = _PRINTING.search(line) if b"PRINTING: " in line else None
+            if found is not None:
+                names.add((found.group(1) + found.group(2)).decode("ascii"))
+    return names

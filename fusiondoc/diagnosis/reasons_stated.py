@@ -1,16 +1,35 @@
-"""The true cause behind what NNC states of an operator.
+"""The true cause behind what nvFuser or NNC states of an operator.
 
-Facts: ``isSupported`` and ``typesAreSupported`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp, the same from
-1.12 to 2.13.
+Facts on NNC: ``isSupported`` and ``typesAreSupported`` of torch/csrc/jit/passes/tensorexpr_fuser.cpp, the
+same from 1.12 to 2.13.
 """
 
 from __future__ import annotations
 
+from fusiondoc.diagnosis.nvfuser_rules import refused_because
 from fusiondoc.diagnosis.operators import BY_FUSER
-from fusiondoc.diagnosis.reasons_of_node import no_rule
+from fusiondoc.diagnosis.reasons_of_node import dimensions, dtype, no_rule
 from fusiondoc.diagnosis.surroundings import Place, aten
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.rejections import NO_TYPES
+
+
+def refine_nvfuser(place: Place, stated: Reason) -> Reason:
+    """What nvFuser calls "not parsible" may be an overload or an argument that its rule refuses, and "scalar
+    type not supported" a tensor of too many dimensions (partition.cpp, isFusibleNode)."""
+    if stated.code == "FD201" and place.takes(place.loose.op):
+        cause = refused_because(place.node, place.loose.op, place.torch)
+        text = (
+            cause
+            or "nvFuser has a rule for it, and refused it here for an argument that the log does not show"
+        )
+        return Reason(stated.code, text, True)
+    if stated.code in ("FD202", "FD203"):
+        found = dimensions(place) or dtype(place)
+        if found is not None:
+            return Reason(stated.code, found.text, True)
+    return stated
+
 
 _REDUCTIONS = aten("sum softmax log_softmax")
 _NUMBERS = ("int", "float", "Scalar", "number", "bool")
