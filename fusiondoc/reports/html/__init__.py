@@ -22,6 +22,7 @@ from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.html.program_view import program_view
 from fusiondoc.reports.html.run_views import numbers_view, speed_view, time_line, tries_view
 from fusiondoc.reports.html.source_view import source_view
+from fusiondoc.reports.html.step_view import step_view
 from fusiondoc.reports.html.summary import header
 from fusiondoc.reports.page_templates import render_page
 from fusiondoc.version import __version__
@@ -38,6 +39,7 @@ _SECTIONS: tuple[tuple[str, str, Callable[[Context], object]], ...] = (
     ("unfused", "Not fused", unfused_list),
     ("kernels", "Kernels", kernel_list),
     ("speed", "Speed", speed_view),
+    ("steps", "Where the time goes", step_view),
     ("time", "Time line", time_line),
     ("numbers", "Numbers", numbers_view),
     ("tried", "Tried", tries_view),

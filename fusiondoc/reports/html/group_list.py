@@ -14,6 +14,7 @@ from fusiondoc.reports.html.highlight import ir
 from fusiondoc.reports.html.page_context import MOST_ROWS, Context, Quotes, ReasonKind, shown
 from fusiondoc.reports.html.summary import Bar, peak_bar
 from fusiondoc.reports.source_code import where_from, without_column
+from fusiondoc.reports.step_words import takes
 from fusiondoc.reports.wording import (
     count,
     dims,
@@ -94,6 +95,7 @@ class UnfusedRow:
     line: Line
     nodes: str
     moves: str
+    takes: str
     quotes: Quotes
 
 
@@ -102,6 +104,7 @@ class Outside:
     rows: tuple[UnfusedRow, ...]
     left: int
     with_layers: bool
+    with_times: bool
     idle: str | None
     """What never ran, in a line."""
 
@@ -138,6 +141,7 @@ def _group(group: Group, context: Context) -> GroupRow:
             ("Rank", None if group.rank is None else str(group.rank)),
             ("First in iteration", None if group.iteration is None else str(group.iteration)),
             ("Runs", None if group.runs is None else f"{group.runs:,}"),
+            ("Takes", f"{takes(group.time)} of a step" if group.time is not None else None),
             ("Must read", size(group.bytes_in) if group.bytes_in is not None else None),
             ("Must write", size(group.bytes_out) if group.bytes_out is not None else None),
         ),
@@ -192,11 +196,13 @@ def unfused_list(context: Context) -> Outside | None:
             line=_line(row.user_source, row.source, context),
             nodes=f"{row.count:,}" + (" (backward)" if row.phase == "backward" else ""),
             moves=size(row.bytes_moved),
+            takes=takes(row.time) or "–",
             quotes=context.quotes(row.evidence, 1),
         )
         for row in rows[:MOST_ROWS]
     )
-    return Outside(made, len(rows) - len(made), any(row.layers for row in made), idle)
+    timed = any(row.time is not None for row in rows)
+    return Outside(made, len(rows) - len(made), any(row.layers for row in made), timed, idle)
 
 
 _BOUND = {
