@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import tarfile
 from dataclasses import replace
 from functools import lru_cache
@@ -15,15 +16,19 @@ from command_line import ROOT
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import Profiled
+from fusiondoc.diagnosis.diagnose import diagnose
+from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.step_time import NO_DEVICE_TIMES, nnc_name, with_step_times
 from fusiondoc.model.report import Report
+from fusiondoc.model.runs import Time
 from fusiondoc.parsers import profiler_trace
 from fusiondoc.parsers.profiler_trace import read_places, read_trace
 from fusiondoc.parsers.trace_units import read_events
 from fusiondoc.probe import step_profile
+from fusiondoc.reports.formats import render_report
 from fusiondoc.reports.text.screen import render
 from fusiondoc.workflows import profiled_run
-from fusiondoc.workflows.load import report_from, report_of
+from fusiondoc.workflows.load import parse_capture, report_from, report_of
 
 PROFILES = ROOT / "fixtures" / "profiles"
 
@@ -296,9 +301,42 @@ def test_names_of_nnc_are_those_of_its_groups(tmp_path: Path) -> None:
     assert len(cut) == 1 and len(cut.pop()) == 40
 
 
-def test_a_saved_report_has_its_times(tmp_path: Path) -> None:
-    from fusiondoc.reports.formats import render_report
+def test_the_trace_names_the_groups(tmp_path: Path) -> None:
+    folder = unpacked("training", tmp_path)
+    capture = Capture(folder)
+    report = report_of(capture)
+    data = profiled_run.named_trace_of(capture, report, packed=True)
+    before = read_events(folder / "profile" / "trace.json.gz")
+    after = json.loads(gzip.decompress(data))["traceEvents"]
+    assert data == profiled_run.named_trace_of(capture, report, packed=True)
+    assert [(e["ts"], e["dur"]) for e in after] == [(e["ts"], e["dur"]) for e in before]
+    named = [(e["name"], f["name"]) for e, f in zip(before, after) if e["name"] != f["name"]]
+    assert len(named) == sum(e["name"].startswith("fused_") for e in before)
+    assert ("fused_mul_add_relu", "G1: mul, add, relu") in named
+    event = next(f for f in after if f["name"].startswith("G1: "))
+    assert event["args"]["layers"] == ["a", "b"] and event["args"]["kernel"] == "fused_mul_add_relu"
 
+
+def test_the_page_has_a_bar_and_every_row_its_time(tmp_path: Path) -> None:
+    page = render_report(report_of(Capture(unpacked("between", tmp_path))), "html")
+    bar = page[page.index('<svg class="slices"') :].split("</svg>")[0]
+    assert "103 ms a step: outside operators 51 %" in bar
+    widths = [float(found) for found in re.findall(r'width="([0-9.]+)" height="40"', bar)]
+    assert len(widths) == 3 and sum(widths) == pytest.approx(1000, abs=0.2)
+    assert page.count("16.1 ms (16 %)") >= 2  # the operator's row, and its finding
+
+
+def test_findings_are_ranked_by_what_fusing_could_save(tmp_path: Path) -> None:
+    report = report_of(Capture(unpacked("between", tmp_path)))
+    (row,) = report.unfused
+    rows = [replace(row, time=Time(ms, 0.1, saved)) for ms, saved in ((20.0, 1.0), (5.0, None), (9.0, 8.0))]
+    context = Context(parse_capture(Capture(tmp_path / "between")).observed)
+    found = diagnose(replace(report, unfused=(*rows, row)), context)
+    ranked = [one.time.could_save_ms for one in found.findings if one.time is not None]
+    assert row.time is not None and ranked == [row.time.could_save_ms, 8.0, 1.0, None]
+
+
+def test_a_saved_report_has_its_times(tmp_path: Path) -> None:
     report = report_of(Capture(unpacked("between", tmp_path)))
     file = tmp_path / "r.json"
     file.write_text(render_report(report, "json"))

@@ -9,7 +9,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, peak_option, run_options, source_root_option
-from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
+from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options, write_file
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import INTERRUPTED
 
@@ -31,7 +31,16 @@ from fusiondoc.errors import INTERRUPTED
 )
 @click.option("--try-eval", is_flag=True, help="As --try, and with the model in eval mode.")
 @click.option(
-    "--time", "timed", is_flag=True, help="Run once more without logs and time it, eager against fused."
+    "--time",
+    "timed",
+    is_flag=True,
+    help="Run again without logs: eager against fused, and where the time of a step goes.",
+)
+@click.option(
+    "--trace-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the profiled steps for Perfetto or chrome://tracing, groups named; implies --time.",
 )
 @peak_option
 @source_root_option
@@ -46,6 +55,7 @@ def command(
     try_changes: bool,
     try_eval: bool,
     timed: bool,
+    trace_file: Path | None,
     peak: float | None,
     source_root: tuple[Path, ...],
     **options: Any,
@@ -63,6 +73,7 @@ def command(
       fusiondoc diagnose --script train.py -- --epochs 1
       fusiondoc diagnose model.py --backward --verify
       fusiondoc diagnose model.py --backward --time
+      fusiondoc diagnose model.py --trace-file steps.json.gz
     """
     check_fail_on(fail_on)
     # Here: --help and shell completion need none of it.
@@ -74,7 +85,7 @@ def command(
     done = diagnose_target(
         make_request(target, script_args, options),
         CaptureStore(),
-        follow_ups=FollowUps(not no_rerun, timed, try_changes, try_eval),
+        follow_ups=FollowUps(not no_rerun, timed or trace_file is not None, try_changes, try_eval),
         peak=peak,
         source_roots=source_root,
         tell=tell,
@@ -87,4 +98,9 @@ def command(
         return INTERRUPTED
     if done.failed is not None:
         raise done.failed
+    if trace_file is not None:
+        from fusiondoc.workflows.profiled_run import named_trace_of
+
+        packed = trace_file.suffix == ".gz"
+        write_file(trace_file, named_trace_of(done.capture, done.report, packed), "--trace-file")
     return exit_status(report, fail_on)

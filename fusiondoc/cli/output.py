@@ -115,15 +115,24 @@ def write(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
+    write_file(output, text.encode("utf-8", "backslashreplace"), "--output")
+
+
+def write_file(file: Path, data: bytes, option: str) -> None:
+    """Write the file that ``option`` names, whole or not at all.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
     from fusiondoc.whole_files import write_whole
 
     try:
-        write_whole(output, text.encode("utf-8", "backslashreplace"))
+        write_whole(file, data)
     except OSError as error:
         raise UsageError(
-            f"Cannot write {output}: {error.strerror}", "Choose another file with --output."
+            f"Cannot write {file}: {error.strerror}", f"Choose another file with {option}."
         ) from None
-    tell(f"wrote {output}")
+    tell(f"wrote {file}")
 
 
 def exit_status(report: Report, fail_on: tuple[str, ...]) -> int:

@@ -60,9 +60,10 @@ def diagnose(report: Report, context: Context) -> Report:
     return replace(report, findings=tuple(findings))
 
 
-def _badness(finding: Finding) -> tuple[int, int, int, bool, int]:
-    """Worst first. Of equally bad ones first what the whole run suffers from, then what keeps most operators
-    out of groups, of equals one with a recipe, then what saves most when it is fixed."""
+def _badness(finding: Finding) -> tuple[int, bool, float, int, int, bool, int]:
+    """Worst first. Of equally bad ones first what the whole run suffers from, then by the milliseconds that
+    fusing could save, where a profile tells them, then what keeps most operators out of groups, of equals one
+    with a recipe, then what saves most memory traffic when it is fixed."""
     family = CODES[finding.code].family
     if family in (Family.ENVIRONMENT, Family.RUNS) and finding.severity != "note":
         rank = 0
@@ -71,4 +72,6 @@ def _badness(finding: Finding) -> tuple[int, int, int, bool, int]:
     else:
         rank = 2 if finding.code != "FD236" else 3
     kept, saved = finding.keeps_out or 0, finding.saves_bytes or 0
-    return SEVERITIES.index(finding.severity), rank, -kept, finding.recipe is None and kept > 0, -saved
+    told = finding.time.could_save_ms if finding.time is not None else None
+    bad = SEVERITIES.index(finding.severity), rank > 0, -(told or 0.0)
+    return (*bad, rank, -kept, finding.recipe is None and kept > 0, -saved)

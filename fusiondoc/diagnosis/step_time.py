@@ -129,6 +129,13 @@ def with_step_times(report: Report, trace: Trace, told: Profiled) -> Report:
     return replace(report, steps=steps, steps_note=_note(steps), groups=timed, unfused=unfused)
 
 
+def groups_of_units(report: Report, trace: Trace) -> dict[int, tuple[Group, ...]]:
+    """The groups that the units of a trace are, by the index of the unit's event."""
+    ties = _Ties(report, trace.units)
+    tied = {unit.event: ties.groups(unit) for unit in trace.units if unit.group}
+    return {event: tuple(group for group, _ in found) for event, found in tied.items() if found}
+
+
 NO_DEVICE_TIMES = (
     "the profiler has no times of the GPU here (CUPTI is missing or not permitted), so it is not known where"
     " the time of a step goes; what could fuse is ranked by bytes"

@@ -10,11 +10,12 @@ from fusiondoc.captures.capture import Capture, ProfiledRun
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import IN_PROCESS, RunRequest
 from fusiondoc.captures.store import Within
-from fusiondoc.diagnosis.step_time import with_step_times
-from fusiondoc.errors import FusiondocError
+from fusiondoc.diagnosis.step_time import groups_of_units, with_step_times
+from fusiondoc.errors import CannotRun, FusiondocError
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.profiler_trace import read_places, read_trace
 from fusiondoc.parsers.trace_units import NoTrace, read_events
+from fusiondoc.reports.named_trace import named_trace
 from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress
 from fusiondoc.workflows.speed import interpreted
@@ -77,3 +78,21 @@ def with_profile(report: Report, capture: Capture) -> Report:
     if made.steps is not None and interpreted(report):
         return replace(made, steps_note="; ".join(filter(None, (made.steps_note, EVALUATED))))
     return made
+
+
+def named_trace_of(capture: Capture, report: Report, packed: bool) -> bytes:
+    """The trace of the profiled run with the groups of the report named.
+
+    Raises:
+        CannotRun: there is no such trace; the message says why.
+    """
+    path = trace_file(capture)
+    if path is None:
+        why = report.steps_note or "no profile: the run under the profiler did not come to its end"
+        raise CannotRun(why, "Run it again with --time and without --trace-file to see the report alone.")
+    try:
+        events = read_events(path)
+        trace = read_trace(events)
+    except NoTrace as error:
+        raise CannotRun(str(error), "Run it again.") from None
+    return named_trace(events, groups_of_units(report, trace), trace.units, packed)

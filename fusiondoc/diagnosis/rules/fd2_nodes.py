@@ -11,6 +11,7 @@ from fusiondoc.diagnosis.run_facts import RunFacts, run_facts
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Finding, Report, Unfused
+from fusiondoc.model.runs import Time
 
 
 def not_fused(report: Report, context: Context) -> Iterable[Finding]:
@@ -48,6 +49,7 @@ def not_to_be_changed(report: Report, context: Context) -> Iterable[Finding]:
             evidence=rows[0].evidence[:3],
             advice=CODES["FD236"].advice,
             ops=sorted({row.op for row in rows}),
+            time=_together(rows),
         )
 
 
@@ -76,7 +78,18 @@ def _finding(row: Unfused, run: RunFacts) -> Finding:
         keeps_out=row.keeps_out,
         recipe=advice.recipe.words if advice.recipe is not None else None,
         ops=(row.op,),
+        time=row.time,
     )
+
+
+def _together(rows: Sequence[Unfused]) -> Time | None:
+    """What the rows take of a step; None where the profile does not tell of any."""
+    times = [row.time for row in rows if row.time is not None]
+    saved = [one.could_save_ms for one in times if one.could_save_ms is not None]
+    if not times:
+        return None
+    ms, share = sum(one.ms for one in times), sum(one.share for one in times)
+    return Time(round(ms, 6), round(share, 6), round(sum(saved), 6) if saved else None)
 
 
 def _taken(row: Unfused, run: RunFacts) -> bool:

@@ -12,6 +12,7 @@ from fusiondoc.captures.request import KeptRequest
 from fusiondoc.captures.te_records import TeRecords
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Evidence, Finding, Report
+from fusiondoc.model.runs import Time
 from fusiondoc.parsers.observed import Observed
 
 
@@ -59,9 +60,10 @@ def finding(
     keeps_out: int | None = None,
     recipe: str | None = None,
     ops: Sequence[str] = (),
+    time: Time | None = None,
 ) -> Finding:
     """A finding of ``code`` with its usual severity, unless another is given."""
     severity = severity or CODES[code].severity
     return Finding(
-        code, severity, message, source, evidence, advice, saves_bytes, keeps_out, recipe, tuple(ops)
+        code, severity, message, source, evidence, advice, saves_bytes, keeps_out, recipe, tuple(ops), time
     )

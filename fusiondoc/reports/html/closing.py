@@ -12,6 +12,7 @@ from fusiondoc.model.runs import Expectation, KnobState
 from fusiondoc.reports.html.group_list import Facts
 from fusiondoc.reports.html.page_context import QUOTED, Context, Quotes, shown
 from fusiondoc.reports.source_code import near
+from fusiondoc.reports.step_words import takes
 from fusiondoc.reports.wording import DOING, percent, seconds, size
 
 MOST_SINGLE = 100
@@ -39,6 +40,7 @@ def expectations_view(context: Context) -> Expectations | None:
 class FindingRow:
     finding: Finding
     where: str
+    takes: str | None
     quotes: Quotes
 
 
@@ -62,7 +64,8 @@ class Findings:
 
 def findings_view(context: Context) -> Findings:
     def row(finding: Finding) -> FindingRow:
-        return FindingRow(finding, shown(finding.source), context.quotes(finding.evidence))
+        quotes = context.quotes(finding.evidence)
+        return FindingRow(finding, shown(finding.source), takes(finding.time), quotes)
 
     findings = context.report.findings
     single = [one for one in findings if one.in_rows]

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.reports.source_code import near
+from fusiondoc.reports.step_words import takes
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, fields
 from fusiondoc.reports.wording import DOING, count
 
@@ -50,6 +51,8 @@ def findings(report: Report) -> RenderableType:
 def _finding(finding: Finding) -> RenderableType:
     head = Text(f"{finding.severity} {finding.code}", style=STYLES.get(finding.severity, ""))
     head.append(f"  {finding.message}", style="default")
+    if finding.time is not None:
+        head.append(f", {takes(finding.time)} of a step", style="default")
     lines: list[RenderableType] = [head]
     if finding.source:
         lines.append(Padding(Text(near(finding.source), style="dim"), (0, 0, 0, 4)))
