@@ -7,6 +7,7 @@ import csv
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -178,19 +179,24 @@ def test_suites_are_listed(fusiondoc: Run) -> None:
 
 
 @pytest.mark.torch
-def test_a_case_runs_and_wrapping_in_every_call_compiles_in_every_call(fusiondoc: Run) -> None:
+def test_a_case_runs_and_wrapping_in_every_call_compiles_in_every_call(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    """One run, written in several formats."""
+    out = tmp_path / "suite.json"
     done = fusiondoc(
         *("bench", "--suite", "xformers", "--case", "bias_relu_dropout 2x8x32", "--rounds", 6),
-        *("--variant", "aot-each-call", "--device", "cpu", "--format", "json"),
+        *("--variant", "aot-each-call", "--device", "cpu", "-o", out, "-o", tmp_path / "suite.html"),
     )
     assert done.returncode == 0, done.stderr
-    data = json.loads(done.stdout)
+    data = json.loads(out.read_text("utf-8"))
     jsonschema.validate(data, SCHEMA)
     assert data["small"] and [one["block"] for one in data["cases"]] == ["bias_relu_dropout"]
     eager, each = data["cases"][0]["bench"]["variants"]
     rounds = each["phases"][0]
     assert eager["available"] and each["recompiles"] >= rounds["rounds"] * rounds["steps"], each
     assert each["groups"] == {"forward": 0, "backward": 0}
+    assert "suite xformers" in (tmp_path / "suite.html").read_text("utf-8")
 
 
 @pytest.mark.torch

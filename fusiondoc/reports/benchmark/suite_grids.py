@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Callable, Iterator, Sequence
 
-from fusiondoc.model.bench import EAGER, Bench, BenchVariant
+from fusiondoc.model.bench import EACH_CALL, EAGER, Bench, BenchVariant
 from fusiondoc.model.suite import MEMORY, Beside, Published, Suite, SuiteCase, memory_ratio, phase_of
 from fusiondoc.reports.benchmark.wordings import HOST_BOUND, groups, milliseconds, share
 
@@ -234,12 +234,13 @@ def remarks(suite: Suite) -> list[str]:
     unfused = _without_groups(suite)
     if unfused:
         said.append(unfused)
-    each = [one for _, one in suite.variants() if one.name == "aot-each-call" and one.recompiles]
+    each = [one for _, one in suite.variants() if one.name == EACH_CALL and one.recompiles]
     if each:
         most = max(one.recompiles or 0 for one in each)
+        unfused = all(one.groups is not None and one.groups.forward == 0 for one in each)
         said.append(
-            "aot-each-call: wrapping in every call compiles in every call (up to"
-            f" {most:,} times in the rounds of a case), so no graph lives long enough to be fused"
+            f"{EACH_CALL}: wrapping in every call compiles in every call (up to {most:,} times in the rounds of a"
+            f" case){', so no graph lives long enough to be fused' if unfused else ''}"
         )
     if suite.interrupted:
         said.append("interrupted: only the cases and rounds that were done are here")
@@ -269,7 +270,7 @@ def _without_groups(suite: Suite) -> str | None:
         one.name
         for _, one in suite.variants()
         if one.available
-        and one.name not in (EAGER, "none", "inductor", "aot-each-call")
+        and one.name not in (EAGER, "none", "inductor", EACH_CALL)
         and one.groups is not None
         and one.groups.forward == 0
         and not one.groups.backward
