@@ -237,10 +237,10 @@ def remarks(suite: Suite) -> list[str]:
     each = [one for _, one in suite.variants() if one.name == EACH_CALL and one.recompiles]
     if each:
         most = max(one.recompiles or 0 for one in each)
-        unfused = all(one.groups is not None and one.groups.forward == 0 for one in each)
+        never = all(one.groups is not None and one.groups.forward == 0 for one in each)
         said.append(
-            f"{EACH_CALL}: wrapping in every call compiles in every call (up to {most:,} times in the rounds of a"
-            f" case){', so no graph lives long enough to be fused' if unfused else ''}"
+            f"{EACH_CALL}: wrapping in every call compiles in every call (up to {most:,} times in the rounds"
+            f" of a case){', so no graph lives long enough to be fused' if never else ''}"
         )
     if suite.interrupted:
         said.append("interrupted: only the cases and rounds that were done are here")
