@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -69,3 +70,145 @@ def test_every_operator_has_the_users_line(partitions: tuple[dict[str, Any], dic
         placed = [int(node["user_source"].rpartition(":")[2]) for node in nodes if node["user_source"]]
         assert all(first < line <= last for line in placed), row["name"]
         assert len(placed) >= 0.9 * len(nodes), row["name"]
+
+
+@pytest.fixture(scope="module")
+def told(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The report of functions that each do one thing that is a finding."""
+    run = runs_in_this_process(tmp_path_factory.mktemp("findings"), cache)
+    return report_of(run, ROOT / "tests/live/aot_findings.py")
+
+
+def found(report: dict[str, Any], code: str) -> list[dict[str, Any]]:
+    return [one for one in report["findings"] if one["code"] == code]
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "message"),
+    [
+        ("FD105", "anew", "in every call: 3 wrappers, 3 compilations, 3 calls"),
+        (
+            "FD106",
+            "sized",
+            "called with 2: float32[4,8]:grad; float32[8,8]:grad: sizes are written into view",
+        ),
+        ("FD107", "decided", "DataDependentOutputException"),
+        ("FD237", "changed", "changes argument 2 in place"),
+        ("FD237", "overlapping", "arguments 1 and 2 of overlapping share memory"),
+        ("FD504", "greedy", "keeps 512 bytes of greedy for the backward pass, the default partition 384"),
+    ],
+)
+def test_each_finding_names_its_function_and_line(
+    code: str, name: str, message: str, told: dict[str, Any]
+) -> None:
+    (one,) = [one for one in found(told, code) if name in one["message"]]
+    assert message in one["message"] and one["advice"]
+    lines = (ROOT / "tests/live/aot_findings.py").read_text("utf-8").splitlines()
+    (row,) = [row for row in told["aot"] if row["name"] == name]
+    assert one["source"] == row["user_source"]
+    line = int(one["source"].rpartition(":")[2])
+    assert f"({name}, " in lines[line - 1]
+
+
+def test_a_graph_break_is_told_and_both_graphs_are_shown(told: dict[str, Any]) -> None:
+    (one,) = found(told, "FD108")
+    assert "cut the program 1 time, into 2 graphs" in one["message"]
+    rows = [row for row in told["aot"] if row["how"] == "torch.compile"]
+    assert [[n["op"] for n in row["graphs"][1]["nodes"] if n["op"]] for row in rows] == [
+        ["aten::mul"],
+        ["aten::sin", "aten::add"],
+    ]
+
+
+def test_what_has_no_fault_has_no_finding(told: dict[str, Any]) -> None:
+    codes = {one["code"] for one in told["findings"] if "free" in one["message"]}
+    assert not codes  # called with two shapes, and no size is in its graphs
+    assert not found(told, "FD109")
+
+
+@pytest.mark.parametrize("everywhere", ["", "1"])
+def test_modules_that_fuse_themselves_are_recognised(everywhere: str, fusiondoc: Run) -> None:
+    target = ROOT / "tests/live/nvfused.py"
+    report = report_of(fusiondoc, target, "--backward", "--runs", 2, env={"EVERYWHERE": everywhere})
+    assert report["frontend"] == "aot"
+    rows = {row["kind"]: row for row in report["fused_modules"]}
+    assert set(rows) == {"NVFusedBiasActivationDropout", "NVFusedBiasDropoutRes"}
+    for row, layer in zip(rows.values(), ("act", "add")):
+        assert row["layers"] == [layer] and row["calls"] == 2
+        if everywhere:
+            assert (row["fused"], row["wraps"], row["eager"]) == (2, 2, [])
+        else:
+            assert (row["fused"], row["wraps"], row["eager"]) == (0, 0, ["its tensor is not on a GPU"])
+    assert len(found(report, "FD105")) == (2 if everywhere else 0)
+    assert len(found(report, "FD109")) == (0 if everywhere else 2)
+    assert not found(report, "FD101")  # more runs would change nothing
+
+
+MEASURED = """
+import torch
+import torch.nn.functional as F
+
+def model(x, b):
+    y = x + b
+    return F.gelu(y) * 2
+
+inputs = (torch.randn(8, 16, requires_grad=True), torch.randn(16))
+"""
+
+
+def test_groups_of_both_sides_have_their_phase_and_the_users_lines(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(MEASURED, "utf-8")
+    report = report_of(fusiondoc, "m.py", "--frontend", "aot", "--backward")
+    assert {group["phase"] for group in report["groups"]} == {"forward", "backward"}
+    sources = {node["user_source"] for group in report["groups"] for node in group["nodes"]}
+    assert sources == {f"{tmp_path / 'm.py'}:{line}" for line in (6, 7)}
+    (row,) = report["aot"]
+    _, forward, backward = row["graphs"]
+    assert forward["fused"] == forward["operators"] == 3
+    assert set(forward["groups"]) == {g["id"] for g in report["groups"] if g["phase"] == "forward"}
+    assert set(backward["groups"]) == {g["id"] for g in report["groups"] if g["phase"] == "backward"}
+    # Every operator of a side is in a group, or has the reason that its row has.
+    unfused = {(one["op"], one["reason"]["code"]) for one in report["unfused"]}
+    for node in backward["nodes"]:
+        if node["op"] and node["op"] != "aten::getitem":
+            assert node["group"] or (node["op"], node["reason"]) in unfused
+    text = fusiondoc("parse").stdout
+    assert "A1  model: memory_efficient_fusion" in text and "computes 1 result again (512 B)" in text
+    page = fusiondoc("parse", "--format", "html").stdout
+    assert "Graphs of A1" in page and "Tensors of the partition of A1" in page
+
+
+def test_what_aotautograd_cannot_take_is_refused(fusiondoc: Run, tmp_path: Path) -> None:
+    scripted = MEASURED.replace("\ndef model", "\n@torch.jit.script\ndef model")
+    (tmp_path / "m.py").write_text(scripted, "utf-8")
+    done = fusiondoc("diagnose", "m.py", "--frontend", "aot")
+    assert done.returncode == 2 and "TorchScript already" in done.stderr
+
+
+XFORMERS = """
+import torch, xformers
+xformers._is_functorch_available = {switch}
+from xformers.components.feedforward import build_feedforward
+
+config = {{"name": "MLP", "dim_model": 32, "dropout": 0.1, "activation": "relu"}}
+model = build_feedforward({{**config, "hidden_layer_multiplier": 2, "bias": True}})
+inputs = (torch.randn(4, 8, 32, requires_grad=True),)
+"""
+
+
+@pytest.mark.parametrize("switch", [True, False])
+def test_the_real_modules_of_xformers_say_why_they_do_not_fuse(
+    switch: bool, fusiondoc: Run, tmp_path: Path
+) -> None:
+    """Seen with the Python files of xformers 0.0.16 and nothing stubbed; later than 0.0.21 has none."""
+    if importlib.util.find_spec("xformers") is None:
+        pytest.skip("needs xformers 0.0.13 to 0.0.21 (pip install --no-deps)")
+    (tmp_path / "m.py").write_text(XFORMERS.format(switch=switch), "utf-8")
+    report = report_of(fusiondoc, "m.py", "--runs", 2)
+    (row,) = report["fused_modules"]
+    if switch:
+        assert row["kind"] == "NVFusedBiasActivationDropout" and row["layers"] == ["mlp.1", "mlp.3"]
+        assert (row["calls"], row["fused"], row["eager"]) == (4, 0, ["its tensor is not on a GPU"])
+    else:
+        assert row["kind"] == "MLP" and "_is_functorch_available is False" in row["eager"][0]
+    assert len(found(report, "FD109")) == 1

@@ -160,7 +160,9 @@ def _graph(
         source=own,
         operators=len(operators),
         fused=sum(node.group is not None for node in operators),
-        groups=tuple(dict.fromkeys(node.group for node in operators if node.group is not None)),
+        groups=tuple(
+            sorted({node.group for node in operators if node.group}, key=lambda name: int(name[1:]))
+        ),
         nodes=tuple(nodes[:_MOST_SHOWN]),
         cut=max(0, graph.total - len(graph.nodes)) + max(0, len(nodes) - _MOST_SHOWN),
     )

@@ -9,6 +9,7 @@ from fusiondoc.diagnosis.coverage import coverage
 from fusiondoc.diagnosis.fallback_errors import with_errors
 from fusiondoc.diagnosis.rules import (
     fd0_environment,
+    fd1_aot,
     fd1_operation_fuser,
     fd1_runs,
     fd2_nodes,
@@ -30,6 +31,7 @@ RULES: tuple[Rule, ...] = (
     *fd0_environment.RULES,
     *fd5_numbers.RULES,
     *fd1_runs.RULES,
+    *fd1_aot.RULES,
     *fd9_log.RULES,
     *fd4_kernels.RULES,
     *fd4_launches.RULES,

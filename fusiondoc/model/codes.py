@@ -93,6 +93,11 @@ _ALL = (
         advice="Choose a fuser: --fuser nnc or nvfuser; in a program: with torch.jit.fuser('fuser1').",
         tries=(OTHER_FUSER,),
     ),
+    Code("FD105", "warning", "AOTAutograd wraps the function anew in every call"),
+    Code("FD106", "warning", "Graphs of AOTAutograd fit the shapes of one call only"),
+    Code("FD107", "error", "AOTAutograd could not compile the function"),
+    Code("FD108", "warning", "torch.compile cut the program into several graphs"),
+    Code("FD109", "warning", "A module that fuses itself ran its plain operators"),
     *(Code(*row) for row in OF_TE if row[0] < "FD2"),
     Code(
         "FD201",
@@ -328,6 +333,13 @@ _ALL = (
         advice="Nothing: fusion is for what stands before and after them.",
         loss=Loss.NONE,
     ),
+    Code(
+        "FD237",
+        "warning",
+        "AOTAutograd: an argument is changed in place, or shares memory",
+        advice="Return a new tensor instead of changing an argument, and pass copies of what shares memory.",
+        loss=Loss.RESULT,
+    ),
     *(Code(*row) for row in OF_TE if row[0] > "FD2"),
     Code(
         "FD299",
@@ -354,6 +366,7 @@ _ALL = (
     Code("FD501", "error", "Fused numbers differ from eager", tries=(OTHER_FUSER,)),
     Code("FD502", "note", "An output has another dtype or other strides than in eager"),
     Code("FD503", "note", "Random results were compared by their statistics"),
+    Code("FD504", "warning", "A partition keeps more for the backward pass than the default one"),
     Code("FD901", "warning", "No fusion lines in the log"),
     Code("FD902", "warning", "The log is cut off"),
     Code("FD903", "note", "Some lines were not recognised"),

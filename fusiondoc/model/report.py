@@ -263,7 +263,7 @@ class Finding:
     @property
     def in_rows(self) -> bool:
         """It says of a row of ``unfused`` what stands there: reports count these."""
-        return self.code.startswith("FD2") and not self.keeps_out and self.code != "FD236"
+        return self.code.startswith("FD2") and not self.keeps_out and self.code not in ("FD236", "FD237")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from . import environment, failures, frontends, fusers, stdio, te_plans
 from .aot_watch import Watch
 from .clock import Clock
 from .failures import Refused, UserError, message_of, users_traceback
+from .fused_modules import FusedModules
 from .iterations import Passes
 from .models import device_of, home, move, signature, to_torchscript
 from .pass_inputs import from_module, from_texts
@@ -146,15 +147,19 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     if spec["seed"] is not None:
         random.seed(spec["seed"])
         torch.manual_seed(spec["seed"])
-    watch = Watch(torch, records)
-    if spec.get("frontend") in (None, "auto", "aot") and not spec.get("timing"):
+    watch = Watch(torch, records, quiet=bool(spec.get("timing")))
+    modules = FusedModules(torch, records, watch)
+    if spec.get("frontend") in (None, "auto", "aot"):
         watch.start()
+        if not spec.get("timing"):
+            modules.start()
     te_watch = _te_watch(spec, records, clock)
     if not script:
         try:
-            _run_model(torch, spec, records, clock, fuser, te_watch)
+            _run_model(torch, spec, records, clock, fuser, te_watch, modules)
         finally:
             watch.finish()
+            modules.finish()
         return
     records.write("target", how="script", label=os.path.basename(target["path"]), signature=None)
     try:
@@ -168,6 +173,7 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     finally:
         stdio.mark("end")
         watch.finish()
+        modules.finish()
         if te_watch is not None:
             te_watch.end(None)
             if spec.get("frontend") == "te":
@@ -245,7 +251,13 @@ def _run_te(
 
 
 def _run_model(
-    torch: Any, spec: dict[str, Any], records: Records, clock: Clock, fuser: str, te_watch: Any
+    torch: Any,
+    spec: dict[str, Any],
+    records: Records,
+    clock: Clock,
+    fuser: str,
+    te_watch: Any,
+    modules: FusedModules,
 ) -> None:
     switches = fusers.read_back(torch)
     loaded = _loaded(torch, spec, clock)
@@ -257,11 +269,13 @@ def _run_model(
     with clock.users_work():
         if spec.get("eval") and isinstance(model, torch.nn.Module):
             model = model.eval()
+        if frontend != "torchscript" and not spec.get("timing"):
+            modules.name_layers(model)
         chosen = frontends.choose(torch, frontend, model)
         aot = chosen.frontend == "aot"
         twin = None
-        if spec.get("verify") and (chosen.by_us or not aot):
-            twin = _eager_twin(torch, model)
+        if spec.get("verify") and chosen.eager is not None:
+            twin = _eager_twin(torch, chosen.eager)
         freeze = fuser == "onednn" and not spec["backward"] and not spec.get("no_freeze")
         scripted = chosen.model if aot else to_torchscript(torch, model, shapes[0], spec["trace"], freeze)
     if fusers.read_back(torch) != switches:
@@ -270,16 +284,12 @@ def _run_model(
         fusers.switch_on(torch, fuser)
         _turn_knobs(torch, spec["knobs"])
     records.write("target", how="model", label=loaded.label, signature=signature(scripted))
-    records.write("frontend", requested=spec.get("frontend"), effective=chosen.frontend, why=chosen.why)
-    for option in ("trace", "verify", "no_freeze") if aot else ():
-        if spec.get(option) and (option != "verify" or twin is None):
-            name = option.replace("_", "-")
-            records.write("note", text="--%s has no effect on a model that AOTAutograd compiles" % name)
+    frontends.tell(records, spec, chosen, twin is not None)
     if spec.get("timing"):
         from .timed_passes import Timing
 
         with clock.users_work():
-            Timing(torch, scripted, model, shapes, spec["backward"], records).run(spec["runs"])
+            Timing(torch, scripted, chosen.eager, shapes, spec["backward"], records).run(spec["runs"])
         return
     if spec.get("profile"):
         from .step_profile import StepProfile

@@ -16,16 +16,13 @@ import sys
 from typing import Any, Callable, Iterator, Sequence
 
 from .after_import import AfterImport
-from .aot_effects import changed_since, sharing, versions
 from .aot_graphs import Sources, default_saved, graph_record, lines_of, value_text
+from .aot_sites import WRAPPED, Site, changed_since, sharing, versions
 from .records import Records
 
 HOMES = ("torch._functorch.aot_autograd", "functorch._src.aot_autograd")
 ENTRIES = ("aot_function", "aot_module", "aot_module_simplified", "memory_efficient_fusion", "ts_compile")
 """Names that a program that comes to AOTAutograd by itself has."""
-
-WRAPPED = "_fusiondoc_aot"
-"""An attribute of what ``aot_function`` has returned."""
 
 _REBOUND = ("torch._functorch", "functorch", "torch._dynamo.backends")
 """Modules that may have the functions under names of their own already."""
@@ -36,34 +33,14 @@ _MOST_SCRIPTED = 64
 _MOST_SHAPES = 64
 
 
-class Site:
-    """A place of the program that wraps a function, with what has become of it."""
-
-    def __init__(self, number: int, name: str, how: str, at: str | None) -> None:
-        self.number = number
-        self.name = name
-        self.how = how
-        self.at = at
-        self.wraps = 0
-        self.calls: int | None = None
-        self.compiles = 0
-        self.scripted = 0
-        self.failures = 0
-        self.shapes: list[str] = []
-        self.changed: list[str] = []
-        self.shared: list[str] = []
-        self.written: set[str] = set()
-        """Phases of the compilation that goes on whose graphs are recorded."""
-        self.forward_waits = False
-        """Its graphs were partitioned, and the forward graph is not compiled yet."""
-
-
 class Watch:
     """One for a process; ``start`` before the user's code is imported."""
 
-    def __init__(self, torch: Any, records: Records) -> None:
+    def __init__(self, torch: Any, records: Records, quiet: bool = False) -> None:
+        """``quiet``: only mark what is wrapped, for a run that is timed."""
         self._torch = torch
         self._records = records
+        self._quiet = quiet
         self._sources: Sources | None = None
         self._sites: dict[Any, Site] = {}
         self._active: list[Site] = []
@@ -83,6 +60,11 @@ class Watch:
         """How often something has been wrapped so far."""
         return sum(site.wraps for site in self._sites.values())
 
+    @property
+    def calls(self) -> int:
+        """How often something wrapped has been called so far."""
+        return sum(site.calls or 0 for site in self._sites.values())
+
     def start(self) -> None:
         """Replace the functions, now or when their modules are imported."""
         for name in HOMES:
@@ -95,6 +77,8 @@ class Watch:
 
     def finish(self) -> None:
         """Write what only the end tells."""
+        if self._quiet:
+            return
         for site in self._sites.values():
             self._records.write(
                 "aot_used",
@@ -122,6 +106,9 @@ class Watch:
         if getattr(home, "_fusiondoc_watched", False):
             return
         home._fusiondoc_watched = True
+        if self._quiet:
+            self._put(home, "aot_function", home.aot_function, _marking(home.aot_function))
+            return
         if self._sources is None:
             self._sources = Sources(self._torch)
             self._replace_script()
@@ -306,18 +293,21 @@ class Watch:
     def _tracing(self, site: Site) -> Iterator[None]:
         assert self._sources is not None
         self._active.append(site)
+        before = site.compiles
         try:
             with self._sources.tracing():
                 yield
         except Exception as error:
-            if not self._compiling:
-                self._note_failure(site, "trace or run it", error)
+            # A call of what has been compiled before is the program's own affair.
+            if not self._compiling and (not before or site.compiles > before):
+                self._note_failure(site, "trace it", error)
             raise
         finally:
             self._active.pop()
 
     def _counted(self, site: Site, made: Any) -> Any:
         """The wrapped function with its calls counted."""
+        vars(made)[WRAPPED] = site.how
 
         @functools.wraps(made)
         def called(*args: Any, **kwargs: Any) -> Any:
@@ -334,7 +324,7 @@ class Watch:
                     _add(site.shared, sharing(self._torch, args, result))
             return result
 
-        vars(called)[WRAPPED] = site
+        vars(called)[WRAPPED] = site.how
         return called
 
     def _note_shapes(self, site: Site, args: Sequence[Any]) -> bool:
@@ -378,6 +368,18 @@ class Watch:
             text = str(error).strip().split("\n")[0][:500]
             kind = type(error).__name__
             self._records.write("aot_failed", site=site.number, stage=stage, type=kind, message=text)
+
+
+def _marking(original: Any) -> Any:
+    """``aot_function`` whose results can be told from other functions."""
+
+    @functools.wraps(original)
+    def aot_function(*args: Any, **kwargs: Any) -> Any:
+        made = original(*args, **kwargs)
+        vars(made)[WRAPPED] = "AOTAutograd"
+        return made
+
+    return aot_function
 
 
 def _add(found: list[str], more: Sequence[str]) -> None:

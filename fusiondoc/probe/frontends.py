@@ -6,21 +6,23 @@ import importlib
 import types
 from typing import Any, Iterator
 
-from .aot_watch import ENTRIES, WRAPPED
+from .aot_sites import WRAPPED
+from .aot_watch import ENTRIES
 from .failures import CANNOT_RUN, Refused, UserError
+from .records import Records
 
 _MOST_FUNCTIONS = 2_000
 """Functions of the user's that are looked through for AOTAutograd."""
 
 
 class Chosen:
-    """The model to run, and why so. ``by_us``: the user's model was wrapped here."""
+    """The model to run, and why so. ``eager`` is what it was made of; None where that is not known."""
 
-    def __init__(self, frontend: str, model: Any, why: str, by_us: bool = False) -> None:
+    def __init__(self, frontend: str, model: Any, why: str, eager: Any) -> None:
         self.frontend = frontend
         self.model = model
         self.why = why
-        self.by_us = by_us
+        self.eager = eager
 
 
 def choose(torch: Any, requested: str, model: Any) -> Chosen:
@@ -31,20 +33,33 @@ def choose(torch: Any, requested: str, model: Any) -> Chosen:
         UserError: wrapping it failed.
     """
     if requested == "torchscript":
-        return Chosen("torchscript", model, "asked for")
+        return Chosen("torchscript", model, "asked for", model)
     scripted = isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
     used = None if scripted else uses_aot(torch, model)
     if used is not None:
-        return Chosen("aot", model, "the target " + used)
+        return Chosen("aot", model, "the target " + used, _inside(model))
     if requested == "auto":
-        return Chosen("torchscript", model, "auto: the target uses no other")
+        return Chosen("torchscript", model, "auto: the target uses no other", model)
     if scripted:
         raise Refused(
             "frontend",
             "--frontend aot compiles Python, and this model is TorchScript already",
             "Name the function or module before it is scripted, or leave --frontend out.",
         )
-    return Chosen("aot", _wrapped(model), "asked for: memory_efficient_fusion", True)
+    return Chosen("aot", _wrapped(model), "asked for: memory_efficient_fusion", model)
+
+
+def tell(records: Records, spec: dict[str, Any], chosen: Chosen, verified: bool) -> None:
+    """Record the choice, and which options mean nothing then."""
+    records.write("frontend", requested=spec.get("frontend"), effective=chosen.frontend, why=chosen.why)
+    if chosen.frontend != "aot":
+        return
+    for option in ("trace", "verify", "no_freeze"):
+        if spec.get(option) and not (option == "verify" and verified):
+            text = "--%s has no effect on a model that AOTAutograd compiles" % option.replace("_", "-")
+            records.write("note", text=text)
+    if spec.get("timing") and chosen.eager is None:
+        raise Refused("timing", "the model compiles parts of itself: nothing is known to be its eager form")
 
 
 def _wrapped(model: Any) -> Any:
@@ -63,6 +78,18 @@ def _wrapped(model: Any) -> Any:
         raise UserError("frontend") from error
 
 
+def _inside(model: Any) -> Any:
+    """What a wrapper was made of: of ``aot_function``, ``aot_module`` or ``torch.compile``."""
+    if WRAPPED in getattr(model, "__dict__", {}):
+        while WRAPPED in vars(model):
+            model = model.__wrapped__
+        return model
+    for name in ("orig_module", "_orig_mod", "_torchdynamo_orig_callable"):
+        if name in getattr(model, "_modules", {}) or (name[0] == "_" and hasattr(model, name)):
+            return getattr(model, name)
+    return None
+
+
 def uses_aot(torch: Any, model: Any) -> str | None:
     """How the model comes to AOTAutograd by itself, as the end of a sentence; None if it does not."""
     modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
@@ -74,7 +101,7 @@ def uses_aot(torch: Any, model: Any) -> str | None:
     for function in functions:
         for value in _reached(function, seen):
             if WRAPPED in getattr(value, "__dict__", {}):
-                return "calls what %s has wrapped" % getattr(value, WRAPPED).how
+                return "calls what %s has wrapped" % getattr(value, WRAPPED)
             name = getattr(value, "__name__", None)
             if name in ENTRIES and _is_torchs(value):
                 return "calls " + str(name)

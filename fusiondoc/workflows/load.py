@@ -227,6 +227,7 @@ def report_of(
         told.redirected,
         told.te,
         ended_early=ended_early(capture.result, told),
+        graph_breaks=told.aot.breaks,
     )
     return _without_secrets(diagnose(report, context))
 

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Iterable
 
 from fusiondoc.diagnosis.reasons_of_gradients import NO_FORMULA, RECORDED
+from fusiondoc.diagnosis.rules.fd1_aot import compiled_each_time
 from fusiondoc.diagnosis.rules.fd9_log import HOW_TO_LOG, PLANS
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.surroundings import is_in_place
@@ -17,6 +18,8 @@ _PASSES = ("Before Fusion:", "Before TExprFuser:", "Before Compilation:", "After
 def only_profiling(report: Report, context: Context) -> Iterable[Finding]:
     """FD101: executors profiled, none made a plan."""
     headers = context.observed.headers
+    if any(map(compiled_each_time, report.aot)):
+        return  # more runs would change nothing
     if context.cut_short or not headers.get("Profiled Graph:") or any(header in headers for header in PLANS):
         return
     yield finding(

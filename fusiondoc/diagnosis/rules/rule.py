@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable, Iterable, Sequence
 
+from fusiondoc.captures.aot_records import GraphBreaks
 from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Result
 from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected
@@ -37,6 +38,9 @@ class Context:
     """What the probe saw of Transformer Engine's fuser."""
     ended_early: bool = False
     """The program ended its process, as it seems without an error, before all passes were done."""
+
+    graph_breaks: GraphBreaks = field(default_factory=GraphBreaks)
+    """Where torch.compile cut the program."""
 
     @property
     def cut_short(self) -> bool:

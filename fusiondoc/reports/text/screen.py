@@ -11,6 +11,7 @@ from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.report import Report
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.step_words import sentence
+from fusiondoc.reports.text.aot import aot
 from fusiondoc.reports.text.findings import fallbacks, findings, log
 from fusiondoc.reports.text.further_runs import (
     pairs,
@@ -207,6 +208,7 @@ def render(report: Report, *, width: int = 80, colour: bool = False, blocks: boo
     for title, part in (
         ("Speed", speed(report, width - 1)),
         ("Time", where_time_goes(report)),
+        ("AOTAutograd", aot(report)),
         ("Transformer Engine", te_plans(report)),
         ("Groups", groups(report)),
         ("Not fused", unfused(report, width)),

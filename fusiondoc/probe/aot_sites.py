@@ -1,8 +1,33 @@
-"""What a call did to its arguments: changed them in place, or shares their memory in its results."""
+"""A place that wraps functions, and what a call did to its arguments."""
 
 from __future__ import annotations
 
 from typing import Any, Sequence
+
+WRAPPED = "_fusiondoc_aot"
+"""An attribute of what ``aot_function`` has returned."""
+
+
+class Site:
+    """A place of the program that wraps a function, with what has become of it."""
+
+    def __init__(self, number: int, name: str, how: str, at: str | None) -> None:
+        self.number = number
+        self.name = name
+        self.how = how
+        self.at = at
+        self.wraps = 0
+        self.calls: int | None = None
+        self.compiles = 0
+        self.scripted = 0
+        self.failures = 0
+        self.shapes: list[str] = []
+        self.changed: list[str] = []
+        self.shared: list[str] = []
+        self.written: set[str] = set()
+        """Phases of the compilation that goes on whose graphs are recorded."""
+        self.forward_waits = False
+        """Its graphs were partitioned, and the forward graph is not compiled yet."""
 
 
 def versions(torch: Any, args: Sequence[Any]) -> list[int | None]:
