@@ -11,7 +11,7 @@ from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.report import Report
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.step_words import sentence
-from fusiondoc.reports.text.aot import aot
+from fusiondoc.reports.text.aot_section import aot
 from fusiondoc.reports.text.findings import fallbacks, findings, log
 from fusiondoc.reports.text.further_runs import (
     pairs,
