@@ -19,6 +19,9 @@ from fusiondoc.captures.probe_records import Profiled
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.step_time import NO_DEVICE_TIMES, nnc_name, with_step_times
+from fusiondoc.expectations.match import check
+from fusiondoc.expectations.read_file import loads
+from fusiondoc.expectations.update import updated
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Time
 from fusiondoc.parsers import profiler_trace
@@ -334,6 +337,29 @@ def test_findings_are_ranked_by_what_fusing_could_save(tmp_path: Path) -> None:
     found = diagnose(replace(report, unfused=(*rows, row)), context)
     ranked = [one.time.could_save_ms for one in found.findings if one.time is not None]
     assert row.time is not None and ranked == [row.time.could_save_ms, 8.0, 1.0, None]
+
+
+def test_check_holds_a_step_against_limits(tmp_path: Path) -> None:
+    report = report_of(Capture(unpacked("between", tmp_path)))
+
+    def outcomes(text: str, of: Report = report) -> dict[str, bool]:
+        section = loads(text, "expected.yaml").sections[0]
+        return {str(one.path[-1]): one.holds for one in check(section, of)}
+
+    # A step of 103 ms: groups 33 %, what could fuse 16 %, of which fusing saves almost all.
+    holds = "max_step_ms: 104\nmin_groups_share: 32%\nmax_unfused_share: 0.16\nmax_could_save: 16%\n"
+    broken = "max_step_ms: 103\nmin_groups_share: 34%\nmax_unfused_share: 0.15\nmax_could_save: 15%\n"
+    assert set(outcomes(holds).values()) == {True} and set(outcomes(broken).values()) == {False}
+    assert loads(holds, "x").need_profile and not loads("max_fallbacks: 0", "x").need_profile
+    (one, *_) = check(loads(broken, "x").sections[0], report)
+    assert "at most 103 ms; found 103.1 ms: a step is outside operators 51" in one.text
+    after = updated(broken, "expected.yaml", report)
+    assert set(outcomes(after).values()) == {True} and "min_groups_share: 0.329" in after
+    # Without a profile nothing is known, and --update takes the limits out.
+    bare = replace(report, steps=None, steps_note=None)
+    assert set(outcomes(holds, bare).values()) == {False}
+    assert "no profile" in check(loads(holds, "x").sections[0], bare)[0].text
+    assert "max_step_ms" not in updated(holds + "max_fallbacks: 0\n", "expected.yaml", bare)
 
 
 def test_a_saved_report_has_its_times(tmp_path: Path) -> None:

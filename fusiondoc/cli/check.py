@@ -87,7 +87,9 @@ def command(
         done = diagnose_target(
             make_request(targets[0], targets[1:], options),
             CaptureStore(),
-            follow_ups=FollowUps(rerun=not no_rerun),
+            follow_ups=FollowUps(
+                rerun=not no_rerun, profile=expectations is not None and expectations.need_profile
+            ),
             peak=peak,
             tell=tell,
             progress=terminal_progress,

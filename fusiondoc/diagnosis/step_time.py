@@ -11,14 +11,12 @@ from fusiondoc.captures.probe_records import Profiled
 from fusiondoc.diagnosis.operators import LIBRARY, VIEWS, is_fusible
 from fusiondoc.diagnosis.would_be_groups import saving_share
 from fusiondoc.model.report import Group, Report, Unfused
-from fusiondoc.model.runs import Part, Steps, Time
+from fusiondoc.model.runs import FUSIBLE, GROUPS, Part, Steps, Time
 from fusiondoc.model.source import Source
 from fusiondoc.parsers.trace_units import ACCUMULATE, OPTIMIZER, Launched, Trace, Unit
 
-GROUPS = "groups"
 MATMUL = "matmul"
 CONVOLUTIONS = "convolutions"
-FUSIBLE = "unfused operators that could fuse"
 COPIES = "views and copies"
 GRADIENTS = "gradients added up"
 OTHERS = "other operators"

@@ -114,6 +114,16 @@ class When:
 
 
 @dataclass(frozen=True)
+class StepLimits:
+    """What the profiled run must show. Shares are of a step, from 0 to 1."""
+
+    max_ms: float | None = None
+    min_groups: float | None = None
+    max_unfused: float | None = None
+    max_could_save: float | None = None
+
+
+@dataclass(frozen=True)
 class Section:
     """Expectations that hold together."""
 
@@ -126,6 +136,7 @@ class Section:
     max_fallbacks: int | None = None
     min_coverage: float | None = None
     speed: Speed = Speed()
+    steps: StepLimits = StepLimits()
     findings: Findings = Findings()
     places: dict[str, Position] = field(default_factory=dict)
     """Key of the section -> where it stands."""
@@ -137,6 +148,11 @@ class Expectations:
 
     file: str
     sections: tuple[Section, ...]
+
+    @property
+    def need_profile(self) -> bool:
+        """Whether any section says something of the time of a step."""
+        return any(section.steps != StepLimits() for section in self.sections)
 
 
 _NUMBERS = re.compile(r"\[([0-9,-]+)\]")

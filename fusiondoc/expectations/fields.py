@@ -105,6 +105,10 @@ SECTION: Mapping[str, Field] = {
     "max_fallbacks": Field("count", "Highest number of fallbacks."),
     "min_coverage": Field("share", "Lowest share of what ran and the fuser can take that is in groups."),
     **_SPEED,
+    "max_step_ms": Field("rate", "Longest time of a step of the profiled run, in milliseconds."),
+    "min_groups_share": Field("share", "Lowest share of a step that groups take."),
+    "max_unfused_share": Field("share", "Highest share that unfused operators take that could fuse."),
+    "max_could_save": Field("share", "Highest share of a step that fusing the rest could save."),
     "findings": Field("findings", "Findings that must, may or may not occur."),
 }
 

@@ -26,7 +26,7 @@ from fusiondoc.expectations.near_miss import (
     too_slow,
 )
 from fusiondoc.model.report import SEVERITIES, Finding, Group, Report
-from fusiondoc.model.runs import Expectation
+from fusiondoc.model.runs import FUSIBLE, GROUPS, Expectation
 from fusiondoc.model.source import path_ends_with
 
 
@@ -161,6 +161,7 @@ def _whole(section: Section, report: Report) -> Iterable[Outcome]:
             None if holds else _left_out(report), part,
         )  # fmt: skip
     yield from _speed(section, report, outcome)
+    yield from _steps(section, report, outcome)
     yield from _findings(section, report, outcome)
 
 
@@ -198,6 +199,34 @@ def _speed(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]
         shown = f"{show_speed(min(values), key)} in the slowest" if values else "no measurement"
         expected = f"{show_speed(limit, key)} in every kernel"
         yield outcome(key, not slow, expected, shown, "; ".join(slow) or None, min(values, default=None))
+
+
+def _steps(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
+    """Limits of the profiled run; broken where there is none."""
+    limits, steps = section.steps, report.steps
+    saved = None
+    if steps is not None and steps.could_save_ms is not None and steps.ms:
+        saved = steps.could_save_ms / steps.ms
+    groups, unfused = (steps.share(GROUPS), steps.share(FUSIBLE)) if steps else (None, None)
+    unknown = report.steps_note or "no profile: check a TARGET, or a capture of diagnose --time"
+    for key, limit, value, what in (
+        ("max_step_ms", limits.max_ms, steps.ms if steps else None, "a step of at most {:g} ms"),
+        ("min_groups_share", limits.min_groups, groups, "groups take at least {} of a step"),
+        ("max_unfused_share", limits.max_unfused, unfused, "what could fuse takes at most {} of a step"),
+        ("max_could_save", limits.max_could_save, saved, "fusing the rest saves at most {} of a step"),
+    ):
+        if limit is None:
+            continue
+        in_ms = key == "max_step_ms"
+        low = key == "min_groups_share"
+        holds = value is not None and (value >= limit - 1e-9 if low else value <= limit + 1e-9)
+        expected = what.format(limit if in_ms else percent(limit))
+        if value is None:
+            yield outcome(key, False, expected, f"unknown: {unknown}", None, None)
+            continue
+        found = f"{value:.4g} ms" if in_ms else percent(value)
+        parts = ", ".join(f"{one.what} {percent(one.share)}" for one in (steps.parts if steps else ())[:4])
+        yield outcome(key, holds, expected, found, None if holds else f"a step is {parts}", value)
 
 
 def is_named(finding: Finding, name: str) -> bool:

@@ -19,6 +19,7 @@ from fusiondoc.expectations.expectation import (
     Section,
     SourceRange,
     Speed,
+    StepLimits,
     When,
 )
 from fusiondoc.expectations.fields import Field
@@ -249,6 +250,12 @@ def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Sec
         max_fallbacks=values.get("max_fallbacks"),
         min_coverage=values.get("min_coverage"),
         speed=_speed(values),
+        steps=StepLimits(
+            values.get("max_step_ms"),
+            values.get("min_groups_share"),
+            values.get("max_unfused_share"),
+            values.get("max_could_save"),
+        ),
         findings=Findings(
             expect=tuple(findings.get("expect", ())),
             forbid=tuple(findings.get("forbid", ())),

@@ -183,5 +183,9 @@ _LIMITS: Mapping[str, Callable[[Any], str]] = {
     "min_coverage": yaml_text.share,
     "min_peak": lambda value: f"{math.floor(value * 100) / 100:g}",
     "min_gb_per_s": lambda value: str(math.floor(value)),
+    "max_step_ms": lambda value: f"{math.ceil(value * 100) / 100:g}",
+    "min_groups_share": yaml_text.share,
+    "max_unfused_share": lambda value: f"{math.ceil(value * 1000) / 1000:g}",
+    "max_could_save": lambda value: f"{math.ceil(value * 1000) / 1000:g}",
 }
 """How a limit is written that what was found just reaches."""

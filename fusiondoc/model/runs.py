@@ -175,6 +175,11 @@ class Part:
     share: float
 
 
+GROUPS = "groups"
+FUSIBLE = "unfused operators that could fuse"
+"""Two parts of a step, as they are called; diagnosis/step_time.py has the others."""
+
+
 @dataclass(frozen=True)
 class Steps:
     """Where the time of a step goes, by a run under torch's profiler without logs."""

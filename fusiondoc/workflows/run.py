@@ -59,6 +59,8 @@ class FollowUps:
     """With each change that the findings suggest."""
     eval_mode: bool = False
     """With the model in eval mode; this implies ``tries``."""
+    profile: bool = False
+    """Without logs: where the time of a step goes; ``timing`` implies it."""
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,9 @@ def report_run(
         if report.te is not None and follow_ups != FollowUps(follow_ups.rerun):
             tell("note: --time and --try are for TorchScript; on a GPU the report has times all the same")
             follow_ups = FollowUps()
-        if follow_ups.timing and ran.failed is None and finished:
-            finished = run_timing(request, capture, report, tell, progress)
+        if (follow_ups.timing or follow_ups.profile) and ran.failed is None and finished:
+            if follow_ups.timing:
+                finished = run_timing(request, capture, report, tell, progress)
             if finished:
                 finished = run_profile(request, capture, tell, progress)
             report = report_of(capture, parsed=parsed, source_roots=source_roots)
