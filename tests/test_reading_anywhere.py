@@ -9,7 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from conftest import FIXTURES, ROOT
+
+from fusiondoc.errors import CannotRun
+from fusiondoc.probe import stdio
+from fusiondoc.repro.outcome import run_file
 
 LOG = FIXTURES / "compare" / "one-group.log"
 OTHER = FIXTURES / "compare" / "split.log"
@@ -123,3 +128,23 @@ def test_help_imports_nothing_that_a_run_needs() -> None:
         "rich",
     )
     assert not [name for name in loaded if name.startswith((*needed, "yaml", "jinja2"))]
+
+
+def test_without_process_groups_nothing_runs_and_the_user_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows; what a program prints goes on, though ctypes finds no C library there."""
+    monkeypatch.delattr(os, "killpg", raising=False)
+    with pytest.raises(CannotRun) as told:
+        run_file(Path(sys.executable), tmp_path / "repro.py", (), 1.0)
+    assert "--minimise" in told.value.hint
+
+    def no_library(name: object) -> None:
+        raise TypeError("LoadLibrary() argument 1 must be str, not None")
+
+    monkeypatch.setattr(stdio.ctypes, "CDLL", no_library)
+    monkeypatch.setattr(stdio.os, "name", "nt")
+    try:
+        stdio.flush()
+    finally:
+        monkeypatch.undo()

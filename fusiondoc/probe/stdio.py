@@ -15,6 +15,8 @@ _IOLBF = 1
 
 
 def _libc() -> Any:
+    if os.name == "nt":  # ctypes has no library of the process itself there, and raises TypeError
+        raise OSError("no C library")
     return ctypes.CDLL(None)
 
 

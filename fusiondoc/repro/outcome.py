@@ -43,6 +43,11 @@ class Outcome:
 
 def run_file(python: Path, file: Path, arguments: Sequence[str], timeout: float) -> Outcome:
     """Run a written file in a process of its own and judge what it printed."""
+    if not hasattr(os, "killpg"):
+        raise CannotRun(
+            "files run on Linux and macOS only: this system has no process groups",
+            "Write the file without --minimise, and run it yourself.",
+        )
     environment = {name: value for name, value in os.environ.items() if name not in _SILENT}
     with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
         log = Path(folder) / "log"
