@@ -159,3 +159,21 @@ def test_torch_s_own_formulas_get_no_advice():
     own = {row.op for row in report.unfused if (row.source or "").startswith("<")}
     notes = [f for f in report.findings if f.code == "FD236" and "torch's own gradient formulas" in f.message]
     assert own and len(notes) == 1 and "aten::_grad_sum_to_size" in notes[0].ops
+
+
+def test_advice_on_what_cannot_be_written_otherwise_is_none():
+    assert "x.copy(" not in said("FD230", "aten::copy_", UNKNOWN)
+    assert "torch.where" in said("FD230", "aten::index_put_", UNKNOWN)
+    alone = "it would be alone in its differentiable graph, and torch makes one of two operators or more: "
+    ends = "aten::conv2d (model.py:1:2) before it has no gradient formula"
+    assert said("FD231", "aten::relu", UNKNOWN, text=alone + ends).startswith("Nothing")
+    ends = "aten::relu_ (model.py:1:2) after it changes its input in place; " + ends
+    assert "change aten::relu_, which works in place" in said(
+        "FD231", "aten::relu", UNKNOWN, text=alone + ends
+    )
+
+
+def test_a_flag_of_batch_norm_is_frozen_and_a_copy_is_no_view():
+    assert "freeze" in said("FD219", "aten::batch_norm", UNKNOWN, text="its `training` is no constant")
+    copied = "it copies its input into another layout, which nvFuser has no rule for"
+    assert "moves no data" not in said("FD226", "aten::reshape", UNKNOWN, text=copied)

@@ -99,6 +99,8 @@ def _no_rule(row: Unfused, run: RunFacts) -> str:
         how = "--knob nnc_reductions=on" if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
         return f"Let NNC take reductions: {how}."
     if run.fuser is not None and taken_by(row.op, run.fuser, run.torch):
+        if "`training`" in row.reason.text:
+            return _argument(row, run)
         text = "Make its dimensions, sizes and flags constants"
     else:
         text = "There is no recipe for it: do it before or after the operators that it separates"
@@ -129,7 +131,18 @@ _WITH_FLAG = frozenset(f"aten::{name}" for name in _FLAGGED.split())
 _SIGNS = {"aten::add_": "+", "aten::sub_": "-", "aten::mul_": "*", "aten::div_": "/"}
 
 
+_ASSIGNS = frozenset(f"aten::{name}_" for name in ("copy", "index_put", "masked_scatter", "scatter"))
+"""What ``x[...] = y`` is, and what has no version without the underscore that does the same alone."""
+
+
 def _in_place(row: Unfused, run: RunFacts) -> str:
+    if row.op in _ASSIGNS:
+        text = (
+            "It is an assignment to a part of a tensor: choose with torch.where, or join parts with torch.cat"
+        )
+        if run.owner(row) in (Owner.PACKAGE, Owner.TORCH):
+            text += "; the line is in a package: change a copy of its module, or override its forward"
+        return text + "."
     if row.op in _WITH_FLAG and in_torch(row.source):
         return (
             "Set inplace=False where the module is made, or from outside: for m in model.modules(): if"
@@ -147,6 +160,11 @@ def _gradient(row: Unfused, run: RunFacts) -> str:
     if row.op in _SIGNS or row.op in _WITH_FLAG:
         return _in_place(row, run)
     training = "move operators without a gradient formula out of the block"
+    ends = re.findall(r"(aten::\w+)(?: \([^()]*\))? (?:before|after) it (changes|has)", row.reason.text)
+    if ends and ends[0][1] == "changes":
+        training = f"change {ends[0][0]}, which works in place, to {ends[0][0][:-1]}"
+    elif ends and "alone in its" in row.reason.text and all(op in LIBRARY for op, _ in ends):
+        return "Nothing: what stands next to it are kernels of libraries."
     if run.live:
         training += "; --knob autodiff_inlining=off keeps small regions"
     if run.backward:
@@ -213,6 +231,23 @@ def _alone(row: Unfused, run: RunFacts) -> str:
     return "Nothing, if it is alone for good."
 
 
+def _nothing_to_gain(row: Unfused, run: RunFacts) -> str:
+    if "copies" in row.reason.text:
+        return (
+            "Nothing where what follows needs that order in memory; else do the permute or transpose before"
+            " it last, and the copy is saved."
+        )
+    return CODES["FD226"].advice or ""
+
+
+def _argument(row: Unfused, run: RunFacts) -> str:
+    if "`training`" in row.reason.text and not run.frozen:
+        when = "" if run.gradients is False else "for inference, "
+        other = "" if run.traced else ", or trace the module instead of scripting it"
+        return f"Make it a constant: {when}freeze the module (torch.jit.freeze(scripted.eval())){other}."
+    return CODES["FD219"].advice or ""
+
+
 def _not_profiled(row: Unfused, run: RunFacts) -> str:
     runs = " (--runs)" if run.live else ""
     return (
@@ -232,9 +267,11 @@ _WORDED: Mapping[str, Callable[[Unfused, RunFacts], str]] = {
     **dict.fromkeys(_NO_RULE, _no_rule),
     "FD213": _not_on_this_device,
     "FD215": _types,
+    "FD219": _argument,
     "FD222": _device,
     "FD223": _dtype,
     "FD225": _alone,
+    "FD226": _nothing_to_gain,
     "FD227": _separated,
     "FD229": _control_flow,
     "FD230": _in_place,

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
+from fusiondoc.diagnosis.specialisations import in_order
 from fusiondoc.diagnosis.surroundings import (
     MAKERS,
     NO_KERNEL,
     NOTHING_TO_GAIN,
     Place,
+    at,
     aten,
     is_in_place,
     is_of_a_formula,
     reason,
 )
 from fusiondoc.model.report import Reason
+from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit.flow import CONTROL
 
 DTYPES = {
@@ -54,18 +59,67 @@ def nothing_to_gain(place: Place) -> Reason | None:
         return None
     if op in MAKERS:
         return reason("FD226", "it makes a new tensor and computes nothing that a kernel could save")
-    if op == "aten::contiguous":
-        same = place.node.inputs[:1] == place.node.outputs[:1] and place.node.inputs[:1] != ("Tensor",)
-        if same:
-            return reason("FD226", "its input is contiguous already: it hands it on and computes nothing")
-        return reason(
-            "FD226", f"it copies its input into another layout, which {place.fuser_name} has no rule for"
-        )
+    if op in _MAY_COPY:
+        return reason("FD226", _view_or_copy(place))
     if op in NO_KERNEL or op == "prim::ConstantChunk":
         return reason(
             "FD226", "it makes a view: it moves no data and computes nothing that a kernel could save"
         )
     return reason("FD226", "it hands a tensor on and computes nothing that a kernel could save")
+
+
+_MAY_COPY = aten("contiguous reshape reshape_as flatten")
+
+_REORDERS = aten("permute transpose t T numpy_T swapaxes movedim expand expand_as")
+
+_VIEW = "it makes a view: it moves no data and computes nothing that a kernel could save"
+
+
+def _view_or_copy(place: Place) -> str:
+    """Whether an operator that copies only where it must does so here."""
+    contiguous = place.loose.op == "aten::contiguous"
+    view = "its input is contiguous already: it hands it on and computes nothing" if contiguous else _VIEW
+    taken = parse_type(place.node.inputs[0]) if place.node.inputs else None
+    made = parse_type(place.node.outputs[0]) if place.node.outputs else None
+    if isinstance(taken, TensorType) and taken.sizes is not None and taken.strides is not None:
+        sizes = taken.sizes if contiguous else made.sizes if isinstance(made, TensorType) else None
+        if in_order(taken):
+            return view
+        if contiguous or (sizes is not None and not can_view(taken, sizes)):
+            return f"it copies its input into another layout, which {place.fuser_name} has no rule for"
+        if sizes is not None:
+            return view
+    reordered = [n for n in map(place.flow.nodes.__getitem__, sorted(place.node.before)) if n.op in _REORDERS]
+    after = f", as after {reordered[0].op}{at(reordered[0])}" if reordered else ""
+    return (
+        "it hands its input on, and copies it where its memory is in another order"
+        f"{after}: {place.fuser_name} has no rule for either"
+    )
+
+
+def can_view(tensor: TensorType, sizes: Sequence[int | None]) -> bool:
+    """Whether a tensor can be seen with other sizes without a copy: dimensions that lie in one piece can be
+    split and merged (``computeStride_impl`` of aten/src/ATen/TensorUtils.cpp)."""
+    if tensor.sizes is None or tensor.strides is None:
+        return False
+    pieces: list[int] = []
+    step = 0
+    for size, stride in reversed(list(zip(tensor.sizes, tensor.strides))):
+        if size == 1:
+            continue
+        if pieces and stride == step:
+            pieces[-1] *= size or 0
+        else:
+            pieces.append(size or 0)
+        step = stride * (size or 0)
+    left = [size or 0 for size in sizes if size != 1]
+    for piece in pieces:
+        together = 1
+        while together < piece and left:
+            together *= left.pop()
+        if together != piece:
+            return False
+    return not left
 
 
 def _counts_batches(place: Place) -> bool:

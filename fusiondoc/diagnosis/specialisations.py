@@ -53,7 +53,7 @@ def fused_producer(first: Group, again: Group, groups: Sequence[Group]) -> Fused
         return None
     for change in changed:
         tensor, other = parse_type(first.inputs[change.place]), parse_type(again.inputs[change.place])
-        if not isinstance(tensor, TensorType) or not isinstance(other, TensorType) or not _in_order(other):
+        if not isinstance(tensor, TensorType) or not isinstance(other, TensorType) or not in_order(other):
             continue
         makers = [group for group in groups if group.id not in (first.id, again.id) and _makes(group, tensor)]
         if makers:
@@ -68,7 +68,7 @@ def _makes(group: Group, tensor: TensorType) -> bool:
     return copies and any(_same_type(tensor, output) for output in group.outputs)
 
 
-def _in_order(tensor: TensorType) -> bool:
+def in_order(tensor: TensorType) -> bool:
     """Whether it is contiguous."""
     if tensor.sizes is None or tensor.strides is None:
         return False
