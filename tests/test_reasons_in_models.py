@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import FIXTURES
 
+from fusiondoc.diagnosis.nvfuser_rules import fused_views
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.parsers.lines.log_files import find_logs
@@ -272,3 +273,23 @@ def test_what_is_said_of_one_node_is_not_said_of_the_others_on_its_line() -> Non
     # What is said of a kind of node holds for all of them: nvFuser has no rule for hardtanh.
     tanh = [row for row in report("mobilenet_v2.script.eval").unfused if row.op == "aten::hardtanh"]
     assert [(row.count, row.reason.code, row.reason.stated) for row in tanh] == [(35, "FD201", True)]
+
+
+@pytest.mark.parametrize(
+    ("torch", "views"), [("1.12.1", 0), ("1.13.1+cu117", 2), ("2.0.1", 5), ("2.1.2+cu121", 5), (None, 5)]
+)
+def test_which_views_nvfuser_takes_depends_on_the_version(torch: str | None, views: int) -> None:
+    assert len(fused_views(torch)) == views
+
+
+@pytest.mark.parametrize(("torch", "taken"), [("1.12.1", False), ("1.13.1+cu117", True), (None, True)])
+def test_which_operators_nvfuser_takes_depends_on_the_version(
+    torch: str | None, taken: bool, tmp_path: Path
+) -> None:
+    log = tmp_path / "plan.log"
+    tag = "[DUMP profiling_graph_executor_impl.cpp:676] "
+    lines = ["Optimized Graph: ", "graph(%x : Float(2, 3, strides=[3, 1], requires_grad=0, device=cuda:0)):"]
+    lines += ["  %y : Tensor = aten::leaky_relu(%x) # model.py:1:0", "  return (%y)"]
+    log.write_text("".join(f"{tag}{line}\n" for line in lines))
+    (row,) = read_logs(find_logs([str(log)]), work_out=Reasons("nvfuser", torch))[0].unfused
+    assert (row.reason.code != "FD233") == taken

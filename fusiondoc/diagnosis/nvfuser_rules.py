@@ -13,7 +13,7 @@ import re
 from typing import Callable, Mapping, NamedTuple
 
 from fusiondoc.diagnosis.operators import NVFUSER_SINCE
-from fusiondoc.fuser_knobs.entries import parse_version
+from fusiondoc.fuser_knobs.entries import Version, parse_version
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit.flow import FlowNode, Operand
 
@@ -107,10 +107,24 @@ _OVERLOADS: dict[str, Overload] = {
 }
 """Operators of which some overloads have no rule; of the others all that TorchScript prints have one."""
 
-FUSED_VIEWS = frozenset(f"aten::{name}" for name in ("expand", "expand_as", "permute", "t", "transpose"))
-"""Views that nvFuser makes copies of, to take them into a group: replaceAliasOpsWithCopy of graph_fuser.cpp;
-the last three since 2.0. Those for view, reshape, squeeze, unsqueeze and flatten are switched off there from
-1.13 on (a remark there says that aten::view is disabled), and no log of 1.13 to 2.1 has one."""
+FUSED_VIEWS_SINCE: dict[str, Version] = {
+    **dict.fromkeys(("aten::expand", "aten::expand_as"), (1, 13)),
+    **dict.fromkeys(("aten::permute", "aten::t", "aten::transpose"), (2, 0)),
+}
+"""Views that nvFuser makes copies of, to take them into a group, and the first torch whose nvFuser does so:
+replaceAliasOpsWithCopy of graph_fuser.cpp (torch/csrc/jit/codegen/cuda in 1.13, third_party/nvfuser/csrc in
+2.0). In 1.12 it does so with none (https://github.com/csarofeen/pytorch/issues/1700). Those for view,
+reshape, squeeze, unsqueeze and flatten are switched off in all of them (a remark there says that aten::view
+is disabled), and no log of 1.13 to 2.1 has one."""
+
+
+def fused_views(torch: str | None) -> frozenset[str]:
+    """The views that nvFuser of this torch takes; without a version, that of the newest."""
+    if torch is None:
+        return frozenset(FUSED_VIEWS_SINCE)
+    version = parse_version(torch)
+    return frozenset(op for op, since in FUSED_VIEWS_SINCE.items() if since <= version)
+
 
 _CONSTANT: dict[str, Mapping[int, str]] = {
     "mean": {1: "dim", 2: "keepdim"},

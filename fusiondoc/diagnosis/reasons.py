@@ -145,10 +145,17 @@ RULES: tuple[Rule, ...] = (
 
 
 class Reasons:
-    """Works out reasons; ``requested`` is the fuser that was asked for, where that is known."""
+    """Works out reasons.
 
-    def __init__(self, requested: str | None = None) -> None:
+    Args:
+        requested: the fuser that was asked for, where that is known.
+        torch: the version that ran, where that is known; else the rules are those of the newest that has the
+            fuser.
+    """
+
+    def __init__(self, requested: str | None = None, torch: str | None = None) -> None:
         self._requested = requested
+        self._torch = torch
 
     def __call__(self, outside: Outside) -> Reason | None:
         fuser = outside.fuser
@@ -156,7 +163,7 @@ class Reasons:
             return reason("FD104", "every fuser is off (--fuser none)")
         if fuser is None and self._requested in FUSERS:
             fuser = self._requested
-        place = Place(outside, fuser)
+        place = Place(outside, fuser, self._torch)
         for rule in RULES:
             found = rule(place)
             if found is not None:
@@ -165,7 +172,7 @@ class Reasons:
 
     def refine(self, outside: Outside, stated: Reason) -> Reason:
         """The true cause behind a stated reason that names several, or the wrong one."""
-        place = Place(outside, outside.fuser or "nvfuser")
+        place = Place(outside, outside.fuser or "nvfuser", self._torch)
         if stated.code in CATCH_ALL:
             for rule in (control_flow, bookkeeping, cuts_region, nothing_to_gain, in_place):
                 cause = rule(place)

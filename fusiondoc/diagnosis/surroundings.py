@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Callable, Iterator, Literal, NamedTuple
 
-from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS
-from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS
+from fusiondoc.diagnosis.nvfuser_rules import fused_views
+from fusiondoc.diagnosis.operators import BY_FUSER, NVFUSER_SINCE, VIEWS
+from fusiondoc.fuser_knobs.entries import parse_version
 from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import Reason
 from fusiondoc.model.source import without_packages
@@ -77,6 +79,13 @@ def is_in_place(op: str) -> bool:
 _BY_ANY: frozenset[str] = frozenset().union(*BY_FUSER.values())
 
 
+@lru_cache(maxsize=None)
+def _nvfuser_of(torch: str) -> frozenset[str]:
+    """What nvFuser of this torch has a rule for."""
+    version = parse_version(torch)
+    return frozenset(op for op, since in NVFUSER_SINCE.items() if since <= version)
+
+
 class Place:
     """An operator in its plan."""
 
@@ -106,7 +115,11 @@ class Place:
     @property
     def catalogue(self) -> frozenset[str]:
         """What the fuser of this run can take; of any fuser where it is not known which ran."""
-        return BY_FUSER[self.fuser] if self.fuser is not None else _BY_ANY
+        if self.fuser is None:
+            return _BY_ANY
+        if self.fuser == "nvfuser" and self.torch is not None:
+            return _nvfuser_of(self.torch)
+        return BY_FUSER[self.fuser]
 
     @property
     def fuser_name(self) -> str:
@@ -161,7 +174,7 @@ class Place:
         """Views that the fuser takes into a group."""
         if self.fuser is None:
             return VIEWS
-        return FUSED_VIEWS if self.fuser == "nvfuser" else self.catalogue & VIEWS
+        return fused_views(self.torch) if self.fuser == "nvfuser" else self.catalogue & VIEWS
 
     def neighbours(self, node: FlowNode) -> list[FlowNode]:
         return [self.flow.nodes[i] for i in sorted(node.before | node.after)]

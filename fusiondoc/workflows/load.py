@@ -159,7 +159,7 @@ def parse_capture(capture: Capture) -> ParsedLog:
     report, observed = read_logs(
         logs,
         {**told.source_map, **told.aot.source_map},
-        work_out=Reasons(told.fuser.effective),
+        work_out=Reasons(told.fuser.effective, told.environment.texts.get("torch")),
         layers=told.layers,
         phases=told.aot.phases,
     )
