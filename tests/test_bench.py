@@ -197,12 +197,27 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def no_progress():
+    from contextlib import contextmanager
+
+    class Progress:
+        def say(self, doing: str, done: int, total: int) -> None: ...
+
+    @contextmanager
+    def progress():
+        yield Progress()
+
+    return progress
+
+
+@pytest.fixture(scope="module")
 def bench(model: Path, tmp_path_factory: pytest.TempPathFactory):
     """One run for all tests of its result."""
     from contextlib import contextmanager
 
     from fusiondoc.captures.request import parse_target
-    from fusiondoc.workflows.bench import BenchRequest, run_bench
+    from fusiondoc.workflows.bench import run_bench
+    from fusiondoc.workflows.bench_turns import BenchRequest
 
     pytest.importorskip("torch")
     said: list[str] = []
@@ -279,8 +294,8 @@ def test_its_documents(bench) -> None:
     text = render(found, width=80)
     assert max(map(len, text.splitlines())) <= 80
     assert "float32[8,16]" in text and "Could not run" in text and "nvFuser is in TorchScript" in text
-    assert said[:2] == ["forward: loading 0/12", "forward: eager warms up 0/12"]
-    assert said[-1].startswith("forward+backward: round 6 of 6")
+    assert said[:2] == ["forward: loading 0/24", "forward: eager warms up 0/24"]
+    assert said[-1] == "forward+backward: round 6 of 6 23/24", "of both phases, for the time left"
     rows = list(csv.DictReader(io.StringIO(as_csv(found))))
     of_none = [(row["phase"], row["inputs"]) for row in rows if row["variant"] == "none"]
     assert of_none[1:3] == [("forward", "float32[4,16]"), ("forward+backward", "float32[8,16]")]
@@ -325,6 +340,53 @@ def test_a_model_that_fails_everywhere_is_the_users(fusiondoc: Run, tmp_path: Pa
     done = fusiondoc("bench", path, "--variant", "none", "--rounds", 6)
     assert done.returncode == 3
     assert "failed in every variant" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.torch
+def test_the_table_in_the_readme_is_what_bench_prints(no_progress) -> None:
+    """Made by this test: FUSIONDOC_WRITE_README=1 runs every variant and writes it. Without that, those that
+    start quickly run, and their rows and reasons must stand there, but for numbers."""
+    from fusiondoc.captures.request import parse_target
+    from fusiondoc.workflows.bench import run_bench
+    from fusiondoc.workflows.bench_turns import BenchRequest
+
+    pytest.importorskip("torch")
+    writing = bool(os.environ.get("FUSIONDOC_WRITE_README"))
+    readme = ROOT / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    shown = re.search(r"(<!-- bench: fusiondoc bench (\S+) --eval -->\n```text\n)(.*?)```", text, flags=re.S)
+    assert shown is not None
+    request = BenchRequest(
+        parse_target(str(ROOT / shown[2])),
+        (Path(sys.executable),),
+        variants=VARIANTS if writing else ("eager", "nvfuser", "nnc", "onednn", "none"),
+        rounds=15 if writing else LEAST_ROUNDS,
+        round_seconds=0.2 if writing else 0.01,
+        eval=True,
+    )
+    printed = render(run_bench(request, no_progress), width=80)
+    if writing:
+        readme.write_text(text.replace(shown[0], f"{shown[1]}{printed}```"), encoding="utf-8")
+        return
+    assert _rows(printed).items() <= _rows(shown[3]).items()
+    assert set(_rows(shown[3])) >= set(VARIANTS), "a variant that cannot run stays there with its reason"
+
+
+def _rows(text: str) -> dict[str, str]:
+    """Variant -> what its lines say, without numbers, verdicts and blanks."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in text.splitlines():
+        word = line.split()[0] if line.strip() else ""
+        if word.rstrip(":") in VARIANTS:
+            name = word
+        elif not line.startswith("          "):
+            name = ""
+        if name:
+            loose = re.sub(r"no difference|[\d.,]+× \([\d.]+ to [\d.]+\)", "V", line)
+            loose = re.sub(r"\d[\d.,]*(e-\d+)?", "0", loose)
+            found[name] = " ".join(f"{found.get(name, '')} {loose}".split())
+    return found
 
 
 @pytest.mark.torch

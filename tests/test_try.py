@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 from conftest import Run
 from running import write
 
+from fusiondoc.captures.request import RunRequest, parse_target
 from fusiondoc.diagnosis.changes import effect
 from fusiondoc.fuser_knobs.checks import check_knob
+from fusiondoc.model.bench import Ratio
 from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.runs import Try
+from fusiondoc.workflows.timed_tries import speeds_in_turns
 
 NET = """
     import torch
@@ -162,7 +166,21 @@ def test_effects_in_words() -> None:
     assert effect(row(groups=1), row(groups=2, ops_fused=9)) == "1 group becomes 2, 1 operator fewer fused"
     assert effect(row(), row(unfused=0)) == "0 instead of 4 not fused"
     assert effect(row(), row(fallbacks=0)) == "0 fallbacks instead of 1"
-    assert effect(row(), row(steady_seconds=0.001)) == "the same groups", "noise"
-    assert effect(row(), row(groups=1, steady_seconds=0.001)) == "3 groups become 1, 2.00 times as fast"
+    assert effect(row(), row(steady_seconds=0.001)) == "the same groups", "logged passes say nothing of speed"
+    twice, unsure = Ratio(2.0, 1.9, 2.1), Ratio(2.0, 0.9, 2.5)
+    assert effect(row(), row(groups=1, speed=twice)) == "3 groups become 1, 2.00 times as fast"
+    assert effect(row(), row(speed=unsure)) == "the same groups, no difference in speed"
     assert effect(row(), row(problem="no")) == "fails (no)"
     assert "agree" in effect(row(wrong=3), row(wrong=0)) and "still" in effect(row(wrong=3), row(wrong=3))
+
+
+@pytest.mark.torch
+def test_what_was_tried_is_timed_in_turns_against_the_run_as_asked(tmp_path: Path) -> None:
+    """The same program twice, and one that cannot be timed."""
+    (tmp_path / "net.py").write_text(
+        "import torch\ninputs = (torch.ones(4, 4),)\ndef model(x):\n    return torch.relu(x) + 1.0\n"
+    )
+    request = RunRequest(parse_target(str(tmp_path / "net.py")), Path(sys.executable), cwd=tmp_path)
+    asked, same, other = speeds_in_turns([(request, "none"), (request, "none"), (request, None)])
+    assert asked is None and other is None
+    assert same is not None and same.low <= same.value <= same.high

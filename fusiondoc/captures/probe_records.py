@@ -86,7 +86,7 @@ class Note:
 
 @dataclass(frozen=True)
 class TimedPasses:
-    """Passes of ``--time``: ``ms`` is minimum, median and maximum of those that count."""
+    """Rounds of ``--time``: ``ms`` is minimum, median and maximum of a step in those that count."""
 
     way: str
     phase: str
@@ -97,6 +97,8 @@ class TimedPasses:
     memory_bytes: int | None = None
     eager: str | None = None
     """What the eager pass was, in words."""
+    rounds: tuple[float, ...] = ()
+    """Milliseconds of a step in each; the n-th of both ways ran one after the other."""
 
     def as_speed(self) -> Speed | None:
         """None if it does not hold three times."""

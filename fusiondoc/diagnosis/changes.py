@@ -115,10 +115,6 @@ def _can_run(fuser: str, report: Report, options: Options) -> bool:
     return True
 
 
-NOISE = 1.1
-"""Steady passes that differ by less say nothing: a run has only a few of them."""
-
-
 def with_tries(findings: Iterable[Finding], tries: tuple[Try, ...]) -> list[Finding]:
     """The findings, their advice followed by "Tried --trace: 3 groups become 1." """
     if len(tries) < 2:
@@ -153,13 +149,10 @@ def effect(asked: Try, one: Try) -> str:
         parts.append(f"{_count(one.fallbacks, 'fallback')} instead of {asked.fallbacks}")
     if asked.wrong and one.wrong is not None:
         parts.append("the numbers agree with eager" if not one.wrong else "the numbers still differ")
-    if not parts:
-        # Times of the same groups differ by noise alone.
-        return "the same groups"
-    if one.steady_seconds and asked.steady_seconds:
-        ratio = asked.steady_seconds / one.steady_seconds
-        if not 1 / NOISE < ratio < NOISE:
-            parts.append(f"{ratio:.2f} times as fast")
+    parts = parts or ["the same groups"]
+    if one.speed is not None:
+        faster = f"{one.speed.value:.2f} times as fast"
+        parts.append(faster if one.speed.differs else "no difference in speed")
     return ", ".join(parts)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fusiondoc.model.bench import Ratio
+
 
 @dataclass(frozen=True)
 class FuserState:
@@ -121,6 +123,8 @@ class Try:
     """Results that differ from eager, over all passes; None without ``--verify``."""
     capture: str | None = None
     """Its folder inside the capture of the run."""
+    speed: Ratio | None = None
+    """Against the run as it was asked for, timed in turns and without logs; None where it was not timed."""
 
 
 @dataclass(frozen=True)
@@ -137,12 +141,13 @@ class Speed:
     """Time of one way to run the model, in a child without dumps and logs."""
 
     way: str
-    """"eager" or "fused"."""
+    """"eager", or "fused"; "scripted" where there is no group, so that nothing is fused."""
     phase: str
-    """"forward" or "backward"."""
+    """"forward" or "forward+backward"."""
     inputs: int
     """Which of several input shapes, from 0."""
     ms: Spread
+    """Of a step, in rounds of steps without a synchronisation inside."""
     passes: int
     """How many passes were timed, warm-up left out."""
     first_ms: float | None = None
@@ -151,6 +156,8 @@ class Speed:
     """Peak of the allocated device memory in a pass."""
     warmup_ms: tuple[float, ...] = ()
     """The passes before those that count, in order: profiling, compiling, the first steady ones."""
+    ratio: Ratio | None = None
+    """Speed against eager, by the statistics of ``fusiondoc bench``; None for eager."""
 
 
 @dataclass(frozen=True)

@@ -54,12 +54,22 @@ class Steps:
         model: as the user gave it; its parameters get the gradients.
         training: forward and backward; else the model is called without recording gradients.
         name: of the variant, for messages.
+        recorded: gradients are recorded; None: where there is a backward pass.
     """
 
-    def __init__(self, torch: Any, model: Any, given: Given, training: bool, name: str) -> None:
+    def __init__(
+        self,
+        torch: Any,
+        model: Any,
+        given: Given,
+        training: bool,
+        name: str,
+        recorded: bool | None = None,
+    ) -> None:
         self._torch = torch
         self.given = given
         self._training = training
+        self._recorded = training if recorded is None else recorded
         self._name = name
         self._parameters = parameters_of(model)
         self._kept: dict[int, _Kept] = {}
@@ -97,7 +107,7 @@ class Steps:
                 caches cold.
         """
         torch = self._torch
-        gradients = torch.enable_grad() if self._training else torch.no_grad()
+        gradients = torch.enable_grad() if self._recorded else torch.no_grad()
         run = self._train if self._training else self._infer
         with gradients, built.around():
             if lead:
@@ -108,15 +118,21 @@ class Steps:
             self._synchronise()
             return time.perf_counter() - began
 
-    def warm_up(self, built: Built, tell: Callable[[], object]) -> list[float]:
-        """Seconds of each step (random sizes: of a pass over all of them) until they are steady."""
+    def warm_up(self, built: Built, tell: Callable[[], object], least: int = 0) -> list[float]:
+        """Seconds of each step (random sizes: of a pass over all of them) until they are steady.
+
+        Args:
+            tell: is called after each.
+            least: so many at least.
+        """
         times: list[float] = []
-        while len(times) < MOST_WARM_UP:
+        needed = max(LEAST_WARM_UP, least)
+        while len(times) < max(MOST_WARM_UP, needed):
             times.append(self.loop(built, self.given.sizes))
             tell()
-            if len(times) >= LEAST_WARM_UP:
-                least = min(times)
-                if all(one <= STEADY * least for one in times[-STEADY_STEPS:]):
+            if len(times) >= needed:
+                shortest = min(times)
+                if all(one <= STEADY * shortest for one in times[-STEADY_STEPS:]):
                     break
         return times
 

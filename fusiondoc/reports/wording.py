@@ -7,8 +7,8 @@ from typing import Callable, Iterable, NamedTuple
 from fusiondoc.model.fusers import FUSERS, fuser_title
 from fusiondoc.model.report import Group, Kernel, Report, Unfused
 
-NOISE = 1.05
-"""Medians of times that differ by less are the same."""
+NO_DIFFERENCE = "no difference"
+"""What is said of a ratio whose 95 % interval holds 1."""
 
 DOING = {"compile": "compiling", "run": "running"}
 """What a group did when it fell back, by the stage of the fallback."""
@@ -163,29 +163,28 @@ class Speedup(NamedTuple):
     """How many times as fast as eager, and the two times in words."""
 
     times: float
+    differs: bool
+    text: str
 
     @property
     def verdict(self) -> str:
-        """``1.50× the speed of eager``; within ``NOISE`` they are as fast."""
-        if 1 / NOISE < self.times < NOISE:
-            return "As fast as eager"
-        return f"{self.times:.2f}× the speed of eager"
-
-    text: str
+        """``1.50× the speed of eager``, or that no difference could be shown."""
+        return f"{self.times:.2f}× the speed of eager" if self.differs else "No difference from eager"
 
 
 def speedups(report: Report) -> list[Speedup]:
-    """Fused against eager, for each phase and set of inputs that both were timed with."""
+    """Each way against eager, for each phase and set of inputs that both were timed with."""
     eager = {(one.phase, one.inputs): one.ms.median for one in report.speed if one.way == "eager"}
     several = len({one.inputs for one in report.speed}) > 1
     found = []
     for one in report.speed:
         base = eager.get((one.phase, one.inputs))
-        if one.way != "fused" or base is None or one.ms.median <= 0:
+        if one.way == "eager" or base is None or one.ms.median <= 0:
             continue
         name = one.phase + (f", inputs {one.inputs}" if several else "")
         text = f"{name}: {seconds(one.ms.median / 1e3)}, eager {seconds(base / 1e3)}"
-        found.append(Speedup(base / one.ms.median, text))
+        times = one.ratio.value if one.ratio is not None else base / one.ms.median
+        found.append(Speedup(times, one.ratio is not None and one.ratio.differs, text))
     return found
 
 

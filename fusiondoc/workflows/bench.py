@@ -8,20 +8,13 @@ slows all of them.
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Callable, ContextManager, Iterator, Mapping, Protocol, Sequence
+from typing import Callable, ContextManager, Iterator, Mapping, Protocol, Sequence
 
-from fusiondoc.captures.request import TargetSpec
-from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed, UsageError, did_you_mean
+from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed
 from fusiondoc.model.bench import (
-    EACH_CALL,
     EAGER,
-    FORWARD,
-    TRAINING,
-    VARIANTS,
     Bench,
     BenchPhase,
     BenchShape,
@@ -31,67 +24,10 @@ from fusiondoc.model.bench import (
 )
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.runner.bench_child import BenchChild, Benched, Died, Inspected, Profiled
+from fusiondoc.runner.bench_child import BenchChild, Benched, Died
 from fusiondoc.runner.interpreter import Interpreter, find_python, inspect
-from fusiondoc.runner.variables import quiet_environment
-from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, measured, ratio
-
-ROUNDS = 15
-ROUND_SECONDS = 0.2
-
-
-@dataclass(frozen=True)
-class BenchRequest:
-    """What to compare.
-
-    Attributes:
-        pythons: interpreters, each with all variants.
-        backward: time the phase "forward+backward".
-        forward: time the phase "forward".
-        inputs: one shape, as ``--input`` texts, instead of the target's own.
-        shapes: several.
-        random_sizes: every step gets other sizes, near those of each shape.
-        rounds: of each variant in each phase and shape.
-        round_seconds: about so long a round lasts.
-        timeout: seconds for a warm-up, and for every round.
-    """
-
-    target: TargetSpec
-    pythons: tuple[Path, ...]
-    variants: tuple[str, ...] = VARIANTS
-    inputs: tuple[str, ...] = ()
-    shapes: tuple[tuple[str, ...], ...] = ()
-    random_sizes: bool = False
-    backward: bool = False
-    forward: bool = True
-    trace: bool = False
-    eval: bool = False
-    device: str | None = None
-    seed: int = 0
-    knobs: Mapping[str, str] = field(default_factory=dict)
-    rounds: int = ROUNDS
-    round_seconds: float = ROUND_SECONDS
-    timeout: float = 600
-    cwd: Path = field(default_factory=Path.cwd)
-
-    def phases(self) -> dict[str, bool]:
-        """Which phases are timed."""
-        return {FORWARD: self.forward, TRAINING: self.backward}
-
-    def check(self) -> None:
-        """Refuse what can be seen to be wrong (UsageError)."""
-        for name in self.variants:
-            if name not in (*VARIANTS, EACH_CALL):
-                raise UsageError(f"unknown variant '{name}'", did_you_mean(name, (*VARIANTS, EACH_CALL)))
-        if not any(self.phases().values()):
-            raise UsageError("--no-forward leaves nothing to time", "Add --backward.")
-        if self.inputs and self.shapes:
-            raise UsageError("--input and --shapes are two ways to say what the inputs are", "Leave one out.")
-        if self.rounds < LEAST_ROUNDS:
-            raise UsageError(
-                f"--rounds {self.rounds}: at least {LEAST_ROUNDS} are needed for a 95 % interval",
-                f"Such as --rounds {ROUNDS}",
-            )
+from fusiondoc.workflows.bench_statistics import measured, ratio
+from fusiondoc.workflows.bench_turns import BenchRequest, VariantRun, look_at, start_variant, take_turns
 
 
 class BenchProgress(Protocol):
@@ -100,21 +36,14 @@ class BenchProgress(Protocol):
     def say(self, doing: str, done: int, total: int) -> None: ...
 
 
-class _Run:
-    """One variant in one phase."""
+class _Whole:
+    """One of ``phases`` phases tells how far it is, so that the time left is that of all."""
 
-    def __init__(self, name: str, interpreter: Interpreter, child: BenchChild) -> None:
-        self.name = name
-        self.interpreter = interpreter
-        self.child = child
-        self.ms: dict[int, list[float]] = {}
-        """Of a step of each shape, in each round."""
-        self.profiled: dict[int, Profiled] = {}
-        self.inspected: dict[int, Inspected] = {}
-        self.benched: Benched | None = None
-        self.fallbacks: int | None = None
-        self.why: str | None = None
-        """Why it could not run, or stopped."""
+    def __init__(self, bar: BenchProgress, before: int, phases: int) -> None:
+        self._bar, self._before, self._phases = bar, before, phases
+
+    def say(self, doing: str, done: int, total: int) -> None:
+        self._bar.say(doing, self._before * total + done, self._phases * total)
 
 
 @contextlib.contextmanager
@@ -139,13 +68,14 @@ def run_bench(request: BenchRequest, progress: Callable[[], ContextManager[Bench
     for one in interpreters:
         one.require_torch()
     phases = [phase for phase, wanted in request.phases().items() if wanted]
-    done: dict[str, list[_Run]] = {}
+    done: dict[str, list[VariantRun]] = {}
     interrupted = False
     with _folder() as folder, progress() as bar:
         for phase in phases:
             if interrupted:
                 break
-            done[phase], interrupted = _phase(request, interpreters, phase, folder / phase, bar)
+            whole = _Whole(bar, len(done), len(phases))
+            done[phase], interrupted = _phase(request, interpreters, phase, folder / phase, whole)
     if interrupted and not any(_measured_shapes(run) for runs in done.values() for run in runs):
         raise KeyboardInterrupt
     _refuse_if_nothing_ran(request, done)
@@ -173,23 +103,23 @@ def _shapes(children: Sequence[BenchChild]) -> tuple[BenchShape, ...]:
     return tuple(BenchShape(most[number].inputs, most[number].sizes) for number in sorted(most))
 
 
-def _measured_shapes(run: _Run) -> list[int]:
+def _measured_shapes(run: VariantRun) -> list[int]:
     return [shape for shape, times in run.ms.items() if times]
 
 
 def _phase(
     request: BenchRequest, interpreters: Sequence[Interpreter], phase: str, folder: Path, bar: BenchProgress
-) -> tuple[list[_Run], bool]:
+) -> tuple[list[VariantRun], bool]:
     """All variants of one phase, and whether the user interrupted."""
     folder.mkdir()
-    runs: list[_Run] = []
+    runs: list[VariantRun] = []
     interrupted = False
     names = [(name, one) for one in interpreters for name in request.variants]
     total = len(names) + request.rounds
     try:
         bar.say(f"{phase}: loading", 0, total)
         for number, (name, interpreter) in enumerate(names):
-            runs.append(_started(request, name, interpreter, phase, folder / f"{number}-{name}"))
+            runs.append(start_variant(request, name, interpreter, phase, folder / f"{number}-{name}"))
         # One after the other: a compilation beside another one would take longer.
         for number, run in enumerate(runs):
             bar.say(f"{phase}: {run.name} warms up", number, total)
@@ -202,10 +132,10 @@ def _phase(
         for number in range(request.rounds):
             bar.say(f"{phase}: round {number + 1} of {request.rounds}", len(names) + number, total)
             for shape in shapes:
-                _turn([run for run in runs if run.why is None and shape in run.ms], number, shape)
+                take_turns([run for run in runs if run.why is None and shape in run.ms], number, shape)
         for run in runs:
             for shape in _measured_shapes(run) if run.why is None else []:
-                _look(run, shape)
+                look_at(run, shape)
     except KeyboardInterrupt:
         interrupted = True
     finally:
@@ -218,64 +148,14 @@ def _phase(
     return runs, interrupted
 
 
-def _turn(runs: Sequence[_Run], number: int, shape: int) -> None:
-    """A round of each; another begins each turn, and every other turn goes backwards."""
-    start = number % len(runs) if runs else 0
-    order = [*runs[start:], *runs[:start]]
-    measured_now: dict[int, float] = {}
-    for run in order if number % 2 == 0 else reversed(order):
-        try:
-            done = run.child.round(number, shape)
-            measured_now[id(run)] = done.seconds / done.steps * 1e3
-        except Died as died:
-            run.why = str(died)
-    # Only whole turns count: the n-th round of every variant is of the same turn.
-    for run in runs:
-        if id(run) in measured_now:
-            run.ms[shape].append(measured_now[id(run)])
-
-
-def _look(run: _Run, shape: int) -> None:
-    """What is known of a shape beside its times; after all rounds, because it disturbs."""
-    inspected = run.child.inspect(shape)
-    if inspected is not None:
-        run.inspected[shape] = inspected
-    profiled = run.child.profile(shape)
-    if profiled is not None:
-        run.profiled[shape] = profiled
-
-
-def _started(request: BenchRequest, name: str, interpreter: Interpreter, phase: str, folder: Path) -> _Run:
-    folder.mkdir()
-    spec: dict[str, Any] = {
-        "target": request.target.as_json(),
-        "cwd": str(request.cwd),
-        "variant": name,
-        "phase": phase,
-        "inputs": list(request.inputs),
-        "shapes": [list(texts) for texts in request.shapes],
-        "random_sizes": request.random_sizes,
-        "round_seconds": request.round_seconds,
-        "trace": request.trace,
-        "eval": request.eval,
-        "device": request.device,
-        "seed": request.seed,
-        "knobs": dict(request.knobs),
-    }
-    environment = quiet_environment(os.environ).child(os.environ)
-    child = BenchChild(interpreter.path, spec, environment, request.cwd, folder, request.timeout)
-    child.start()
-    return _Run(name, interpreter, child)
-
-
-def _eager_of(runs: Sequence[_Run], interpreter: Interpreter) -> _Run | None:
+def _eager_of(runs: Sequence[VariantRun], interpreter: Interpreter) -> VariantRun | None:
     for run in runs:
         if run.name == EAGER and run.interpreter is interpreter:
             return run
     return None
 
 
-def _refuse_if_nothing_ran(request: BenchRequest, done: Mapping[str, Sequence[_Run]]) -> None:
+def _refuse_if_nothing_ran(request: BenchRequest, done: Mapping[str, Sequence[VariantRun]]) -> None:
     """Where no variant has a round for the same reason, that is the error of the command."""
     runs = [run for one in done.values() for run in one]
     if any(_measured_shapes(run) for run in runs):
@@ -302,7 +182,7 @@ def _labels(interpreters: Sequence[Interpreter]) -> list[str]:
 
 
 def _variant(
-    name: str, label: str, present: Mapping[str, _Run], done: Mapping[str, Sequence[_Run]]
+    name: str, label: str, present: Mapping[str, VariantRun], done: Mapping[str, Sequence[VariantRun]]
 ) -> BenchVariant:
     """One row of the table.
 
@@ -351,7 +231,7 @@ def _variant(
     )
 
 
-def _measured_phase(phase: str, shape: int, run: _Run, eager: _Run | None) -> BenchPhase:
+def _measured_phase(phase: str, shape: int, run: VariantRun, eager: VariantRun | None) -> BenchPhase:
     ready, times = run.child.ready[shape], run.ms[shape]
     ms = measured(times)
     against: Ratio | None = None

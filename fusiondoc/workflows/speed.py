@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Sequence
+
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import TimedPasses
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.errors import FusiondocError
+from fusiondoc.model.bench import EAGER, Ratio
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Speed
+from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, ratio
 
 INTERPRETED = (
     "no speed: NNC ran through its own evaluator here (this torch has no LLVM), hundreds of times slower than"
@@ -45,10 +50,13 @@ def speed_of(capture: Capture, report: Report) -> tuple[tuple[Speed, ...], str |
         return (), why_not or (NOT_ASKED if report.groups else None)
     rows: list[Speed] = []
     eager = None
-    for passes in _timed_passes(capture, kept.capture):
+    timed = _timed_passes(capture, kept.capture)
+    for passes in timed:
         speed = passes.as_speed()
         if speed is not None:
-            rows.append(speed)
+            # What has no group is not fused, whatever it was meant to be.
+            way = passes.way if report.groups or passes.way == EAGER else "scripted"
+            rows.append(replace(speed, way=way, ratio=_against_eager(passes, timed)))
             eager = passes.eager
     note = kept.problem
     if note is None and rows:
@@ -56,6 +64,17 @@ def speed_of(capture: Capture, report: Report) -> tuple[tuple[Speed, ...], str |
         if kept.dropped:
             note += f"; your {', '.join(kept.dropped)} was left out there"
     return tuple(rows), note
+
+
+def _against_eager(passes: TimedPasses, timed: Sequence[TimedPasses]) -> Ratio | None:
+    """None for eager, and with too few rounds for an interval."""
+    for other in timed:
+        same = (other.phase, other.inputs) == (passes.phase, passes.inputs)
+        if other.way == EAGER and passes.way != EAGER and same:
+            both = list(zip(other.rounds, passes.rounds))
+            if len(both) >= LEAST_ROUNDS and all(one > 0 and two > 0 for one, two in both):
+                return ratio([one for one, _ in both], [two for _, two in both])
+    return None
 
 
 def _timed_passes(capture: Capture, folder: str | None) -> tuple[TimedPasses, ...]:

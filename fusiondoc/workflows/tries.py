@@ -19,6 +19,7 @@ from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.speed import interpreted
+from fusiondoc.workflows.timed_tries import speeds_in_turns
 
 FOLDER = "tries"
 """The captures of the tries, inside the capture of the run they belong to."""
@@ -42,31 +43,62 @@ def run_tries(
         tell("note: --try: no finding suggests a change that can be made here")
         return True
     rows = [measured(ASKED, (), report, capture, capture.failure())]
+    ran = [(request, _timeable(rows[0], report))]
     finished = True
     for number, change in enumerate(changes, 1):
         tell(f"trying {number} of {len(changes)}: {change.name}")
-        row, interrupted = _try(request, capture, change, number, progress)
+        row, row_fuser, interrupted = _try(request, capture, change, number, progress)
         if interrupted:
             finished = False
             break
         rows.append(row)
+        ran.append((changed(request, change), row_fuser))
+    if finished:
+        rows, finished = _timed(rows, ran, tell)
     capture.keep_tries(tuple(rows))
     return finished
 
 
+def _timed(
+    rows: list[Try], ran: list[tuple[RunRequest, str | None]], tell: Callable[[str], None]
+) -> tuple[list[Try], bool]:
+    """The rows with their speed against the first, and whether the user let that come to its end.
+
+    What changed nothing is timed too: that it is no faster is worth knowing.
+    """
+    if sum(fuser is not None for _, fuser in ran) < 2 or ran[0][1] is None:
+        return rows, True
+    tell("timing what was tried, in turns and without logs")
+    try:
+        speeds = speeds_in_turns(ran)
+    except KeyboardInterrupt:
+        return rows, False
+    return [replace(row, speed=speed) for row, speed in zip(rows, speeds)], True
+
+
+def _timeable(row: Try, report: Report) -> str | None:
+    """The fuser under which a bench can time it; None where it failed, or where its time would be that of
+    NNC's evaluator."""
+    if row.problem is not None or report.fuser is None or interpreted(report):
+        return None
+    return report.fuser.effective
+
+
 def _try(
     request: RunRequest, capture: Capture, change: Change, number: int, progress: ShowProgress
-) -> tuple[Try, bool]:
+) -> tuple[Try, str | None, bool]:
+    """What it came to, the fuser to time it under, and whether the user interrupted."""
     folder = f"{FOLDER}/{number}-{_slug(change.name)}"
     with progress(f"{request.target.label} {change.name}") as bar:
         try:
             done = run(changed(request, change), Within(capture.path, folder), bar)
         except FusiondocError as error:
-            return _failed(change, error), False
+            return _failed(change, error), None, False
     if done.result.ended is Ended.INTERRUPTED:
-        return _failed(change, FusiondocError("interrupted")), True
-    row = measured(change.name, change.codes, report_of(done), done, done.failure())
-    return replace(row, capture=folder), False
+        return _failed(change, FusiondocError("interrupted")), None, True
+    report = report_of(done)
+    row = measured(change.name, change.codes, report, done, done.failure())
+    return replace(row, capture=folder), _timeable(row, report), False
 
 
 def changed(request: RunRequest, change: Change) -> RunRequest:

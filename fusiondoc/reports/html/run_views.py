@@ -11,7 +11,7 @@ from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Iteration, Speed, Try, Verification
 from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.html.summary import Bar
-from fusiondoc.reports.wording import count, seconds
+from fusiondoc.reports.wording import NO_DIFFERENCE, count, seconds
 
 _ALONE = 3
 """So many equal passes in a row have a line each; more are put together."""
@@ -191,6 +191,13 @@ def tries_view(context: Context) -> Tries | None:
     return Tries(tuple(_tried(row, rows[0]) for row in rows)) if rows else None
 
 
+def _speed_of(row: Try) -> str:
+    """Against the run as it was asked for, timed in turns."""
+    if row.speed is None:
+        return "–"
+    return f"{row.speed.value:.2f}×" if row.speed.differs else NO_DIFFERENCE
+
+
 def _tried(row: Try, asked: Try) -> Tried:
     def against(number: int, base: int, more: bool) -> Figure:
         better = number > base if more else number < base
@@ -206,7 +213,7 @@ def _tried(row: Try, asked: Try) -> Tried:
             against(row.fallbacks, asked.fallbacks, False),
         ),
         rate="–" if row.gb_per_s is None else f"{row.gb_per_s:,.0f}",
-        steady=seconds(row.steady_seconds),
+        steady=_speed_of(row),
         wrong="–" if row.wrong is None else str(row.wrong),
         problem=row.problem or "",
     )

@@ -14,15 +14,15 @@ from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Part, Speed, Try, Verification
 from fusiondoc.reports.step_words import milliseconds, remarks, share
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, bar, more, size, sparkline
-from fusiondoc.reports.wording import NOISE
+from fusiondoc.reports.wording import NO_DIFFERENCE
 
 
 def pairs(report: Report) -> list[tuple[Speed | None, Speed | None]]:
-    """(eager, fused) of each shape and phase, in the order of the report."""
+    """(eager, the other way) of each shape and phase, in the order of the report."""
     found: dict[tuple[int, str], dict[str, Speed]] = {}
     for row in report.speed:
         found.setdefault((row.inputs, row.phase), {})[row.way] = row
-    both = [(one.get("eager"), one.get("fused")) for one in found.values()]
+    both = [(one.get("eager"), one.get("fused") or one.get("scripted")) for one in found.values()]
     return [pair for pair in both if pair != (None, None)]
 
 
@@ -35,8 +35,9 @@ def speed(report: Report, width: int) -> RenderableType | None:
     several = len({row.inputs for row in report.speed}) > 1
     memory = any(row.memory_bytes is not None for row in report.speed)
     shown = rows[:MOST_ROWS]
-    names = [*(["inputs"] if several else []), "ms", "eager", "fused", "fused is"]
-    names += ["memory, eager", "fused"] if memory else []
+    other = next((two.way for _, two in rows if two is not None), "fused")
+    names = [*(["inputs"] if several else []), "ms", "eager", other, f"{other} is"]
+    names += ["memory, eager", other] if memory else []
     cells = [_row(eager, fused, several, memory, True) for eager, fused in shown]
     if _width(names, cells) > width:
         cells = [_row(eager, fused, several, memory, False) for eager, fused in shown]
@@ -74,13 +75,13 @@ def _row(eager: Speed | None, fused: Speed | None, several: bool, memory: bool, 
 
 
 def verdict(eager: Speed | None, fused: Speed | None) -> Text:
-    """``2.57× as fast``."""
+    """``2.57× as fast``, or that no difference could be shown."""
     if eager is None or fused is None or not fused.ms.median:
         return Text("-")
-    ratio = eager.ms.median / fused.ms.median
-    if 1 / NOISE < ratio < NOISE:
-        return Text("as fast")
-    return Text(f"{ratio:.2f}× as fast", style="green" if ratio > 1 else "yellow")
+    ratio = fused.ratio
+    if ratio is None or not ratio.differs:
+        return Text(NO_DIFFERENCE)
+    return Text(f"{ratio.value:.2f}× as fast", style="green" if ratio.value > 1 else "yellow")
 
 
 def _time(one: Speed | None, spread: bool) -> str:
@@ -100,7 +101,7 @@ def _warm_up(report: Report) -> list[str]:
     """What the first passes took: profiling and compiling."""
     said = []
     for row in report.speed:
-        if row.way == "fused" and row.inputs == 0 and len(row.warmup_ms) > 1:
+        if row.way != "eager" and row.inputs == 0 and len(row.warmup_ms) > 1:
             times = ", ".join(_ms(value) for value in row.warmup_ms[:5])
             said.append(f"warm-up, {row.phase}: {sparkline(row.warmup_ms)}  {times} ms")
     return said
@@ -155,9 +156,11 @@ def tries(report: Report) -> RenderableType | None:
     lines += [
         Text(f"{row.change}: {row.problem}", style="dim") for row in report.tries if row.problem is not None
     ]
-    if any(row.steady_seconds is None and row.groups for row in report.tries):
-        why = "no time where NNC ran through its own evaluator (no LLVM in this torch), or without two steady"
-        lines.append(Text(why + " passes", style="dim"))
+    if any(row.speed is not None for row in report.tries):
+        lines.append(Text("speed: against the run as asked, timed in turns and without logs", style="dim"))
+    elif any(row.steady_seconds is None and row.groups for row in report.tries):
+        why = "no speed where NNC ran through its own evaluator (no LLVM in this torch)"
+        lines.append(Text(why, style="dim"))
     return Lines(*lines)
 
 
@@ -168,10 +171,11 @@ class _Column(NamedTuple):
     always: bool = False
 
 
-def _seconds(seconds: float | None) -> str:
-    if seconds is None:
+def _speed_of_try(row: Try) -> str:
+    """Against the run as it was asked for."""
+    if row.speed is None:
         return "-"
-    return f"{seconds * 1e6:.0f} us" if seconds < 1e-3 else f"{seconds * 1e3:.2f} ms"
+    return f"{row.speed.value:.2f}×" if row.speed.differs else NO_DIFFERENCE
 
 
 _COLUMNS = (
@@ -190,7 +194,7 @@ _COLUMNS = (
     ),
     _Column("fallbacks", lambda row: str(row.fallbacks)),
     _Column("GB/s", lambda row: "-" if row.gb_per_s is None else f"{row.gb_per_s:,.0f}"),
-    _Column("steady pass", lambda row: _seconds(row.steady_seconds)),
+    _Column("speed", _speed_of_try),
     _Column(
         "wrong",
         lambda row: "-" if row.wrong is None else str(row.wrong),

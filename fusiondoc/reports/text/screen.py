@@ -166,14 +166,14 @@ def _range(low: float, high: float, form: str) -> str:
 
 
 def _speed(report: Report) -> list[Text]:
-    """Eager against fused of the first shape; without times, why there are none."""
+    """Eager against the other way, of the first shape; without times, why there are none."""
     lines = []
     for eager, fused in pairs(report):
         if eager is None or fused is None or fused.inputs != 0:
             continue
         text = Text(f"{fused.phase}: ")
         text.append_text(verdict(eager, fused))
-        lines.append(text.append(f" (fused {fused.ms.median:.3g} ms, eager {eager.ms.median:.3g} ms)"))
+        lines.append(text.append(f" ({fused.way} {fused.ms.median:.3g} ms, eager {eager.ms.median:.3g} ms)"))
     if not lines and report.speed_note:
         lines.append(Text(report.speed_note))
     return lines

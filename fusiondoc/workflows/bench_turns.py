@@ -1,0 +1,147 @@
+"""The children of a bench: each runs one variant, and all take a round in turns."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from fusiondoc.captures.request import TargetSpec
+from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.model.bench import EACH_CALL, FORWARD, TRAINING, VARIANTS
+from fusiondoc.runner.bench_child import BenchChild, Benched, Died, Inspected, Profiled
+from fusiondoc.runner.interpreter import Interpreter
+from fusiondoc.runner.variables import quiet_environment
+from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS
+
+ROUNDS = 15
+ROUND_SECONDS = 0.2
+
+
+@dataclass(frozen=True)
+class BenchRequest:
+    """What to compare.
+
+    Attributes:
+        pythons: interpreters, each with all variants.
+        backward: time the phase "forward+backward".
+        forward: time the phase "forward".
+        inputs: one shape, as ``--input`` texts, instead of the target's own.
+        shapes: several.
+        random_sizes: every step gets other sizes, near those of each shape.
+        rounds: of each variant in each phase and shape.
+        round_seconds: about so long a round lasts.
+        timeout: seconds for a warm-up, and for every round.
+    """
+
+    target: TargetSpec
+    pythons: tuple[Path, ...]
+    variants: tuple[str, ...] = VARIANTS
+    inputs: tuple[str, ...] = ()
+    shapes: tuple[tuple[str, ...], ...] = ()
+    random_sizes: bool = False
+    backward: bool = False
+    forward: bool = True
+    trace: bool = False
+    eval: bool = False
+    device: str | None = None
+    seed: int = 0
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    rounds: int = ROUNDS
+    round_seconds: float = ROUND_SECONDS
+    timeout: float = 600
+    cwd: Path = field(default_factory=Path.cwd)
+
+    def phases(self) -> dict[str, bool]:
+        """Which phases are timed."""
+        return {FORWARD: self.forward, TRAINING: self.backward}
+
+    def check(self) -> None:
+        """Refuse what can be seen to be wrong (UsageError)."""
+        for name in self.variants:
+            if name not in (*VARIANTS, EACH_CALL):
+                raise UsageError(f"unknown variant '{name}'", did_you_mean(name, (*VARIANTS, EACH_CALL)))
+        if not any(self.phases().values()):
+            raise UsageError("--no-forward leaves nothing to time", "Add --backward.")
+        if self.inputs and self.shapes:
+            raise UsageError("--input and --shapes are two ways to say what the inputs are", "Leave one out.")
+        if self.rounds < LEAST_ROUNDS:
+            raise UsageError(
+                f"--rounds {self.rounds}: at least {LEAST_ROUNDS} are needed for a 95 % interval",
+                f"Such as --rounds {ROUNDS}",
+            )
+
+
+class VariantRun:
+    """One variant in one phase."""
+
+    def __init__(self, name: str, interpreter: Interpreter, child: BenchChild) -> None:
+        self.name = name
+        self.interpreter = interpreter
+        self.child = child
+        self.ms: dict[int, list[float]] = {}
+        """Of a step of each shape, in each round."""
+        self.profiled: dict[int, Profiled] = {}
+        self.inspected: dict[int, Inspected] = {}
+        self.benched: Benched | None = None
+        self.fallbacks: int | None = None
+        self.why: str | None = None
+        """Why it could not run, or stopped."""
+
+
+def take_turns(runs: Sequence[VariantRun], number: int, shape: int) -> None:
+    """A round of each; another begins each turn, and every other turn goes backwards."""
+    start = number % len(runs) if runs else 0
+    order = [*runs[start:], *runs[:start]]
+    measured_now: dict[int, float] = {}
+    for run in order if number % 2 == 0 else reversed(order):
+        try:
+            done = run.child.round(number, shape)
+            measured_now[id(run)] = done.seconds / done.steps * 1e3
+        except Died as died:
+            run.why = str(died)
+    # Only whole turns count: the n-th round of every variant is of the same turn.
+    for run in runs:
+        if id(run) in measured_now:
+            run.ms[shape].append(measured_now[id(run)])
+
+
+def look_at(run: VariantRun, shape: int) -> None:
+    """What is known of a shape beside its times; after all rounds, because it disturbs."""
+    inspected = run.child.inspect(shape)
+    if inspected is not None:
+        run.inspected[shape] = inspected
+    profiled = run.child.profile(shape)
+    if profiled is not None:
+        run.profiled[shape] = profiled
+
+
+def start_variant(
+    request: BenchRequest, name: str, interpreter: Interpreter, phase: str, folder: Path
+) -> VariantRun:
+    """Start its process, which loads the model and waits to be warmed up.
+
+    Args:
+        folder: is made for its files.
+    """
+    folder.mkdir()
+    spec: dict[str, Any] = {
+        "target": request.target.as_json(),
+        "cwd": str(request.cwd),
+        "variant": name,
+        "phase": phase,
+        "inputs": list(request.inputs),
+        "shapes": [list(texts) for texts in request.shapes],
+        "random_sizes": request.random_sizes,
+        "round_seconds": request.round_seconds,
+        "trace": request.trace,
+        "eval": request.eval,
+        "device": request.device,
+        "seed": request.seed,
+        "knobs": dict(request.knobs),
+    }
+    environment = quiet_environment(os.environ).child(os.environ)
+    child = BenchChild(interpreter.path, spec, environment, request.cwd, folder, request.timeout)
+    child.start()
+    return VariantRun(name, interpreter, child)
