@@ -13,6 +13,7 @@ import pytest
 from conftest import FIXTURES, ROOT, Run
 from one_page import Page
 
+from fusiondoc.model.bench import Ratio
 from fusiondoc.model.report import Dump, Segment
 from fusiondoc.model.runs import Peak, Speed, Spread, Try, Verification
 from fusiondoc.reports.html import render
@@ -198,7 +199,7 @@ def test_what_other_parts_fill_is_shown() -> None:
         peak=Peak(4000.0, "table"),
         speed=(
             Speed("eager", "forward", 0, Spread(2.0, 3.0, 4.0), 20),
-            Speed("fused", "forward", 0, Spread(1.0, 2.0, 2.5), 20, 900.0, 1 << 20),
+            Speed("fused", "forward", 0, Spread(1.0, 2.0, 2.5), 20, 900.0, 1 << 20, (), Ratio(1.5, 1.4, 1.6)),
         ),
         speed_note="times without dumps",
         verification=(Verification(1, 0, "forward", "out", False, 0.5, 0.25, 1e-4, True, True, "value"),),

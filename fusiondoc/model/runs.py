@@ -143,7 +143,7 @@ class Speed:
     way: str
     """"eager", or "fused"; "scripted" where there is no group, so that nothing is fused."""
     phase: str
-    """"forward" or "forward+backward"."""
+    """"forward" or "forward+backward"; in captures of before that, "backward" alone."""
     inputs: int
     """Which of several input shapes, from 0."""
     ms: Spread

@@ -101,7 +101,7 @@ _VALUES: Mapping[str, Mapping[str, Any]] = {
     "Verification.by": {"enum": ["value", "statistics"]},
     "Peak.source": {"enum": ["driver", "table", "measured", "given"]},
     "Speed.way": {"enum": ["eager", "fused", "scripted"]},
-    "Speed.phase": {"enum": ["forward", TRAINING]},
+    "Speed.phase": {"enum": ["forward", "backward", TRAINING]},
     "Speed.passes": _POSITIVE,
     "ProgramNode.kind": {"enum": ["group", "region", "control", "operator"]},
     "Difference.kind": {"enum": ["environment", "fuser", "knob", "setting"]},

@@ -6,6 +6,7 @@ from typing import Callable, Iterable, NamedTuple
 
 from fusiondoc.model.fusers import FUSERS, fuser_title
 from fusiondoc.model.report import Group, Kernel, Report, Unfused
+from fusiondoc.model.runs import Speed
 
 NO_DIFFERENCE = "no difference"
 """What is said of a ratio whose 95 % interval holds 1."""
@@ -172,19 +173,28 @@ class Speedup(NamedTuple):
         return f"{self.times:.2f}× the speed of eager" if self.differs else "No difference from eager"
 
 
+def against(eager: Speed, other: Speed) -> tuple[float, bool]:
+    """How many times as fast as eager, and whether that is a difference. Captures of before rounds were kept
+    have no interval: there all times of one must be below all of the other."""
+    if other.ratio is not None:
+        return other.ratio.value, other.ratio.differs
+    apart = eager.ms.min > other.ms.max or other.ms.min > eager.ms.max
+    return eager.ms.median / other.ms.median, apart
+
+
 def speedups(report: Report) -> list[Speedup]:
     """Each way against eager, for each phase and set of inputs that both were timed with."""
-    eager = {(one.phase, one.inputs): one.ms.median for one in report.speed if one.way == "eager"}
+    eager_rows = {(one.phase, one.inputs): one for one in report.speed if one.way == "eager"}
     several = len({one.inputs for one in report.speed}) > 1
     found = []
     for one in report.speed:
-        base = eager.get((one.phase, one.inputs))
-        if one.way == "eager" or base is None or one.ms.median <= 0:
+        eager = eager_rows.get((one.phase, one.inputs))
+        if one.way == "eager" or eager is None or one.ms.median <= 0:
             continue
         name = one.phase + (f", inputs {one.inputs}" if several else "")
-        text = f"{name}: {seconds(one.ms.median / 1e3)}, eager {seconds(base / 1e3)}"
-        times = one.ratio.value if one.ratio is not None else base / one.ms.median
-        found.append(Speedup(times, one.ratio is not None and one.ratio.differs, text))
+        text = f"{name}: {seconds(one.ms.median / 1e3)}, eager {seconds(eager.ms.median / 1e3)}"
+        times, differs = against(eager, one)
+        found.append(Speedup(times, differs, text))
     return found
 
 

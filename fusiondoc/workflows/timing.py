@@ -33,7 +33,7 @@ def run_timing(
         capture.keep_timing(TimedRun(problem=why_not))
         return True
     timed = replace(request, timing=True, verify=False, dumps=(), command=())
-    tell("timing without logs, eager against fused")
+    tell("timing without logs, eager against TorchScript")
     with progress(f"{request.target.label} timed") as bar:
         try:
             done = run(timed, Within(capture.path, FOLDER), bar)

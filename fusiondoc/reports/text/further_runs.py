@@ -14,7 +14,7 @@ from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Part, Speed, Try, Verification
 from fusiondoc.reports.step_words import milliseconds, remarks, share
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, bar, more, size, sparkline
-from fusiondoc.reports.wording import NO_DIFFERENCE
+from fusiondoc.reports.wording import NO_DIFFERENCE, against
 
 
 def pairs(report: Report) -> list[tuple[Speed | None, Speed | None]]:
@@ -78,10 +78,10 @@ def verdict(eager: Speed | None, fused: Speed | None) -> Text:
     """``2.57× as fast``, or that no difference could be shown."""
     if eager is None or fused is None or not fused.ms.median:
         return Text("-")
-    ratio = fused.ratio
-    if ratio is None or not ratio.differs:
+    times, differs = against(eager, fused)
+    if not differs:
         return Text(NO_DIFFERENCE)
-    return Text(f"{ratio.value:.2f}× as fast", style="green" if ratio.value > 1 else "yellow")
+    return Text(f"{times:.2f}× as fast", style="green" if times > 1 else "yellow")
 
 
 def _time(one: Speed | None, spread: bool) -> str:
