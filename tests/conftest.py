@@ -70,8 +70,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionstart() -> None:
+    import parsed_once  # not at the top: coverage is not measured yet there
+
+    parsed_once.use()
     if importlib.util.find_spec("torch") is not None:
-        import warm_torch  # not at the top: coverage is not measured yet there
+        import warm_torch
 
         warm_torch.use()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -13,6 +15,7 @@ from fusiondoc.captures.request import RunRequest, parse_target
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import FusiondocError
 from fusiondoc.runner.launch import run
+from fusiondoc.runner.supervised import Supervised
 
 
 def write(folder: Path, name: str, source: str) -> Path:
@@ -44,3 +47,18 @@ def records_of(capture: Capture, kind: str | None = None) -> list[dict[str, Any]
 
 def log_of(capture: Capture) -> str:
     return capture.log_path.read_bytes().decode("utf-8", "replace")
+
+
+def python(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """``python FILE ARGUMENTS``, a fork of a process that has torch (``warm_torch.py``). Both streams are
+    in ``stdout``."""
+    command = [sys.executable, *map(str, arguments)]
+    printed = b""
+    with Supervised(command, dict(os.environ), cwd or Path.cwd(), None) as child:
+        more = b"x"
+        while more:
+            more = os.read(child.pipe, 1 << 16)
+            printed += more
+        while child.status is None:
+            child.look()
+    return subprocess.CompletedProcess(command, child.status, printed.decode("utf-8", "replace"), "")

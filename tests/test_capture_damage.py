@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Iterator
 
 import pytest
 from conftest import FIXTURES
+from thorough import THOROUGH
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
@@ -91,9 +93,13 @@ def capture(tmp_path: Path) -> Path:
     return copy
 
 
+_WRONG = cycle((one, other) for one, other in zip(WRONG, (*WRONG[3:], *WRONG[:3])))
+"""Two of them for a place, in turns: over all places each is tried often."""
+
+
 def damaged(value: Any) -> Iterator[Any]:
     """The value with one of its parts at a time of a wrong type, and itself of one."""
-    yield from WRONG
+    yield from next(_WRONG) if not THOROUGH else WRONG
     if isinstance(value, dict):
         for name, inner in value.items():
             for other in damaged(inner):

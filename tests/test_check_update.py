@@ -12,6 +12,7 @@ import yaml
 from conftest import FIXTURES, Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations.match import applying, check
@@ -201,7 +202,7 @@ def written(data: dict, flow: bool | None, draw_comment: bool) -> str:
     return "".join(f"# c{i}\n{line}  # t{i}\n" for i, line in enumerate(text.splitlines()))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     number=st.integers(0, 2),
     groups=st.lists(GROUP, max_size=4),

@@ -36,13 +36,14 @@ def test_there_are_commands() -> None:
 
 
 @pytest.mark.torch
-def test_the_commands_run_as_they_are(tmp_path: Path) -> None:
+def test_the_commands_run_as_they_are(tmp_path: Path, cache: Path) -> None:
     """In order, as a shell runs them, with the files they name."""
     (tmp_path / "model.py").write_text((ROOT / "examples" / "bias_gelu.py").read_text())
     (tmp_path / "fusions.yaml").write_text("groups:\n- set: [add, mul, tanh]\n")
     (tmp_path / "fusiondoc").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m fusiondoc "$@"\n')
     (tmp_path / "fusiondoc").chmod(0o755)
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    env["FUSIONDOC_CACHE"] = str(cache)
     env.pop("GITHUB_ACTIONS", None)
     for command in commands():
         done = subprocess.run(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
+
+from conftest import FIXTURES
 
 from fusiondoc.alignment import align
 from fusiondoc.comparison.compare_reports import compare
@@ -18,6 +21,7 @@ from fusiondoc.model.report import (
     Unfused,
 )
 from fusiondoc.model.runs import Coverage, FuserState, Speed, Spread
+from fusiondoc.workflows.load import report_from
 
 FLOAT, HALF = "Float(8, 64, requires_grad=0, device=cuda:0)", "Half(8, 64, requires_grad=0, device=cuda:0)"
 
@@ -261,3 +265,11 @@ def test_passes_that_take_half_as_long_again_are_slower() -> None:
     assert [(c.way, c.phase, c.speed.change) for c in changes] == [
         (way, phase, "slower") for way in ("eager", "fused") for phase in ("forward", "backward")
     ]
+
+
+def test_a_report_made_of_the_other_one_shares_rows_with_it() -> None:
+    whole = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz")])
+    less = replace(whole, groups=())
+    assert whole.fallbacks and compare(whole, less).fallbacks
+    assert compare(whole, less) == compare(whole, deepcopy(less))
+    assert compare(less, whole) == compare(less, deepcopy(whole))

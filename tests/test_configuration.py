@@ -14,6 +14,7 @@ from command_line import runs_in_this_process
 from conftest import FIXTURES, ROOT, Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from fusiondoc.errors import UsageError
 
@@ -239,7 +240,7 @@ WORDS = ["fuser", "ignore", "fail-on", "runs", "knob", "parse", ": ", " = ", "["
          "5", "true", ",", "&a", "*a", "[tool.fusiondoc]", "[tool.fusiondoc.parse]", "#", "FD201", "'", "!!x", "\x00", "é"]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(kind=st.sampled_from(["toml", "yaml"]), words=st.lists(st.sampled_from(WORDS), max_size=16))
 def test_no_file_gives_more_than_an_error(kind: str, words: list) -> None:
     import tempfile

@@ -12,6 +12,7 @@ import yaml
 from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import fields
@@ -124,7 +125,7 @@ def _mapping(table: dict) -> st.SearchStrategy:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.one_of(
         _mapping(fields.SECTION),
@@ -145,7 +146,7 @@ def test_schema_and_program_take_the_same_files(data: dict) -> None:
     assert taken == VALIDATOR.is_valid(data), text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.one_of(
         st.text(max_size=60),

@@ -16,6 +16,7 @@ import pytest
 from conftest import FIXTURES, Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from fusiondoc.model.report import Finding, Suppressed
 from fusiondoc.model.runs import Expectation
@@ -118,7 +119,7 @@ REPORT = report_from([str(REJECTS)])
 NASTY = st.text(st.sampled_from("a%:,\r\n=]\x00\x1b&<|`*\u2028é\ud83d 0"), max_size=12)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(message=NASTY.filter(bool), advice=NASTY, file=NASTY)
 def test_no_text_breaks_a_format(message: str, advice: str, file: str) -> None:
     report = replace(

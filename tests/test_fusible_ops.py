@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from running import python
 
 from fusiondoc.diagnosis.operators import BY_FUSER, NVFUSER_SINCE, fusible_by, is_fusible
 from fusiondoc.fuser_knobs.entries import parse_version
@@ -36,9 +35,9 @@ def test_every_operator_in_a_recorded_group_is_one_that_its_fuser_takes(recordin
 def test_nnc_and_the_legacy_fuser_take_what_the_catalogue_says():
     torch = pytest.importorskip("torch")
     script = Path(__file__).with_name("one_op_graphs.py")
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    taken = json.loads(done.stdout)
+    done = python(script)
+    assert done.returncode == 0, done.stdout[-2000:]
+    taken = json.loads(done.stdout.splitlines()[-1])
     for fuser in ("nnc", "legacy"):
         assert set(taken[fuser]) <= BY_FUSER[fuser], set(taken[fuser]) - BY_FUSER[fuser]
         assert len(taken[fuser]) > 50

@@ -19,6 +19,7 @@ from command_line import ROOT
 from conftest import FIXTURES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from fusiondoc.errors import UsageError
 from fusiondoc.reports.json_format import read_report
@@ -48,7 +49,7 @@ def test_the_corpus(name: str) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_changes_of_the_corpus(name: str) -> None:
-    @settings(max_examples=EXAMPLES.get(name, 150), deadline=None, derandomize=True)
+    @settings(max_examples=examples(EXAMPLES.get(name, 150)), deadline=None, derandomize=True)
     @given(st.integers(0, 1 << 32))
     def run(seed: int) -> None:
         draw = Random(seed)

@@ -3,6 +3,7 @@ and a page of 200 groups and 2000 nodes stays usable."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Iterator
 
@@ -29,10 +30,16 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     one.close()
 
 
-def opened(browser: Browser, folder: Path, log: Path, fragment: str = "") -> Report:
+@lru_cache(maxsize=None)
+def page_of(log: Path) -> tuple[Report, str]:
     report = report_from([str(log)])
+    return report, render(report)
+
+
+def opened(browser: Browser, folder: Path, log: Path, fragment: str = "") -> Report:
+    report, text = page_of(log)
     page = folder / "report.html"
-    page.write_text(render(report), encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
     browser.open(Path("/dev/null"))  # the same page with another fragment would not be loaded again
     browser.messages()
     browser.open(page, fragment)

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.torch
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from ir_torch import live_differences, unquoted  # noqa: E402
+from thorough import examples  # noqa: E402
 
 from fusiondoc.parsers.ir.parse import parse_dump, parse_node  # noqa: E402
 
@@ -69,7 +70,7 @@ def graph_with(attributes: dict[str, tuple[str, Any]]) -> Any:
     return graph
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.dictionaries(st.sampled_from(["value", "name", "types", "a_b", "x1"]), values, max_size=4))
 def test_attributes_come_back(attributes: dict[str, tuple[str, Any]]) -> None:
     graph = graph_with(attributes)
@@ -81,7 +82,7 @@ def test_attributes_come_back(attributes: dict[str, tuple[str, Any]]) -> None:
     assert node.attributes == dump.graph.nodes[0].attributes
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(any_text)
 def test_any_string_stays_inside_its_quotes(text: str) -> None:
     # Bytes beyond ASCII are printed as a backslash and characters that do not say what they were.

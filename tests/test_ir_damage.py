@@ -9,6 +9,7 @@ import pytest
 from conftest import FIXTURES
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from fusiondoc.parsers.ir.graph import Block, Dump, Graph
 from fusiondoc.parsers.ir.parse import parse_dump, parse_node, parse_node_lines
@@ -79,7 +80,7 @@ def test_header_text_before_the_graph() -> None:
         assert lines_of(own_line) == [line + 1 for line in lines_of(whole)]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(DUMPS), st.lists(st.tuples(st.integers(1), st.sampled_from(FOREIGN)), max_size=4))
 def test_foreign_lines_are_set_aside(dump: list[bytes], foreign: list[tuple[int, bytes]]) -> None:
     mixed: list[tuple[bool, bytes]] = [(False, line) for line in dump]
@@ -91,7 +92,7 @@ def test_foreign_lines_are_set_aside(dump: list[bytes], foreign: list[tuple[int,
     assert list(read.foreign) == [n for n, (alien, line) in enumerate(mixed) if alien and line.strip()]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(DUMPS), st.data())
 def test_end_missing(dump: list[bytes], data: st.DataObject) -> None:
     kept = data.draw(st.integers(0, len(dump) - 1))
@@ -101,7 +102,7 @@ def test_end_missing(dump: list[bytes], data: st.DataObject) -> None:
     assert lines_of(read) == [line for line in lines_of(parse_dump(dump)) if line < kept]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(DUMPS), st.data())
 def test_beginning_missing(dump: list[bytes], data: st.DataObject) -> None:
     lost = data.draw(st.integers(1, len(dump) - 1))
@@ -111,7 +112,7 @@ def test_beginning_missing(dump: list[bytes], data: st.DataObject) -> None:
     assert [line + lost for line in lines_of(read)] == [n for n in lines_of(parse_dump(dump)) if n >= lost]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from([dump for dump in DUMPS if any(b"-> (" in line for line in dump)]), st.data())
 def test_lost_end_of_a_block_is_told_by_indentation(dump: list[bytes], data: st.DataObject) -> None:
     ends = [number for number, line in enumerate(dump) if line.lstrip().startswith(b"-> (")]
@@ -141,7 +142,7 @@ def test_beginning_and_the_end_of_a_later_block_missing() -> None:
     assert [node.kind for node in read.graph.nodes] == ["aten::relu", "prim::If", "aten::add"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.sampled_from(DUMPS), st.data())
 def test_any_line_missing(dump: list[bytes], data: st.DataObject) -> None:
     lost = data.draw(st.integers(0, len(dump) - 1))
@@ -174,7 +175,7 @@ mutations = st.lists(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.sampled_from(SMALL), mutations)
 def test_nothing_makes_it_raise(dump: list[bytes], changes: list[tuple[str, int, Any]]) -> None:
     lines = list(dump)
@@ -201,7 +202,7 @@ def test_nothing_makes_it_raise(dump: list[bytes], changes: list[tuple[str, int,
             assert (node.outputs, node.inputs, node.attributes, node.source) is not None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.binary(max_size=60), max_size=12))
 def test_any_bytes(lines: list[bytes]) -> None:
     read = parse_dump(lines)

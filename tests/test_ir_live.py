@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import os
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -134,8 +134,17 @@ def test_source_with_blanks_and_colons(tmp_path: Path) -> None:
 
 
 PRINT = """
-import sys, torch
-sys.stdout.write(str(torch._C.parse_ir(sys.stdin.read())))
+import json, os, sys, torch
+prints = []
+for verbosity in range(5):  # read once in a process, when the first type is printed
+    reads, writes = os.pipe()
+    if os.fork() == 0:
+        os.environ["PYTORCH_JIT_TYPE_VERBOSITY"] = str(verbosity)
+        os.write(writes, str(torch._C.parse_ir(sys.argv[1])).encode())
+        os._exit(0)
+    os.close(writes)
+    prints.append(open(reads).read())
+print(json.dumps(prints))
 """
 TYPED = """graph(%x : Float(SS(-2), 3, strides=[3, 1], requires_grad=0, device=cpu),
       %y.1 : Tensor?):
@@ -146,18 +155,10 @@ TYPED = """graph(%x : Float(SS(-2), 3, strides=[3, 1], requires_grad=0, device=c
 
 
 def test_every_type_verbosity() -> None:
-    children = {
-        verbosity: subprocess.Popen(
-            [sys.executable, "-c", PRINT],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTORCH_JIT_TYPE_VERBOSITY": str(verbosity)},
-        )
-        for verbosity in range(5)
-    }
-    prints = {verbosity: child.communicate(TYPED.encode())[0] for verbosity, child in children.items()}
-    assert len(set(prints.values())) == 5, prints
-    dumps = [parse_dump(prints[verbosity].split(b"\n")) for verbosity in range(5)]
+    said = subprocess.run([sys.executable, "-c", PRINT, TYPED], stdout=subprocess.PIPE, check=True).stdout
+    prints = json.loads(said)
+    assert len(set(prints)) == 5, prints
+    dumps = [parse_dump(text.encode().split(b"\n")) for text in prints]
     shapes = [
         (
             [value.name for value in dump.graph.params],

@@ -16,6 +16,7 @@ from conftest import FIXTURES  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from ir_torch import Parsed  # noqa: E402
+from thorough import examples  # noqa: E402
 
 from fusiondoc.parsers.ir.types import (  # noqa: E402
     ITEMSIZES,
@@ -50,7 +51,7 @@ def test_every_dtype_has_its_size(dtype: Any) -> None:
 dimensions = st.lists(st.tuples(st.integers(0, 5), st.booleans()), max_size=5)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(dimensions, st.sampled_from([torch.float32, torch.float16, torch.int64, torch.bool]), st.randoms())
 def test_bytes_are_those_of_the_storage(shape: list[tuple[int, bool]], dtype: Any, random: Any) -> None:
     base = torch.empty([1 if expanded else size for size, expanded in shape], dtype=dtype)
@@ -185,7 +186,7 @@ def test_lists_of_tensors(text: str) -> None:
     assert is_tensor(text) == ("[]" not in text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.text(st.sampled_from("FloatTensor(23,*strides=[] ]?SS-:_0device")) | st.text())
 def test_any_text_is_some_type(text: str) -> None:
     kind = parse_type(text)

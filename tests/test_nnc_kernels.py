@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
 import pytest
 import raw_log
 from conftest import FIXTURES, Run
+from running import python
 
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.facts import Facts, LineCounts
@@ -188,9 +187,8 @@ def test_names_and_groups_are_those_of_torchs_profiler(fusiondoc: Run, tmp_path:
         pytest.skip("written for the CPU without LLVM")
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "profiler.py").write_text(PROFILER)
-    child = subprocess.run(
-        [sys.executable, "profiler.py"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    child = python(tmp_path / "profiler.py", cwd=tmp_path)
+    assert child.returncode == 0, child.stdout
     names = json.loads(re.search(r"^NAMES (.*)$", child.stdout, re.M).group(1))  # type: ignore[union-attr]
     done = fusiondoc("kernels", "program.py", "--fuser", "nnc", "--format", "json")
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ from conftest import FIXTURES, ROOT, Run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from thorough import examples
 
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.reports.json_format import render as render_json
@@ -82,13 +83,15 @@ def damaged(draw: st.DrawFn) -> bytes:
     return log
 
 
-@settings(max_examples=250, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=examples(250), deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 @given(damaged())
 def test_a_damaged_log_gives_a_report_that_adds_up(log: bytes) -> None:
     report(log)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(st.binary(min_size=1, max_size=5000))
 def test_any_bytes(data: bytes) -> None:
     report(data)
@@ -127,8 +130,8 @@ def nested(depth: int) -> bytes:
     return b"".join(PREFIX + line + b"\n" for line in [b"Before Compilation: ", *body, b"  return (%o0)"])
 
 
-@pytest.mark.parametrize("depth", [3, 240, 1000])
-def test_branches_nested_deeper_than_python_can_recurse(depth: int) -> None:
+@pytest.mark.parametrize("depth", [3, 240])
+def test_branches_nested_deep(depth: int) -> None:
     found = report(nested(depth))
     assert [row["op"] for row in found["unfused"]].count("aten::relu") == 1
     assert found["parse"]["unrecognised"] == 0
@@ -150,8 +153,8 @@ def test_a_size_that_no_tensor_has_gives_no_bytes(size: bytes) -> None:
     assert {group["bytes_in"] for group in found["groups"]} == {None}
 
 
-def test_a_damaged_log_on_the_command_line(fusiondoc: Run, tmp_path: Path) -> None:
-    (tmp_path / "deep.log").write_bytes(nested(3000))
+def test_branches_nested_deeper_than_python_can_recurse(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "deep.log").write_bytes(nested(1500))
     done = fusiondoc("parse", "deep.log")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -171,7 +174,7 @@ def test_a_kernel_that_breaks_off_does_not_swallow_the_next_one() -> None:
 
 
 def test_a_printed_graph_without_an_end_is_given_up() -> None:
-    found = report(b"graph(%x : Tensor):\n" + b"  %1 : int = prim::Constant[value=1]()\n" * 200_000)
+    found = report(b"graph(%x : Tensor):\n" + b"  %1 : int = prim::Constant[value=1]()\n" * 170_000)
     assert found["parse"]["truncated"] == 1
     assert found["parse"]["recognised"] < 160_000
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from pathlib import Path
 from statistics import median
 
@@ -18,6 +19,7 @@ from fusiondoc.parsers.read import read_logs
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
 
 
+@lru_cache(maxsize=64)
 def parse(path: Path) -> tuple[Report, Observed]:
     return read_logs(find_logs([str(path)]))
 

@@ -172,6 +172,11 @@ def run(folder: Path, cache: Path, files: dict[str, str], *options: str) -> Sess
     environment.update(FUSIONDOC_CACHE=str(cache), COLUMNS="100")
     for name, source in files.items():
         (folder / name).write_text(textwrap.dedent(source), encoding="utf-8")
+    if any("torch" in source for source in files.values()):
+        # Its children too are forks of a process that has torch, not one import of torch each.
+        (folder / "conftest.py").write_text(
+            f"import sys\nsys.path.append({str(ROOT / 'tests')!r})\nimport warm_torch\nwarm_torch.use()\n"
+        )
     command = [sys.executable, "-m", "pytest", *PLUGIN, "-p", "no:cacheprovider", "-rA", *options, *files]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr

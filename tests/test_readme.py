@@ -93,13 +93,13 @@ def test_links_lead_somewhere() -> None:
 
 
 @pytest.mark.torch
-def test_the_python_shown_prints_what_is_shown(tmp_path: Path) -> None:
+def test_the_python_shown_prints_what_is_shown(tmp_path: Path, cache: Path) -> None:
     found = re.search(
         r"```python\n(import torch.*?)```\n\n<!-- printed.*?-->\n```text\n(.*?)```", README, flags=re.S
     )
     assert found is not None
     (tmp_path / "shown.py").write_text(found[1])
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUSIONDOC_CACHE": str(tmp_path / "cache")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUSIONDOC_CACHE": str(cache)}
     done = subprocess.run(
         [sys.executable, "shown.py"],
         cwd=str(tmp_path),

@@ -20,6 +20,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import FIXTURES, ROOT
 from hostile_logs import Hostile, real_bodies
+from thorough import examples
 
 from fusiondoc.captures.capture import REQUEST
 from fusiondoc.captures.own import sign
@@ -32,7 +33,7 @@ from fusiondoc.repro.outcome import Outcome
 from fusiondoc.repro.permitted import WRITTEN
 from fusiondoc.repro.write import Written, groups_of, listing, notes, write_script
 
-HOW_MANY = int(os.environ.get("FUSIONDOC_HOSTILE_LOGS", "2000"))
+HOW_MANY = int(os.environ.get("FUSIONDOC_HOSTILE_LOGS", examples(2000)))
 PACKAGE = str(ROOT / "fusiondoc") + os.sep
 NAMES = ["FUSER", "DYNAMIC", "RUNS", "IR", "INPUTS", "OUTPUTS", "RANDOM"]
 DATA = (ast.Constant, ast.List, ast.Load, ast.UnaryOp, ast.USub, ast.keyword, ast.Name, ast.Call)

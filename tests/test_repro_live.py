@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import FIXTURES, Run
-from running import run_target, write
+from running import python, run_target, write
 
 pytest.importorskip("torch")
 
 LIVE = Path(__file__).parent / "live" / "repro_groups.py"
 LAYER_NORM = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-encoder-layer.log.xz"
-
-
-def python(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)], text=True, capture_output=True, timeout=120, check=False
-    )
 
 
 def made(fusiondoc: Run, folder: Path, log: Path, group: str, *options: object) -> Path:
@@ -61,11 +53,11 @@ def test_inputs_keep_dtype_sizes_and_strides(fusiondoc: Run, tmp_path: Path, sta
     assert "fused: 1 group, 5 of 5 operators (TensorExprGroup of 5)" in done.stdout
     assert "verdict: same, 1 output" in done.stdout
     # What the tensors really are, asked of torch in the file's own process.
-    asked = python(
-        "-c",
-        f"import runpy; ns = runpy.run_path({str(path)!r}); values, _ = ns['make_inputs']();"
-        "print([(list(v.shape), list(v.stride()), str(v.dtype)) for v in values])",
+    asking = (
+        f"import runpy; ns = runpy.run_path({str(path)!r}); values, _ = ns['make_inputs']()\n"
+        "print([(list(v.shape), list(v.stride()), str(v.dtype)) for v in values])\n"
     )
+    asked = python(write(tmp_path, "asking.py", asking))
     seen = ast.literal_eval(asked.stdout.strip().split("\n")[-1])
     assert {(d.replace("torch.", ""), tuple(n), tuple(s)) for n, s, d in seen} == kept
 

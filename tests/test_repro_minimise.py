@@ -11,18 +11,13 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Run
+from running import python
 
 from fusiondoc.repro.outcome import judge, normalised
 
 pytest.importorskip("torch")
 
 LIVE = Path(__file__).parent / "live" / "repro_groups.py"
-
-
-def python(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)], text=True, capture_output=True, timeout=120, check=False
-    )
 
 
 def operators(path: Path) -> list:
@@ -59,7 +54,7 @@ def test_a_wrong_size_is_shrunk_to_the_operator_that_refuses_it(
     assert operators(smaller) == ["aten::mul"]
     again = python(smaller)
     assert again.returncode == 1
-    assert "must match the size" in again.stderr
+    assert "must match the size" in again.stdout
     assert "verdict: failed in the unfused run" in again.stdout
     assert "the fuser is not the cause" in again.stdout
 

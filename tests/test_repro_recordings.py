@@ -9,6 +9,7 @@ from typing import Iterator
 
 import pytest
 from conftest import FIXTURES
+from thorough import THOROUGH
 
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -23,7 +24,8 @@ torch = pytest.importorskip("torch")
 def groups(folder: Path) -> Iterator[tuple[LogInput, Group]]:
     for path in sorted([*folder.rglob("*.log"), *folder.rglob("*.log.xz")]):
         log = LogInput(str(path), path)
-        for group in read_logs([log])[0].groups:
+        found = read_logs([log])[0].groups
+        for group in found if THOROUGH or len(found) < 4 else (*found[:2], found[-1]):
             yield log, group
 
 
@@ -34,7 +36,8 @@ def operators(graph: object) -> list:
 
 
 def check(folder: Path, at_least: int) -> None:
-    """Every group is found, and 95 % of them are taken by parse_ir with the operators that the report has."""
+    """Groups (three of a log, or all: thorough.py) are found, and 95 % of them are taken by parse_ir with the
+    operators that the report has."""
     total, refused = 0, []
     for log, group in groups(folder):
         total += 1
@@ -53,7 +56,7 @@ def check(folder: Path, at_least: int) -> None:
         weights = found.text.count("prim::Constant[value=<Tensor>]")
         assert len(tensors) == len(group.inputs) + weights, (log.name, group.id)
         ast.parse(script(recipe, "title", "file.py", (), found.text), feature_version=(3, 7))
-    assert total >= at_least
+    assert total >= (at_least if THOROUGH else at_least // 2)
     assert len(refused) <= 0.05 * total, refused
 
 

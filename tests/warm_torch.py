@@ -83,7 +83,7 @@ class Warm:
     def _server(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            subprocess.Popen(
+            self._process = subprocess.Popen(  # kept: forgotten, it is a ResourceWarning
                 [sys.executable, str(SERVER), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},

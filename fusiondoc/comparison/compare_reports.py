@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from copy import copy
+from dataclasses import replace
 from typing import Any, Iterator, Mapping, Sequence
 
 from fusiondoc.comparison.differences import Comparison, Difference, ModelSpeedChange, Side
@@ -35,6 +37,7 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
     Args:
         slower_than: share by which a median time must differ to be called slower or faster.
     """
+    b = _apart(b)
     places = Places(a, b)
     kernels = {k.id: k for k in a.kernels}, {k.id: k for k in b.kernels}
     clusters = _clusters(a, b, places)
@@ -63,6 +66,12 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         kernels_same=kernels_same,
         notes=notes(a, b),
     )
+
+
+def _apart(b: Report) -> Report:
+    """The report with rows of its own: those of A and B are told apart by being other objects, and a report
+    made of the other one by ``dataclasses.replace`` shares them."""
+    return replace(b, kernels=tuple(map(copy, b.kernels)), fallbacks=tuple(map(copy, b.fallbacks)))
 
 
 def _clusters(a: Report, b: Report, places: Places) -> list[Cluster]:
