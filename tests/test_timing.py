@@ -103,6 +103,18 @@ def test_eager_against_fused(timed: Timed) -> None:
 
 
 @one_run
+def test_where_the_time_goes(timed: Timed) -> None:
+    """A live profile of the same run: the one group under oneDNN Graph."""
+    steps = timed.report["steps"]
+    assert sum(part["ms"] for part in steps["parts"]) == pytest.approx(steps["ms"], rel=1e-3)
+    groups = next(part for part in steps["parts"] if part["what"] == "groups")
+    (time,) = [row["time"] for row in timed.report["groups"] if row["specialisation"] == 1]
+    assert time["ms"] == pytest.approx(groups["ms"], rel=1e-3) and steps["unmatched_ms"] == 0
+    assert steps["device_ms"] is None and steps["unprofiled_ms"] > 0 and steps["gb_per_s"] > 0
+    assert b"[DUMP" not in (timed.capture / "profile" / "log").read_bytes()
+
+
+@one_run
 def test_the_timed_process_logs_nothing(timed: Timed) -> None:
     assert b"[DUMP" in (timed.capture / "log").read_bytes()
     assert b"[DUMP" not in (timed.capture / "timing" / "log").read_bytes()
@@ -167,12 +179,40 @@ def test_interpreted_nnc_has_no_speed(fusiondoc: Run, tmp_path: Path) -> None:
     assert report["speed"] == [] and "no LLVM" in report["speed_note"] and "no LLVM" in said
     (capture,) = (tmp_path / ".fusiondoc").glob("*-net*")
     assert not (capture / "timing").exists()
+    # Where the time goes is told all the same, with what that is worth.
+    assert report["groups"][0]["time"]["share"] > 0.5 and "no LLVM" in report["steps_note"]
 
 
 def test_a_script_has_no_speed(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "script.py", "print('hello')")
     report, _ = diagnose(fusiondoc, tmp_path, "script.py")
     assert report["speed"] == [] and "a script that runs as it is" in report["speed_note"]
+    assert report["steps"] is None and "shows no operator" in report["steps_note"]
+
+
+def test_where_the_time_of_a_script_goes(fusiondoc: Run, tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "train.py",
+        """
+        import time
+
+        import torch
+
+        weight = torch.randn(8, 8, requires_grad=True)
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        for number in range(8):
+            time.sleep(0.02)
+            torch.tanh(weight @ weight).sum().backward()
+            optimizer.step()
+        """,
+    )
+    report, _ = diagnose(fusiondoc, tmp_path, "train.py", "--fuser", "none")
+    steps = report["steps"]
+    # Steps end with the optimizer's: of eight the last five bound four, and each sleeps.
+    assert steps["steps"] == 4 and steps["unprofiled_ms"] is None
+    parts = {part["what"]: part["ms"] for part in steps["parts"]}
+    assert parts["outside operators"] >= 20 and {"matmul", "optimizer", "gradients added up"} <= set(parts)
 
 
 def test_without_time_the_report_says_that_it_exists(fusiondoc: Run, tmp_path: Path) -> None:

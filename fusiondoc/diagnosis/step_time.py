@@ -47,6 +47,8 @@ _KERNEL = re.compile(r"(?:\w+::)*(kernel\d+)\(")
 """nvFuser's kernels in a profile: ``CudaCodeGen::kernel3(CudaCodeGen::Tensor<float, 3>, ...)``."""
 _FLOAT32_GEMM = re.compile(r"sgemm|f32f32_f32f32")
 _TENSOR_CORES = re.compile(r"tf32|s1688|fp16|bf16|f16")
+_PARTITION = re.compile(r"LlgaPartition_\d+\Z")
+"""A group of oneDNN Graph (``LlgaKernel``, torch/csrc/jit/codegen/onednn/kernel.cpp)."""
 _HASH = re.compile(r"_\d{12,}\Z")
 """The end of an NNC name that was too long (``truncateStrWithHash``, torch/csrc/jit/passes/utils)."""
 
@@ -193,10 +195,10 @@ def _parts(found: Mapping[str, float], whole: float) -> tuple[Part, ...]:
 def _note(steps: Steps) -> str | None:
     if not steps.disturbed or steps.unprofiled_ms is None:
         return None
-    return (
-        f"disturbed: a profiled step takes {steps.ms:.3g} ms, one without the profiler"
-        f" {steps.unprofiled_ms:.3g} ms" + (", so the device is idle less than shown" if steps.busy else "")
-    )
+    text = f"a profiled step takes {steps.ms:.3g} ms, one without the profiler {steps.unprofiled_ms:.3g} ms"
+    if steps.ms < steps.unprofiled_ms:
+        return f"disturbed by something else on this machine: {text}"
+    return f"disturbed: {text}" + (", so the device is idle less than shown" if steps.busy else "")
 
 
 def _hint(
@@ -244,6 +246,10 @@ class _Ties:
         for group in report.groups:
             if group.specialisation == 1:
                 self._by_name.setdefault((nnc_name(group), group.phase), []).append(group)
+        ours = [one for one in report.groups if one.kind == "oneDNNFusionGroup" and one.specialisation == 1]
+        self._partitions = ours if len(ours) == 1 else [group for group in ours for _ in group.instances]
+        names = {unit.name for unit in units if _PARTITION.match(unit.name)}
+        self._numbered = sorted(names, key=lambda name: int(name.rpartition("_")[2]))
         self._turn: dict[Spot, int] = {}
         self._runs = Counter(_spot(unit) for unit in units)
 
@@ -289,7 +295,17 @@ class _Ties:
                 same = [group for group in of if group.phase in (None, unit.phase)] or of
                 total = sum(group.count for group in same)
                 return [(group, group.count / total) for group in same]
+        if _PARTITION.match(unit.name):
+            return self._partition(unit)
         return self._named(unit)
+
+    def _partition(self, unit: Unit) -> Sequence[tuple[Group, float]]:
+        """Partitions of oneDNN Graph are numbered as they are made, as groups are in a log."""
+        if len(self._partitions) == 1:
+            return [(self._partitions[0], 1.0)]
+        if unit.name not in self._numbered or len(self._numbered) != len(self._partitions):
+            return ()
+        return [(self._partitions[self._numbered.index(unit.name)], 1.0)]
 
     def _named(self, unit: Unit) -> Sequence[tuple[Group, float]]:
         """By the name that NNC gives the kernel: its operators. Several groups of that name run in the order

@@ -32,7 +32,7 @@ _LAUNCH = {"cuda_runtime", "cuda_driver", "runtime"}
 _DEVICE = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
 """Categories, and their older names."""
 
-_GROUP = re.compile(r"run_fused_kernel\Z|fused_|.*_fused_|LlgaPartition|LLGA_bridge")
+_GROUP = re.compile(r"run_fused_kernel\Z|fused_|.*_fused_|LlgaPartition_")
 """What encloses a group as it runs: nvFuser's ``run_fused_kernel`` (torch/csrc/jit/codegen/cuda/manager.cpp),
 NNC's name of the kernel (``TensorExprKernel``, passes/tensorexpr_fuser.cpp: ``fused_add_mul``), the partition
 of oneDNN Graph (torch/csrc/jit/codegen/onednn/kernel.cpp)."""
