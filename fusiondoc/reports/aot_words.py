@@ -27,7 +27,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Kept:
-    """A tensor of a partition. ``fate``: "kept", "computed again" or "kept by default"."""
+    """A tensor of a partition. ``fate``: "kept", "again" (computed in both), "by default" (kept there only)."""
 
     fate: str
     op: str
@@ -96,10 +96,10 @@ def kept(one: AotFunction) -> tuple[Kept, ...]:
     """The tensors of the partition, and those that only the default one would keep."""
     if one.partition is None:
         return ()
-    rows = _rows("kept", one.partition.saved) + _rows("computed again", one.partition.recomputed)
+    rows = _rows("kept", one.partition.saved) + _rows("again", one.partition.recomputed)
     names = {value.name for value in one.partition.saved}
     if one.default is not None:
-        rows += _rows("kept by default", [v for v in one.default.saved if v.name not in names])
+        rows += _rows("by default", [v for v in one.default.saved if v.name not in names])
     return tuple(rows)
 
 
