@@ -27,7 +27,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Kept:
-    """A tensor of a partition. ``fate``: "kept", "again" (computed in both), "by default" (kept there only)."""
+    """A tensor of a partition. ``fate``: "kept", "again" (computed in both) or "by default" (kept there)."""
 
     fate: str
     op: str
