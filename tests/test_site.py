@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib
 import importlib.util
 import re
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from command_line import ROOT
+
+import fusiondoc
 
 if sys.version_info < (3, 9):
     pytest.skip("the site is made with Python 3.9 or newer", allow_module_level=True)
@@ -85,3 +88,12 @@ def test_every_shown_output_is_there() -> None:
     for page in sorted(Path(ROOT, "docs").rglob("*.md")):
         for found in tool("shown_outputs").BLOCK.finditer(page.read_text(encoding="utf-8")):
             assert found["shown"].strip(), (page.name, found["command"])
+
+
+def test_the_page_of_the_encoder_layer_says_what_the_program_says_today(tmp_path: Path) -> None:
+    folder = tool("shown_outputs").prepared(tmp_path)
+    report = fusiondoc.parse(str(folder / "encoder-layer"))
+    page = html.unescape((ROOT / "docs" / "encoder-layer.html").read_text(encoding="utf-8"))
+    assert len(report.findings) > 3
+    assert [one.message for one in report.findings if one.message not in page] == []
+    assert not any("\n" in one.message for one in report.findings)
