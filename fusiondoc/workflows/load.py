@@ -29,7 +29,7 @@ from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.json_format import read_report
 from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, source_of, sources_of
 from fusiondoc.workflows.peak import peak_of
-from fusiondoc.workflows.profiled_run import with_profile
+from fusiondoc.workflows.profile_of_run import with_profile
 from fusiondoc.workflows.speed import speed_of
 
 _MOST_REPORT_BYTES = 128 << 20

@@ -1,0 +1,67 @@
+"""What a profiled run adds to a report: where the time goes, and its trace with the groups named. Starts no
+process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from fusiondoc.captures.capture import Capture
+from fusiondoc.diagnosis.step_time import groups_of_units, with_step_times
+from fusiondoc.errors import CannotRun, FusiondocError
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.profiler_trace import read_places, read_trace
+from fusiondoc.parsers.trace_units import NoTrace, read_events
+from fusiondoc.reports.named_trace import named_trace
+from fusiondoc.workflows.speed import interpreted
+
+TRACE, PLACES = "trace.json.gz", "places.json.gz"
+"""What probe/step_profile.py writes there."""
+EVALUATED = "NNC ran groups through its own evaluator (no LLVM), so what they take says nothing about kernels"
+
+
+def trace_file(capture: Capture) -> Path | None:
+    """The profiler's trace in a capture; None if there is none."""
+    kept = capture.profile
+    path = capture.path / kept.capture / TRACE if kept is not None and kept.capture is not None else None
+    return path if path is not None and path.is_file() else None
+
+
+def with_profile(report: Report, capture: Capture) -> Report:
+    """The report with what the profiled run shows; as it is if there was none."""
+    kept = capture.profile
+    if kept is None:
+        return report
+    path = trace_file(capture)
+    if kept.problem is not None or path is None or kept.capture is None:
+        return replace(report, steps_note=kept.problem or "no profile: the profiler wrote no trace")
+    try:
+        told = Capture(path.parent).records.profiled
+        if told is None:
+            return replace(report, steps_note="no profile: the profiled run did not come to its end")
+        places = path.parent / PLACES
+        known = read_places(read_events(places)) if places.is_file() else {}
+        made = with_step_times(report, read_trace(read_events(path), known), told)
+    except (NoTrace, FusiondocError) as error:
+        return replace(report, steps_note=f"no profile: {error}")
+    if made.steps is not None and interpreted(report):
+        return replace(made, steps_note="; ".join(filter(None, (made.steps_note, EVALUATED))))
+    return made
+
+
+def named_trace_of(capture: Capture, report: Report, packed: bool) -> bytes:
+    """The trace of the profiled run with the groups of the report named.
+
+    Raises:
+        CannotRun: there is no such trace; the message says why.
+    """
+    path = trace_file(capture)
+    if path is None:
+        why = report.steps_note or "no profile: the run under the profiler did not come to its end"
+        raise CannotRun(why, "Run it again with --time and without --trace-file to see the report alone.")
+    try:
+        events = read_events(path)
+        trace = read_trace(events)
+    except NoTrace as error:
+        raise CannotRun(str(error), "Run it again.") from None
+    return named_trace(events, groups_of_units(report, trace), trace.units, packed)
