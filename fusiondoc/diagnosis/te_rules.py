@@ -56,6 +56,8 @@ class Slot:
     optional: bool = False
     beside: bool = False
     """It must be there, and stays an operator of its own."""
+    modes: tuple[str | None, ...] = ()
+    """It is filled only behind a linear operator of these tensor-parallel modes; any, if empty."""
 
 
 @dataclass(frozen=True)
@@ -138,12 +140,9 @@ def _userbuffers(window: Sequence[Operand], plan: Plan) -> bool:
     """The combinations that userbuffers_*_linear.py takes."""
     linear = _linear(window)
     scatter = next((one.facts for one in window if "ReduceScatter" in one.kinds), None)
-    bias = any(BIAS in one.kinds for one in window)
     if scatter is not None:
         return linear.tensor_parallel is None and scatter.process_group_size != 1
-    if linear.tensor_parallel is None or linear.tensor_parallel_size == 1:
-        return False
-    return not (linear.tensor_parallel == "row" and bias)
+    return linear.tensor_parallel is not None and linear.tensor_parallel_size != 1
 
 
 _UB_OPTIONS = Condition(
@@ -154,10 +153,12 @@ _DISTRIBUTED = Condition(
     "torch.distributed does not run with several processes",
     lambda window, plan: plan.world_size is not None and plan.world_size > 1,
 )
-_UB_FITS = Condition(
-    "FD247", "userbuffers need tensor parallelism, and without a bias in row mode", _userbuffers
+_UB_FITS = Condition("FD247", "userbuffers need tensor parallelism of several processes", _userbuffers)
+_UB = (
+    Slot((LINEAR,)),
+    Slot((BIAS,), optional=True, modes=("column", None)),
+    Slot(("ReduceScatter",), optional=True, modes=(None,)),
 )
-_UB = (Slot((LINEAR,)), Slot((BIAS,), optional=True), Slot(("ReduceScatter",), optional=True))
 
 _GROUPED = (
     Slot(("GroupedLinear",)),
@@ -269,7 +270,7 @@ class Planner:
         ]
         done = plan.forward if phase == "forward" else plan.backward
         self.first = 0
-        if phase == "backward" and version < (2, 13):
+        if phase == "backward" and (2, 7) <= version < (2, 13):
             self.first = plan.first_backward  # what comes before is no part of the pass
         self._items = self._start({i: one for one in done if one.own for i in one.operators})
         for rule in self.rules:
@@ -376,6 +377,8 @@ def _match(rule: Rule, items: Sequence[_Taken], at: int) -> list[_Taken] | None:
     for slot in rule.slots:
         item = items[at] if at < len(items) else None
         fits = item is not None and (not item.fused or slot.beside) and item.operands[-1].is_a(slot.kinds)
+        if window and slot.modes and window[0].operands[-1].facts.tensor_parallel not in slot.modes:
+            fits = False
         if item is not None and fits:
             window.append(item)
             at += 1

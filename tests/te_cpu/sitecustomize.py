@@ -194,7 +194,11 @@ def _run_nothing(fuser):
 class _State:
     """Recipe state without tensors on a GPU: it only has as many quantizers as asked for."""
 
-    def __init__(self, count):
+    def __init__(self, recipe, count):
+        import torch
+
+        self.recipe = recipe
+        self.amax_history = torch.zeros(getattr(recipe, "amax_history_len", 1), count)
         self._count = count
 
     def make_quantizers(self):
@@ -222,7 +226,7 @@ def _allow_recipes(load):
         manager.add_fp8_tensors_to_global_buffer = classmethod(lambda cls, *args, **how: None)
         if hasattr(module, "RecipeState"):
             module.RecipeState.create = staticmethod(
-                lambda recipe, **how: _State(how.get("num_quantizers", 1))
+                lambda recipe, **how: _State(recipe, how.get("num_quantizers", 1))
             )
 
 

@@ -1,0 +1,234 @@
+"""The table of rules of Transformer Engine's fuser against what six versions of it planned themselves.
+
+``fixtures/te/plans-*.jsonl.xz`` are plans of the real packages, recorded by tests/te_cpu/record_plans.py
+(which says how) on a machine without a GPU: plans, not runs.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from functools import lru_cache
+from typing import Any
+
+import pytest
+from command_line import ROOT
+
+from fusiondoc.captures.te_records import TeRecords, read_te
+from fusiondoc.diagnosis.te_report import disagreements, te_report
+from fusiondoc.diagnosis.te_rules import RULES, version_of
+from fusiondoc.model.log_counts import ParseStats
+from fusiondoc.model.report import Report
+from fusiondoc.model.runs import Coverage, FuserState
+
+FILES = sorted((ROOT / "fixtures" / "te").glob("plans-*.jsonl.xz"))
+VERSIONS = [path.name[len("plans-") : -len(".jsonl.xz")] for path in FILES]
+EMPTY = Report(
+    {},
+    FuserState(None, None, None),
+    (),
+    (),
+    (),
+    (),
+    (),
+    (),
+    Coverage(0, 0, None),
+    ParseStats(0, 0, 0, 0, (), False, 0.0, 0),
+)
+
+
+@lru_cache(maxsize=None)
+def programs(version: str) -> dict[str, TeRecords]:
+    """The records of each program that the version could build."""
+    text = lzma.decompress((ROOT / "fixtures" / "te" / f"plans-{version}.jsonl.xz").read_bytes()).decode()
+    rows: dict[str, list[dict[str, Any]]] = {}
+    name, package = "", []
+    for record in map(json.loads, text.splitlines()):
+        if record["record"] == "program":
+            name = record["name"]
+        elif record["record"] == "te_package":
+            package = [record]
+        rows.setdefault(name, []).append(record)
+    left_out = {name for name, lines in rows.items() if any(one["record"] == "left_out" for one in lines)}
+    found = {}
+    for name, lines in rows.items():
+        if name and name not in left_out:
+            every = [*package, *lines]
+            found[name] = read_te(lambda kind, every=every: [one for one in every if one["record"] == kind])
+    return found
+
+
+def report(version: str, program: str) -> Report:
+    return te_report(EMPTY, programs(version)[program], "te")
+
+
+def fused(version: str, program: str, phase: str) -> list[str]:
+    """Classes of the fused operators in training, in order; ``"-"`` where the version cannot build it."""
+    if program not in programs(version):
+        return ["-"]
+    found = report(version, program).te
+    assert found is not None
+    steps = [one for fuser in found.fusers for one in getattr(fuser.plans[0], phase)]
+    return [one.op for one in steps if one.fused]
+
+
+def test_six_versions_were_recorded() -> None:
+    assert [version_of(one) for one in VERSIONS] == [(1, 13), (2, 10), (2, 13), (2, 15), (2, 20), (2, 7)]
+    assert min(len(programs(version)) for version in VERSIONS) > 15
+    assert len(programs("2.20.2")) == 34
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_table_makes_the_plans_of_every_version(version: str) -> None:
+    for name, told in programs(version).items():
+        assert told.plans, name
+        assert not disagreements(told), name
+
+
+def test_a_plan_that_another_version_made_disagrees() -> None:
+    """The comparison can fail: a plan of 2.20 held against the rules of 1.13."""
+    from dataclasses import replace
+
+    told = programs("2.20.2")["scale and sum"]
+    older = replace(told, package=replace(told.package, version="1.13.0"))
+    found = disagreements(older)
+    assert {one.phase for one in found} == {"forward", "backward"}
+    assert found[0].planned == "ForwardLinearScaleAdd(0, 1, 2)" and found[0].by_table == "nothing"
+
+
+BIAS, ADD, SCALE = "ForwardLinearBiasActivation", "ForwardLinearBiasAdd", "ForwardLinearScaleAdd"
+
+
+@pytest.mark.parametrize(
+    "program, phase, by_version",
+    [
+        # 1.13, 2.7, 2.13, 2.20
+        ("bias in bfloat16", "forward", [[BIAS, BIAS]] * 4),
+        ("bias in float16", "forward", [[BIAS]] * 4),
+        ("bias in float32", "forward", [[]] * 4),
+        ("no bias", "forward", [[]] * 4),
+        ("bias and sum", "forward", [[ADD]] * 4),
+        ("sum without bias", "forward", [[ADD]] * 4),
+        ("sum in float32", "forward", [[ADD]] * 4),
+        ("sum not in place", "forward", [["-"], [BIAS], [BIAS], [BIAS]]),
+        ("scale and sum", "forward", [["-"], [SCALE], [SCALE], [SCALE]]),
+        ("scale and sum", "backward", [["-"], *[["BackwardLinearScale"]] * 3]),
+        ("scale and sum not in place", "forward", [["-"], [], [], []]),
+        ("bias between product and scale", "forward", [["-"], [BIAS], [BIAS], [BIAS]]),
+        ("extra output in place", "backward", [["BackwardLinearAdd"]] * 4),
+        ("extra output not in place", "backward", [["-"], [], [], []]),
+        ("extra output and RMSNorm", "backward", [["-"], [], ["BackwardAddRMSNorm"], ["BackwardAddRMSNorm"]]),
+        ("extra output in place and RMSNorm", "backward", [[]] * 4),
+        ("extra output and LayerNorm", "backward", [["-"], [], [], []]),
+        ("no recipe", "backward", [[]] * 4),
+        ("delayed", "backward", [[], *[["BackwardActivationBias"]] * 3]),
+        ("current", "backward", [["-"], *[["BackwardActivationBias"]] * 3]),
+        ("block", "backward", [["-"], ["-"], ["-"], ["BackwardActivationBias"]]),
+        ("SiLU", "backward", [["-"], ["-"], [], []]),
+        ("no quantizer before the bias", "backward", [[]] * 4),
+        ("bias first", "backward", [[]] * 4),
+        ("backward override", "backward", [["-"], ["-"], ["-"], []]),
+        ("row", "forward", [[]] * 4),
+        ("column", "backward", [["-"], [], [], []]),
+        ("userbuffers", "forward", [["UserbuffersForwardLinear"]] * 4),
+        ("userbuffers", "backward", [["UserbuffersBackwardLinear"]] * 4),
+        ("userbuffers, row and bias", "forward", [["UserbuffersForwardLinear"]] * 4),
+        ("grouped MLP", "forward", [["-"], ["-"], [], []]),
+        ("a fusion of its own", "forward", [["-"], ["-"], ["ScaledBias"], ["ScaledBias"]]),
+    ],
+)
+def test_what_each_version_fuses(program: str, phase: str, by_version: list[list[str]]) -> None:
+    for version, expected in zip(("1.13.0", "2.7.0", "2.13.0", "2.20.2"), by_version):
+        assert fused(version, program, phase) == expected, version
+
+
+def reasons(version: str, program: str, op: str, phase: str) -> set[tuple[str, str]]:
+    return {
+        (row.reason.code, row.reason.text)
+        for row in report(version, program).unfused
+        if row.op == "te.ops." + op and row.phase == phase
+    }
+
+
+@pytest.mark.parametrize("version", ["2.7.0", "2.13.0", "2.20.2"])
+@pytest.mark.parametrize(
+    "program, op, phase, code, words",
+    [
+        ("bias in float32", "Bias", "forward", "FD241", "neither float16 nor bfloat16"),
+        (
+            "sum not in place",
+            "AddExtraInput",
+            "forward",
+            "FD242",
+            "ForwardLinearBiasAdd: the sum is not in place",
+        ),
+        ("scale and sum not in place", "ConstantScale", "forward", "FD242", "ForwardLinearScaleAdd"),
+        ("extra output not in place", "BasicLinear", "backward", "FD242", "BackwardLinearAdd"),
+        ("row", "BasicLinear", "forward", "FD243", "row-parallel"),
+        ("column", "BasicLinear", "backward", "FD243", "column-parallel"),
+        ("no recipe", "GELU", "backward", "FD244", "there is no recipe"),
+        ("no quantizer before the bias", "GELU", "backward", "FD244", "takes no quantized gradient"),
+        ("no bias", "BasicLinear", "forward", "FD245", "needs BasicLinear, Bias in a row"),
+        ("bias between product and scale", "ConstantScale", "forward", "FD245", "here: Bias, ConstantScale"),
+        ("no bias", "GELU", "forward", "FD246", "no rule of Transformer Engine"),
+        ("options without processes", "BasicLinear", "backward", "FD247", "torch.distributed does not run"),
+    ],
+)
+def test_why_an_operator_stays_basic(
+    version: str, program: str, op: str, phase: str, code: str, words: str
+) -> None:
+    found = reasons(version, program, op, phase)
+    assert any(one == code and words in text for one, text in found), found
+
+
+def test_reasons_of_some_versions_only() -> None:
+    assert ("FD246", "BackwardAddRMSNorm takes it from Transformer Engine 2.8 on") in reasons(
+        "2.7.0", "extra output and RMSNorm", "RMSNorm", "backward"
+    )
+    ((code, text),) = reasons("2.20.2", "backward override", "GELU", "backward")
+    assert code == "FD244" and "backward_override" in text
+    for version in ("2.15.0", "2.20.2"):
+        ((code, text),) = reasons(version, "grouped MLP", "ScaledSwiGLU", "forward")
+        assert code == "FD248" and "compute capability 10" in text
+    ((code, _),) = reasons("2.20.2", "extra output in place and RMSNorm", "RMSNorm", "backward")
+    assert code == "FD242"
+
+
+def test_every_rule_of_the_table_was_fused_by_some_version() -> None:
+    made = {
+        step.op
+        for version in VERSIONS
+        for name in programs(version)
+        for fuser in (report(version, name).te or pytest.fail()).fusers
+        for plan in fuser.plans
+        for step in (*plan.forward, *plan.backward)
+        if step.fused
+    }
+    never = {"GroupedMLP_CuTeGEMM", "BackwardBiasActivation"}  # another GPU; 2.6 alone
+    assert {rule.fused for rule in RULES} - never == made - {"ScaledBias"}
+
+
+def test_rows_count_operators_and_keep_the_lines_that_make_them() -> None:
+    found = report("2.20.2", "bias in bfloat16")
+    (group,) = found.groups
+    assert (group.id, group.kind, group.phase, group.count) == (
+        "G1",
+        "te.ops.ForwardLinearBiasActivation",
+        "forward",
+        2,
+    )
+    assert group.ops == ("te.ops.BasicLinear", "te.ops.Bias")
+    assert group.runs == 4  # two operators in training and inference
+    assert (found.fuser.effective, found.fuser.live) == ("te", False)
+    assert "a plan, not a run" in (found.fuser.why or "")
+    assert found.coverage.ops_fused == 4 and found.coverage.ops_total == 4 + 5  # GELU's forward has no rule
+    assert all((node.user_source or "").split(":")[0].endswith("record_plans.py") for node in group.nodes)
+
+
+def test_training_and_inference_are_plans_of_one_fuser() -> None:
+    for version in ("2.7.0", "2.20.2"):
+        (fuser,) = (report(version, "delayed").te or pytest.fail()).fusers
+        training, inference = fuser.plans
+        assert (training.training, inference.training) == (True, False)
+        assert training.recipe == "DelayedScaling" and inference.backward == ()
+        assert [one.op for one in training.backward] == ["BasicLinear", "BackwardActivationBias"]
