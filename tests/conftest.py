@@ -69,8 +69,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("no_cover")  # of pytest-cov
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_sessionstart() -> None:
-    import parsed_once  # not at the top: coverage is not measured yet there
+    import parsed_once  # not at the top nor before pytest-cov's hook: what is imported there is not measured
 
     parsed_once.use()
     if importlib.util.find_spec("torch") is not None:
