@@ -106,3 +106,20 @@ def reason(plan: str, op: str, folder: Path) -> str:
 )
 def test_the_one_cause_is_said(plan: str, op: str, said: str, tmp_path: Path) -> None:
     assert said in reason(plan, op, tmp_path)
+
+
+def test_a_dict_hides_what_was_put_in(tmp_path: Path) -> None:
+    log = tmp_path / "plan.log"
+    plan = """graph(%x : Float(2, 3, strides=[3, 1], requires_grad=0, device=cpu)):
+  %k : str = prim::Constant[value="a"]()
+  %1 : int = prim::Constant[value=1]()
+  %y : Tensor = aten::cumsum(%x, %1) # model.py:1:0
+  %d : Dict(str, Tensor) = prim::DictConstruct(%k, %y)
+  %a : Tensor = aten::__getitem__(%d, %k) # model.py:2:0
+  %z : Tensor = aten::add(%a, %a, %1) # model.py:3:0
+  return (%z)"""
+    tag = "[DUMP profiling_graph_executor_impl.cpp:676] "
+    log.write_text("".join(f"{tag}{line}\n" for line in ["Optimized Graph: ", *plan.split("\n")]))
+    report, _ = read_logs(find_logs([str(log)]), work_out=Reasons("nnc"))
+    (row,) = [row for row in report.unfused if row.op == "aten::add"]
+    assert "out of a dict or list" in row.reason.text

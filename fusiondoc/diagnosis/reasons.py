@@ -178,6 +178,10 @@ class Reasons:
                 cause = rule(place)
                 if cause is not None:
                     return cause
+        if stated.code == "FD216":
+            around = surroundings(place)
+            if around is not None and around.code == "FD227":
+                return Reason(stated.code, around.text, True)
         return refine_nnc(place, stated) if place.fuser == "nnc" else refine_nvfuser(place, stated)
 
     def kept_out(

@@ -13,7 +13,16 @@ import re
 from fusiondoc.diagnosis.nvfuser_rules import kinds_of
 from fusiondoc.diagnosis.operators import WITH_FORMULA
 from fusiondoc.diagnosis.regions_dissolved import region_around, why_dissolved
-from fusiondoc.diagnosis.surroundings import MAKERS, Place, Side, at, aten, is_in_place, reason
+from fusiondoc.diagnosis.surroundings import (
+    MAKERS,
+    Place,
+    Side,
+    at,
+    aten,
+    from_container,
+    is_in_place,
+    reason,
+)
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, OPERATOR, REGION, FlowNode
 
@@ -93,7 +102,7 @@ def _in_no_region(place: Place) -> str:
         return f"it {why}"
     region = region_around(place, lambda node: no_formula(node) is None)
     if len(region.nodes) == 1:
-        ends = region.apart or _neighbours(place)
+        ends = region.apart or _neighbours(place) or from_container(place.node)
         alone = "it would be alone in its differentiable graph, and torch makes one of two operators or more"
         return f"{alone}: {ends}" if ends else alone
     if region.size < _FEWEST_NODES:

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from fusiondoc.diagnosis.nvfuser_rules import refused_because
-from fusiondoc.diagnosis.surroundings import NO_KERNEL, Barrier, Place, Side, at, aten, is_in_place, reason
+from fusiondoc.diagnosis.surroundings import (
+    NO_KERNEL,
+    Barrier,
+    Place,
+    Side,
+    at,
+    aten,
+    from_container,
+    is_in_place,
+    reason,
+)
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, REGION, FlowNode
 
@@ -129,7 +139,7 @@ def _alone(barriers: list[Barrier], place: Place) -> str:
         if names:
             said.append(f"{' and '.join(names[:3])} {side} it")
     if not said:
-        return "no operator of its graph feeds it or takes its result"
+        return from_container(place.node) or "no operator of its graph feeds it or takes its result"
     return f"nothing next to it can be fused with it: {', '.join(said)}"
 
 

@@ -34,6 +34,8 @@ _MOST_DIMENSIONS = 8
 def control_flow(place: Place) -> Reason | None:
     """FD229: a branch or loop is no operator, and cuts the graph in two."""
     if place.node.kind != CONTROL:
+        if place.loose.op in ("prim::Enter", "prim::Exit"):
+            return reason("FD229", "it begins or ends a with block, and operators are not moved past that")
         return None
     condition = place.node.condition
     if is_of_a_formula(place.node.source):

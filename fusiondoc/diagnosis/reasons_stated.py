@@ -61,6 +61,11 @@ def _overload(place: Place) -> str | None:
     if op not in BY_FUSER["nnc"]:
         return None
     types = [operand.type for operand in place.node.operands]
+    if op == "aten::to":
+        loose = [one for one in place.node.operands[1:] if one.value is None and one.type != "Tensor"]
+        if loose:
+            maker = f"the result of {loose[0].maker}" if loose[0].maker else "an argument of this graph"
+            return f"NNC takes aten::to only with constant arguments, and one is {maker}"
     if any(text in ("Scalar", "number") for text in types):
         return "an input is a number of an unknown type, as from .item()"
     word = ", ".join(types)

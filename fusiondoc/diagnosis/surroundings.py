@@ -186,6 +186,13 @@ def is_of_a_formula(source: str | None) -> bool:
     return source is not None and source.startswith("<string>")
 
 
+def from_container(node: FlowNode) -> str | None:
+    """That its tensors come out of a dict or list, as a clause; None where they do not."""
+    if any(one.maker == "aten::__getitem__" and one.by is None for one in node.operands):
+        return "its inputs come out of a dict or list, through which torch does not see"
+    return None
+
+
 Rule = Callable[[Place], "Reason | None"]
 """Looks at one operator and gives a reason, or nothing."""
 
