@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Iterator
 
 from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant
@@ -17,8 +18,8 @@ MEMORY = "memory"
 class Published:
     """A figure that the authors of a suite published, against eager."""
 
-    case: str | None
-    """The case that it is of; None: of the suite, as its most."""
+    case: str
+    """The case that it is of; with a ``*`` the cases of which it is the most."""
     variant: str
     """Which variant of ours runs what they ran."""
     phase: str
@@ -36,7 +37,7 @@ class Beside:
     published: Published
     interpreter: str
     case: str
-    """The case that was measured; for a figure of a whole suite the one with the most."""
+    """The case that was measured; for the most of several the one that has it."""
     value: float
     low: float | None = None
     high: float | None = None
@@ -100,7 +101,7 @@ class Suite:
                     for case, one in self.variants()
                     if one.interpreter == interpreter
                     and one.name == published.variant
-                    and published.case in (None, case.name)
+                    and fnmatchcase(case.name, published.case)
                 ]
                 present = [one for one in measured if one is not None]
                 if present:

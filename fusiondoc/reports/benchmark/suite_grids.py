@@ -57,6 +57,11 @@ def grids(suite: Suite) -> list[Grid]:
     for phase in _phases(suite):
         note = f"speed of eager; {SAME}: no difference, the 95 % interval holds 1"
         found.append(_grid(suite, phase, note, "eager ms", _eager_ms(phase), _speed(phase)))
+    for phase in _phases(suite):
+        note = "of a step, from a profiled run: how much less than eager's"
+        found.append(
+            _grid(suite, f"GPU time, {phase}", note, "eager ms", _eager_device(phase), _device(phase))
+        )
     found += [
         _grid(suite, "Peak memory", "of eager's", "eager MB", _eager_memory, _memory),
         *(
@@ -128,10 +133,30 @@ def _speed(phase: str) -> Shown:
         if found is None or found.ratio is None:
             return None
         ratio = found.ratio
-        interval = f"{ratio.low:.2f} to {ratio.high:.2f}"
+        interval = f"{ratio.low:.2f} to {ratio.high:.2f}" if ratio.value >= 0.05 else ""
         if not ratio.differs:
             return Cell(SAME, "", interval)
-        return Cell(f"{ratio.value:.2f}×", "faster" if ratio.value > 1 else "slower", interval)
+        value = f"{ratio.value:.2f}×" if ratio.value >= 0.05 else f"{ratio.value:.1g}×"
+        return Cell(value, "faster" if ratio.value > 1 else "slower", interval)
+
+    return shown
+
+
+def _eager_device(phase: str) -> Callable[[BenchVariant], str | None]:
+    def value(eager: BenchVariant) -> str | None:
+        found = phase_of(eager, phase)
+        return None if found is None or found.device_ms is None else milliseconds(found.device_ms)
+
+    return value
+
+
+def _device(phase: str) -> Shown:
+    def shown(bench: Bench, one: BenchVariant) -> Cell | None:
+        eager = bench.eager(one.interpreter)
+        found, against = phase_of(one, phase), phase_of(eager, phase) if eager is not None else None
+        if found is None or against is None or not found.device_ms or not against.device_ms:
+            return None
+        return Cell(f"{against.device_ms / found.device_ms:.2f}×")
 
     return shown
 
@@ -199,7 +224,8 @@ def figures(suite: Suite) -> list[Figure]:
         found.setdefault(one.published, []).append(one)
     return [
         Figure(
-            f"{published.case or 'the most'}, {published.variant}, {published.phase}"
+            ("the most" if "*" in published.case else published.case)
+            + f", {published.variant}, {published.phase}"
             + (", memory" if published.measure == MEMORY else ""),
             f"{published.value:.2f}×",
             tuple((interpreter_short(suite, one.interpreter), _here(one)) for one in measured),
@@ -218,7 +244,7 @@ def _here(one: Beside) -> str:
     text = f"{one.value:.2f}×"
     if one.low is not None and one.high is not None:
         text += f" ({one.low:.2f} to {one.high:.2f})"
-    return text if one.published.case is not None else f"{text} with {one.case}"
+    return f"{text} with {one.case}" if "*" in one.published.case else text
 
 
 def remarks(suite: Suite) -> list[str]:
