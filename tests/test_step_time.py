@@ -41,8 +41,8 @@ def capture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return unpacked(request.param, tmp_path_factory.mktemp("profiles"))
 
 
-def unpacked(name: str, folder: Path) -> Path:
-    with tarfile.open(PROFILES / f"nnc-2.13-{name}.tar.xz") as archive:
+def unpacked(name: str, folder: Path, run: str = "nnc-2.13") -> Path:
+    with tarfile.open(PROFILES / f"{run}-{name}.tar.xz") as archive:
         archive.extractall(folder)
     return folder / name
 
@@ -141,6 +141,46 @@ def test_fields_of_other_types_are_left_out(tmp_path: Path) -> None:
     for number, event in enumerate(events):
         event["args"] = [None, 3, {"External id": "x", "correlation": []}][number % 3]
     assert read_trace(events).steps == 4
+
+
+# -- an H100, torch 2.1.2, nvFuser: real captures -----------------------------------------------------------
+
+
+def test_an_add_between_two_groups_on_a_gpu(tmp_path: Path) -> None:
+    """The known answer: one add that nvFuser was told to leave out, and a host that sleeps 2 ms a step."""
+    capture = Capture(unpacked("between", tmp_path, "nvfuser-2.1"))
+    report, told = report_of(capture), Capture(capture.path / "profile").records.profiled
+    steps = report.steps
+    assert steps is not None and told is not None and not steps.disturbed and report.steps_note is None
+    # Busy and idle are the step, and that is what two events around the steps tell.
+    assert steps.device_ms is not None and told.ms is not None
+    assert steps.device_ms + steps.share("device idle") * steps.ms == pytest.approx(told.ms, rel=0.03)
+    assert steps.share("device idle") * steps.ms > 2
+    # 64 x 128 x 1024 floats, 33.6 MB each: the add moves three of them, at the H100's 3,007 GB/s 33.5 us.
+    (add,) = [row for row in report.unfused if row.op == "aten::add"]
+    assert add.time is not None and add.time.ms == pytest.approx(0.0335, rel=0.1)
+    assert steps.share("unfused operators that could fuse") == pytest.approx(add.time.share, rel=1e-3)
+    groups = [group.time.ms for group in report.groups if group.time is not None]
+    assert len(groups) == 2 and sum(groups) == pytest.approx(steps.share("groups") * steps.ms, rel=1e-3)
+    assert add.time.could_save_ms is not None and 0 < add.time.could_save_ms < add.time.ms
+
+
+def test_groups_of_several_kernels_and_a_disturbed_step(tmp_path: Path) -> None:
+    capture = Capture(unpacked("layer-norm", tmp_path, "nvfuser-2.1"))
+    report, told = report_of(capture), Capture(capture.path / "profile").records.profiled
+    steps = report.steps
+    assert steps is not None and told is not None and told.ms is not None and steps.unmatched_ms == 0
+    assert steps.ms == pytest.approx(told.ms, rel=0.03)
+    assert steps.disturbed and "idle less than shown" in str(report.steps_note)
+    events = read_events(capture.path / "profile" / "trace.json.gz")
+    own = [e["dur"] for e in events if e["cat"] == "kernel" and "CudaCodeGen::kernel" in e["name"]]
+    others = [e["dur"] for e in events if e["cat"] in ("kernel", "gpu_memset", "gpu_memcpy")]
+    # A plain search, half a microsecond added for what is cut off; fills of workspaces are the groups' too.
+    fused = (sum(own) + len(own) / 2) / 1e3 / steps.steps
+    assert fused <= steps.share("groups") * steps.ms * 1.001 < fused * 1.1
+    assert steps.device_ms == pytest.approx((sum(others) + len(others) / 2) / 1e3 / steps.steps, rel=0.02)
+    by_phase = {group.phase: len(group.kernels) for group in report.groups if group.time is not None}
+    assert by_phase == {"forward": 1, "backward": 3}
 
 
 # -- a GPU: the layer norm block of torch 2.1.2, as its capture has it, and a trace made by hand ------------

@@ -1,7 +1,7 @@
 """A trace of torch's profiler: which operator or fused kernel took how long, in which step and phase.
 
 The trace is the Chrome format that ``torch.profiler`` exports (torch/csrc/autograd/profiler_kineto.cpp and
-libkineto's output_json.cpp; seen of torch 2.13): operators and launches of each host thread,
+libkineto's output_json.cpp; seen of torch 2.1.2 and 2.13): operators and launches of each host thread,
 nested by their times, and what ran on the GPU, each with the ``correlation`` of its launch. Up to torch 2.2
 times are whole microseconds.
 """
