@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.model.bench import EAGER, Bench, BenchVariant
+from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant
 from fusiondoc.reports.benchmark.wordings import (
     changing,
     count,
@@ -64,8 +64,8 @@ def _table(names: list[str]) -> Table:
     return table
 
 
-def _speeds(bench: Bench, phase: str) -> Table:
-    """A row for each variant that ran, below the shape where there are several."""
+def _speeds(bench: Bench, phase: str) -> RenderableType:
+    """A row for each variant that ran; a table for each shape and interpreter, where there are several."""
     several = changing(bench)
     rows = [
         (one, found, label)
@@ -75,27 +75,33 @@ def _speeds(bench: Bench, phase: str) -> Table:
         if found is not None
     ]
     busy = any(found.busy is not None for _, found, _ in rows)
-    names = ["variant", "ms", "speed of eager", *(["GPU busy"] if busy else [])]
+    parts: dict[str, list[tuple[BenchVariant, BenchPhase]]] = {}
+    for one, found, label in rows:
+        names = [label if several else "", one.interpreter if len(interpreters(bench)) > 1 else ""]
+        parts.setdefault(", ".join(text for text in names if text), []).append((one, found))
+    shown: list[RenderableType] = []
+    for about, of_part in parts.items():
+        shown += [Text(about, style="dim")] if about else []
+        shown.append(_part(of_part, several, busy))
+    return Lines(*shown)
+
+
+def _part(rows: list[tuple[BenchVariant, BenchPhase]], several: bool, busy: bool) -> Table:
+    names = ["variant", "ms", "speed of eager", *(["busy" if several else "GPU busy"] if busy else [])]
     if several:
-        names += ["first step", "compiled", "guards failed"]
+        names += ["first ms", "compiled", "guards"]
     else:
         names[2:2] = ["steps/s"]
         names += ["groups", "warm-up"]
     table = _table(names)
-    above = None
-    for one, found, label in rows:
-        about = [label if several else "", one.interpreter if len(interpreters(bench)) > 1 else ""]
-        here = ", ".join(text for text in about if text)
-        if here and here != above:
-            above = here
-            table.add_row(Text(here, style="dim"))
+    for one, found in rows:
         told = Text("" if one.name == EAGER else verdict(found.ratio))
         if found.ratio is not None and found.ratio.differs:
             told.stylize("green" if found.ratio.value > 1 else "yellow")
         cells = [Text(one.name), Text(milliseconds(found.ms.median)), told]
         cells += [Text(share(found.busy))] if busy else []
         if several:
-            first = "-" if found.first_ms is None else f"{milliseconds(found.first_ms)} ms"
+            first = "-" if found.first_ms is None else milliseconds(found.first_ms)
             cells += [Text(first), Text(count(found.recompiles)), Text(count(found.guard_failures))]
         else:
             cells[2:2] = [Text(f"{found.steps_per_s:,.0f}")]
