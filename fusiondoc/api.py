@@ -80,6 +80,7 @@ def diagnose(
     time: bool = False,
     rerun: bool = True,
     no_freeze: bool = False,
+    freeze: bool = False,
     peak: float | None = None,
     script: bool = False,
     script_args: Sequence[str] = (),
@@ -115,6 +116,7 @@ def diagnose(
         time: run once more without logs, and time it, eager against fused.
         rerun: where groups fell back, run again without fallback to see why.
         no_freeze: under oneDNN Graph, run a module as it is instead of freezing it.
+        freeze: freeze a module in eval mode under every fuser.
         peak: memory bandwidth of the GPU in GB/s to hold kernels against.
         script, script_args: run a file as it is, with these arguments.
         python: the interpreter that runs a target, by default this one.
@@ -149,6 +151,7 @@ def diagnose(
         dumps=(dumps,) if isinstance(dumps, str) else tuple(dumps),
         verify=verify,
         no_freeze=no_freeze,
+        freeze=freeze,
         script=script,
         script_args=tuple(script_args),
     )

@@ -161,7 +161,7 @@ def _target(told: KeptTarget, capture: Capture) -> TargetSpec:
         raise UsageError(
             f"{path} is gone, so '{capture.name}' cannot run again", "Name its target where it is now."
         )
-    return TargetSpec(str(told.text), kind, Path(path) if path else None, told.module, told.name)
+    return TargetSpec(str(told.text), kind, Path(path) if path else None, told.module, told.name, told.call)
 
 
 def _variables(user: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:

@@ -55,6 +55,10 @@ class Loaded:
     how: str | None = None
     label: str | None = None
     signature: str | None = None
+    frozen: bool | None = None
+    """A module whose weights are constants of its graph."""
+    frozen_here: bool | None = None
+    """It was frozen by fusiondoc, and not by the program."""
 
 
 @dataclass(frozen=True)

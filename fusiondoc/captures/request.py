@@ -3,6 +3,7 @@ it: ``FILE.py``, ``FILE.py:NAME``, ``package.module:NAME`` or ``FILE.pt``."""
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Mapping
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.masking import masked_arguments, masked_variables
 from fusiondoc.model.typed_fields import as_json, read_object
-from fusiondoc.probe.input_text import InputTextError, parse_input
+from fusiondoc.probe.input_text import InputTextError, named_input, parse_input
 
 ARCHIVE_ENDINGS = (".pt", ".pth", ".ts")
 """Endings of TorchScript archives; whether the file is one is for torch to say."""
@@ -20,23 +21,26 @@ IN_PROCESS = "process"
 """Kind of target of a capture that a program made of itself: there is nothing to run again."""
 
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
+_EXPORTED = ".pt2"
 _FORMS = "A target is FILE.py, FILE.py:NAME, package.module:NAME or a TorchScript archive FILE.pt."
 
 
 @dataclass(frozen=True)
 class TargetSpec:
-    """What to run. ``kind`` is "file", "module" or "archive"; ``path`` is absolute (None for a module)."""
+    """What to run. ``kind`` is "file", "module" or "archive"; ``path`` is absolute (None for a module);
+    ``call`` is what ``name`` is called with, such as "(8, bias=False)" (None: it is not called)."""
 
     text: str
     kind: str
     path: Path | None = None
     module: str | None = None
     name: str | None = None
+    call: str | None = None
 
     @property
     def label(self) -> str:
         """How messages name it."""
-        named = f":{self.name}" if self.name else ""
+        named = f":{self.name}{self.call or ''}" if self.name else ""
         return f"{self.path.name if self.path else self.module}{named}"
 
     @property
@@ -53,6 +57,7 @@ class TargetSpec:
             "path": str(self.path) if self.path else None,
             "module": self.module,
             "name": self.name,
+            "call": self.call,
         }
 
 
@@ -63,28 +68,50 @@ def parse_target(text: str, cwd: Path | None = None) -> TargetSpec:
         UsageError: there is no such file, or the text has none of the four forms.
     """
     folder = cwd or Path.cwd()
-    file_text, name = _split_name(text)
+    file_text, name, call = _split_name(text)
     if name is not None and not _DOTTED.match(name):
         raise UsageError(f"'{name}' in '{text}' is not a Python name", _FORMS)
+    if call is not None:
+        _must_be_literals(text, f"{name}{call}")
     path = folder / file_text
     ending = path.suffix.lower()
     if ending == ".py" or ending in ARCHIVE_ENDINGS:
         _must_be_file(path, file_text)
         if ending == ".py":
-            return TargetSpec(text, "file", path=path.absolute(), name=name)
+            return TargetSpec(text, "file", path=path.absolute(), name=name, call=call)
         if name is not None:
             raise UsageError(f"'{text}': an archive holds one model, so there is no ':{name}'", _FORMS)
         return TargetSpec(text, "archive", path=path.absolute())
     if _DOTTED.match(file_text) and name is not None:
-        return TargetSpec(text, "module", module=file_text, name=name)
+        return TargetSpec(text, "module", module=file_text, name=name, call=call)
     raise UsageError(f"'{text}' is not a target" + _why_not(path, file_text), _next_step(path, file_text))
 
 
-def _split_name(text: str) -> tuple[str, str | None]:
-    head, colon, tail = text.rpartition(":")
+def _split_name(text: str) -> tuple[str, str | None, str | None]:
+    """The file or module, the name in it, and what that is called with."""
+    call = text.find("(") if text.endswith(")") else -1
+    named, called = (text[:call], text[call:]) if call >= 0 and ":" in text[:call] else (text, None)
+    head, colon, tail = named.rpartition(":")
     if not colon or tail.endswith((".py", *ARCHIVE_ENDINGS)) or "/" in tail:
-        return text, None
-    return head, tail
+        return text, None, None
+    return head, tail, called
+
+
+def _must_be_literals(text: str, expression: str) -> None:
+    """A call takes numbers, strings and the like: a target is no program."""
+    try:
+        call = ast.parse(expression, mode="eval").body
+        if not isinstance(call, ast.Call) or isinstance(call.func, ast.Call):
+            raise ValueError(expression)
+        for one in [*call.args, *(given.value for given in call.keywords)]:
+            ast.literal_eval(one)
+        if any(given.arg is None for given in call.keywords):
+            raise ValueError(expression)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        raise UsageError(
+            f"'{expression}' in '{text}' cannot be called as it stands: its arguments must be plain values",
+            "Such as model.py:Net(8, bias=False); for anything else write model = ... into the file.",
+        ) from None
 
 
 def _must_be_file(path: Path, text: str) -> None:
@@ -104,12 +131,19 @@ def _must_be_file(path: Path, text: str) -> None:
 def _why_not(path: Path, text: str) -> str:
     if path.is_dir():
         return ": it is a folder"
+    if path.suffix.lower() == _EXPORTED:
+        return ": it is an archive of torch.export or AOTInductor, which no TorchScript fuser runs"
     if path.is_file():
         return f": the ending '{path.suffix}' is unknown" if path.suffix else ": it has no ending"
     return ""
 
 
 def _next_step(path: Path, text: str) -> str:
+    if path.suffix.lower() == _EXPORTED:
+        return (
+            "Name the Python that makes the model: FILE.py:NAME. To see what torch.compile makes of it: "
+            "fusiondoc bench FILE.py --variant eager --variant inductor"
+        )
     if path.is_file() and path.suffix in (".log", ".txt", ".gz", ".xz", ".bz2", ".zst", ".out", ".err"):
         return f"For a report from a log: fusiondoc parse {text}"
     if path.with_name(path.name + ".py").is_file():
@@ -139,6 +173,7 @@ class Options:
     dumps: tuple[str, ...] = ()
     verify: bool | None = None
     no_freeze: bool | None = None
+    freeze: bool | None = None
     eval: bool | None = None
     timing: bool | None = None
     profile: bool | None = None
@@ -184,6 +219,8 @@ class RunRequest:
     """Compare every pass with an eager one."""
     no_freeze: bool = False
     """Leave a module unfrozen under oneDNN Graph."""
+    freeze: bool = False
+    """Freeze a module in eval mode under every fuser."""
     eval: bool = False
     """Put a module into eval mode before it is scripted."""
     log_limit: int = 1024
@@ -202,7 +239,7 @@ class RunRequest:
         """Refuse what can be seen to be wrong before a process starts (UsageError)."""
         for text in self.inputs:
             try:
-                parse_input(text)
+                parse_input(named_input(text)[1])
             except InputTextError as error:
                 raise UsageError(
                     str(error), "Such as --input 'float32[8,128,1024]:grad' or --input 0.5"
@@ -242,6 +279,7 @@ class KeptTarget:
     path: str | None = None
     module: str | None = None
     name: str | None = None
+    call: str | None = None
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,9 @@ _OPTIONS = (
     click.option("--trace", is_flag=True, help="Trace the model instead of scripting it."),
     click.option("--script", is_flag=True, help="Run FILE.py as it is; its own arguments after --."),
     click.option(
-        "--no-freeze", is_flag=True, help="Under oneDNN Graph, run a module as it is instead of freezing it."
+        "--freeze/--no-freeze",
+        default=None,
+        help="Freeze a module in eval mode first; by default under oneDNN Graph only, without --backward.",
     ),
     click.option("--device", metavar="DEVICE", help="Move model and inputs there first: cpu, cuda, cuda:1."),
     click.option(
@@ -211,7 +213,8 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
         timeout=options["timeout"],
         log_limit=options["log_limit"],
         knobs=chosen_knobs(options["knobs"]),
-        no_freeze=options["no_freeze"],
+        no_freeze=options["freeze"] is False,
+        freeze=options["freeze"] is True,
         verify=options.get("verify", False),
         dumps=tuple(name for text in options["dumps"] for name in text.split(",") if name),
         command=tuple(sys.argv),

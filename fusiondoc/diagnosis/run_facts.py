@@ -92,7 +92,7 @@ def run_facts(report: Report, context: Context) -> RunFacts:
         gradients=_gradients(report, types, backward, live),
         backward=backward,
         evaluating=True if options is not None and options.eval else None,
-        frozen=report.fuser.effective == "onednn" and not options.no_freeze if options is not None else None,
+        frozen=report.target.get("frozen") is not None if options is not None else None,
         traced=options.trace if options is not None and live else None,
         dtypes=frozenset(text.split("(", 1)[0] for text in types if "(" in text),
         devices=frozenset(

@@ -9,7 +9,7 @@ import json
 import os
 import random
 import sys
-from typing import Any
+from typing import Any, Callable
 
 from . import environment, failures, frontends, fusers, stdio, te_plans
 from .aot_watch import Watch
@@ -17,12 +17,12 @@ from .clock import Clock
 from .failures import Refused, UserError, message_of, users_traceback
 from .fused_modules import FusedModules
 from .iterations import Passes
-from .models import device_of, home, move, signature, to_torchscript
-from .pass_inputs import from_module, from_texts
+from .models import frozen_if_asked, is_frozen, not_compiled, signature, to_torchscript
+from .pass_inputs import positional
 from .records import Records
 from .script_run import run_script
 from .source_map import source_map
-from .targets import load, runs_as_script
+from .targets import ready, runs_as_script
 
 
 def main(spec_path: str, records_path: str, started: float) -> int:
@@ -137,7 +137,7 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         script, note = runs_as_script(target, bool(spec["inputs"]))
     if note:
         records.write("note", text=note)
-    for option in ("backward", "trace", "device", "verify", "no_freeze"):
+    for option in ("backward", "trace", "device", "verify", "no_freeze", "freeze"):
         if script and spec.get(option):
             name = option.replace("_", "-")
             records.write("note", text="--%s has no effect on a script that is run as it is" % name)
@@ -242,7 +242,7 @@ def _run_te(
     records.write("target", how="model", label=loaded.label, signature=None)
     why = "asked for" if spec.get("frontend") == "te" else "the model holds te.ops operators"
     records.write("frontend", requested=spec.get("frontend"), effective="te", why=why)
-    for option in ("trace", "verify", "no_freeze"):
+    for option in ("trace", "verify", "no_freeze", "freeze"):
         if spec.get(option):
             text = "--%s has no effect on operators of Transformer Engine" % option.replace("_", "-")
             records.write("note", text=text)
@@ -260,7 +260,7 @@ def _run_model(
     modules: FusedModules,
 ) -> None:
     switches = fusers.read_back(torch)
-    loaded = _loaded(torch, spec, clock)
+    loaded = ready(torch, spec, clock)
     frontend = spec.get("frontend") or "auto"
     if frontend == "te" or (frontend == "auto" and te_plans.holds_te(loaded.model)):
         _run_te(torch, spec, records, clock, loaded, te_watch)
@@ -273,23 +273,39 @@ def _run_model(
             modules.name_layers(model)
         chosen = frontends.choose(torch, frontend, model)
         aot = chosen.frontend == "aot"
+        if not aot:
+            model = not_compiled(model, _noting(records))
         twin = None
         if spec.get("verify") and chosen.eager is not None:
-            twin = _eager_twin(torch, chosen.eager)
-        freeze = fuser == "onednn" and not spec["backward"] and not spec.get("no_freeze")
-        scripted = chosen.model if aot else to_torchscript(torch, model, shapes[0], spec["trace"], freeze)
+            twin = _eager_twin(torch, chosen.eager if aot else model)
+        if aot:
+            scripted, was_frozen = chosen.model, False
+        else:
+            scripted = to_torchscript(torch, model, shapes[0], spec["trace"], _noting(records))
+            was_frozen = is_frozen(torch, scripted)
+            scripted = frozen_if_asked(torch, spec, scripted, fuser, _noting(records))
     if fusers.read_back(torch) != switches:
         # The user's module threw switches of its own; what was asked for holds.
         records.write("note", text="the file sets fuser switches itself; they were set back to --fuser")
         fusers.switch_on(torch, fuser)
         _turn_knobs(torch, spec["knobs"])
-    records.write("target", how="model", label=loaded.label, signature=signature(scripted))
+    froze = is_frozen(torch, scripted)
+    records.write(
+        "target",
+        how="model",
+        label=loaded.label,
+        signature=signature(scripted),
+        frozen=froze,
+        frozen_here=froze and not was_frozen,
+    )
     frontends.tell(records, spec, chosen, twin is not None)
     if spec.get("timing"):
         from .timed_passes import Timing
 
         with clock.users_work():
-            Timing(torch, scripted, chosen.eager, shapes, spec["backward"], records).run(spec["runs"])
+            shapes = [positional(model, one) for one in shapes]
+            eager = chosen.eager if aot else model
+            Timing(torch, scripted, eager, shapes, spec["backward"], records).run(spec["runs"])
         return
     if spec.get("profile"):
         from .step_profile import StepProfile
@@ -306,36 +322,8 @@ def _run_model(
         Passes(torch, scripted, shapes, spec["runs"], spec["backward"], records, verifier).run()
 
 
-class _Target:
-    """A target that has been loaded: its model on the device, and what gives the arguments of a pass."""
-
-    def __init__(self, label: str, model: Any, shapes: list[Any]) -> None:
-        self.label = label
-        self.model = model
-        self.shapes = shapes
-
-
-def _loaded(torch: Any, spec: dict[str, Any], clock: Clock) -> _Target:
-    device = device_of(torch, spec["device"])
-    with clock.users_work():
-        loaded = load(torch, spec["target"], device)
-        model = move(torch, loaded.model, device)
-    if spec["inputs"]:
-        shapes = [from_texts(torch, spec["inputs"], device if device is not None else home(torch, model))]
-    elif spec.get("shapes"):
-        where = device if device is not None else home(torch, model)
-        shapes = [from_texts(torch, texts, where) for texts in spec["shapes"]]
-    elif loaded.inputs is not None:
-        shapes = from_module(torch, loaded.inputs, device, "inputs of " + loaded.label.split(":")[0])
-    else:
-        declared = signature(model)
-        raise Refused(
-            "inputs",
-            "no inputs for %s" % loaded.label,
-            "Give one --input for each argument, such as --input 'float32[8,128]'%s."
-            % (" (declared as %s)" % declared if declared else ", or define 'inputs' in the file"),
-        )
-    return _Target(loaded.label, model, shapes)
+def _noting(records: Records) -> Callable[[str], None]:
+    return lambda text: records.write("note", text=text)
 
 
 def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
@@ -359,14 +347,14 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     if spec["seed"] is not None:
         random.seed(spec["seed"])
         torch.manual_seed(spec["seed"])
-    loaded = _loaded(torch, spec, clock)
-    model = (
-        loaded.model.eval() if spec["eval"] and isinstance(loaded.model, torch.nn.Module) else loaded.model
-    )
+    loaded = ready(torch, spec, clock)
+    model = not_compiled(loaded.model, _noting(records))
+    if spec["eval"] and isinstance(model, torch.nn.Module):
+        model = model.eval()
     records.write("target", how="model", label=loaded.label, signature=signature(model))
     with clock.users_work():
         try:
-            shapes = [_given(torch, shape, spec) for shape in loaded.shapes]
+            shapes = [_given(torch, positional(model, shape), spec) for shape in loaded.shapes]
         except Refused:
             raise
         except Exception as error:

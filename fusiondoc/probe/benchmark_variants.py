@@ -9,7 +9,7 @@ from typing import Any, Callable, ContextManager
 
 from . import fusers
 from .failures import CANNOT_RUN, Refused, UserError
-from .models import to_torchscript
+from .models import frozen, to_torchscript
 from .pass_inputs import Shape, on_gpu
 from .verify import eager_twin, unfused
 
@@ -87,7 +87,9 @@ def _torchscript(torch: Any, variant: str, model: Any, shape: Shape, backward: b
             raise _cannot("oneDNN Graph fuses modules in eval mode only, and this one is in training mode")
         note = "frozen"
     fusers.switch_on(torch, fuser)
-    scripted = to_torchscript(torch, model, shape, trace, fuser == "onednn")
+    scripted = to_torchscript(torch, model, shape, trace)
+    if fuser == "onednn":
+        scripted = frozen(torch, scripted)
     built = Built(scripted, fuser, note)
     built.groups = lambda: _groups_of(torch, [scripted])
     return built

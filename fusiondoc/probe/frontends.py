@@ -54,7 +54,7 @@ def tell(records: Records, spec: dict[str, Any], chosen: Chosen, verified: bool)
     records.write("frontend", requested=spec.get("frontend"), effective=chosen.frontend, why=chosen.why)
     if chosen.frontend != "aot":
         return
-    for option in ("trace", "verify", "no_freeze"):
+    for option in ("trace", "verify", "no_freeze", "freeze"):
         if spec.get(option) and not (option == "verify" and verified):
             text = "--%s has no effect on a model that AOTAutograd compiles" % option.replace("_", "-")
             records.write("note", text=text)
@@ -94,7 +94,8 @@ def uses_aot(torch: Any, model: Any) -> str | None:
     """How the model comes to AOTAutograd by itself, as the end of a sentence; None if it does not."""
     modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
     for one in (model, *modules):
-        if hasattr(one, "_torchdynamo_orig_callable") or type(one).__name__ == "OptimizedModule":
+        compiled = hasattr(one, "_torchdynamo_orig_callable") or type(one).__name__ == "OptimizedModule"
+        if compiled and not _by_inductor(one):
             return "is compiled by torch.compile"
     functions = [getattr(type(one), "forward", None) for one in modules] if modules else [model]
     seen: set[int] = set()
@@ -106,6 +107,15 @@ def uses_aot(torch: Any, model: Any) -> str | None:
             if name in ENTRIES and _is_torchs(value):
                 return "calls " + str(name)
     return None
+
+
+def _by_inductor(compiled: Any) -> bool:
+    """Whether torch.compile has its own backend, which makes no TorchScript: the only one that tells a
+    configuration (torch/_dynamo/eval_frame.py, torch/__init__.py)."""
+    try:
+        return compiled.get_compiler_config() is not None
+    except Exception:  # older torch has no such thing
+        return False
 
 
 def _is_torchs(value: Any) -> bool:

@@ -1,4 +1,5 @@
-"""``--input`` texts: ``float32[8,128,1024]:grad``, ``int64[4]``, ``0.5``, ``True``, ``None``, ``[2, 3]``.
+"""``--input`` texts: ``float32[8,128,1024]:grad``, ``int64[4]``, ``0.5``, ``True``, ``None``,
+``[2, 3]``; an argument by name is ``mask=float32[8,128]``.
 
 Needs no torch, so that a mistake is told before a process starts.
 """
@@ -28,6 +29,7 @@ DTYPES = (
 
 ALIASES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "long": "int64"}
 
+_NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=(.*)\Z", re.DOTALL)
 _WORD = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9]*)\s*\[")
 
 
@@ -52,6 +54,12 @@ class PlainText:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+def named_input(text: str) -> tuple[str | None, str]:
+    """(name, text) of ``NAME=TEXT``, an argument that is given by name; (None, text) of another."""
+    named = _NAMED.match(text)
+    return (named.group(1), named.group(2)) if named is not None else (None, text)
 
 
 def parse_input(text: str) -> TensorText | PlainText:

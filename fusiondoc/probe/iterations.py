@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from .failures import Refused, UserError
 from .models import signature
-from .pass_inputs import Shape, tensors_in
+from .pass_inputs import Shape, call, named_of, tensors_in
 from .records import Records
 from .stdio import LOG, mark
 
@@ -124,12 +124,17 @@ class Passes:
 
     def _forward(self, arguments: tuple[Any, ...]) -> Any:
         try:
-            return self._model(*arguments)
+            return call(self._model, arguments)
         except Exception as error:
             text = str(error)
             if _WRONG_INPUT.search(text) and "TorchScript interpreter" not in text:
                 declared = signature(self._model)
-                given = ", ".join(_described(self._torch, value) for value in arguments)
+                told = [_described(self._torch, value) for value in arguments]
+                told += [
+                    "%s=%s" % (name, _described(self._torch, one))
+                    for name, one in named_of(arguments).items()
+                ]
+                given = ", ".join(told)
                 raise Refused(
                     "inputs",
                     "the inputs do not fit the model: %s\ngiven: (%s)" % (text.split("\n")[0], given),

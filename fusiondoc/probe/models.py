@@ -2,36 +2,83 @@
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from typing import Any, Callable
 
 from .failures import Refused, UserError
+from .pass_inputs import by_position, named_of
 
 MAKES_HINT = "If it makes the model, put model = %s() into a file and name that; or change the line above."
 
 TRACE_HINT = "Change that line, or record the operators with --trace instead (control flow is then frozen)."
 
 
-def to_torchscript(torch: Any, model: Any, example: Any, trace: bool, freeze: bool) -> Any:
+def to_torchscript(
+    torch: Any, model: Any, example: Any, trace: bool, note: Callable[[str], None] = lambda text: None
+) -> Any:
     """The scripted (or traced) model; already scripted ones stay as they are.
 
     Args:
         example: gives the arguments to trace with; called only for tracing.
         trace: ``torch.jit.trace`` instead of ``torch.jit.script``.
-        freeze: for oneDNN Graph, which sees weights only in frozen modules; left out for a module in training
-            mode, which cannot be frozen.
+        note: is told what had to be done for it that the user did not ask for.
     """
     if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
-        scripted = model
-    elif trace:
-        scripted = _trace(torch, model, example())
-    else:
-        scripted = _script(torch, model)
-    if freeze and isinstance(scripted, torch.jit.ScriptModule) and not scripted.training:
-        try:
-            return torch.jit.freeze(scripted)
-        except RuntimeError as error:
-            raise UserError("script") from error
-    return scripted
+        return model
+    return _trace(torch, model, example(), note) if trace else _script(torch, model)
+
+
+def frozen(torch: Any, scripted: Any) -> Any:
+    """The module frozen; as it is where it cannot be: a function, a module in training mode, one that is
+    frozen already (freezing takes the attribute ``training`` away, torch/csrc/jit/passes/freeze_module.cpp).
+
+    Raises:
+        UserError: torch cannot freeze it.
+    """
+    if not isinstance(scripted, torch.jit.ScriptModule) or getattr(scripted, "training", True):
+        return scripted
+    try:
+        return torch.jit.freeze(scripted)
+    except RuntimeError as error:
+        raise UserError("script", "Or leave it as it is: --no-freeze") from error
+
+
+def is_frozen(torch: Any, scripted: Any) -> bool:
+    """Whether it is a module whose weights are constants of its graph."""
+    return isinstance(scripted, torch.jit.ScriptModule) and not hasattr(scripted, "training")
+
+
+def frozen_if_asked(
+    torch: Any, spec: dict[str, Any], scripted: Any, fuser: str, note: Callable[[str], None]
+) -> Any:
+    """oneDNN Graph sees weights only in frozen modules, so there it is frozen unless told otherwise."""
+    asked = bool(spec.get("freeze"))
+    wanted = asked or (fuser == "onednn" and not spec["backward"] and not spec.get("no_freeze"))
+    made = frozen(torch, scripted) if wanted else scripted
+    if asked and not is_frozen(torch, made):
+        training = isinstance(scripted, torch.jit.ScriptModule)
+        why = "it is in training mode (call eval() on it)" if training else "only a module can be"
+        note("--freeze: the target is not frozen: " + why)
+    return made
+
+
+_COMPILED = (
+    "the target is compiled with torch.compile, whose code no TorchScript fuser sees: what it wraps is run "
+    "under TorchScript here; for torch.compile itself: "
+    "fusiondoc bench TARGET --variant eager --variant inductor"
+)
+
+
+def not_compiled(model: Any, note: Callable[[str], None]) -> Any:
+    """What ``torch.compile`` wraps (torch/_dynamo/eval_frame.py): scripting a compiled module fails at the
+    wrapper's own code."""
+    inner = getattr(model, "_torchdynamo_orig_callable", None)
+    if inner is None and type(model).__name__ == "OptimizedModule":
+        inner = getattr(model, "_orig_mod", None)
+    if inner is None:
+        return model
+    note(_COMPILED)
+    return inner
 
 
 def _script(torch: Any, model: Any) -> Any:
@@ -50,12 +97,39 @@ def _script_hint(model: Any) -> str:
     return TRACE_HINT
 
 
-def _trace(torch: Any, model: Any, example: tuple[Any, ...]) -> Any:
+_TRACE_ADVICE = "Tracing takes tensors only; wrap plain numbers in the function."
+
+_STRICT = "strict=False"
+"""What the error names when the model returns a dictionary (torch/csrc/jit/python/python_arg_flatten.cpp,
+torch/csrc/jit/frontend/tracer.cpp)."""
+
+
+def _trace(torch: Any, model: Any, example: tuple[Any, ...], note: Callable[[str], None]) -> Any:
+    named = named_of(example)
+    given: dict[str, Any] = {"example_inputs": example}
+    if named and len(example) == 0 and _traces_by_name(torch):
+        given = {"example_kwarg_inputs": named}
+    elif named:
+        given = {"example_inputs": by_position(model, example)}
     try:
         # The check would run the model and a second graph through the executor: noise in the log.
-        return torch.jit.trace(model, example, check_trace=False)
+        return torch.jit.trace(model, check_trace=False, **given)
     except Exception as error:
-        raise UserError("trace", "Tracing takes tensors only; wrap plain numbers in the function.") from error
+        if _STRICT not in str(error):
+            raise UserError("trace", _TRACE_ADVICE) from error
+    note(
+        "traced with strict=False, because the model returns or holds a dictionary or list: its keys and "
+        "length are then those of this run"
+    )
+    try:
+        return torch.jit.trace(model, check_trace=False, strict=False, **given)
+    except Exception as error:
+        raise UserError("trace", _TRACE_ADVICE) from error
+
+
+def _traces_by_name(torch: Any) -> bool:
+    """torch.jit.trace takes ``example_kwarg_inputs`` from 2.0 on (torch/jit/_trace.py)."""
+    return "example_kwarg_inputs" in inspect.signature(torch.jit.trace).parameters
 
 
 def move(torch: Any, model: Any, device: Any) -> Any:

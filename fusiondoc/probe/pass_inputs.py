@@ -2,33 +2,104 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+import inspect
+from collections.abc import Mapping
+from typing import Any, Callable, Iterable, Sequence
 
 from .failures import Refused
-from .input_text import InputTextError, PlainText, TensorText, parse_input
+from .input_text import InputTextError, PlainText, TensorText, named_input, parse_input
 
 Shape = Callable[[], "tuple[Any, ...]"]
 """Gives the arguments of one pass; a function of the user's is called anew for every pass."""
 
 
+class Arguments(tuple):  # type: ignore[type-arg]
+    """The arguments of a call: those by position are its items, those by name are ``named``."""
+
+    named: dict[str, Any]
+
+    @classmethod
+    def of(cls, positional: Iterable[Any], named: Mapping[str, Any]) -> Arguments:
+        made = cls(positional)
+        made.named = dict(named)
+        return made
+
+
+def named_of(arguments: tuple[Any, ...]) -> dict[str, Any]:
+    """The arguments that are given by name."""
+    return arguments.named if isinstance(arguments, Arguments) else {}
+
+
+def call(model: Any, arguments: tuple[Any, ...]) -> Any:
+    """``model`` with its arguments."""
+    return model(*arguments, **named_of(arguments))
+
+
+def by_position(model: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same arguments by position, for what takes no others; what lies between them has its default.
+
+    Raises:
+        Refused: the model takes one of them by name alone, or takes none of that name.
+    """
+    named = named_of(arguments)
+    if not named:
+        return tuple(arguments)
+    called = getattr(model, "forward", model)
+    try:
+        bound = inspect.signature(called).bind(*arguments, **named)
+    except (TypeError, ValueError) as error:
+        raise Refused(
+            "inputs",
+            "the inputs do not fit the model: %s" % error,
+            "The names in inputs are those of the arguments of forward().",
+        ) from None
+    last = max(
+        [len(arguments)]
+        + [place for place, name in enumerate(bound.signature.parameters, 1) if name in named]
+    )
+    bound.apply_defaults()
+    if bound.kwargs:
+        raise Refused(
+            "inputs",
+            "%s can be given by name only, which does not work here" % ", ".join(sorted(bound.kwargs)),
+            "Wrap the model in a function that takes it by position.",
+        )
+    return tuple(bound.args)[:last]
+
+
+def positional(model: Any, shape: Shape) -> Shape:
+    """The shape for what calls a model with positions only."""
+    return (lambda: by_position(model, shape())) if named_of(shape()) else shape
+
+
 def from_texts(torch: Any, texts: Sequence[str], device: Any) -> Shape:
-    """One shape from ``--input`` texts: normal random numbers, 0 or 1 for whole numbers, random booleans."""
-    values = []
+    """One shape from ``--input`` texts, ``NAME=TEXT`` for an argument by name: normal random numbers, 0 or 1
+    for whole numbers, random booleans."""
+    values: list[Any] = []
+    named: dict[str, Any] = {}
     for text in texts:
-        try:
-            parsed = parse_input(text)
-        except InputTextError as error:
-            raise Refused("inputs", str(error)) from None
-        if isinstance(parsed, PlainText):
-            values.append(parsed.value)
-            continue
-        try:
-            values.append(_random(torch, parsed, device))
-        except RuntimeError as error:
-            problem = str(error).split("\n")[0]
-            raise Refused("inputs", "the input '%s' cannot be made: %s" % (text, problem)) from None
-    arguments = tuple(values)
+        name, given = named_input(text)
+        value = _made(torch, given, device)
+        if name is None:
+            values.append(value)
+        else:
+            named[name] = value
+    arguments = Arguments.of(values, named) if named else tuple(values)
     return lambda: arguments
+
+
+def _made(torch: Any, text: str, device: Any) -> Any:
+    try:
+        parsed = parse_input(text)
+    except InputTextError as error:
+        raise Refused("inputs", str(error)) from None
+    if isinstance(parsed, PlainText):
+        return parsed.value
+    try:
+        return _random(torch, parsed, device)
+    except RuntimeError as error:
+        problem = str(error).split("\n")[0]
+        raise Refused("inputs", "the input '%s' cannot be made: %s" % (text, problem)) from None
 
 
 def _random(torch: Any, parsed: TensorText, device: Any) -> Any:
@@ -43,13 +114,14 @@ def _random(torch: Any, parsed: TensorText, device: Any) -> Any:
 
 
 def from_module(torch: Any, given: Any, device: Any, where: str) -> list[Shape]:
-    """The shapes of a module's ``inputs``: a tuple, a function that returns one, or a list of tuples.
+    """The shapes of a module's ``inputs``: a tuple, a dictionary of arguments by name, a function that
+    returns either, or a list of them.
 
     Args:
         device: moves the tensors there unless None.
         where: how messages name it, such as ``model.py: inputs``.
     """
-    if isinstance(given, list) and given and all(isinstance(one, tuple) for one in given):
+    if isinstance(given, list) and given and all(isinstance(one, (tuple, Mapping)) for one in given):
         return [_fixed(torch, one, device, "%s[%d]" % (where, number)) for number, one in enumerate(given)]
     if callable(given) and not isinstance(given, torch.Tensor):
         return [lambda: _arguments(torch, given(), device, where + "()")]
@@ -64,21 +136,29 @@ def _fixed(torch: Any, given: Any, device: Any, where: str) -> Shape:
 def _arguments(torch: Any, given: Any, device: Any, where: str) -> tuple[Any, ...]:
     if isinstance(given, torch.Tensor):
         given = (given,)
+    if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
+        for name, value in given.items():
+            _no_numpy(value, "%s[%r]" % (where, name))
+        return Arguments.of((), {name: _ready(torch, value, device) for name, value in given.items()})
     if not isinstance(given, tuple):
         raise Refused(
             "inputs",
             "%s is of type %s, not a tuple of the model's arguments" % (where, type(given).__name__),
-            "Write inputs = (x, y), a function that returns a tuple, or a list of tuples for several shapes.",
+            "Write inputs = (x, y), a dictionary of arguments by name, a function that returns either, or a "
+            "list of them for several shapes.",
         )
     for number, value in enumerate(given):
-        if type(value).__module__.split(".")[0] == "numpy":
-            raise Refused(
-                "inputs",
-                "%s[%d] is a numpy %s; TorchScript takes tensors and plain numbers"
-                % (where, number, type(value).__name__),
-                "Convert it: torch.from_numpy(...) or float(...).",
-            )
+        _no_numpy(value, "%s[%d]" % (where, number))
     return tuple(_ready(torch, value, device) for value in given)
+
+
+def _no_numpy(value: Any, where: str) -> None:
+    if type(value).__module__.split(".")[0] == "numpy":
+        raise Refused(
+            "inputs",
+            "%s is a numpy %s; TorchScript takes tensors and plain numbers" % (where, type(value).__name__),
+            "Convert it: torch.from_numpy(...) or float(...).",
+        )
 
 
 def _ready(torch: Any, value: Any, device: Any) -> Any:
@@ -100,7 +180,9 @@ def tensors_in(torch: Any, value: Any) -> list[Any]:
     """Every tensor in a nest of tuples, lists and dicts, in order."""
     if isinstance(value, torch.Tensor):
         return [value]
-    if isinstance(value, dict):
+    if isinstance(value, Arguments):
+        value = list(value) + list(value.named.values())
+    if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
         return [tensor for one in value for tensor in tensors_in(torch, one)]

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import importlib.util
 import inspect
 import os
 import sys
+import zipfile
 from types import ModuleType
 from typing import Any
 
+from .clock import Clock
 from .failures import Refused, UserError
+from .models import device_of, home, move, signature
+from .pass_inputs import from_module, from_texts
 from .program import Program
 
 
@@ -62,14 +67,50 @@ def runs_as_script(target: dict[str, Any], has_inputs: bool) -> tuple[bool, str 
     return True, missing + ": run as a script"
 
 
-def load(torch: Any, target: dict[str, Any], device: Any) -> Loaded:
+class Ready:
+    """A target that has been loaded: its model on the device, and what gives the arguments of a pass."""
+
+    def __init__(self, label: str, model: Any, shapes: list[Any]) -> None:
+        self.label = label
+        self.model = model
+        self.shapes = shapes
+
+
+def ready(torch: Any, spec: dict[str, Any], clock: Clock) -> Ready:
+    device = device_of(torch, spec["device"])
+    with clock.users_work():
+        loaded = _load(torch, spec["target"], device)
+        model = move(torch, loaded.model, device)
+    if spec["inputs"]:
+        shapes = [from_texts(torch, spec["inputs"], device if device is not None else home(torch, model))]
+    elif spec.get("shapes"):
+        where = device if device is not None else home(torch, model)
+        shapes = [from_texts(torch, texts, where) for texts in spec["shapes"]]
+    elif loaded.inputs is not None:
+        shapes = from_module(torch, loaded.inputs, device, "inputs of " + loaded.label.split(":")[0])
+    else:
+        declared = signature(model)
+        raise Refused(
+            "inputs",
+            "no inputs for %s" % loaded.label,
+            "Give one --input for each argument, such as --input 'float32[8,128]'%s."
+            % (" (declared as %s)" % declared if declared else ", or define 'inputs' in the file"),
+        )
+    return Ready(loaded.label, model, shapes)
+
+
+def _load(torch: Any, target: dict[str, Any], device: Any) -> Loaded:
     """Import the target and find its model; raises Refused (no such name) or UserError (it failed)."""
     kind, name = target["kind"], target["name"]
+    call = target.get("call")
     if kind == "archive":
         return Loaded(_archive(torch, target["path"], device), os.path.basename(target["path"]), None)
     module = _module(target["module"]) if kind == "module" else _file(target["path"])
     where = target["module"] if kind == "module" else os.path.basename(target["path"])
-    return Loaded(_attribute(module, name or "model", where), "%s:%s" % (where, name or "model"), module)
+    found = _attribute(module, name or "model", where)
+    if call is None:
+        return Loaded(_model(found, name or "model", where), "%s:%s" % (where, name or "model"), module)
+    return Loaded(_called(found, "%s%s" % (name, call), where), "%s:%s%s" % (where, name, call), module)
 
 
 def _file(path: str) -> ModuleType:
@@ -82,9 +123,27 @@ def _file(path: str) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
+    except ImportError as error:
+        relative = "relative import" in str(error)
+        raise UserError("import", _as_module(path) if relative else None) from error
     except (Exception, SystemExit) as error:
         raise UserError("import") from error
     return module
+
+
+def _as_module(path: str) -> str | None:
+    """How to name a file that is part of a package: its imports only work from within that."""
+    folder, file = os.path.split(path)
+    parts = [os.path.splitext(file)[0]]
+    while os.path.isfile(os.path.join(folder, "__init__.py")):
+        folder, name = os.path.split(folder)
+        parts.insert(0, name)
+    if len(parts) == 1:
+        # A package without __init__.py: its own folder's name is the least that a relative import needs.
+        folder, name = os.path.split(folder)
+        parts.insert(0, name)
+    place = "the current folder" if os.path.realpath(folder) == os.path.realpath(os.getcwd()) else folder
+    return "The file is part of a package: from %s name it as a module: %s:model" % (place, ".".join(parts))
 
 
 def _module(name: str) -> ModuleType:
@@ -117,11 +176,32 @@ def _attribute(module: ModuleType, name: str, where: str) -> Any:
             else:
                 hint = "It has: %s." % (", ".join(callables[:12]) or "nothing that can be called")
             raise Refused("target", "%s has no '%s'" % (where, name), hint) from None
+    return found
+
+
+def _called(found: Any, expression: str, where: str) -> Any:
+    """What the function or class makes of the arguments in the target, which are literals."""
+    if not callable(found):
+        raise Refused("target", "%s has '%s', which cannot be called" % (where, expression.partition("(")[0]))
+    call = ast.parse(expression, mode="eval").body
+    assert isinstance(call, ast.Call)
+    positional = [ast.literal_eval(one) for one in call.args]
+    named = {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}
+    try:
+        made = found(*positional, **named)
+    except (Exception, SystemExit) as error:
+        raise UserError("import", "That is %s:%s, as the target asks." % (where, expression)) from error
+    return _model(made, expression, where)
+
+
+def _model(found: Any, name: str, where: str) -> Any:
+    """``found`` if it is something that can be run as a model."""
     if isinstance(found, type):
         raise Refused(
             "target",
             "%s:%s is a class, not a model" % (where, name),
-            "Make an instance in the file, such as model = %s, and name that." % _call(found),
+            "Call it with its arguments, such as '%s:%s', or make an instance in the file and name that."
+            % (where, _call(found)),
         )
     if not callable(found):
         raise Refused(
@@ -150,6 +230,13 @@ def _archive(torch: Any, path: str, device: Any) -> Any:
     try:
         return torch.jit.load(path, map_location=device)
     except RuntimeError as error:
+        if _is_exported(path):
+            raise Refused(
+                "target",
+                "%s is an archive of torch.export, which holds no TorchScript" % os.path.basename(path),
+                "Name the Python that makes the model: FILE.py:NAME, with --input. To see what torch.compile "
+                "makes of it: fusiondoc bench FILE.py --variant eager --variant inductor",
+            ) from None
         first = str(error).split("\n")[0].split(". ")[0]  # the rest is torch's guess at what to blame
         raise Refused(
             "target",
@@ -157,3 +244,14 @@ def _archive(torch: Any, path: str, device: Any) -> Any:
             "Save the model with torch.jit.save(torch.jit.script(model), 'model.pt'); "
             "a file of torch.save needs its Python code: name that.",
         ) from None
+
+
+def _is_exported(path: str) -> bool:
+    """Whether torch.export wrote it: a zip with "archive_format" (torch/export/pt2_archive) or, before 2.8,
+    "serialized_exported_program.json" (torch/export/__init__.py)."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [os.path.basename(name) for name in archive.namelist()]
+    except (OSError, zipfile.BadZipFile):
+        return False
+    return "archive_format" in names or "serialized_exported_program.json" in names

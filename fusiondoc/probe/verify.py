@@ -9,7 +9,7 @@ from typing import Any, Iterator
 
 from .compare import compare_kind, compare_statistics, compare_values, largest_of, relative, statistics
 from .failures import CANNOT_RUN, Refused, UserError
-from .pass_inputs import tensors_in
+from .pass_inputs import call, named_of, tensors_in
 from .random_ops import random_flow
 from .records import Records
 
@@ -118,7 +118,7 @@ class Verifier:
         torch = self._torch
         try:
             with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad():
-                outputs = tensors_in(torch, self._twin(*arguments))
+                outputs = tensors_in(torch, call(self._twin, arguments))
                 if backward:
                     self.differentiate(outputs)
         except Exception as error:
@@ -246,8 +246,8 @@ def _parameters(model: Any) -> list[tuple[str, Any]]:
 
 def _named(torch: Any, names: list[str], arguments: tuple[Any, ...]) -> list[tuple[str, Any]]:
     found = []
-    for i, value in enumerate(arguments):
-        name = names[i] if i < len(names) else "input %d" % i
+    given = [(names[i] if i < len(names) else "input %d" % i, value) for i, value in enumerate(arguments)]
+    for name, value in given + list(named_of(arguments).items()):
         tensors = tensors_in(torch, value)
         single = isinstance(value, torch.Tensor)
         found += [(name if single else "%s[%d]" % (name, k), one) for k, one in enumerate(tensors)]

@@ -20,7 +20,7 @@ from fusiondoc.model.report import Report
 from fusiondoc.testing.place import numbered_folder
 from fusiondoc.workflows.run_model import check_fuser, knob_texts, name_of, run_model, slug_of
 
-OPTIONS = ("trace", "knobs", "dumps", "seed", "timeout", "verify", "no_freeze")
+OPTIONS = ("trace", "knobs", "dumps", "seed", "timeout", "verify", "no_freeze", "freeze")
 """Fields of ``RunRequest`` that a test may set besides the parameters of ``Fusion.diagnose``."""
 
 
@@ -76,7 +76,7 @@ class Fusion:
 
     ``fuser`` None is ``--fusion-fuser``, else ``fusion_fuser`` of the ini file, else "auto". ``options`` are
     those of ``fusiondoc diagnose``: ``trace``, ``knobs`` (a dict), ``dumps`` (a list), ``seed``, ``timeout``
-    (seconds), ``verify``, ``no_freeze``.
+    (seconds), ``verify``, ``no_freeze``, ``freeze``.
 
     Both methods skip the test where the fuser cannot work, and raise ``fusiondoc.errors.ModelFailed`` with
     the model's own traceback where ``fn`` cannot be compiled or fails, and ``UsageError`` for wrong

@@ -19,9 +19,9 @@ from fusiondoc.parsers.lines.log_files import LogInput, find_logs, read_chunks
 from fusiondoc.reports.json_format import looks_like_report
 from fusiondoc.workflows.archives import Unpacked, is_archive_name, unpack
 
-_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*(\(.*\))?\Z", re.DOTALL)
 _ENDINGS = "|".join(map(re.escape, ARCHIVE_ENDINGS))
-_FILE = re.compile(rf"(\.py|{_ENDINGS})(:[^/\\]*)?\Z", re.IGNORECASE)
+_FILE = re.compile(rf"(\.py|{_ENDINGS})(:[^/\\]*|:[^/\\(]*\(.*\))?\Z", re.IGNORECASE | re.DOTALL)
 _JSON = re.compile(r"\.json(\.(gz|xz|bz2|zst))?\Z", re.IGNORECASE)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Iterable, Mapping, Sequence
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import ended_early
 from fusiondoc.captures.kept_files import kept_source, project_root, read_source, text_of
-from fusiondoc.captures.probe_records import Environment, KnobSetting, PassDone
+from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, PassDone
 from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
@@ -198,6 +198,7 @@ def report_of(
         },
         target={
             "name": capture.label,
+            "frozen": _frozen(told.target),
             "command": list(capture.request.command),
             "options": capture.request.told_options(),
             "environment_set": capture.request.environment_set,
@@ -261,6 +262,13 @@ class LogTexts:
     def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
         """Reads the logs once more."""
         return masked_in(excerpts(self.logs, lines, graphs))
+
+
+def _frozen(target: Loaded) -> str | None:
+    """Who froze the module: "fusiondoc" or "program"; None if nobody did, or nothing tells."""
+    if not target.frozen:
+        return None
+    return "fusiondoc" if target.frozen_here else "program"
 
 
 def _shown(capture: Capture) -> Path:

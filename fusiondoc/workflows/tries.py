@@ -42,7 +42,7 @@ def run_tries(
     if not changes:
         tell("note: --try: no finding suggests a change that can be made here")
         return True
-    rows = [measured(ASKED, (), report, capture, capture.failure())]
+    rows = [measured(_named(ASKED, capture), (), report, capture, capture.failure())]
     ran = [(request, _timeable(rows[0], report))]
     finished = True
     for number, change in enumerate(changes, 1):
@@ -97,8 +97,13 @@ def _try(
     if done.result.ended is Ended.INTERRUPTED:
         return _failed(change, FusiondocError("interrupted")), None, True
     report = report_of(done)
-    row = measured(change.name, change.codes, report, done, done.failure())
+    row = measured(_named(change.name, done), change.codes, report, done, done.failure())
     return replace(row, capture=folder), _timeable(row, report), False
+
+
+def _named(name: str, capture: Capture) -> str:
+    """With what else is different about the run: a frozen module is compared with one that is not."""
+    return name + (" (frozen)" if capture.records.target.frozen_here else "")
 
 
 def changed(request: RunRequest, change: Change) -> RunRequest:

@@ -32,7 +32,9 @@ def summary(report: Report) -> RenderableType:
     """A few lines of name and value."""
     table = fields()
     if report.target.get("name"):
-        table.add_row("Target", str(report.target["name"]))
+        table.add_row(
+            "Target", str(report.target["name"]) + _FROZEN.get(str(report.target.get("frozen")), "")
+        )
     env = report.environment
     machine = [
         f"torch {env['torch']}" if env.get("torch") else "",
@@ -66,6 +68,9 @@ def summary(report: Report) -> RenderableType:
     if when:
         table.add_row("Iterations", when)
     return table
+
+
+_FROZEN = {"fusiondoc": ", frozen by fusiondoc (--no-freeze leaves it)", "program": ", frozen by the program"}
 
 
 def _fuser(report: Report) -> str:

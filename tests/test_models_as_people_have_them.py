@@ -1,0 +1,151 @@
+"""Arguments by name, models that a target makes, frozen and compiled ones, archives of torch.export."""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Run
+
+from fusiondoc.captures.request import parse_target
+from fusiondoc.errors import UsageError
+
+PROGRAM = """
+    from typing import Dict, Optional
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self, size: int, bias: bool = True):
+            super().__init__()
+            self.fc = torch.nn.Linear(size, size, bias=bias)
+
+        def forward(self, x, mask: Optional[torch.Tensor] = None, scale: Optional[torch.Tensor] = None):
+            y = torch.tanh(self.fc(x) * 2.0) + 1.0
+            if scale is not None:
+                y = y * scale
+            return {"out": torch.sigmoid(y) * y}
+
+    def make_model(size: int = 8):
+        return Net(size)
+
+    @torch.compile
+    def compiled(x):
+        return torch.tanh(x * 2.0 + 1.0) * x
+
+    inputs = {"x": torch.randn(4, 8), "scale": torch.ones(8)}
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    file = tmp_path / "program.py"
+    file.write_text(textwrap.dedent(PROGRAM))
+    return file
+
+
+def _report(fusiondoc: Run, *args: object) -> dict[str, Any]:
+    done = fusiondoc("diagnose", *args, "--fuser", "nnc", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def test_a_function_is_called_and_inputs_are_given_by_name(fusiondoc: Run, program: Path) -> None:
+    report = _report(fusiondoc, "program.py:make_model()", "--verify")
+    assert report["target"]["name"] == "program.py:make_model()"
+    alone = {row["op"]: row["ran"] for row in report["unfused"]}
+    assert alone["aten::mul"] is not False, "y * scale ran, because the named scale was given"
+    assert report["verification"] and all(row["same"] for row in report["verification"])
+
+
+def test_a_model_that_returns_a_dictionary_is_traced_and_that_is_said(fusiondoc: Run, program: Path) -> None:
+    done = fusiondoc("diagnose", "program.py:Net(8, bias=False)", "--trace", "--fuser", "nnc")
+    assert done.returncode == 0, done.stderr
+    assert "strict=False" in done.stderr
+    assert "aten::sigmoid" in done.stdout, "all of forward was traced, with the mask that was left out"
+
+
+def test_inputs_by_name_on_the_command_line(fusiondoc: Run, program: Path) -> None:
+    wrong = fusiondoc(
+        "diagnose", "program.py:Net(8)", "--input", "float32[4,8]", "--input", "scal=float32[8]"
+    )
+    assert wrong.returncode == 2
+    assert "Unknown keyword argument 'scal'" in wrong.stderr
+    assert "scal=float32[8]" in wrong.stderr and "Optional[Tensor] scale" in wrong.stderr
+
+
+def test_what_torch_compile_wraps_is_run_under_torchscript(fusiondoc: Run, program: Path) -> None:
+    done = fusiondoc("diagnose", "program.py:compiled", "--input", "float32[8]", "--fuser", "nnc")
+    assert done.returncode == 0, done.stderr
+    assert "compiled with torch.compile" in done.stderr and "--variant inductor" in done.stderr
+    assert "4 operators in 1 group" in done.stdout
+
+
+FROZEN = """
+    import torch
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU()).eval()
+    frozen = torch.jit.freeze(torch.jit.script(net))
+    inputs = (torch.randn(1, 3, 8, 8),)
+"""
+
+
+def test_who_froze_a_module_is_said(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "conv.py").write_text(textwrap.dedent(FROZEN))
+    ours = fusiondoc("diagnose", "conv.py:net", "--fuser", "onednn")
+    assert "frozen by fusiondoc" in ours.stdout
+    theirs = fusiondoc("diagnose", "conv.py:frozen", "--fuser", "onednn")
+    assert theirs.returncode == 0, theirs.stderr
+    assert "frozen by the program" in theirs.stdout and "aten::conv2d" in theirs.stdout
+    asked = fusiondoc("diagnose", "conv.py:net", "--fuser", "nnc", "--freeze")
+    assert "frozen by fusiondoc" in asked.stdout
+    left = fusiondoc("diagnose", "conv.py:net", "--fuser", "onednn", "--no-freeze")
+    assert "frozen by" not in left.stdout
+
+
+def test_a_file_of_a_package_is_named_as_a_module(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "pack" / "inner").mkdir(parents=True)
+    for name in ("pack", "pack/inner"):
+        (tmp_path / name / "__init__.py").write_text("")
+    (tmp_path / "pack/inner/net.py").write_text("from . import other\nmodel = abs\ninputs = (1,)\n")
+    done = fusiondoc("diagnose", "pack/inner/net.py")
+    assert done.returncode == 3
+    assert "pack.inner.net:model" in " ".join(done.stdout.split())
+
+
+def test_an_archive_of_torch_export_is_refused_with_what_to_do(fusiondoc: Run, tmp_path: Path) -> None:
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "exported.pt", "w") as archive:
+        archive.writestr("exported/archive_format", "pt2")
+        archive.writestr("exported/models/model.json", "{}")
+    (tmp_path / "exported.pt2").write_bytes((tmp_path / "exported.pt").read_bytes())
+    for name in ("exported.pt", "exported.pt2"):
+        done = fusiondoc("diagnose", name, "--input", "float32[2]")
+        assert done.returncode == 2
+        assert "torch.export" in done.stderr and "FILE.py:NAME" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "call"),
+    [
+        ("program.py:Net(8)", "Net", "(8)"),
+        ("program.py:Net(8, path='a/b:c')", "Net", "(8, path='a/b:c')"),
+        ("package.module:make()", "make", "()"),
+        ("program.py:Net", "Net", None),
+    ],
+)
+def test_a_name_may_be_called(program: Path, text: str, name: str, call: str | None) -> None:
+    target = parse_target(text, program.parent)
+    assert (target.name, target.call) == (name, call)
+    assert os.sep not in target.slug
+
+
+@pytest.mark.parametrize("call", ["(open('x'))", "(*[1])", "(**{})", "(1)(2)", "(__import__('os'))", "(1"])
+def test_a_target_is_no_program(program: Path, call: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_target(f"program.py:Net{call}", program.parent)
+    assert "plain values" in raised.value.message or "is not a Python name" in raised.value.message
