@@ -91,6 +91,8 @@ def _view_or_copy(place: Place) -> str:
             return f"it copies its input into another layout, which {place.fuser_name} has no rule for"
         if sizes is not None:
             return view
+    if not contiguous and isinstance(made, TensorType) and made.strides is not None and not in_order(made):
+        return view  # a copy would be in order
     reordered = [n for n in map(place.flow.nodes.__getitem__, sorted(place.node.before)) if n.op in _REORDERS]
     after = f", as after {reordered[0].op}{at(reordered[0])}" if reordered else ""
     return (
