@@ -45,6 +45,8 @@ DERIVED: Mapping[type, tuple[str, ...]] = {Group: ("ops",), Comparison: ("same",
 
 def plain(value: Any) -> Any:
     """A value of a model as dictionaries and lists, with the fields that stand in JSON (``metadata``)."""
+    if value is None or type(value) in (str, int, float, bool):  # nearly all
+        return value
     if is_dataclass(value):
         names = [f.name for f in fields(value) if f.metadata.get("json", True)]
         for kind in inspect.getmro(type(value)):
@@ -52,11 +54,11 @@ def plain(value: Any) -> Any:
         return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, Mapping):
+    if isinstance(value, abc.Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, str) or value is None:
         return value
-    if isinstance(value, Sequence):
+    if isinstance(value, abc.Sequence):
         return [plain(item) for item in value]
     return value
 
