@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import lzma
 from pathlib import Path
+from typing import Any
 
-from command_line import Run
+import pytest
+from command_line import ROOT, Run
+
+from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA
 
 PROGRAM = "import torch\nmodel = torch.nn.Linear(4, 4)\ninputs = (torch.ones(2, 4),)\n"
 
@@ -17,3 +23,147 @@ def test_without_transformer_engine_the_status_is_4_and_says_what_to_install(
     assert done.returncode == 4 and done.stdout == ""
     assert "cannot import transformer_engine.pytorch.ops" in done.stderr
     assert "pip install" in done.stderr and "Traceback" not in done.stderr
+
+
+def capture(folder: Path, program: str, *more: dict[str, Any], version: str = "2.20.2") -> Path:
+    """A capture with what a version of Transformer Engine planned for a program of fixtures/te."""
+    text = lzma.decompress((ROOT / "fixtures" / "te" / f"plans-{version}.jsonl.xz").read_bytes()).decode()
+    lines, inside = [], False
+    for record in map(json.loads, text.splitlines()):
+        if record["record"] == "program":
+            inside = record["name"] == program
+        elif inside or record["record"] == "te_package":
+            lines.append(record)
+    lines.append({"record": "frontend", "requested": "te", "effective": "te", "why": "asked for"})
+    lines.append({"record": "done", "seconds": 1.0, "own_seconds": 0.1})
+    folder.mkdir()
+    target = {"text": "te.py", "kind": "file", "path": None, "module": None, "name": None}
+    request = {"schema": SCHEMA, "target": target, "options": {"frontend": "te"}}
+    (folder / REQUEST).write_text(json.dumps(request), encoding="utf-8")
+    (folder / "result.json").write_text(json.dumps({"exit_status": 0}), encoding="utf-8")
+    (folder / "log").write_text("", encoding="utf-8")
+    text = "".join(json.dumps(one) + "\n" for one in (*lines, *more))
+    (folder / RECORDS).write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_every_format_shows_the_plan(fusiondoc: Run, tmp_path: Path) -> None:
+    folder = capture(tmp_path / "one", "bias in float32")
+    said = fusiondoc("parse", folder).stdout
+    assert "Transformer Engine 2.20.2, planned on the CPU: a plan, not a run" in " ".join(said.split())
+    assert "FD241" in said and "FD112" in said and "FD901" not in said
+    report = json.loads(fusiondoc("parse", folder, "--format", "json").stdout)
+    assert (report["frontend"], report["fuser"]["effective"], report["groups"]) == ("te", "te", [])
+    assert [one["op"] for one in report["te"]["fusers"][0]["operators"]] == ["BasicLinear", "Bias"]
+    results = json.loads(fusiondoc("parse", folder, "--format", "sarif").stdout)["runs"][0]["results"]
+    assert "FD241" in {one["ruleId"] for one in results}
+    for form in ("html", "markdown", "junit"):
+        done = fusiondoc("parse", folder, "--format", form)
+        assert done.returncode == 0 and "te.ops.BasicLinear" in done.stdout, (form, done.stderr)
+    assert fusiondoc("parse", folder, "--fail-on", "FD241").returncode == 1
+
+
+def test_groups_are_expected_and_compared(fusiondoc: Run, tmp_path: Path) -> None:
+    half, full = capture(tmp_path / "half", "bias in float16"), capture(tmp_path / "full", "bias in float32")
+    expected = tmp_path / "expect.yaml"
+    assert fusiondoc("check", half, "--expect", expected, "--update").returncode == 0
+    assert "te.ops.BasicLinear" in expected.read_text("utf-8")
+    assert fusiondoc("check", half, "--expect", expected).returncode == 0
+    assert fusiondoc("check", full, "--expect", expected).returncode == 1
+    said = fusiondoc("compare", half, full).stdout
+    assert "ForwardLinearBiasActivation" in said or "te.ops.Bias" in said
+
+
+def test_kernels_as_planned_and_without_fusion(fusiondoc: Run, tmp_path: Path) -> None:
+    """Hand-made numbers: the arithmetic alone."""
+    kernel = {"name": "gemm", "kind": "kernel", "us": 10.0, "grid": [1, 2, 3], "block": [128, 1, 1]}
+    fill = {"name": "Memset (Device)", "kind": "gpu_memset", "us": 1.0}
+
+    def entry(index: int, us: float, *launched: dict[str, Any], plan: int = 0) -> dict[str, Any]:
+        return {
+            "fuser": fuser,
+            "plan": plan,
+            "phase": "forward",
+            "entry": index,
+            "calls": 5,
+            "us": [us, us, us],
+            "kernels": list(launched),
+        }
+
+    folder = capture(tmp_path / "plain", "bias in float16")
+    report = json.loads(fusiondoc("parse", folder, "--format", "json").stdout)
+    told = [json.loads(line) for line in (folder / RECORDS).read_text("utf-8").splitlines()]
+    plan = next(one for one in told if one["record"] == "te_plan")
+    fuser = plan["fuser"]
+    both = {"record": "te_profile", "training": True, "recipe": "none", "passes": 5}
+    planned = {
+        **both,
+        "fused": True,
+        "kernels": 1,
+        "us": 11.0,
+        "entries": [entry(0, 11.0, kernel, fill, plan=plan["plan"])],
+    }
+    apart = {
+        **both,
+        "fused": False,
+        "kernels": 2,
+        "us": 14.0,
+        "entries": [entry(0, 10.0, kernel), entry(1, 4.0, kernel)],
+    }
+    timed = capture(tmp_path / "timed", "bias in float16", planned, apart)
+    report = json.loads(fusiondoc("parse", timed, "--format", "json").stdout)
+    (step,) = report["te"]["fusers"][0]["plans"][0]["forward"]
+    assert step["time"] == {"kernels": 1, "copies": 1, "us": 11.0, "alone_kernels": 2, "alone_us": 14.0}
+    (made,) = report["kernels"]
+    assert (made["groups"], made["grid"], made["ms"]["median"]) == (["G1"], [1, 2, 3], pytest.approx(0.01))
+    said = " ".join(fusiondoc("parse", timed).stdout.split())
+    assert "1 kernel and 11.0 us on the GPU as planned; 2 and 14.0 us without any fusion" in said
+
+
+REAL = sorted(
+    path.name[len("h100-") : -len(".jsonl.xz")] for path in (ROOT / "fixtures/te").glob("h100-*.xz")
+)
+
+
+def real_capture(folder: Path, program: str) -> Path:
+    """What the probe recorded on an H100 with Transformer Engine 2.20.2: ``fusiondoc diagnose
+    examples/te_programs.py:PROGRAM --backward --runs 3``, recipes none, delayed, current and block."""
+    made = capture(folder, "")
+    data = lzma.decompress((ROOT / "fixtures" / "te" / f"h100-{program}.jsonl.xz").read_bytes())
+    (made / RECORDS).write_bytes(data)
+    return made
+
+
+@pytest.mark.parametrize("program", REAL)
+def test_real_plans_are_those_of_the_rules_and_fusion_takes_fewer_kernels(
+    program: str, fusiondoc: Run, tmp_path: Path
+) -> None:
+    folder = real_capture(tmp_path / program, program)
+    report = json.loads(fusiondoc("parse", folder, "--format", "json").stdout)
+    assert report["te"]["ran"] and report["te"]["version"] == "2.20.2"
+    assert not {"FD112", "FD116", "FD249"} & {one["code"] for one in report["findings"]}
+    steps = [
+        one
+        for fuser in report["te"]["fusers"]
+        for plan in fuser["plans"]
+        for one in (*plan["forward"], *plan["backward"])
+    ]
+    assert steps and all(one["time"]["kernels"] for one in steps if one["fused"])
+    fused = [one["time"] for one in steps if one["fused"]]
+    assert all(one["kernels"] <= one["alone_kernels"] for one in fused)
+    assert len(report["te"]["passes"]) == 16 and len(report["te"]["fusers"][0]["plans"]) == 8
+
+
+def test_nine_programs_ran_and_what_they_fused(fusiondoc: Run, tmp_path: Path) -> None:
+    assert len(REAL) == 9
+    made = {}
+    for program in ("mlp", "float32_mlp", "residual", "scaled_residual", "branch", "norm_branch"):
+        folder = real_capture(tmp_path / program, program)
+        report = json.loads(fusiondoc("parse", folder, "--format", "json").stdout)
+        made[program] = {one["name"] for one in report["groups"]}
+    bias, back = "ForwardLinearBiasActivation", "BackwardActivationBias"
+    assert made["mlp"] == {bias, back} and made["float32_mlp"] == {back}
+    assert made["residual"] == {"ForwardLinearBiasAdd"}
+    assert made["scaled_residual"] == {"ForwardLinearScaleAdd", "BackwardLinearScale"}
+    assert made["branch"] == {"BackwardLinearAdd"}
+    assert made["norm_branch"] == {bias, back, "BackwardAddRMSNorm"}

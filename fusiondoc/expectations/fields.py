@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Mapping
 
-from fusiondoc.model.fusers import CHOICES
+from fusiondoc.model.fusers import CHOICES, TE
 
 PHASES = ("forward", "backward")
 DTYPES = (
@@ -17,7 +17,7 @@ DTYPES = (
 _VERSION = r"(>=|<=|==|!=|>|<)? ?[0-9]{1,6}(\.[0-9]{1,6})*"
 
 PATTERNS = {
-    "operator": r"^[A-Za-z_]\w*(::[A-Za-z_]\w*)?$",
+    "operator": r"^(te\.ops\.\w+|[A-Za-z_]\w*(::[A-Za-z_]\w*)?)$",
     "layer": r"^[A-Za-z0-9_*]([A-Za-z0-9_*.]|\[[0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*\])*$",
     "source": r"^[^:\n]+(:[1-9][0-9]{0,8}(-[1-9][0-9]{0,8})?)?$",
     "versions": rf"^{_VERSION}(, ?{_VERSION})*$",
@@ -85,7 +85,7 @@ ORDERS = {"ops": "sequence", "set": "set", "contains": "contains"}
 """At most one of these keys; its value is ``GroupExpectation.order``."""
 
 WHEN: Mapping[str, Field] = {
-    "fuser": Field("choice", "The fuser that worked.", "either", CHOICES),
+    "fuser": Field("choice", "The fuser that worked.", "either", (*CHOICES, TE)),
     "torch": Field("versions", "Versions of torch, in quotes; '2.1' is every 2.1.x."),
     "gpu": Field("text", "A part of the GPU's name: H100.", "either"),
     "target": Field("text", "The model: the end of its path, bias_gelu.py or model.py:block.", "either"),

@@ -288,7 +288,7 @@ def build_group(values: Mapping[str, Any], path: Path = ()) -> GroupExpectation:
 
 def operators(names: Sequence[str]) -> tuple[str, ...]:
     """Names of operators in full: ``add`` is ``aten::add``."""
-    return tuple(name if "::" in name else f"aten::{name}" for name in names)
+    return tuple(name if "::" in name or "." in name else f"aten::{name}" for name in names)
 
 
 def _count(value: Any) -> Count | None:

@@ -196,16 +196,19 @@ class Watch:
             "backward_override": getattr(recipe, "backward_override", None),
         }
 
+    def tell_sequences(self, model: Any) -> None:
+        """Write what each sequence is made of, once: a profile makes their fusers anew."""
+        for path, module in model.named_modules() if hasattr(model, "named_modules") else ():
+            made = isinstance(module, self._te.Sequential) and getattr(module, "_module_groups", None)
+            if made and path not in self._sequences:
+                self._sequences.add(path)
+                self._records.write("te_sequence", path=path, parts=self._parts(path, module))
+
     def end(self, model: Any) -> None:
         """Write how often each plan was used, and what each sequence is made of."""
         self._records.write("te_calls", calls={str(plan): count for plan, count in self.calls.items()})
         self._records.write("te_package", version=_version(), fusions=self._fusions())
-        for path, module in model.named_modules() if hasattr(model, "named_modules") else ():
-            if (
-                isinstance(module, self._te.Sequential)
-                and getattr(module, "_module_groups", None) is not None
-            ):
-                self._records.write("te_sequence", path=path, parts=self._parts(path, module))
+        self.tell_sequences(model)
 
     def _parts(self, path: str, sequence: Any) -> list[dict[str, Any]]:
         parts: list[dict[str, Any]] = []

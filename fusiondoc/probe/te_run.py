@@ -101,6 +101,7 @@ class TeRun:
             Passes(self._torch, self, passes, self._runs, self._backward, self._records).run()
             if self._backward:
                 self._inference()
+            self._watch.tell_sequences(self._model)
             if self._torch.cuda.is_available():
                 self._profile()
         finally:

@@ -39,9 +39,7 @@ def _body(fuser: TeFuser) -> RenderableType:
     """Equal plans are one row of several modes."""
     timed = any(step.time is not None for plan in fuser.plans for step in (*plan.forward, *plan.backward))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("mode", no_wrap=True)
-    table.add_column("pass", no_wrap=True)
-    table.add_column("operator", overflow="fold")
+    table.add_column("operator", no_wrap=True)
     table.add_column("of", no_wrap=True)
     for name in ("kernels", "us", "apart", "us apart") if timed else ():
         table.add_column(name, justify="right", no_wrap=True)
@@ -51,13 +49,15 @@ def _body(fuser: TeFuser) -> RenderableType:
             if not steps:
                 continue
             key = ((phase, ()), *((step.op, step.operators) for step in steps))
+            title = f"{phase}, {_mode(plan)}"
             if key in shown and not timed:
-                table.add_row(_mode(plan), phase, Text(f"as in {shown[key]}", style="dim"), "")
+                table.add_row(Text(f"{title}: as in {shown[key]}", style="dim"), "")
                 continue
+            table.add_row(Text(title, style="dim"), "")
             shown.setdefault(key, _mode(plan))
-            for index, step in enumerate(steps):
-                mode, ran = ("", "") if index else (_mode(plan), phase)
-                table.add_row(mode, ran, _name(step), _of(step), *(_time(step.time) if timed else ()))
+            for step in steps:
+                indented = Text("  ").append_text(_name(step))
+                table.add_row(indented, _of(step), *(_time(step.time) if timed else ()))
     return table
 
 
