@@ -149,7 +149,7 @@ def command(
       fusiondoc bench model.py
       fusiondoc bench model.py --backward --variant nvfuser --variant inductor
       fusiondoc bench model.py --shapes 'float32[8,{64,128,256},1024]'
-      fusiondoc bench model.py --python old/bin/python --python new/bin/python -o bench.html
+      fusiondoc bench model.py --python old/bin/python --python new/bin/python
       fusiondoc bench --suite tutorial -o tutorial.html -o tutorial.json
     """
     from fusiondoc.captures.request import parse_target
