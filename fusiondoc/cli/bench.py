@@ -51,7 +51,8 @@ ENDINGS = {
     "variants",
     multiple=True,
     type=click.Choice((*VARIANTS, EACH_CALL)),
-    help="Run only this one, and eager. Repeat for more.",
+    metavar="NAME",
+    help=f"Run only this one, and eager: {', '.join((*VARIANTS, EACH_CALL))}. Repeat for more.",
 )
 @click.option("--backward", is_flag=True, help="Time forward and backward together too.")
 @click.option(
