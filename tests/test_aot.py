@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import ROOT, Run, runs_in_this_process
+
+import fusiondoc as fusiondoc_package
 
 PROGRAMS = (
     *("gelu_bias", "dropout_add", "layer_norm", "rms_norm", "attention"),
@@ -212,3 +215,31 @@ def test_the_real_modules_of_xformers_say_why_they_do_not_fuse(
     else:
         assert row["kind"] == "MLP" and "_is_functorch_available is False" in row["eager"][0]
     assert len(found(report, "FD109")) == 1
+
+
+GRAPH_API = (
+    ["aten::add", "aten::native_dropout", "aten::add", "aten::native_layer_norm"],
+    ["aten::native_layer_norm_backward", "aten::native_dropout_backward", "aten::sum"],
+)
+"""What ``findAllNodes('prim::CudaFusionGroup')`` found in the plans of the two modules that ``ts_compile`` made
+of examples/aot_block.py, forward and backward, on the GPU that the capture is from."""
+
+
+def test_nvfuser_groups_are_those_of_torchs_graph_api(tmp_path: Path) -> None:
+    with tarfile.open(ROOT / "fixtures" / "captures" / "aot-block-nvfuser-2.1.2.tar.xz") as archive:
+        archive.extractall(tmp_path)
+    report = fusiondoc_package.parse(tmp_path / "aot-block")
+    assert [(group.kind, group.phase) for group in report.groups] == [
+        ("CudaFusionGroup", "forward"),
+        ("CudaFusionGroup", "backward"),
+    ]
+    assert tuple(list(group.ops) for group in report.groups) == GRAPH_API
+    (row,) = report.aot
+    assert [(graph.phase, graph.operators, graph.fused) for graph in row.graphs] == [
+        ("joint", 8, 0),
+        ("forward", 4, 4),
+        ("backward", 4, 3),
+    ]
+    assert all(
+        node.user_source and "aot_block.py:" in node.user_source for g in report.groups for node in g.nodes
+    )
