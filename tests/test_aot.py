@@ -221,8 +221,7 @@ GRAPH_API = (
     ["aten::add", "aten::native_dropout", "aten::add", "aten::native_layer_norm"],
     ["aten::native_layer_norm_backward", "aten::native_dropout_backward", "aten::sum"],
 )
-"""What ``findAllNodes`` found in the plans of the two modules that ``ts_compile`` made of examples/aot_block.py,
-forward and backward, on the GPU that the capture is from."""
+"""What torch's ``findAllNodes`` found in both plans of examples/aot_block.py, on the GPU of the capture."""
 
 
 def test_nvfuser_groups_are_those_of_torchs_graph_api(tmp_path: Path) -> None:
