@@ -78,7 +78,7 @@ def test_each_change_is_run_and_measured(fusiondoc: Run, tmp_path: Path) -> None
     one = fusiondoc("parse", capture / tries["--trace"]["capture"], "--format", "json", cwd=tmp_path)
     assert len(json.loads(one.stdout)["groups"]) == 2
     text = fusiondoc("parse", cwd=tmp_path).stdout
-    assert "Tried" in text and "nnc_reductions=on" in text and "no time where NNC" in text
+    assert "Tried" in text and "nnc_reductions=on" in text and "no speed where NNC" in text
 
 
 @pytest.mark.torch
