@@ -1,8 +1,8 @@
 """A doctor for operator fusion in TorchScript.
 
-``parse``, ``diagnose``, ``compare``, ``render`` and ``capture`` are those of :mod:`fusiondoc.api`, which is
-imported when one of them is asked for: the command line, which is in :mod:`fusiondoc.cli`, starts without
-it.
+``parse``, ``diagnose``, ``compare``, ``bench``, ``render`` and ``capture`` are those of
+:mod:`fusiondoc.api`, which is imported when one of them is asked for: the command line, which is in
+:mod:`fusiondoc.cli`, starts without it.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -11,15 +11,39 @@ from fusiondoc.load_time import LOADED as _LOADED  # noqa: F401 - first of all, 
 from fusiondoc.version import __version__
 
 if TYPE_CHECKING:
-    from fusiondoc.api import Comparison, LiveRun, Report, capture, compare, diagnose, parse, render
+    from fusiondoc.api import (
+        Bench,
+        Comparison,
+        LiveRun,
+        Report,
+        bench,
+        capture,
+        compare,
+        diagnose,
+        parse,
+        render,
+    )
 
-_API = ("Comparison", "LiveRun", "Report", "capture", "compare", "diagnose", "parse", "render")
+_API = (
+    "Bench",
+    "Comparison",
+    "LiveRun",
+    "Report",
+    "bench",
+    "capture",
+    "compare",
+    "diagnose",
+    "parse",
+    "render",
+)
 
 __all__ = [
+    "Bench",
     "Comparison",
     "LiveRun",
     "Report",
     "__version__",
+    "bench",
     "capture",
     "compare",
     "diagnose",

@@ -21,14 +21,17 @@ from fusiondoc.captures.store import CaptureStore
 from fusiondoc.comparison.compare_reports import compare as compare_reports
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.errors import FusiondocError, UsageError
+from fusiondoc.model.bench import EAGER, VARIANTS, Bench
 from fusiondoc.model.report import Report
 from fusiondoc.reports import notebook
-from fusiondoc.reports.formats import render_comparison, render_report
+from fusiondoc.reports.formats import render_bench, render_comparison, render_report
 from fusiondoc.workflows.live_run import LOG_LIMIT, LiveRun
 from fusiondoc.workflows.load import report_from, report_of, side
 
-__all__ = ["Comparison", "LiveRun", "Report", "capture", "compare", "diagnose", "parse", "render"]
+__all__ = ["Bench", "Comparison", "LiveRun", "Report", "bench", "capture", "compare", "diagnose", "parse"]
+__all__ += ["render"]
 
+Shown = Union[Report, Comparison, Bench]
 Log = Union[str, "os.PathLike[str]", Capture, LiveRun]
 """A path, or what was captured."""
 
@@ -203,12 +206,38 @@ def compare(a: Log | Report, b: Log | Report, *, slower_than: float = 0.1) -> Co
     return ShownComparison(**{one.name: getattr(comparison, one.name) for one in fields(Comparison)})
 
 
-def render(what: Report | Comparison, format: str = "text", *, width: int = 80, colour: bool = False) -> str:
-    """A report or a comparison as text.
+def bench(
+    target: str | os.PathLike[str],
+    *,
+    variants: Sequence[str] = VARIANTS,
+    inputs: Sequence[str] | None = None,
+    shapes: Sequence[str] = (),
+    pythons: Sequence[str | os.PathLike[str]] = (),
+    **options: Any,
+) -> Bench:
+    """Time a target in every variant; errors, ``inputs`` and ``shapes`` are those of ``fusiondoc bench``, and
+    ``options`` fields of ``BenchRequest`` (``backward``, ``rounds``, ``device``, ``knobs`` and the like)."""
+    from fusiondoc.workflows.bench import run_bench, silent
+    from fusiondoc.workflows.bench_turns import BenchRequest
+    from fusiondoc.workflows.shape_sets import expanded
+
+    request = BenchRequest(
+        target=parse_target(os.fspath(target)),
+        pythons=tuple(Path(one) for one in pythons) or (Path(sys.executable),),
+        variants=tuple(dict.fromkeys((EAGER, *variants))),
+        inputs=_texts(inputs),
+        shapes=expanded(shapes),
+        **options,
+    )
+    return run_bench(request, silent)
+
+
+def render(what: Shown, format: str = "text", *, width: int = 80, colour: bool = False) -> str:
+    """A report, a comparison or a bench as text.
 
     Args:
         format: "text", "json", "html" (one self-contained page), "markdown"; of a report also "sarif",
-            "junit", "gitlab", "github".
+            "junit", "gitlab", "github"; of a bench also "csv".
         width, colour: columns, and whether ANSI colours are used; for "text".
 
     Raises:
@@ -216,6 +245,8 @@ def render(what: Report | Comparison, format: str = "text", *, width: int = 80, 
     """
     if isinstance(what, Comparison):
         return render_comparison(what, format, width=width, colour=colour)
+    if isinstance(what, Bench):
+        return render_bench(what, format, width=width, colour=colour)
     if not isinstance(what, Report):
         raise UsageError(
             f"a report or a comparison is needed, not {type(what).__name__}",

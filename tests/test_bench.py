@@ -519,3 +519,17 @@ def test_a_table_with_gpu_times_and_shapes_fits_80_columns() -> None:
     rows = [BenchVariant(name, "Python 3.10", True, None, phases) for name in ("eager", "aot-default")]
     text = render(replace(_bench(), variants=tuple(rows), shapes=shapes), width=80)
     assert "…" not in text and "11.02× (10.87 to 11.15)" in text and max(map(len, text.splitlines())) <= 80
+
+
+def test_the_python_function_refuses_what_the_command_refuses_and_renders(tmp_path: Path) -> None:
+    import fusiondoc
+
+    (tmp_path / "model.py").write_text("model = None\n")
+    with pytest.raises(UsageError, match="unknown variant 'nvfusr'"):
+        fusiondoc.bench(tmp_path / "model.py", variants=["nvfusr"])
+    with pytest.raises(UsageError, match="at least 6"):
+        fusiondoc.bench(tmp_path / "model.py", rounds=3)
+    assert fusiondoc.render(_bench(), "csv").startswith("interpreter,variant,")
+    assert "eager" in fusiondoc.render(_bench()) and "eager" in fusiondoc.render(_bench(), "html")
+    with pytest.raises(UsageError, match="no format 'sarif' of a bench"):
+        fusiondoc.render(_bench(), "sarif")

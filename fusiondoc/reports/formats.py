@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable
 
 from fusiondoc.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from fusiondoc.comparison.differences import Comparison
+    from fusiondoc.model.bench import Bench
     from fusiondoc.model.report import Report
 
 REPORT_RENDERERS = {
@@ -66,3 +67,20 @@ def _rendered(what: object, format_: str, renderers: dict[str, str], name: str) 
     module, _, function = renderers[format_].partition(":")
     text: str = getattr(importlib.import_module(module), function)(what)
     return text
+
+
+def render_bench(bench: Bench, format_: str, *, width: int = 80, colour: bool = False) -> str:
+    """The result of ``fusiondoc bench`` in a format; see ``render_report``."""
+    from fusiondoc.reports.benchmark import bench_page, documents, tables
+
+    if format_ == "text":
+        return tables.render(bench, width=width, colour=colour)
+    makers: dict[str, Callable[[Bench], str]] = {
+        "json": documents.as_json,
+        "markdown": documents.as_markdown,
+        "csv": documents.as_csv,
+        "html": bench_page.render,
+    }
+    if format_ not in makers:
+        raise UsageError(f"no format '{format_}' of a bench", did_you_mean(format_, ("text", *makers)))
+    return makers[format_](bench)

@@ -36,6 +36,18 @@ class BenchProgress(Protocol):
     def say(self, doing: str, done: int, total: int) -> None: ...
 
 
+class _Silent:
+    """Shows nothing."""
+
+    def say(self, doing: str, done: int, total: int) -> None: ...
+
+
+@contextlib.contextmanager
+def silent() -> Iterator[BenchProgress]:
+    """No progress is shown."""
+    yield _Silent()
+
+
 class _Whole:
     """One of ``phases`` phases tells how far it is, so that the time left is that of all."""
 
