@@ -126,6 +126,7 @@ def test_without_a_trace_with_stacks_rows_are_told_apart_by_turn(tmp_path: Path)
         (b'{"traceEvents": [{"ph": "X", "name": 7}, 3, null]}', "shows no operator"),
         (gzip.compress(b'{"traceEvents": [')[:-8], "cannot be read"),
     ],
+    ids=["empty", "no archive", "a list", "no operator", "cut off"],
 )
 def test_a_damaged_trace_costs_the_profile_alone(content: bytes, said: str, tmp_path: Path) -> None:
     folder = unpacked("between", tmp_path)
