@@ -1,6 +1,9 @@
-"""Expectations that name the modules of a group."""
+"""Expectations that name the modules of a group, or the share of a module that is fused."""
 
 from __future__ import annotations
+
+import re
+from dataclasses import replace
 
 import pytest
 from conftest import FIXTURES
@@ -11,7 +14,8 @@ from fusiondoc.expectations.expectation import is_in_layer
 from fusiondoc.expectations.match import Outcome, check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
-from fusiondoc.model.report import Report
+from fusiondoc.model.module_tree import InLayer, operators_by_layer
+from fusiondoc.model.report import Coverage, Report
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +91,64 @@ def test_what_is_no_module_is_told(layer: str) -> None:
 )
 def test_patterns(layer: str, pattern: str, inside: bool) -> None:
     assert is_in_layer(layer, pattern) is inside
+
+
+def test_a_share_of_a_module(bert: Report) -> None:
+    has = operators_by_layer(bert)
+    part = sum((has[layer] for layer in has if f"{layer}.".startswith("encoder.layer.1.")), InLayer())
+    assert part.share is not None and 0 < part.fused < part.fused + part.unfused
+    reached = outcome("modules:\n- {layer: encoder.layer.1, coverage: 10%}\n", bert)
+    assert reached.holds and reached.value == part.share
+    missed = outcome("modules:\n- layer: encoder.layer.*\n  coverage: 0.99\n", bert)
+    assert not missed.holds and missed.at is not None and missed.at.line == 2
+    assert missed.expected == "99% of encoder.layer.* in groups"
+    every = sum((has[layer] for layer in has if re.match(r"encoder\.layer\.\d+(\.|\Z)", layer)), InLayer())
+    assert part.fused < every.fused
+    assert missed.found.endswith(f"%, {every.fused} of {every.fused + every.unfused} operators")
+    assert "not fused are aten::linear (FD" in (missed.why or "")
+
+
+def test_a_module_that_is_not_there(bert: Report) -> None:
+    missed = outcome("modules:\n- {layer: decoder, coverage: 0}\n", bert)
+    assert not missed.holds and missed.found == "no operator of that module"
+    assert missed.why == "the outermost modules are embeddings, encoder.layer, pooler"
+
+
+def test_a_share_that_the_log_cannot_tell(bert: Report) -> None:
+    unknown = replace(bert, coverage=Coverage(0, None, None, unknown="only inner plans"))
+    missed = outcome("modules:\n- {layer: encoder, coverage: 0}\n", unknown)
+    assert not missed.holds and missed.found == "unknown: only inner plans"
+    plain = replace(bert, groups=(), unfused=())
+    assert "does not tell modules" in (
+        outcome("modules:\n- {layer: encoder, coverage: 0}\n", plain).why or ""
+    )
+    assert "modules:" not in updated("", "f.yaml", plain) + updated("", "f.yaml", unknown)
+
+
+def test_update_writes_and_lowers_shares(bert: Report) -> None:
+    new = updated("", "f.yaml", bert)
+    assert all(one.holds for one in check(loads(new, "f.yaml").sections[0], bert))
+    found = [one.layer for one in loads(new, "f.yaml").sections[0].modules]
+    assert found == ["embeddings", "encoder.layer"]  # nothing of the pooler is in a group
+    text = (
+        "modules:\n- layer: decoder\n  coverage: 0.5\n"
+        "- layer: encoder.layer.*  # kept\n  coverage: 99%  # too high\nmax_fallbacks: 0\n"
+    )
+    lowered = updated(text, "f.yaml", bert)
+    assert "decoder" not in lowered and "encoder.layer.*  # kept\n  coverage: 0." in lowered
+    assert updated("max_fallbacks: 0\n", "f.yaml", bert) == "max_fallbacks: 0\n"
+
+
+@pytest.mark.parametrize(
+    ("item", "problem"),
+    [
+        ("{layer: encoder}", "a module needs coverage: 0.9 or 90%"),
+        ("{coverage: 0.5}", "a module needs layer: "),
+        ("{layer: encoder, coverage: 80}", "coverage is a share from 0 to 1: write 80%, or 0.8"),
+        ("{layer: encoder, coverage: 0.5, ops: [add]}", "unknown key 'ops' in a module"),
+        ("encoder", "a module must be a mapping of layer or coverage"),
+    ],
+)
+def test_what_is_no_share_of_a_module_is_told(item: str, problem: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(problem)):
+        loads(f"modules:\n- {item}\n", "f.yaml")

@@ -94,7 +94,7 @@ def test_the_published_schema_is_made_from_the_table_of_keys() -> None:
 
 def test_every_key_is_documented() -> None:
     page = (ROOT / "docs" / "commands" / "check.md").read_text(encoding="utf-8")
-    for table in (fields.FILE, fields.GROUP, fields.WHEN, fields.FINDINGS, fields.COUNTS):
+    for table in (fields.FILE, fields.GROUP, fields.MODULE, fields.WHEN, fields.FINDINGS, fields.COUNTS):
         for key in table:
             assert f"`{key}`" in page, key
 
@@ -112,6 +112,7 @@ def _value(field: fields.Field) -> st.SearchStrategy:
         "rate": st.floats(0, 10), "share": st.sampled_from([0, 0.5, 1, "90%"]), "counts": st.integers(0, 3),
         "choice": st.sampled_from(field.choices or ("x",)), "group": st.lists(st.just("add"), min_size=1, max_size=2),
         "section": st.just({"max_fallbacks": 0}), "when": st.just({"gpu": "H"}), "findings": st.just({"expect": ["note"]}),
+        "module": st.just({"layer": "encoder", "coverage": 0.5}),
     }[field.kind]  # fmt: skip
     bad = st.sampled_from([-1, 2.5, "", "?", None, True, [], {}, "FD1", 5, "101%", ["add", "add"], {"x": 1}])
     one = good if field.many == "no" else st.lists(good, max_size=2)
@@ -130,6 +131,7 @@ def _mapping(table: dict) -> st.SearchStrategy:
     st.one_of(
         _mapping(fields.SECTION),
         _mapping(fields.GROUP).map(lambda group: {"groups": [group]}),
+        _mapping(fields.MODULE).map(lambda module: {"modules": [module]}),
         _mapping(fields.WHEN).map(lambda when: {"when": when, "max_fallbacks": 0}),
         _mapping(fields.FINDINGS).map(lambda findings: {"findings": findings}),
         _mapping(fields.COUNTS).map(lambda counts: {"number_of_groups": counts}),

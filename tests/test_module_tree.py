@@ -11,9 +11,9 @@ from conftest import FIXTURES
 from one_page import Page
 
 import fusiondoc
+from fusiondoc.model.module_tree import Module, module_tree
 from fusiondoc.model.report import Report
 from fusiondoc.reports.html import render
-from fusiondoc.reports.html.module_list import Module, module_tree
 
 
 @pytest.fixture(scope="module")

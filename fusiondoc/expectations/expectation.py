@@ -92,6 +92,18 @@ class GroupExpectation:
 
 
 @dataclass(frozen=True)
+class ModuleShare:
+    """The least share of a module's operators that is in groups."""
+
+    layer: str
+    """A pattern; all modules that it names, and those inside them, are taken together."""
+    coverage: float
+    """From 0 to 1: of their operators that ran, whether or not a fuser takes them."""
+    at: Position | None = None
+    path: Path = ()
+
+
+@dataclass(frozen=True)
 class Findings:
     """Codes, severities or families (``FD3xx``) of findings."""
 
@@ -132,6 +144,7 @@ class Section:
     at: Position
     when: When = When()
     groups: tuple[GroupExpectation, ...] = ()
+    modules: tuple[ModuleShare, ...] = ()
     number_of_groups: Count | None = None
     max_fallbacks: int | None = None
     min_coverage: float | None = None

@@ -43,8 +43,8 @@ EXAMPLES = {
 
 @dataclass(frozen=True)
 class Field:
-    """``kind`` names a pattern or one of count, positive, share, rate, counts, choice, group, section, when,
-    findings. ``many``: "no", "list" (a list of at least one) or "either" (one or a list)."""
+    """``kind`` names a pattern or one of count, positive, share, rate, counts, choice, group, module,
+    section, when, findings. ``many``: "no", "list" (a list of at least one) or "either" (one or a list)."""
 
     kind: str
     doc: str
@@ -84,6 +84,11 @@ NEEDS_ONE = ("ops", "set", "contains", "source", "function", "module", "layer")
 ORDERS = {"ops": "sequence", "set": "set", "contains": "contains"}
 """At most one of these keys; its value is ``GroupExpectation.order``."""
 
+MODULE: Mapping[str, Field] = {
+    "layer": Field("layer", "A module, or a pattern of several, which are taken together."),
+    "coverage": Field("share", "Lowest share of its operators that ran, fusible or not, that is in groups."),
+}
+
 WHEN: Mapping[str, Field] = {
     "fuser": Field("choice", "The fuser that worked.", "either", (*CHOICES, TE)),
     "torch": Field("versions", "Versions of torch, in quotes; '2.1' is every 2.1.x."),
@@ -101,6 +106,7 @@ SECTION: Mapping[str, Field] = {
     "name": Field("text", "How messages name the section."),
     "when": Field("when", "For which fuser, torch, GPU and model the section holds."),
     "groups": Field("group", "Fusion groups that must be there.", "list"),
+    "modules": Field("module", "Modules with the share of them that must be fused.", "list"),
     "number_of_groups": Field("counts", "How many groups there are, each specialised one counted once."),
     "max_fallbacks": Field("count", "Highest number of fallbacks."),
     "min_coverage": Field("share", "Lowest share of what ran and the fuser can take that is in groups."),
@@ -167,6 +173,7 @@ def schema() -> dict[str, Any]:
             "section": section,
             "group": {"anyOf": [group, {"type": "array", "items": _one(GROUP["ops"]), "minItems": 1}]},
             "counts": {"anyOf": [_NUMBERS["count"], counts]},
+            "module": {**_object(MODULE), "required": list(MODULE)},
             "when": {**_object(WHEN), "minProperties": 1},
             "findings": {**_object(FINDINGS), "minProperties": 1},
         },

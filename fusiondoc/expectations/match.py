@@ -9,11 +9,13 @@ from typing import Any, Callable, Iterable, Sequence
 from fusiondoc.expectations.expectation import (
     Expectations,
     GroupExpectation,
+    ModuleShare,
     Path,
     Position,
     Section,
     When,
     instances_in,
+    is_in_layer,
 )
 from fusiondoc.expectations.near_miss import (
     NearMiss,
@@ -25,7 +27,8 @@ from fusiondoc.expectations.near_miss import (
     speed_of,
     too_slow,
 )
-from fusiondoc.model.report import SEVERITIES, Finding, Group, Report
+from fusiondoc.model.module_tree import InLayer, module_tree, operators_by_layer, outside
+from fusiondoc.model.report import SEVERITIES, Finding, Group, Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, Expectation
 from fusiondoc.model.source import path_ends_with
 
@@ -135,6 +138,8 @@ def _whole(section: Section, report: Report) -> Iterable[Outcome]:
             value=value,
         )
 
+    for wanted_share in section.modules:
+        yield _module(wanted_share, report, section.name)
     if section.number_of_groups is not None:
         number = specialised_once(report)
         ids = ", ".join(group.id for group in report.groups if group.respecialises is None)
@@ -165,6 +170,37 @@ def _whole(section: Section, report: Report) -> Iterable[Outcome]:
     yield from _findings(section, report, outcome)
 
 
+def _module(wanted: ModuleShare, report: Report, section: str) -> Outcome:
+    inside = {
+        layer: has for layer, has in operators_by_layer(report).items() if is_in_layer(layer, wanted.layer)
+    }
+    total = sum(inside.values(), InLayer())
+    part = total.share if report.coverage.told else None
+    holds = part is not None and part >= wanted.coverage - 1e-9
+    if not report.coverage.told:
+        found, why = f"unknown: {report.coverage.unknown}", None
+    elif part is None:
+        found, why = "no operator of that module", _modules_of(report)
+    else:
+        found = f"{percent(part)}, {total.fused} of {total.fused + total.unfused} operators"
+        rows = [row for row in outside(report) if any(layer in inside for layer in row.layers)]
+        why = _not_fused(rows)
+    return Outcome(
+        section, wanted.path, holds, f"{percent(wanted.coverage)} of {wanted.layer} in groups", found,
+        None if holds else why, wanted.at, value=part,
+    )  # fmt: skip
+
+
+_MOST_NAMED = 4
+
+
+def _modules_of(report: Report) -> str:
+    names = [one.path for one in module_tree(report)]
+    if not names:
+        return "the log does not tell modules: that of a trace does, and a run by check itself"
+    return "the outermost modules are " + _some(names)
+
+
 def _no_share(report: Report) -> str:
     unknown = report.coverage.unknown
     return f"unknown: {unknown}" if unknown is not None else "nothing that a fuser can fuse"
@@ -174,11 +210,18 @@ def _left_out(report: Report) -> str | None:
     if not report.coverage.told:
         return None
     ran = [row for row in report.unfused if row.ran is not False]
-    rows = [row for row in ran if row.reason.stated] or ran
+    return _not_fused([row for row in ran if row.reason.stated] or ran)
+
+
+def _not_fused(rows: Sequence[Unfused]) -> str | None:
     if not rows:
         return None
     names = list(dict.fromkeys(f"{row.op} ({row.reason.code})" for row in rows))
-    return "not fused are " + ", ".join(names[:4]) + (" and others" if len(names) > 4 else "")
+    return "not fused are " + _some(names)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_NAMED]) + (" and others" if len(names) > _MOST_NAMED else "")
 
 
 Make = Callable[..., Outcome]

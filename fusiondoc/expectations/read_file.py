@@ -15,6 +15,7 @@ from fusiondoc.expectations.expectation import (
     Expectations,
     Findings,
     GroupExpectation,
+    ModuleShare,
     Path,
     Section,
     SourceRange,
@@ -144,6 +145,8 @@ class _Reader:
     def _one(self, node: yaml.Node, field: Field, name: str) -> Any:
         if field.kind == "group":
             return self._group(node)
+        if field.kind == "module":
+            return self._module(node)
         if field.kind == "when":
             return self._mapping(node, fields.WHEN, "when")
         if field.kind == "findings":
@@ -169,6 +172,17 @@ class _Reader:
                 self.problems.add(node, f"a group takes only one of {', '.join(pair)}")
         values[""] = node
         return values
+
+    def _module(self, node: yaml.Node) -> dict[str, Any] | None:
+        values = self._mapping(node, fields.MODULE, "a module")
+        if values is None:
+            return None
+        keys = {key.value for key, _ in yaml_text.items(node) if isinstance(key, yaml.ScalarNode)}
+        for lacking in sorted(set(fields.MODULE) - keys if keys else ()):
+            self.problems.add(
+                node, f"a module needs {lacking}: {fields.EXAMPLES[fields.MODULE[lacking].kind]}"
+            )
+        return {**values, "": node} if len(values) == len(fields.MODULE) else None
 
     def _scalar(self, node: yaml.Node, field: Field, name: str) -> Any:
         if field.choices:
@@ -245,6 +259,10 @@ def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Sec
         ),
         groups=tuple(
             build_group(group, (*path, "groups", i)) for i, group in enumerate(values.get("groups", ()))
+        ),
+        modules=tuple(
+            ModuleShare(one["layer"], one["coverage"], yaml_text.position(one[""]), (*path, "modules", i))
+            for i, one in enumerate(values.get("modules", ()))
         ),
         number_of_groups=_count(values.get("number_of_groups")),
         max_fallbacks=values.get("max_fallbacks"),

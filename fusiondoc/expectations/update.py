@@ -157,10 +157,14 @@ def _whole(text: str, outcomes: Sequence[Outcome]) -> str:
     """Limits and findings; removals last, so that paths stay true."""
     gone = []
     for outcome in outcomes:
-        key = next((part for part in outcome.path if part in _LIMITS or part == "findings"), None)
+        key = next(
+            (part for part in outcome.path if part in _LIMITS or part in ("modules", "findings")), None
+        )
         if outcome.holds or key is None or "groups" in outcome.path:
             continue
-        if key == "findings":
+        if key == "modules" and outcome.value is not None:
+            text = yaml_text.set_value(text, (*outcome.path, "coverage"), yaml_text.share(outcome.value))
+        elif key == "findings":
             if "allow" in outcome.path:
                 for code in dict.fromkeys(f.code for f in outcome.value):
                     text = yaml_text.append(text, outcome.path[:-1], [code])

@@ -17,6 +17,8 @@ import yaml
 
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations.expectation import Path, Position
+from fusiondoc.expectations.fields import fits
+from fusiondoc.model.module_tree import module_tree
 from fusiondoc.model.report import Group, Report
 
 _MOST_SHOWN = 10
@@ -321,6 +323,9 @@ def section_lines(report: Report) -> list[str]:
     groups = group_items([group for group in report.groups if group.respecialises is None])
     if groups:
         lines += ["groups:", *(f"  {line}" for item in groups for line in _item(item))]
+    modules = module_items(report)
+    if modules:
+        lines += ["modules:", *(f"  {line}" for item in modules for line in _item(item))]
     number = sum(group.count for group in report.groups if group.respecialises is None)
     lines += [
         f"number_of_groups: {number}",
@@ -346,6 +351,18 @@ def group_items(groups: Sequence[Group]) -> list[list[str]]:
             lines.append(f"at_least: {count}")
         items.append(lines)
     return items
+
+
+def module_items(report: Report) -> list[list[str]]:
+    """The lines of an item for each outermost module (those in it, where it is the only one) with a group:
+    at most twenty, the largest. None where the layers or the coverage are not told."""
+    modules = module_tree(report) if report.coverage.told else ()
+    while len(modules) == 1 and modules[0].inside:
+        modules = modules[0].inside
+    written = [one for one in modules if one.fused and fits("layer", one.path) and "*" not in one.path]
+    largest = sorted(written, key=lambda one: one.fused + one.unfused)[-20:]
+    chosen = [(one.path, one.share or 0.0) for one in written if one in largest]
+    return [[f"layer: {quoted(path)}", f"coverage: {share(part)}"] for path, part in chosen]
 
 
 def wrapped(key: str, values: Sequence[str]) -> list[str]:

@@ -18,12 +18,13 @@ from typing import Any, NamedTuple, Sequence
 from urllib.parse import quote
 
 from fusiondoc.model.codes import CODES
+from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Finding, Report, Suppressed
 from fusiondoc.model.runs import Expectation
 from fusiondoc.model.source import Source
 from fusiondoc.reports.printable import in_json, markdown, visible
 from fusiondoc.reports.text.expectation_lines import sentence
-from fusiondoc.reports.wording import covered, outside
+from fusiondoc.reports.wording import covered
 from fusiondoc.version import __version__
 
 EXPECTATION = "expectation"

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Iterable, Sequence
 
 from fusiondoc.model.layer_names import folded
+from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Expectation
 from fusiondoc.reports.printable import markdown as _text
@@ -21,7 +22,6 @@ from fusiondoc.reports.wording import (
     fuser,
     machine,
     never_ran,
-    outside,
     peak_share,
     percent,
     phase_of,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Callable, Iterable, NamedTuple
 
 from fusiondoc.model.fusers import FUSERS, fuser_title
-from fusiondoc.model.report import Group, Kernel, Report, Unfused
+from fusiondoc.model.module_tree import outside
+from fusiondoc.model.report import Group, Kernel, Report
 from fusiondoc.model.runs import Speed
 
 NO_DIFFERENCE = "no difference"
@@ -13,9 +14,6 @@ NO_DIFFERENCE = "no difference"
 
 DOING = {"compile": "compiling", "run": "running"}
 """What a group did when it fell back, by the stage of the fallback."""
-
-NO_OPERATORS = ("prim::GetAttr",)
-"""Nodes with a tensor that read a module's attribute: in the JSON report, noise for a reader."""
 
 
 def count(number: int, what: str) -> str:
@@ -58,11 +56,6 @@ def dims(value: tuple[int, int, int] | None, by: str = "×", unknown: str = "–
     while len(used) > 1 and used[-1] == 1:
         used.pop()
     return by.join(map(str, used))
-
-
-def outside(report: Report) -> list[Unfused]:
-    """The unfused operators that are worth showing: those that ran."""
-    return [row for row in report.unfused if row.op not in NO_OPERATORS and row.ran is not False]
 
 
 def never_ran(report: Report) -> str | None:

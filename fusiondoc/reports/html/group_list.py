@@ -9,6 +9,7 @@ from typing import Sequence
 from markupsafe import Markup
 
 from fusiondoc.model.layer_names import folded, layers_of_kernels
+from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Group, Kernel
 from fusiondoc.reports.html.highlight import ir
 from fusiondoc.reports.html.page_context import MOST_ROWS, Context, Quotes, ReasonKind, shown
@@ -19,7 +20,6 @@ from fusiondoc.reports.wording import (
     count,
     dims,
     never_ran,
-    outside,
     peak_share,
     percent,
     phase_of,

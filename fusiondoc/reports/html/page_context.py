@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Iterable, Sequence
 
+from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
 from fusiondoc.reports.html.highlight import Highlighter
 from fusiondoc.reports.source_code import near, without_column
-from fusiondoc.reports.wording import outside
 
 HUES = 8
 """Colours for reasons; the rest share the last one. The code stands beside every colour."""

@@ -9,12 +9,13 @@ from typing import Any, Optional, Sequence, Tuple
 
 from markupsafe import Markup
 
+from fusiondoc.model.module_tree import NO_OPERATORS
 from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused
 from fusiondoc.reports.html.layout import Point, draw
 from fusiondoc.reports.html.page_context import QUOTED, Context, ReasonKind, shown
 from fusiondoc.reports.page_templates import script_data
 from fusiondoc.reports.printable import visible
-from fusiondoc.reports.wording import NO_OPERATORS, count, runs_of
+from fusiondoc.reports.wording import count, runs_of
 
 _CHARACTER = 6.9
 """Width of a character of the pictures' type, 11.5 px monospace."""

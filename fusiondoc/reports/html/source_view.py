@@ -7,11 +7,12 @@ from typing import Dict, Iterator
 
 from markupsafe import Markup
 
+from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import OpNode, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.wording import count, outside
+from fusiondoc.reports.wording import count
 
 WHOLE = 300
 """Files of so many lines are shown whole; of longer ones what is near a marked line."""

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from statistics import median
 
+from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.reports.html.page_context import Context, ReasonKind
 from fusiondoc.reports.wording import (
@@ -14,7 +15,6 @@ from fusiondoc.reports.wording import (
     covered,
     fuser,
     machine,
-    outside,
     peak_share,
     percent,
     speedups,

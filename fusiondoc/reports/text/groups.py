@@ -9,12 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model.layer_names import folded
+from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Group, Reason, Report, Texts, Unfused
 from fusiondoc.model.shape_rows import by_inputs
 from fusiondoc.reports.source_code import code_at, where_from
 from fusiondoc.reports.step_words import takes
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more, size
-from fusiondoc.reports.wording import count, never_ran, outside, short_type, times
+from fusiondoc.reports.wording import count, never_ran, short_type, times
 
 
 def groups(report: Report) -> RenderableType | None:

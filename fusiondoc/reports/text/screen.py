@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from fusiondoc.model.codes import CODES, Loss
+from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Report
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.step_words import sentence
@@ -25,7 +26,7 @@ from fusiondoc.reports.text.groups import by_reason, groups, shapes, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
 from fusiondoc.reports.text.layout_of_text import STYLES, drawn, fields, plain, sparkline
 from fusiondoc.reports.text.te_section import te_plans
-from fusiondoc.reports.wording import count, covered, fuser, outside
+from fusiondoc.reports.wording import count, covered, fuser
 
 
 def summary(report: Report) -> RenderableType:

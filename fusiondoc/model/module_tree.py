@@ -1,0 +1,140 @@
+"""The tree of the model's modules with the share of each that is fused, from the layers in a report."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Iterable, Mapping
+
+from fusiondoc.model.report import Group, Instance, Report, Unfused
+
+NO_OPERATORS = ("prim::GetAttr",)
+"""Nodes with a tensor that read a module's attribute: in the JSON report, noise for a reader."""
+
+
+def outside(report: Report) -> list[Unfused]:
+    """The unfused operators that are worth showing: those that ran."""
+    return [row for row in report.unfused if row.op not in NO_OPERATORS and row.ran is not False]
+
+
+@dataclass(frozen=True)
+class InLayer:
+    """Operators of one module, or of several, in groups (over instances) and outside them."""
+
+    fused: int = 0
+    unfused: int = 0
+
+    @property
+    def share(self) -> float | None:
+        """Of them all, how much is in groups; None without any."""
+        total = self.fused + self.unfused
+        return self.fused / total if total else None
+
+    def __add__(self, other: InLayer) -> InLayer:
+        return InLayer(self.fused + other.fused, self.unfused + other.unfused)
+
+
+def operators_by_layer(report: Report) -> dict[str, InLayer]:
+    """The operators of each module itself, without those of modules in it; what has no layer is in none."""
+    found: dict[str, InLayer] = {}
+    for group in report.groups:
+        for one in group.instances if group.specialisation == 1 else ():
+            if one.layer is not None:
+                found[one.layer] = found.get(one.layer, InLayer()) + InLayer(fused=len(group.nodes))
+    for row in outside(report):
+        for layer, number in zip(row.layers, row.layer_counts):
+            found[layer] = found.get(layer, InLayer()) + InLayer(unfused=number)
+    return found
+
+
+_NUMBER = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module with all modules in it. A module that only holds one other is one with that."""
+
+    name: str
+    """Below the module that it is in: ``attention.self``."""
+    path: str
+    fused: int
+    """Operators in groups, over instances."""
+    unfused: int
+    """Operators outside every group."""
+    ms: float | None
+    """Of one launch of each kernel of its instances, in milliseconds; None where none was timed."""
+    inside: tuple[Module, ...]
+
+    @property
+    def share(self) -> float | None:
+        """Of its operators, how much is in groups."""
+        return InLayer(self.fused, self.unfused).share
+
+
+def module_tree(report: Report) -> tuple[Module, ...]:
+    """The outermost modules, by name. What has no layer is in none of them."""
+    top = _Node()
+    for layer, has in operators_by_layer(report).items():
+        node = top.at(layer)
+        node.fused, node.unfused = has.fused, has.unfused
+    kernels = {k.id: k.ms.median for k in report.kernels if k.ms is not None}
+    for group in report.groups:
+        for one in group.instances if group.specialisation == 1 else ():
+            took = _took(group, one, kernels) if one.layer is not None else None
+            if one.layer is not None and took is not None:
+                node = top.at(one.layer)
+                node.ms = (node.ms or 0.0) + took
+    return top.modules("")
+
+
+def _took(group: Group, one: Instance, kernels: Mapping[str, float]) -> float | None:
+    """Milliseconds of one run of an instance. Segments run one after the other; without segments, several
+    kernels are for several shapes, and the slowest counts."""
+    known = [kernels[name] for name in one.kernels if name in kernels]
+    if not known:
+        return None
+    return sum(known) if group.segments else max(known)
+
+
+class _Node:
+    def __init__(self) -> None:
+        self.fused = 0
+        self.unfused = 0
+        self.ms: float | None = None
+        self._inside: dict[str, _Node] = {}
+
+    def at(self, path: str) -> _Node:
+        node = self
+        for name in path.split("."):
+            node = node._inside.setdefault(name, _Node())
+        return node
+
+    def modules(self, path: str) -> tuple[Module, ...]:
+        made = (node.module(name, path) for name, node in self._inside.items())
+        return tuple(sorted(made, key=lambda one: _natural(one.name)))
+
+    def module(self, name: str, above: str) -> Module:
+        path = f"{above}.{name}" if above else name
+        if len(self._inside) == 1 and not self.fused and not self.unfused:
+            ((inner, node),) = self._inside.items()
+            only = node.module(inner, path)
+            return Module(f"{name}.{only.name}", only.path, only.fused, only.unfused, only.ms, only.inside)
+        inside = self.modules(path)
+        return Module(
+            name,
+            path,
+            self.fused + sum(one.fused for one in inside),
+            self.unfused + sum(one.unfused for one in inside),
+            _sum([self.ms, *(one.ms for one in inside)]),
+            inside,
+        )
+
+
+def _sum(times: Iterable[float | None]) -> float | None:
+    known = [one for one in times if one is not None]
+    return sum(known) if known else None
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """``layer.10`` comes after ``layer.9``."""
+    return [(int(part), "") if nth % 2 else (0, part) for nth, part in enumerate(_NUMBER.split(name))]
