@@ -307,6 +307,32 @@ def test_its_documents(bench) -> None:
 
 
 @pytest.mark.torch
+def test_each_variant_tells_where_its_time_goes(bench) -> None:
+    found, _ = bench
+    rows = {one.name: one for one in found.variants if one.available}
+    kinds = {}
+    for name, row in rows.items():
+        for phase in row.phases:
+            assert phase.parts, (name, phase.phase, phase.shape)
+            assert sum(part.share for part in phase.parts) == pytest.approx(1, abs=1e-3)
+            assert [part.ms for part in phase.parts] == sorted((p.ms for p in phase.parts), reverse=True)
+            kinds[name, phase.phase, phase.shape] = {part.what for part in phase.parts}
+    # Linear, relu and mul are one partition; elsewhere each is an operator.
+    fused = kinds["onednn", "forward", 0]
+    assert "groups" in fused and not fused & {"matmul", "unfused operators that could fuse"}
+    for name in ("eager", "none"):
+        unfused = kinds[name, "forward", 1]
+        assert "groups" not in unfused and unfused > {"matmul", "unfused operators that could fuse"}
+        assert "gradients added up" in kinds[name, "forward+backward", 0]
+    text = render(found, width=80, full=True)
+    assert max(map(len, text.splitlines())) <= 80 and "Where the time goes" not in render(found)
+    assert re.search(r"onednn, forward, float32\[8,16\]\n +[\d.]+ [mu]s a step: .*groups \d+ %", text)
+    data = json.loads(as_json(found))
+    jsonschema.validate(data, SCHEMA)
+    assert set(data["variants"][0]["phases"][0]["parts"][0]) == {"what", "ms", "share"}
+
+
+@pytest.mark.torch
 def test_the_command_writes_json_that_its_schema_describes(
     model: Path, fusiondoc: Run, tmp_path: Path
 ) -> None:

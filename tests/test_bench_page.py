@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 from test_suites import NEW, OLD, made, variant
 
-from fusiondoc.model.bench import EAGER, Bench, BenchShape, Measured, Ratio
+from fusiondoc.model.bench import EAGER, Bench, BenchShape, Measured, Part, Ratio
 from fusiondoc.reports.benchmark import bench_page, suite_page
 from fusiondoc.reports.benchmark.plots import decades, digits, lines, stack
 
@@ -82,6 +82,18 @@ def test_a_bench_shows_bars_lines_and_reasons() -> None:
     assert "8×256×16" in page
     (parts,) = [one["aria-label"] for one in elements.named("svg") if one.get("class") == "stackplot"][1:2]
     assert parts == "nnc, forward: GPU busy 0.045 ms, 90%, GPU idle 0.005 ms, 10%"
+
+
+def test_a_bar_has_the_kinds_of_work_where_they_are_known() -> None:
+    known = bench_over_shapes()
+    eager, nnc = known.variants
+    parts = (Part("matmul", 0.06, 0.6), Part("device idle", 0.04, 0.4))
+    phases = (replace(eager.phases[0], parts=parts), *eager.phases[1:])
+    page = bench_page.render(replace(known, variants=(replace(eager, phases=phases), nnc)))
+    bars = [one["aria-label"] for one in Elements(page).named("svg") if one.get("class") == "stackplot"]
+    assert bars[0] == "eager, forward: matmul 0.06 ms, 60%, device idle 0.04 ms, 40%"
+    assert "GPU busy" in str(bars[1]) and '<li class="r0"><i></i>matmul</li>' in page
+    assert page.index("<i></i>device idle") < page.index("<i></i>GPU busy")
 
 
 def test_a_suite_shows_every_case_and_what_was_published() -> None:

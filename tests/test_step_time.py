@@ -18,7 +18,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import Profiled
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.rules.rule import Context
-from fusiondoc.diagnosis.step_time import NO_DEVICE_TIMES, nnc_name, with_step_times
+from fusiondoc.diagnosis.step_time import NO_DEVICE_TIMES, nnc_name, parts_of, with_step_times
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
@@ -27,10 +27,12 @@ from fusiondoc.model.runs import Time
 from fusiondoc.parsers import profiler_trace
 from fusiondoc.parsers.profiler_trace import read_places, read_trace
 from fusiondoc.parsers.trace_units import read_events
-from fusiondoc.probe import step_profile
+from fusiondoc.probe import benchmark, step_profile
 from fusiondoc.reports.formats import render_report
 from fusiondoc.reports.text.screen import render
-from fusiondoc.workflows import profile_of_run
+from fusiondoc.runner import bench_child
+from fusiondoc.workflows import bench_turns, profile_of_run
+from fusiondoc.workflows.bench_turns import parts_of_trace
 from fusiondoc.workflows.load import parse_capture, report_from, report_of
 
 PROFILES = ROOT / "fixtures" / "profiles"
@@ -54,6 +56,7 @@ def of_kind(events: list[Any], wanted: str) -> float:
 
 def test_the_probe_and_the_reader_agree_on_names() -> None:
     assert step_profile.STEP == profiler_trace.STEP
+    assert benchmark.TRACE == bench_turns.TRACE
     assert (step_profile.TRACE, step_profile.PLACES) == (profile_of_run.TRACE, profile_of_run.PLACES)
 
 
@@ -164,6 +167,36 @@ def test_an_add_between_two_groups_on_a_gpu(tmp_path: Path) -> None:
     groups = [group.time.ms for group in report.groups if group.time is not None]
     assert len(groups) == 2 and sum(groups) == pytest.approx(steps.share("groups") * steps.ms, rel=1e-3)
     assert add.time.could_save_ms is not None and 0 < add.time.could_save_ms < add.time.ms
+
+
+def test_a_bench_reads_a_trace_as_a_report_does(tmp_path: Path) -> None:
+    """The parts of a bench are those of a report; on a GPU the host counts as it is without the profiler."""
+    capture = Capture(unpacked("between", tmp_path, "nvfuser-2.1"))
+    steps, file = report_of(capture).steps, capture.path / "profile" / "trace.json.gz"
+    assert steps is not None and steps.device_ms is not None
+    assert parts_of(read_trace(read_events(file)), "cuda") == steps.parts
+    told = bench_child.Profiled(0, device="cuda", traced=steps.steps)
+    found = parts_of_trace(file, told, 2 * steps.ms)
+    assert found is not None and sum(part.ms for part in found) == pytest.approx(2 * steps.ms, rel=1e-4)
+    parts = {part.what: part.ms for part in found}
+    assert parts["device idle"] == pytest.approx(2 * steps.ms - steps.device_ms, rel=1e-4)
+    assert parts["groups"] == pytest.approx(steps.share("groups") * steps.ms, rel=1e-3)
+    # A step is at least as long as the GPU is busy.
+    busy = parts_of_trace(file, told, steps.device_ms / 2) or ()
+    assert sum(part.ms for part in busy) == pytest.approx(steps.device_ms, rel=1e-4)
+    assert "device idle" not in {part.what for part in busy}
+
+
+def test_a_bench_without_device_times_has_no_parts(tmp_path: Path) -> None:
+    told, file = bench_child.Profiled(0, device="cuda", traced=1), tmp_path / "trace.json"
+    file.write_text(json.dumps({"traceEvents": gpu_step(0.5)}))
+    assert parts_of_trace(file, told, 1.0) is not None
+    assert parts_of_trace(file, replace(told, traced=None), 1.0) is None
+    events = [one for one in gpu_step(0.5) if one["cat"] not in ("kernel", "gpu_memcpy")]
+    file.write_text(json.dumps({"traceEvents": events}))
+    assert parts_of_trace(file, told, 1.0) is None
+    file.write_text("cut off")
+    assert parts_of_trace(file, told, 1.0) is None
 
 
 def test_groups_of_several_kernels_and_a_disturbed_step(tmp_path: Path) -> None:

@@ -93,9 +93,15 @@ def test_eager_against_fused(timed: Timed) -> None:
         assert row["passes"] >= 45 and len(row["warmup_ms"]) >= 5
         assert row["first_ms"] == row["warmup_ms"][0]
         assert row["memory_bytes"] is None  # no GPU
+    # Eager sleeps 5 ms a pass, on any machine; how long the rest takes is the machine's.
     assert all(row["ms"]["min"] >= 5 for row in rows if row["way"] == "eager")
     assert all((row["ratio"] is None) == (row["way"] == "eager") for row in rows)
-    assert all(row["ratio"]["low"] > 1 for row in rows if row["way"] == "fused"), "eager sleeps"
+    for eager, fused in zip(rows[::2], rows[1::2]):
+        found = fused["ratio"]
+        assert 0 < found["low"] <= found["value"] <= found["high"]
+        ways = [row["ms"] for row in (eager, fused)]
+        least, most = ways[0]["min"] / ways[1]["max"], ways[0]["max"] / ways[1]["min"]
+        assert least <= found["value"] <= most, "the speed is of eager's time to that of the fused way"
     # Every eager pass wrote a line: those of the warm-up, those that were counted, and one before each round.
     counted = sum(row["passes"] + len(row["warmup_ms"]) + 15 for row in rows if row["way"] == "eager")
     assert len((timed.folder / "eager").read_text().splitlines()) == counted

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -44,7 +45,10 @@ ENDINGS = {
     help="Of a suite, only the cases with this in their name ('rms', 'bias_gelu*float16'). Repeat for more.",
 )
 @click.option(
-    "--small/--full", default=None, help="Sizes of a suite; by default the full ones where a GPU is seen."
+    "--small/--full",
+    default=None,
+    help="Sizes of a suite; by default the full ones where a GPU is seen. With a target, --full shows where"
+    " the time of each variant goes.",
 )
 @click.option(
     "--variant",
@@ -188,7 +192,7 @@ def command(
         bench = run_bench(request, _progress)
     for output in outputs or (None,):
         by_ending = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
-        write(_text(bench, format_ or by_ending, output), output)
+        write(_text(bench, format_ or by_ending, output, full=small is False), output)
     if bench.interrupted:
         return INTERRUPTED
     slower = bench.slower() if fail_on else []
@@ -197,7 +201,7 @@ def command(
     return FINDINGS_FOUND if slower else 0
 
 
-def _text(bench: Any, format_: str, output: Path | None) -> str:
+def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:
     from fusiondoc.model.suite import Suite
     from fusiondoc.reports.benchmark import documents, suite_documents, tables
     from fusiondoc.reports.text.layout_of_text import can_show_blocks
@@ -210,7 +214,7 @@ def _text(bench: Any, format_: str, output: Path | None) -> str:
     if format_ != "text":
         text: str = getattr(suite_documents if of_suite else documents, f"as_{format_}")(bench)
         return text
-    render: Any = suite_documents.render if of_suite else tables.render
+    render: Any = suite_documents.render if of_suite else partial(tables.render, full=full)
     return render(  # type: ignore[no-any-return]
         bench,
         width=shutil.get_terminal_size((80, 24)).columns,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Mapping, Optional, Sequence, Tuple
+from typing import Callable, Mapping, Optional, Sequence, Tuple
 
 from fusiondoc.captures.probe_records import Profiled
 from fusiondoc.diagnosis.operators import LIBRARY, VIEWS, is_fusible
 from fusiondoc.diagnosis.would_be_groups import saving_share
+from fusiondoc.model.bench import Part
 from fusiondoc.model.report import Group, Report, Unfused
-from fusiondoc.model.runs import FUSIBLE, GROUPS, Part, Steps, Time
+from fusiondoc.model.runs import FUSIBLE, GROUPS, Steps, Time
 from fusiondoc.model.source import Source
 from fusiondoc.parsers.trace_units import ACCUMULATE, OPTIMIZER, Launched, Trace, Unit
 
@@ -55,12 +56,11 @@ _HASH = re.compile(r"_\d{12,}\Z")
 
 def with_step_times(report: Report, trace: Trace, told: Profiled) -> Report:
     """The report with ``steps``, and with ``time`` on its groups and unfused operators."""
-    on_gpu = trace.busy_ms is not None and told.device != "cpu"
-    if told.device == "cuda" and not on_gpu:
+    work = _work(trace, told.device)
+    if work is None:
         return replace(report, steps_note=NO_DEVICE_TIMES)
-    cost = _device if on_gpu else _host
+    on_gpu, cost, kinds, busy, scale = work.on_gpu, work.cost, work.kinds, work.busy, work.scale
     ties = _Ties(report, trace.units)
-    kinds: dict[str, float] = {}
     layers: dict[str, float] = {}
     groups: dict[str, float] = {}
     rows: dict[int, float] = {}
@@ -69,7 +69,6 @@ def with_step_times(report: Report, trace: Trace, told: Profiled) -> Report:
     for unit in trace.units:
         ms = cost(unit)
         kind = kind_of(unit)
-        kinds[kind] = kinds.get(kind, 0.0) + ms
         if kind == MATMUL:
             slow += sum(one.ms for one in unit.launched if _in_float32(one))
         tied = ties.groups(unit) if unit.group else ()
@@ -86,15 +85,7 @@ def with_step_times(report: Report, trace: Trace, told: Profiled) -> Report:
             unmatched += ms
         if unit.place.layer is not None and not unit.group:
             layers[unit.place.layer] = layers.get(unit.place.layer, 0.0) + ms
-    if on_gpu and trace.elsewhere:
-        kinds[LAUNCHED] = sum(one.ms for one in trace.elsewhere)
     whole = trace.ms / trace.steps
-    # Kernels of several streams overlap: the parts together are the time in which any of them ran.
-    spent = sum(kinds.values())
-    busy = trace.busy_ms if on_gpu and trace.busy_ms is not None else min(spent, trace.ms)
-    scale = busy / spent / trace.steps if spent else 0.0
-    kinds = {kind: ms * scale for kind, ms in kinds.items()}
-    kinds[IDLE if on_gpu else HOST] = max(0.0, whole - busy / trace.steps)
 
     def time(ms: float | None, fusing: float | None = None) -> Time | None:
         if ms is None:
@@ -127,6 +118,48 @@ def with_step_times(report: Report, trace: Trace, told: Profiled) -> Report:
     )
     timed = tuple(replace(group, time=time(groups.get(group.id))) for group in report.groups)
     return replace(report, steps=steps, steps_note=_note(steps), groups=timed, unfused=unfused)
+
+
+def parts_of(trace: Trace, device: str | None) -> tuple[Part, ...] | None:
+    """Kinds of work in a step, longest first; together they are the step. None where the profiler has no
+    times of the GPU, ``device`` being "cuda"."""
+    work = _work(trace, device)
+    return _parts(work.kinds, trace.ms / trace.steps) if work is not None else None
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What the units of a trace took."""
+
+    on_gpu: bool
+    cost: Callable[[Unit], float]
+    """Milliseconds of a unit, of all steps."""
+    kinds: Mapping[str, float]
+    """Milliseconds of a step, by kind of work; idle time included."""
+    busy: float
+    """Milliseconds of all steps in which anything ran."""
+    scale: float
+    """From ``cost`` to milliseconds of a step."""
+
+
+def _work(trace: Trace, device: str | None) -> _Work | None:
+    on_gpu = trace.busy_ms is not None and device != "cpu"
+    if device == "cuda" and not on_gpu:
+        return None
+    cost = _device if on_gpu else _host
+    kinds: dict[str, float] = {}
+    for unit in trace.units:
+        kind = kind_of(unit)
+        kinds[kind] = kinds.get(kind, 0.0) + cost(unit)
+    if on_gpu and trace.elsewhere:
+        kinds[LAUNCHED] = sum(one.ms for one in trace.elsewhere)
+    # Kernels of several streams overlap: the parts together are the time in which any of them ran.
+    spent = sum(kinds.values())
+    busy = trace.busy_ms if on_gpu and trace.busy_ms is not None else min(spent, trace.ms)
+    scale = busy / spent / trace.steps if spent else 0.0
+    kinds = {kind: ms * scale for kind, ms in kinds.items()}
+    kinds[IDLE if on_gpu else HOST] = max(0.0, (trace.ms - busy) / trace.steps)
+    return _Work(on_gpu, cost, kinds, busy, scale)
 
 
 def groups_of_units(report: Report, trace: Trace) -> dict[int, tuple[Group, ...]]:

@@ -63,6 +63,15 @@ class BenchShape:
 
 
 @dataclass(frozen=True)
+class Part:
+    """A kind of work, or a module, and its time in a step."""
+
+    what: str
+    ms: float
+    share: float
+
+
+@dataclass(frozen=True)
 class BenchPhase:
     """Steps of one phase with one shape. ``phase``: "forward" (no gradients recorded), "forward+backward"."""
 
@@ -90,6 +99,10 @@ class BenchPhase:
     """Guards of TorchScript plans that did not hold in a steady step (of random sizes: in a step of each)."""
     peak_bytes: int | None = None
     """The most that a step had allocated on the GPU."""
+    parts: tuple[Part, ...] | None = None
+    """Where the time of a step goes: kinds of work, longest first, that are a step together. On a GPU it is
+    the step of ``ms``; on a CPU the step under the profiler, which is longer. None where the profiler does
+    not show it: no times of the GPU, or the code that torch.compile generates for a CPU."""
 
 
 @dataclass(frozen=True)

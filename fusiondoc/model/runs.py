@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fusiondoc.model.bench import Ratio
+from fusiondoc.model.bench import Part, Ratio
 
 
 @dataclass(frozen=True)
@@ -171,15 +171,6 @@ class Time:
     """The most that fusing it could save: its time less what moving the inputs and outputs of the group that
     it would be in takes at the measured bandwidth. None where fusing is not the question, or the shapes are
     not known."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """A kind of work, or a module, and its time in a step."""
-
-    what: str
-    ms: float
-    share: float
 
 
 GROUPS = "groups"

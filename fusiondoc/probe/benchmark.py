@@ -19,6 +19,8 @@ from .failures import Refused, UserError
 from .pass_inputs import on_gpu, parameters_of, tensors_in
 from .plan_counts import failed_guards, plans_made
 from .records import Records
+from .step_profile import MOST_STEPS as MOST_TRACED
+from .step_profile import STEP, profiling
 from .verify import unfused
 
 FORWARD = "forward"
@@ -28,6 +30,8 @@ LEAD = 5
 """Before the steps that count, a round has one for every so many of them."""
 MOST_STEPS = 2000
 LEAST_STEPS = 3
+TRACE = "trace-%d.json.gz"
+"""Steps of that shape under the profiler, with the operators."""
 
 
 class _Warm:
@@ -161,7 +165,10 @@ class Bench:
                 found = self._profile(built, steps, few, cuda)
             except Exception as error:  # A profiler that does not work costs its columns alone.
                 found = {"device_ms": None, "why": "the profiler failed: %s" % str(error).split("\n")[0]}
-            self._records.write("profiled", shape=shape, **found)
+            traced = self._trace(built, steps, few, cuda, os.path.join(self._folder, TRACE % shape))
+            self._records.write(
+                "profiled", shape=shape, device="cuda" if cuda else "cpu", traced=traced, **found
+            )
         elif command["do"] == "inspect":
             self._records.write(
                 "inspected",
@@ -244,6 +251,28 @@ class Bench:
         if not spans:
             return {"device_ms": None, "why": "the profiler shows no kernel (CUPTI is not there)"}
         return {"device_ms": _union(spans) / 1e3 / number, "step_ms": seconds * 1e3 / number, "why": None}
+
+    def _trace(self, built: Built, steps: Steps, most: int, cuda: bool, path: str) -> int | None:
+        """Write a trace of steps with the operators on the host, and how many they are; None if there is no
+        trace that tells where the time goes.
+
+        The loop is the one that is timed, all of it one step to the profiler.
+        """
+        if self._variant == "inductor" and not cuda:
+            # The C++ code that it generates is in a trace only where it was compiled with
+            # torch._inductor.config.cpp.enable_kernel_profile (torch/_inductor/config.py, 2.13).
+            return None
+        sizes = steps.given.sizes
+        number = max(1, min(most, MOST_TRACED) // sizes) * sizes
+        try:
+            with profiling(self._torch, cuda):  # The first run of a profiler sets it up.
+                steps.loop(built, sizes)
+            with profiling(self._torch, cuda) as run, self._torch.profiler.record_function(STEP):
+                steps.loop(built, number)
+            run.export_chrome_trace(path)
+        except Exception:  # As above: it costs the parts alone.
+            return None
+        return number
 
 
 def _whole(steps: int, part: int, sizes: int) -> int:

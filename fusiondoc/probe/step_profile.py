@@ -60,14 +60,14 @@ class StepProfile:
             step = self._loop(1, cuda)
         steps = max(LEAST_STEPS, min(MOST_STEPS, int(SECONDS * 1e3 / step) if step > 0 else MOST_STEPS))
         plain = sorted(self._loop(steps, cuda) for _ in range(TURNS))[TURNS // 2]
-        with _profile(torch, cuda) as short:  # The first run of a profiler sets it up.
+        with profiling(torch, cuda) as short:  # The first run of a profiler sets it up.
             self._loop(1, cuda)
         del short
-        with _profile(torch, cuda) as run:
+        with profiling(torch, cuda) as run:
             profiled = self._loop(steps, cuda)
         run.export_chrome_trace(os.path.join(self._folder, TRACE))
         del run
-        with _profile(torch, False, record_shapes=True, with_stack=True, with_modules=True) as slow:
+        with profiling(torch, False, record_shapes=True, with_stack=True, with_modules=True) as slow:
             self._loop(1, cuda)
         slow.export_chrome_trace(os.path.join(self._folder, PLACES))
         self._records.write(
@@ -155,7 +155,7 @@ class _Windows:
         self._start()
 
     def _start(self) -> None:
-        self._now = _profile(self._torch, self._torch.cuda.is_available())
+        self._now = profiling(self._torch, self._torch.cuda.is_available())
         self._now.__enter__()
         self._began = time.process_time()
 
@@ -197,7 +197,8 @@ class _Windows:
         return before if short and before is not None else self._last
 
 
-def _profile(torch: Any, cuda: bool, **options: Any) -> Any:
+def profiling(torch: Any, cuda: bool, **options: Any) -> Any:
+    """torch's profiler, of the host and, with ``cuda``, of the GPU."""
     activities = [torch.profiler.ProfilerActivity.CPU]
     if cuda:
         activities.append(torch.profiler.ProfilerActivity.CUDA)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
+from fusiondoc.model.bench import Part
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Steps, Time
 
@@ -25,8 +28,12 @@ def share(value: float) -> str:
 
 def sentence(steps: Steps) -> str:
     """``33.1 ms a step: matmul 79 %, groups 8 %, device idle 4 %``."""
-    told = [part for part in steps.parts if part.share >= LEAST_SHARE]
-    return f"{milliseconds(steps.ms)} a step: " + ", ".join(f"{p.what} {share(p.share)}" for p in told)
+    return f"{milliseconds(steps.ms)} a step: {shares(steps.parts)}"
+
+
+def shares(parts: Sequence[Part]) -> str:
+    """``matmul 79 %, groups 8 %, device idle 4 %``."""
+    return ", ".join(f"{one.what} {share(one.share)}" for one in parts if one.share >= LEAST_SHARE)
 
 
 def could_save(steps: Steps) -> str | None:

@@ -119,6 +119,10 @@ class Profiled:
     device_ms: float | None = None
     step_ms: float | None = None
     why: str | None = None
+    device: str | None = None
+    """"cuda" or "cpu"."""
+    traced: int | None = None
+    """Steps in the trace that lies in the child's folder; None without one."""
 
 
 @dataclass(frozen=True)

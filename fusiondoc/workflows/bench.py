@@ -267,6 +267,7 @@ def _measured_phase(phase: str, shape: int, run: VariantRun, eager: VariantRun |
         recompiles=ready.recompiles,
         guard_failures=inspected.guard_failures if inspected is not None else None,
         peak_bytes=inspected.peak_bytes if inspected is not None else None,
+        parts=run.parts.get(shape),
     )
 
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from fusiondoc.captures.request import TargetSpec
+from fusiondoc.diagnosis.step_time import parts_of
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.model.bench import EACH_CALL, FORWARD, TRAINING, VARIANTS
+from fusiondoc.model.bench import EACH_CALL, FORWARD, TRAINING, VARIANTS, Part
+from fusiondoc.parsers.profiler_trace import read_trace
+from fusiondoc.parsers.trace_units import NoTrace, read_events
 from fusiondoc.runner.bench_child import BenchChild, Benched, Died, Inspected, Profiled
 from fusiondoc.runner.interpreter import Interpreter
 from fusiondoc.runner.variables import quiet_environment
-from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS
+from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, measured
 
 ROUNDS = 15
 ROUND_SECONDS = 0.2
+TRACE = "trace-%d.json.gz"
+"""What probe/benchmark.py calls the trace of a shape."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,8 @@ class VariantRun:
         """Of a step of each shape, in each round."""
         self.profiled: dict[int, Profiled] = {}
         self.inspected: dict[int, Inspected] = {}
+        self.parts: dict[int, tuple[Part, ...] | None] = {}
+        """Where the time of a step of each shape goes."""
         self.benched: Benched | None = None
         self.fallbacks: int | None = None
         self.why: str | None = None
@@ -115,6 +122,27 @@ def look_at(run: VariantRun, shape: int) -> None:
     profiled = run.child.profile(shape)
     if profiled is not None:
         run.profiled[shape] = profiled
+        file = run.child.log.parent / (TRACE % shape)
+        run.parts[shape] = parts_of_trace(file, profiled, measured(run.ms[shape]).median)
+        file.unlink(missing_ok=True)  # Of long steps it is large.
+
+
+def parts_of_trace(file: Path, told: Profiled, ms: float) -> tuple[Part, ...] | None:
+    """Where the time of a step goes, by the trace that the child wrote; None where it is not known.
+
+    Args:
+        ms: of a step without the profiler. On a GPU that is the step of which the parts are: a profiler makes
+            a host slower, and kernels not. On a CPU it is the profiled one.
+    """
+    if not told.traced or told.traced < 0:
+        return None
+    try:
+        trace = read_trace(read_events(file))
+    except NoTrace:
+        return None
+    whole = trace.ms if trace.busy_ms is None else max(trace.busy_ms, ms * told.traced)
+    # To the profiler the loop was one step.
+    return parts_of(replace(trace, steps=told.traced, ms=whole), told.device)
 
 
 def start_variant(

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant
 from fusiondoc.model.suite import memory_ratio
 from fusiondoc.reports.benchmark import wordings
-from fusiondoc.reports.benchmark.plots import Bar, Bars, Lines, Stack, hue, lines, stack
+from fusiondoc.reports.benchmark.plots import Bar, Bars, Lines, Stack, hue, hue_of, lines, stack
 from fusiondoc.reports.benchmark.suite_grids import ABSENT, Cell
 from fusiondoc.reports.page_templates import render_page
 from fusiondoc.version import __version__
@@ -91,6 +91,7 @@ def drawn(page: Page) -> str:
 
 
 def _of_bench(bench: Bench) -> Page:
+    kinds = _kinds(bench)
     sections = (
         Section(
             "speed",
@@ -102,9 +103,10 @@ def _of_bench(bench: Bench) -> Page:
         Section(
             "time",
             "Where the time goes",
-            "Of a step with the first inputs: while the GPU is idle it waits for the host.",
-            stacks=tuple(_busy_and_idle(bench)),
-            legend=((_BUSY, "r0"), (_IDLE, "r1")),
+            "Of a step with the first inputs: while the GPU is idle it waits for the host. On a CPU it is a"
+            " step under the profiler, which is longer than one without.",
+            stacks=tuple(_stacks(bench, kinds)),
+            legend=tuple((what, hue_of(what, kinds)) for what in kinds),
         ),
         Section("meaning", "What it means", said=tuple(wordings.remarks(bench))),
         Section("numbers", "Numbers", tables=tuple(_tables(bench))),
@@ -214,18 +216,37 @@ def _over_shapes(bench: Bench) -> Iterator[Lines]:
                     yield plot
 
 
-def _busy_and_idle(bench: Bench) -> Iterator[Stack]:
+def _kinds(bench: Bench) -> list[str]:
+    """What the stacked bars have, in the order of their colours."""
+    found: dict[str, None] = {}
     for phase in wordings.phases(bench):
         for one in bench.variants:
             timed = wordings.phase_of(one, phase)
-            if timed is None or timed.busy is None:
+            if timed is not None and timed.parts:
+                found.update(dict.fromkeys(part.what for part in timed.parts))
+            elif timed is not None and timed.busy is not None:
+                found.update(dict.fromkeys((_BUSY, _IDLE)))
+    return list(found)
+
+
+def _stacks(bench: Bench, kinds: Sequence[str]) -> Iterator[Stack]:
+    """The kinds of work of a step; where only that is known, how long the GPU is busy."""
+    for phase in wordings.phases(bench):
+        for one in bench.variants:
+            timed = wordings.phase_of(one, phase)
+            if timed is not None and timed.parts:
+                shares = [(part.what, part.share) for part in timed.parts]
+                whole = sum(part.ms for part in timed.parts)
+            elif timed is not None and timed.busy is not None:
+                shares, whole = [(_BUSY, timed.busy), (_IDLE, 1 - timed.busy)], timed.ms.median
+            else:
                 continue
             parts = [
-                (what, share, f"{what} {wordings.milliseconds(share * timed.ms.median)} ms, {share:.0%}")
-                for what, share in ((_BUSY, timed.busy), (_IDLE, 1 - timed.busy))
+                (what, share, f"{what} {wordings.milliseconds(share * whole)} ms, {share:.0%}")
+                for what, share in shares
             ]
-            ms = f"{wordings.milliseconds(timed.ms.median)} ms"
-            yield stack(f"{one.name}{_under(bench, one)}, {phase}", ms, parts, (_BUSY, _IDLE))
+            ms = f"{wordings.milliseconds(whole)} ms"
+            yield stack(f"{one.name}{_under(bench, one)}, {phase}", ms, parts, kinds)
 
 
 def _short(labels: Sequence[str]) -> list[str]:

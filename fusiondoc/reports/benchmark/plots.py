@@ -219,13 +219,17 @@ def digits(value: float) -> str:
     return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}".rstrip("0").rstrip(".")
 
 
+def hue_of(what: str, order: Sequence[str]) -> str:
+    """The colour of a kind in stacked bars: those beyond the eighth share the last, grey one."""
+    return f"r{min(order.index(what), 7)}" if what in order else "r7"
+
+
 def stack(label: str, value: str, parts: Sequence[tuple[str, float, str]], order: Sequence[str]) -> Stack:
     """A stacked bar of (what, share, text); ``order`` gives each kind its colour."""
     pieces = []
     start = 0.0
     for what, share, text in parts:
         width = max(0.0, min(share, 1.0 - start)) * 100
-        colour = f"r{order.index(what) % 8}" if what in order else "r7"
-        pieces.append(Piece(what, round(start * 100, 2), round(width, 2), colour, text))
+        pieces.append(Piece(what, round(start * 100, 2), round(width, 2), hue_of(what, order), text))
         start += width / 100
     return Stack(label, value, tuple(pieces))

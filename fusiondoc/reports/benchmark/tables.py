@@ -22,14 +22,18 @@ from fusiondoc.reports.benchmark.wordings import (
     seconds,
     shapes_of,
     share,
+    times,
     verdict,
 )
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.text.layout_of_text import drawn, fields, names_and_texts, plain, size
 
 
-def render(bench: Bench, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
-    """The bench as text of at most ``width`` columns; the arguments are those of the report's."""
+def render(
+    bench: Bench, *, width: int = 80, colour: bool = False, blocks: bool = True, full: bool = False
+) -> str:
+    """The bench as text of at most ``width`` columns; the arguments are those of the report's. ``full``: with
+    where the time of each variant goes."""
     bench = visible_in(bench)
     head = fields()
     head.add_row("Target", bench.target)
@@ -44,6 +48,11 @@ def render(bench: Bench, *, width: int = 80, colour: bool = False, blocks: bool 
     details = _details(bench)
     if details is not None:
         parts += ["", Text("Compiling, memory, numbers", style="bold"), Padding(details, (0, 0, 0, 1))]
+    goes = times(bench) if full else []
+    if goes:
+        parts += ["", Text("Where the time goes", style="bold")]
+        for about, text in goes:
+            parts += [Padding(Text(about, style="dim"), (0, 0, 0, 1)), Padding(Text(text), (0, 0, 0, 3))]
     said = remarks(bench)
     if said:
         parts += ["", *(Padding(Text(f"→ {line}"), (0, 0, 0, 0)) for line in said)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fusiondoc.model.bench import EAGER, TRAINING, Bench, BenchPhase, BenchVariant, Ratio
+from fusiondoc.reports import step_words
 
 HOST_BOUND = 0.5
 """A GPU that is busy for less of the time waits for the host."""
@@ -74,6 +75,23 @@ def phases(bench: Bench) -> list[str]:
 
 def interpreters(bench: Bench) -> list[str]:
     return list(dict.fromkeys(variant.interpreter for variant in bench.variants))
+
+
+def times(bench: Bench) -> list[tuple[str, str]]:
+    """(variant, phase and shape; where the time of its step goes), where that is known."""
+    several = len(interpreters(bench)) > 1
+    found = []
+    for phase in phases(bench):
+        for shape, label in shapes_of(bench):
+            for one in bench.variants:
+                timed = phase_of(one, phase, shape)
+                if timed is not None and timed.parts:
+                    names = [one.name, phase, label if changing(bench) else ""]
+                    names.append(one.interpreter if several else "")
+                    whole = step_words.milliseconds(sum(part.ms for part in timed.parts))
+                    about = ", ".join(name for name in names if name)
+                    found.append((about, f"{whole} a step: {step_words.shares(timed.parts)}"))
+    return found
 
 
 def remarks(bench: Bench) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Sequence
 
-from fusiondoc.model.runs import Part
+from fusiondoc.model.bench import Part
 from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.html.summary import Bar
 from fusiondoc.reports.step_words import milliseconds, remarks, sentence, share

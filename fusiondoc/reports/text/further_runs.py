@@ -10,8 +10,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fusiondoc.model.bench import Part
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import Part, Speed, Try, Verification
+from fusiondoc.model.runs import Speed, Try, Verification
 from fusiondoc.reports.step_words import milliseconds, remarks, share
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, bar, more, size, sparkline
 from fusiondoc.reports.wording import NO_DIFFERENCE, against
