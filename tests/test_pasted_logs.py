@@ -223,6 +223,44 @@ def test_what_nvrtc_says_of_a_kernel_of_nnc() -> None:
     assert not [f for f in report.findings if f.code == "FD905"]
 
 
+def test_the_size_of_a_reduction_over_a_negative_dimension() -> None:
+    """The end of a real training pass of torch 2.1.2 on an H100."""
+    report = parse(FIXTURES / "logs" / "nvfuser-2.1.2-negative-dim.log.xz")
+    (one,) = [f for f in report.findings if f.code == "FD307"]
+    assert not [f for f in report.findings if f.code == "FD905"]
+    # The size of std, which the group returns, is not computed.
+    assert "before group G1 (std, add, mean, sub, ..." in one.message
+    assert "the size of the result of aten::mean (prim::ReductionSizes)" in one.message
+    assert one.source == "masks.py:116"
+    assert one.advice is not None
+    assert one.advice.startswith("Write dimension 2 for -1 in aten::mean, masks.py:116, or leave")
+    assert "skip_node_kind=aten::mean" in one.advice
+
+
+def test_another_range_error_is_the_programs(tmp_path: Path) -> None:
+    from raw_log import read
+
+    log = read(FIXTURES / "logs" / "nvfuser-2.1.2-negative-dim.log.xz").decode()
+    for number in (7, 2**64 - 2):
+        other = log.replace(str(2**64 - 1), str(number))
+        found = [f.code for f in report_of(other, tmp_path).findings]
+        assert "FD905" in found and "FD307" not in found
+
+
+def test_torch_takes_no_negative_dimension_there() -> None:
+    torch = pytest.importorskip("torch")
+    graph = torch._C.parse_ir(
+        "graph(%size : int[], %dims : int[]):\n"
+        "  %keep : bool = prim::Constant[value=1]()\n"
+        "  %new : int[] = prim::ReductionSizes(%size, %dims, %keep)\n"
+        "  return (%new)\n"
+    )
+    sizes = torch._C._create_function_from_graph("sizes", graph)
+    assert sizes([4, 8, 32], [2]) == [4, 8, 1]
+    with pytest.raises(RuntimeError, match=r"vector::_M_range_check|out of range"):
+        sizes([4, 8, 32], [-1])
+
+
 def test_an_error_of_the_program_stays_one(tmp_path: Path) -> None:
     text = TRACEBACK + "ValueError: no such file\n" + "RuntimeError: printed by the program itself\n"
     findings = report_of(text, tmp_path).findings

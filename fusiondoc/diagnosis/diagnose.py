@@ -15,6 +15,7 @@ from fusiondoc.diagnosis.rules import (
     fd2_nodes,
     fd3_failures,
     fd3_gradients,
+    fd3_sizes,
     fd4_kernels,
     fd4_launches,
     fd5_numbers,
@@ -27,6 +28,7 @@ from fusiondoc.model.report import SEVERITIES, Finding, Report
 
 RULES: tuple[Rule, ...] = (
     *fd3_failures.RULES,
+    fd3_sizes.sizes_failed,
     *fd3_gradients.RULES,
     *fd0_environment.RULES,
     *fd5_numbers.RULES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Iterable, Mapping, NamedTuple, Sequence
@@ -42,6 +43,20 @@ class LoggedCrash(NamedTuple):
     """What was not done by then."""
 
 
+class SizedReduction(NamedTuple):
+    """A reduction over a negative dimension of which a plan computes only the size."""
+
+    op: str
+    source: str | None
+    dim: int
+    group: str
+    """The id of its group."""
+    line: Evidence
+    """Where that was printed."""
+    from_front: int | None = None
+    """The same dimension counted from the front, where an error tells how many there are."""
+
+
 @dataclass(frozen=True)
 class Observed:
     files: tuple[str, ...] = ()
@@ -56,6 +71,8 @@ class Observed:
     disordered: bool = False
     """stdout and stderr are not in true order."""
     errors: tuple[LoggedError, ...] = ()
+    sized: tuple[SizedReduction, ...] = ()
+    """In the order of the plans."""
     last_work: LastWork | None = None
     only_inner_plans: bool = False
     """Executors of differentiable graphs printed their plans, and no plan that holds such a graph is there:
@@ -65,6 +82,23 @@ class Observed:
     first_run: LastWork | None = None
     """The log ends in the first run of this group, or while it is compiled."""
     crash: LoggedCrash | None = None
+
+    def sized_for(self, text: str) -> list[SizedReduction]:
+        """The reductions with the size of whose result an error is explained; those of one group.
+
+        The run ends with that error, so the plan that was made last is the one that ran."""
+        found = _RANGE.search(text)
+        if found is None:
+            return []
+        dim = int(found.group(1)) - 2**64
+        same = [one._replace(from_front=dim + int(found.group(2))) for one in self.sized if one.dim == dim]
+        return [one for one in same if one.group == same[-1].group]
+
+
+_RANGE = re.compile(
+    r"vector::_M_range_check: __n \(which is (\d{1,20})\) >= this->size\(\) \(which is (\d{1,3})\)"
+)
+"""Of libstdc++. The first number is a dimension as an unsigned one of 64 bits."""
 
 
 def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed:
@@ -84,6 +118,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     headers: Counter[str] = Counter()
     levels: set[str] = set()
     errors: list[LoggedError] = []
+    sized: list[SizedReduction] = []
     gone = options = last = first_run = crash = None
     disordered = only_inner = cut = False
     for groups in streams:
@@ -96,6 +131,12 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         )
         disordered = disordered or facts.disordered
         plans = [use.plan for use, _ in groups.plans]
+        sized += (
+            SizedReduction(one.op, one.source, one.dim, row.id, evidence(row.lines[0]))
+            for plan in groups.plans
+            for group, row in groups.rows_of(plan)
+            for one in group.sized
+        )
         only_inner = only_inner or (
             any(plan.of_region for plan in plans) and not any(plan.diff_graphs for plan in plans)
         )
@@ -119,6 +160,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         options_set=options,
         disordered=disordered,
         errors=tuple(errors),
+        sized=tuple(sized),
         last_work=last,
         first_run=first_run,
         crash=crash,

@@ -206,7 +206,8 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
             " that all passes were done",
             advice="Look for os._exit or a C function that exits; the end of the log shows how far it got.",
         )
-    others = [one for one in context.observed.errors if not is_of_fuser(one.text)]
+    observed = context.observed
+    others = [e for e in observed.errors if not is_of_fuser(e.text) and not observed.sized_for(e.text)]
     for logged in others[:3]:
         yield finding("FD905", f"The log holds an error: {_first_words(logged.text)}", evidence=[logged.line])
 

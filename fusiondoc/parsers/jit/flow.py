@@ -134,11 +134,11 @@ class Flow:
         if made is None:
             return Operand(self.type_of(name), "", None, (), by)
         if made.kind == "prim::ListConstruct" and len(made.inputs) <= _LONGEST_LIST:
-            parts = tuple(self._constant(n) for n in made.inputs)
+            parts = tuple(self.constant(n) for n in made.inputs)
             return Operand(self.type_of(name), made.kind, None, parts, by)
-        return Operand(self.type_of(name), made.kind, self._constant(name), (), by)
+        return Operand(self.type_of(name), made.kind, self.constant(name), (), by)
 
-    def _constant(self, name: str) -> str | None:
+    def constant(self, name: str) -> str | None:
         """The value of a constant as printed; None for anything else."""
         made = self._maker.get(name)
         if made is None or made.kind != "prim::Constant":
@@ -185,7 +185,7 @@ class Flow:
         rest (unroll in torch/csrc/jit/passes/loop_unrolling.cpp)."""
         trips = self._maker.get(node.inputs[0]) if node.inputs else None
         if trips is not None and trips.kind == _ROUNDS and len(trips.inputs) == 2:
-            return f"a loop unrolled by {self._constant(trips.inputs[1]) or 'some steps'}"
+            return f"a loop unrolled by {self.constant(trips.inputs[1]) or 'some steps'}"
         if trips is not None and trips.kind == "aten::sub" and len(trips.inputs) == 2:
             done = self._maker.get(trips.inputs[1])
             rounds = (
@@ -193,7 +193,7 @@ class Flow:
             )
             if rounds is not None and rounds.kind == _ROUNDS and len(rounds.inputs) == 2:
                 return (
-                    f"the remainder of a loop unrolled by {self._constant(rounds.inputs[1]) or 'some steps'}"
+                    f"the remainder of a loop unrolled by {self.constant(rounds.inputs[1]) or 'some steps'}"
                 )
         return "a loop that is not unrolled"
 

@@ -27,6 +27,7 @@ from fusiondoc.parsers.jit.node_kinds import (
     of_autodiff,
 )
 from fusiondoc.parsers.jit.profiles import Profiled
+from fusiondoc.parsers.jit.reduced_sizes import SIZES, FromTheEnd, negative, only_sized
 from fusiondoc.parsers.jit.regions import Regions
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class PlanGroup:
     """It stands in a branch or loop of the program, so it need not run once in every run of the plan."""
     place: int = -1
     """Its index in the flow of its graph; -1 for a graph printed alone."""
+    sized: tuple[FromTheEnd, ...] = ()
+    """Reductions over a dimension from the end of which the plan computes the size."""
 
 
 @dataclass(frozen=True)
@@ -226,6 +229,8 @@ class _Walk:
         self._constants: set[str] = set()
         self._numbers: set[str] = set()
         """Values that are numbers for the host though they are tensors: traces compute sizes with them."""
+        self._sized: set[int] = set()
+        """Negative dimensions that nvFuser's own nodes compute sizes with; they stand before the group."""
 
     def graph(self, graph: Graph) -> Flow:
         for value in graph.params:
@@ -273,7 +278,8 @@ class _Walk:
         if body is not None:
             values = tuple(v.name for v in node.outputs)
             group = _group_of(FUSION_KINDS[node.kind], node.ref or node.kind, body, values, self.layers)
-            self.groups.append(replace(group, conditional=bool(block), place=place))
+            sized = tuple(one for one in only_sized(body) if one.dim in self._sized) if self._sized else ()
+            self.groups.append(replace(group, conditional=bool(block), place=place, sized=sized))
             self.plan.users = self.plan.users or any(_from_file(source) for _, source in group.body)
 
     def _region(self, node: Node, block: tuple[int, ...]) -> None:
@@ -295,6 +301,8 @@ class _Walk:
             self.plan.backward = True
         if _from_file(node.source):
             self.plan.users = True
+        if kind == SIZES and len(node.inputs) > 1:
+            self._sized.update(negative(self.flow.constant(node.inputs[1])))
         blocks = node.blocks
         if blocks and kind == "prim::If" and len(blocks) == 2 and is_fallback(blocks[1].nodes):
             self.nodes(blocks[0].nodes, block, None)
