@@ -130,7 +130,7 @@ def test_a_name_that_is_not_there(tmp_path: Path) -> None:
         ("(torch.ones(2),)", "missing value for argument 'y'"),
         ("(torch.ones(2), torch.ones(2), 3)", "at most 2 argument"),
         ("7", "is of type int, not a tuple"),
-        ("{'x': 1}", "is of type dict, not a tuple"),
+        ("{1: 2}", "is of type dict, not a tuple"),
         ("(__import__('numpy').zeros(2), torch.ones(2))", "numpy ndarray"),
     ],
 )
