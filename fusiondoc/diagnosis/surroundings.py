@@ -11,7 +11,7 @@ from fusiondoc.diagnosis.operators import BY_FUSER, NVFUSER_SINCE, VIEWS
 from fusiondoc.fuser_knobs.entries import parse_version
 from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import Reason
-from fusiondoc.model.source import without_packages
+from fusiondoc.model.source import from_package
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit.flow import GROUP, OPERATOR, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
@@ -204,4 +204,4 @@ def reason(code: str, text: str) -> Reason:
 
 def at(node: FlowNode) -> str:
     """Where it stands, in brackets, for a sentence; empty where that is not known."""
-    return f" ({without_packages(node.source)})" if node.source else ""
+    return f" ({from_package(node.source)})" if node.source else ""

@@ -70,6 +70,16 @@ def without_packages(source: str) -> str:
     return source[found.end() :] if found else source
 
 
+_KNOWN = re.compile(rf".*[/\\](?={PACKAGES}[/\\])", re.DOTALL)
+
+
+def from_package(source: str) -> str:
+    """As ``without_packages``; a file of a well-known package also where it is installed elsewhere."""
+    short = without_packages(source)
+    found = _KNOWN.match(source) if short == source else None
+    return short if found is None else source[found.end() :]
+
+
 def path_ends_with(path: str, end: str) -> bool:
     """Whether the last parts of a path are those of ``end``, whatever separates them."""
     parts, last = _parts(path), _parts(end)

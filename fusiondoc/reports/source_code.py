@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from fusiondoc.model.report import Texts
-from fusiondoc.model.source import PACKAGES, Source, without_packages
-
-_KNOWN = re.compile(rf".*[/\\](?={PACKAGES}[/\\])", re.DOTALL)
+from fusiondoc.model.source import Source, from_package, without_packages
 
 
 def near(source: str) -> str:
@@ -21,8 +18,7 @@ def near(source: str) -> str:
     here = str(Path.cwd()) + os.sep
     if source.startswith(here):
         return source[len(here) :]
-    package = _KNOWN.match(source)
-    return source[package.end() :] if package is not None else source
+    return from_package(source)
 
 
 def where_from(user_source: str | None, source: str | None) -> str:
@@ -33,7 +29,7 @@ def where_from(user_source: str | None, source: str | None) -> str:
     if not user_source or not source:
         return near(user_source or source or "")
     inside = without_column(source)
-    if inside == user_source or (without_packages(source) == source and not _KNOWN.match(source)):
+    if inside == user_source or from_package(source) == source:
         return near(user_source)
     return f"{near(user_source)} ({near(inside)})"
 
