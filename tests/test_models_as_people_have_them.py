@@ -55,10 +55,11 @@ def _report(fusiondoc: Run, *args: object) -> dict[str, Any]:
 
 
 def test_a_function_is_called_and_inputs_are_given_by_name(fusiondoc: Run, program: Path) -> None:
-    report = _report(fusiondoc, "program.py:make_model()", "--verify")
+    report = _report(fusiondoc, "program.py:make_model()", "--verify", "--time")
     assert report["target"]["name"] == "program.py:make_model()"
     alone = {row["op"]: row["ran"] for row in report["unfused"]}
     assert alone["aten::mul"] is not False, "y * scale ran, because the named scale was given"
+    assert report["steps"] is not None, report["steps_note"]
     assert report["verification"] and all(row["same"] for row in report["verification"])
 
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Sequence
 
 from .benchmark_variants import Built
 from .failures import Refused, UserError
-from .pass_inputs import Shape, parameters_of, tensors_in
+from .pass_inputs import Shape, arguments_of, parameters_of, tensors_in
 
 LEAST_WARM_UP = 5
 """Steps: nvFuser profiles in the first, compiles forward in the second and backward in the third."""
@@ -82,12 +82,7 @@ class Steps:
             UserError: the user's function failed.
             Refused: nothing of them, nor of the model, has a gradient, and the backward pass is to be timed.
         """
-        try:
-            arguments = self.given.example()
-        except Refused:
-            raise
-        except Exception as error:
-            raise UserError("inputs") from error
+        arguments = arguments_of(self.given.example)
         if self._training and not any(
             tensor.requires_grad for tensor in tensors_in(self._torch, arguments) + self._parameters
         ):

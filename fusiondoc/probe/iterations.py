@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from .failures import Refused, UserError
 from .models import signature
-from .pass_inputs import Shape, call, named_of, tensors_in
+from .pass_inputs import Shape, arguments_of, call, named_of, tensors_in
 from .records import Records
 from .stdio import LOG, mark
 
@@ -58,12 +58,7 @@ class Passes:
 
     def _one(self, index: int, number: int, shape: Shape) -> None:
         torch = self._torch
-        try:
-            arguments = shape()
-        except Refused:
-            raise
-        except Exception as error:
-            raise UserError("inputs") from error
+        arguments = arguments_of(shape)
         tensors = tensors_in(torch, arguments)
         # Without --backward a model runs as in inference unless an input asks for grad; parameters always do.
         wants_grad = self._backward or any(tensor.requires_grad for tensor in tensors)

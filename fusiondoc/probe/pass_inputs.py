@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Callable, Iterable, Sequence
 
-from .failures import Refused
+from .failures import Refused, UserError
 from .input_text import InputTextError, PlainText, TensorText, named_input, parse_input
 
 Shape = Callable[[], "tuple[Any, ...]"]
@@ -23,6 +23,21 @@ class Arguments(tuple):  # type: ignore[type-arg]
         made = cls(positional)
         made.named = dict(named)
         return made
+
+
+def arguments_of(shape: Shape) -> tuple[Any, ...]:
+    """The arguments of the next pass.
+
+    Raises:
+        Refused: they are nothing that a model can be called with.
+        UserError: the function of the user's that makes them failed.
+    """
+    try:
+        return shape()
+    except Refused:
+        raise
+    except Exception as error:
+        raise UserError("inputs") from error
 
 
 def named_of(arguments: tuple[Any, ...]) -> dict[str, Any]:
@@ -69,7 +84,7 @@ def by_position(model: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def positional(model: Any, shape: Shape) -> Shape:
     """The shape for what calls a model with positions only."""
-    return (lambda: by_position(model, shape())) if named_of(shape()) else shape
+    return (lambda: by_position(model, shape())) if named_of(arguments_of(shape)) else shape
 
 
 def from_texts(torch: Any, texts: Sequence[str], device: Any) -> Shape:

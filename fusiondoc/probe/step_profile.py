@@ -14,7 +14,7 @@ import time
 from typing import Any, Callable, Iterator
 
 from .failures import Refused, UserError
-from .pass_inputs import Shape, on_gpu, parameters_of, tensors_in
+from .pass_inputs import Shape, arguments_of, call, on_gpu, parameters_of, tensors_in
 from .records import Records
 
 STEP = "fusiondoc step"
@@ -99,18 +99,13 @@ class StepProfile:
 
     def _step(self) -> None:
         torch = self._torch
-        try:
-            arguments = self._shape()
-        except Refused:
-            raise
-        except Exception as error:
-            raise UserError("inputs") from error
+        arguments = arguments_of(self._shape)
         tensors = tensors_in(torch, arguments)
         wants_grad = self._backward or any(tensor.requires_grad for tensor in tensors)
         stage = "forward"
         try:
             with torch.enable_grad() if wants_grad else torch.no_grad():
-                output = self._model(*arguments)
+                output = call(self._model, arguments)
             if not self._backward:
                 return
             stage = "backward"

@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 from .failures import CANNOT_RUN, Refused, UserError
 from .iterations import Passes
-from .pass_inputs import Shape, tensors_in
+from .pass_inputs import Shape, call, tensors_in
 from .records import Records
 from .te_plans import OPS, Watch
 
@@ -54,13 +54,13 @@ def under(recipe: Any) -> Any:
     """A context in which Transformer Engine works with the recipe; without one nothing is changed."""
     if recipe is None:
         return contextlib.nullcontext()
-    for name, call, argument in (
+    for name, function, argument in (
         ("quantization", "autocast", "recipe"),
         ("quantization", "fp8_autocast", "fp8_recipe"),
         ("fp8", "fp8_autocast", "fp8_recipe"),
     ):
         try:
-            enter = getattr(importlib.import_module("transformer_engine.pytorch." + name), call)
+            enter = getattr(importlib.import_module("transformer_engine.pytorch." + name), function)
         except (ImportError, AttributeError):
             continue
         return enter(enabled=True, **{argument: recipe})
@@ -107,9 +107,9 @@ class TeRun:
         finally:
             self._watch.end(self._model)
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
         with under(self._now):
-            return self._model(*arguments)
+            return self._model(*arguments, **named)
 
     def parameters(self) -> Iterator[Any]:
         """Those of the model: their gradients are cleared between passes."""
@@ -141,7 +141,7 @@ class TeRun:
 
     def _call(self, arguments: Any) -> Any:
         try:
-            return self(*arguments)
+            return call(self, arguments)
         except Exception as error:
             raise UserError("forward") from error
 
@@ -207,7 +207,7 @@ class TeRun:
     def _step(self, arguments: Any, training: bool) -> None:
         torch = self._torch
         with torch.enable_grad() if training else torch.no_grad():
-            outputs = tensors_in(torch, self(*arguments))
+            outputs = tensors_in(torch, call(self, arguments))
         if training:
             roots = [one for one in outputs if one.requires_grad]
             torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])

@@ -10,8 +10,7 @@ from typing import Any, Sequence
 
 from .benchmark_steps import Given, Steps
 from .benchmark_variants import Built
-from .failures import Refused, UserError
-from .pass_inputs import Shape, parameters_of, tensors_in
+from .pass_inputs import Shape, arguments_of, parameters_of, tensors_in
 from .records import Records
 from .verify import eager_twin, unfused
 
@@ -37,9 +36,8 @@ class _Way:
 
 
 class Timing:
-    """Times ``scripted`` against ``model``, what it was made from. What is TorchScript already has no
-    Python code
-    left: its copy, run without optimisation, stands for eager then."""
+    """Times ``scripted`` against ``model``, what it was made from. What is TorchScript already has no Python
+    code left: its copy, run without optimisation, stands for eager then."""
 
     def __init__(
         self, torch: Any, scripted: Any, model: Any, shapes: Sequence[Shape], backward: bool, records: Records
@@ -70,13 +68,8 @@ class Timing:
                 self._phase("forward+backward", number, shape, warm_up)
 
     def _phase(self, phase: str, number: int, shape: Shape, warm_up: int) -> None:
-        try:
-            arguments = shape()
-            given = Given(shape, fixed=shape() is arguments)
-        except Refused:
-            raise
-        except Exception as error:
-            raise UserError("inputs") from error
+        arguments = arguments_of(shape)
+        given = Given(shape, fixed=arguments_of(shape) is arguments)
         tensors = tensors_in(self._torch, arguments)
         # As in the run that is diagnosed, of which these are the times.
         recorded = self._backward or any(tensor.requires_grad for tensor in tensors)
