@@ -12,7 +12,6 @@ import lzma
 import resource
 import signal
 import sys
-import tempfile
 import time
 import traceback
 from collections import Counter
@@ -24,10 +23,9 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from changes import changed, damaged_log  # noqa: E402
-from targets import TARGETS, Wrong  # noqa: E402
+from targets import TARGETS, read  # noqa: E402
 
 from fusiondoc.reports.formats import REPORT_FORMATS, render_report  # noqa: E402
-from fusiondoc.workflows.load import report_from  # noqa: E402
 
 _MEMORY = 3 << 30
 _LONGEST_READ = 200_000
@@ -50,13 +48,7 @@ def logs_in(places: Sequence[str]) -> list[bytes]:
 
 def parsed(data: bytes, number: int) -> None:
     """The log as a report, which adds up, in one of the formats."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "train.log")
-        path.write_bytes(data or b"\n")
-        report = report_from([str(path)])
-        counts = report.parse
-        if counts.lines != counts.recognised + counts.user_output + counts.unrecognised:
-            raise Wrong(f"lines do not add up: {counts}")
+    with read(data) as report:
         render_report(report, list(REPORT_FORMATS)[number % len(REPORT_FORMATS)]).encode("utf-8")
 
 

@@ -10,8 +10,9 @@ import json
 import lzma
 import shutil
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, NoReturn
+from typing import Any, Callable, Iterator, NoReturn
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import read_records
@@ -34,8 +35,9 @@ class Wrong(AssertionError):
     """A result that must not be, without an exception of its own."""
 
 
-def log(data: bytes) -> None:
-    """Every parser, every format: each line is accounted for, no NaN in JSON, all can be written."""
+@contextmanager
+def read(data: bytes) -> Iterator[Report]:
+    """The report of a log, whose lines add up; the log is there as long as the block."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "train.log")
         path.write_bytes(data or b"\n")
@@ -43,6 +45,12 @@ def log(data: bytes) -> None:
         counts = report.parse
         if counts.lines != counts.recognised + counts.user_output + counts.unrecognised:
             raise Wrong(f"lines do not add up: {counts}")
+        yield report
+
+
+def log(data: bytes) -> None:
+    """Every parser, every format: each line is accounted for, no NaN in JSON, all can be written."""
+    with read(data) as report:
         show(report)
         _compare(report, read_report(render_report(report, "json").encode(), "saved.json"))
 

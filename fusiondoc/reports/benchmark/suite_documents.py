@@ -25,9 +25,10 @@ from fusiondoc.reports.benchmark.suite_grids import (
     remarks,
     sources,
 )
+from fusiondoc.reports.benchmark.tables import could_not_run
 from fusiondoc.reports.json_format import plain
 from fusiondoc.reports.printable import in_json, markdown, visible_in
-from fusiondoc.reports.text.layout_of_text import drawn, fields, names_and_texts
+from fusiondoc.reports.text.layout_of_text import drawn, fields
 from fusiondoc.reports.text.layout_of_text import plain as without_blocks
 
 _STYLES = {"faster": "green", "slower": "yellow", "absent": "dim", "": ""}
@@ -60,12 +61,7 @@ def render(suite: Suite, *, width: int = 80, colour: bool = False, blocks: bool 
         parts += [Text(f" [{number}] {what}") for number, what in enumerate(sources(published), 1)]
         parts += ["", Text("Why they differ", style="bold")]
         parts += [Padding(Text(line), (0, 0, 0, 1)) for line in suite.why_different]
-    absent = missing(suite)
-    if absent:
-        table = names_and_texts(max(len(name) for name, _ in absent))
-        for name, why in absent:
-            table.add_row(name, why)
-        parts += ["", Text("Could not run", style="bold"), Padding(table, (0, 0, 0, 1))]
+    parts += could_not_run(missing(suite))
     text = drawn(Lines(*parts), width, colour)
     return text if blocks else without_blocks(text)
 

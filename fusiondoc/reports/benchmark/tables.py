@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -56,14 +58,19 @@ def render(
     said = remarks(bench)
     if said:
         parts += ["", *(Padding(Text(f"→ {line}"), (0, 0, 0, 0)) for line in said)]
-    absent = missing(bench)
-    if absent:
-        table = names_and_texts(max(len(name) for name, _ in absent))
-        for name, why in absent:
-            table.add_row(name, why)
-        parts += ["", Text("Could not run", style="bold"), Padding(table, (0, 0, 0, 1))]
+    parts += could_not_run(missing(bench))
     text = drawn(Lines(*parts), width, colour)
     return text if blocks else plain(text)
+
+
+def could_not_run(absent: Sequence[tuple[str, str]]) -> list[RenderableType]:
+    """A section on what has no times, by name and reason; nothing where all ran."""
+    if not absent:
+        return []
+    table = names_and_texts(max(len(name) for name, _ in absent))
+    for name, why in absent:
+        table.add_row(name, why)
+    return ["", Text("Could not run", style="bold"), Padding(table, (0, 0, 0, 1))]
 
 
 def _table(names: list[str]) -> Table:
