@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, Protocol, Sequence
 
 from fusiondoc.model.aot import AotFunction, FusedModules
+from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.log_counts import ParseStats
 from fusiondoc.model.runs import (
     Coverage,
@@ -375,6 +376,10 @@ class Report:
     """What Transformer Engine's operation fuser planned, where it was at work."""
     fused_modules: tuple[FusedModules, ...] = ()
     """Modules of the program that fuse themselves, by class."""
+    plan: tuple[PlannedChange, ...] = ()
+    """What to do now: at most three changes, best first."""
+    plan_note: str | None = None
+    """Why there is nothing to change, with the numbers; None where ``plan`` says what."""
     schema: str = SCHEMA
     texts: Texts | None = field(default=None, compare=False, repr=False, metadata={"json": False})
 
