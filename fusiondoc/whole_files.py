@@ -1,5 +1,5 @@
-"""Files written whole or not at all, so that a full disk or a signal never leaves half of a report; and files
-of others read within a bound."""
+"""Files written whole or not at all, so that a full disk or a signal never leaves half of a report; files of
+others read within a bound; and files and pipes that the user names opened without waiting for ever."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from typing import IO, Iterator
 
 MOST_TEXT = 16 << 20
 """Bytes of a file that people write: configuration, expectations, sources."""
+
+MOST_WAIT = 10.0
+"""Seconds that a named pipe may have nobody at its other end."""
+
+_OF_THE_KERNEL = ("/proc/", "/sys/")
 
 
 def read_within(path: Path, most: int = MOST_TEXT) -> bytes:
@@ -31,6 +36,75 @@ def read_within(path: Path, most: int = MOST_TEXT) -> bytes:
     return data
 
 
+def open_given(path: Path) -> IO[bytes]:
+    """A file or pipe that the user named, open to be read, without a buffer. A pipe that something has open
+    at its other end is waited on, as every program does.
+
+    Raises:
+        OSError: it cannot be read; nobody opened the other end within ``MOST_WAIT`` seconds; it is neither
+            file nor pipe; it is a file of the kernel, of which some never end (``/proc/kmsg``).
+    """
+    if stat.S_ISFIFO(path.stat().st_mode):
+        return _open_pipe(path, "rb")
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    file = os.fdopen(handle, "rb", buffering=0)
+    try:
+        refuse_endless(handle, path)
+    except OSError:
+        file.close()
+        raise
+    return file
+
+
+def refuse_endless(handle: int, path: Path) -> None:
+    """Refuse what is open under ``handle`` if it may have no end: a device (but for a terminal and
+    ``/dev/null``), or a file of the kernel.
+
+    Raises:
+        OSError: it is one.
+    """
+    told = os.fstat(handle)
+    if stat.S_ISREG(told.st_mode):
+        if told.st_size == 0 and os.path.realpath(path).startswith(_OF_THE_KERNEL):
+            raise OSError(errno.EINVAL, "it is a file of the kernel, which may never end", str(path))
+    elif stat.S_ISCHR(told.st_mode):
+        if os.isatty(handle) or os.name == "nt" or told.st_rdev == Path(os.devnull).stat().st_rdev:
+            return
+        raise OSError(errno.EINVAL, "it is a device, which may never end", str(path))
+    elif not stat.S_ISFIFO(told.st_mode) and not stat.S_ISSOCK(told.st_mode):
+        raise OSError(errno.EINVAL, "it is neither a file nor a pipe", str(path))
+
+
+def _open_pipe(path: Path, mode: str) -> IO[bytes]:
+    """Opening a named pipe ends when somebody opens its other end; nothing but that end can cut it short."""
+    import threading
+
+    opened: list[IO[bytes]] = []
+    failed: list[OSError] = []
+
+    def wait() -> None:
+        try:
+            opened.append(path.open(mode, buffering=0 if mode == "rb" else -1))
+        except OSError as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    thread.join(MOST_WAIT)
+    if failed:
+        raise failed[0]
+    if not opened:
+        other = os.O_WRONLY if mode == "rb" else os.O_RDONLY
+        with contextlib.suppress(OSError):  # the thread's own end lets go of it
+            os.close(os.open(path, other | os.O_NONBLOCK))
+            thread.join(MOST_WAIT)
+            opened[0].close()
+        raise OSError(
+            errno.ETIMEDOUT, f"nobody opened the other end of this pipe within {MOST_WAIT:g} s", str(path)
+        )
+    return opened[0]
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write ``data`` to a file as ``whole_file`` does.
 
@@ -46,7 +120,8 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     """A file beside ``path`` to be written, put in its place when the block ends and all of it is on disk.
 
     A link is followed: the file that it leads to changes. The permissions of a file that already exists stay.
-    What is no regular file (``/dev/stdout``, a pipe) is written to directly.
+    What is no regular file (``/dev/stdout``, a pipe) is written to directly, a pipe if somebody opens it
+    within ``MOST_WAIT`` seconds.
 
     Raises:
         OSError: it cannot be written; then the old file is as it was, as after any exception of the block.
@@ -55,7 +130,7 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     if path.exists():
         told = path.stat()
         if not stat.S_ISREG(told.st_mode):
-            with path.open("wb") as file:
+            with _open_pipe(path, "wb") if stat.S_ISFIFO(told.st_mode) else path.open("wb") as file:
                 yield file
             return
         if not os.access(path, os.W_OK):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from running import log_of, run_target, write
 
-from fusiondoc.captures.probe_records import raw_records
+from fusiondoc.captures.probe_records import raw_records, read_records
 from fusiondoc.runner.child import Child
 from fusiondoc.workflows.load import report_of
 
@@ -115,6 +115,31 @@ for _ in range(4):
 """
 
 
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("os.dup2(os.open(os.devnull, os.O_WRONLY), 2)", {"stderr": "went to /dev/null for a while"}),
+        ("os.close(1)", {"stdout": "was closed for a while"}),
+        ("os.dup2(1, 2)", {}),
+    ],
+)
+def test_descriptors_that_were_put_back_are_told(tmp_path: Path, how: str, told: dict[str, str]) -> None:
+    run(
+        tmp_path,
+        "usual = os.dup2\n"
+        "with stdio.LOG.told_when_put_back(records.write):\n"
+        f"    kept = [os.dup(1), os.dup(2)]\n    {how}\n"
+        "    for one, number in zip(kept, (1, 2)): os.dup2(one, fd2=number)\n"
+        "assert os.dup2 is usual\n",
+    )
+    raw = (tmp_path / "records.jsonl").read_bytes() if told else b""
+    kinds = [one["record"] for one in raw_records(raw)]
+    assert kinds == ["redirected"] * len(told)
+    redirected = read_records(raw).redirected
+    assert {name: getattr(redirected, name) for name in told} == told
+    assert redirected.loses_of("nvfuser") == bool(told) and redirected.while_away
+
+
 @pytest.mark.torch
 def test_the_log_of_a_model_is_whole_though_its_file_redirects(tmp_path: Path) -> None:
     first = "os.closerange(3, 256); os.dup2(os.open(os.devnull, os.O_WRONLY), 2); os.close(1)"
@@ -140,3 +165,19 @@ def test_a_script_that_turns_the_log_away_did_not_run_nothing(tmp_path: Path, la
     assert "FD901" not in found
     assert found["FD907"].startswith("The program's stdout is closed and stderr goes to /dev/null: what")
     assert "[fusiondoc] end" in log_of(capture) or last
+
+
+@pytest.mark.torch
+def test_a_script_that_puts_the_log_back_is_told_what_is_missing(tmp_path: Path) -> None:
+    """As a program does that keeps a library quiet, around all that it compiles."""
+    first = "saved = os.dup(2)\nos.dup2(os.open(os.devnull, os.O_WRONLY), 2)"
+    script = SCRIPT.partition("os.dup2")[0] + first + SCRIPT.partition("os.close(1)")[2]
+    write(tmp_path, "user.py", script.format(last="os.dup2(saved, 2)"))
+    capture, error = run_target(tmp_path, "user.py", script=True)
+    assert error is None
+    found = {finding.code: finding.message for finding in report_of(capture).findings}
+    assert "FD901" not in found
+    said = (
+        "The program's stderr went to /dev/null for a while: what the fusers said meanwhile is not in the log"
+    )
+    assert found["FD907"] == said

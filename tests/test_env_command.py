@@ -78,6 +78,8 @@ def test_the_exported_variables_are_those_of_a_run(tmp_path: Path, fusiondoc) ->
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
+        (("--export", "models/trian.py"), 2, "Did you mean 'models/train.py'"),
+        (("--export", "models/x.py"), 2, "There are in 'models': train.py."),
         (("--export", "trian.py"), 2, "Did you mean 'train.py'"),
         (("--export", "train.py", "--knob", "fusion_strategie=STATIC:1"), 2, "fusion_strategy"),
         (("--python", "/no/such/python"), 2, "no interpreter"),
@@ -88,6 +90,8 @@ def test_wrong_usage(
     tmp_path: Path, fusiondoc, arguments: tuple[str, ...], status: int, message: str
 ) -> None:
     write(tmp_path, "train.py", "print('mine')\n")
+    (tmp_path / "models").mkdir()
+    write(tmp_path, "models/train.py", "")
     done = fusiondoc("env", *arguments)
     assert done.returncode == status and message in done.stderr
     assert "Traceback" not in done.stderr

@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
+from conftest import Run
 
+from fusiondoc import whole_files
 from fusiondoc.captures.store import KEPT, WRITING, CaptureStore, while_writing
 from fusiondoc.cli.main import main
-from fusiondoc.whole_files import read_within, write_whole
+from fusiondoc.whole_files import read_within, refuse_endless, write_whole
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,3 +117,45 @@ def test_one_that_is_being_written_or_kept_by_name_stays(tmp_path: Path) -> None
     for _ in range(KEPT + 1):
         finished(store)
     assert named.exists() and not writing.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes of POSIX")
+def test_a_pipe_that_nobody_opens_is_not_waited_on_for_ever(
+    fusiondoc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(whole_files, "MOST_WAIT", 0.05)
+    for name in ("pipe", "pipe.gz"):
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "a.log").write_text("hello\n")
+    for arguments, said in (
+        (["parse", "pipe"], "nobody opened the other end"),
+        (["compare", "a.log", "pipe"], "nobody opened the other end"),
+        (["parse", "pipe.gz"], "it is no file"),
+        (["parse", "a.log", "--output", "pipe"], "nobody opened the other end"),
+    ):
+        told = fusiondoc(*arguments, cwd=tmp_path)
+        assert told.returncode == 2 and said in told.stderr and "next: " in told.stderr, told.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes of POSIX")
+def test_a_pipe_with_a_writer_is_read_to_its_end(fusiondoc: Run, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_text("hello\n"))
+    writer.start()
+    told = fusiondoc("parse", "pipe", cwd=tmp_path)
+    writer.join(10)
+    assert told.returncode == 0 and "1 line:" in told.stdout
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="files of Linux")
+def test_files_without_an_end_are_refused(fusiondoc: Run, tmp_path: Path) -> None:
+    """``/proc/kmsg`` waits for more for ever; this one stands for it, as only root may open that."""
+    (tmp_path / "a.log").symlink_to("/proc/self/stat")
+    for arguments in (["parse", "a.log"], ["compare", "/proc/self/stat", "a.log"]):
+        told = fusiondoc(*arguments, cwd=tmp_path)
+        assert told.returncode == 2 and "may never end" in told.stderr, told.stderr
+    with Path("/dev/zero").open("rb") as endless, pytest.raises(OSError, match="a device"):
+        refuse_endless(endless.fileno(), Path("/dev/stdin"))
+    with Path(os.devnull).open("rb") as empty:
+        refuse_endless(empty.fileno(), Path("/dev/stdin"))

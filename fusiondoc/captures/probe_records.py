@@ -209,6 +209,11 @@ class Redirected:
         return self.stderr is not None or (self.stdout is not None and fuser not in ("nnc", "legacy", "none"))
 
     @property
+    def while_away(self) -> bool:
+        """Whether the program put back all that it turned elsewhere."""
+        return all(how.endswith("for a while") for how in (self.stdout, self.stderr) if how)
+
+    @property
     def in_words(self) -> str:
         """Such as "stderr is closed and stdout goes to /dev/null"; empty for none."""
         both = (("stdout", self.stdout), ("stderr", self.stderr))

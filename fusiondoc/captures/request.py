@@ -6,10 +6,11 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Mapping
 
-from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_arguments, masked_variables
 from fusiondoc.model.typed_fields import as_json, read_object
 from fusiondoc.probe.input_text import InputTextError, named_input, parse_input
@@ -122,9 +123,16 @@ def _must_be_file(path: Path, text: str) -> None:
     if not path.parent.is_dir():
         raise UsageError(f"there is no folder '{Path(text).parent}'", _FORMS)
     endings = (".py", *ARCHIVE_ENDINGS)
-    known = [one.name for one in path.parent.iterdir() if one.suffix in endings]
-    where = "here" if path.parent == Path.cwd() else f"in '{Path(text).parent}'"
-    hint = did_you_mean(path.name, known) if known else f"There are no .py or .pt files {where}."
+    folder = Path(text).parent
+    known = sorted(one.name for one in path.parent.iterdir() if one.suffix in endings)
+    where = "here" if path.parent == Path.cwd() else f"in '{folder}'"
+    near = get_close_matches(path.name, known, n=3, cutoff=0.6)
+    if near:
+        hint = "Did you mean " + " or ".join(f"'{folder / one}'" for one in near) + "?"
+    elif known:
+        hint = f"There are {where}: {', '.join(known[:10])}{', ...' if len(known) > 10 else '.'}"
+    else:
+        hint = f"There are no .py or .pt files {where}."
     raise UsageError(f"there is no file '{text}'", hint)
 
 

@@ -163,7 +163,7 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         return
     records.write("target", how="script", label=os.path.basename(target["path"]), signature=None)
     try:
-        with clock.users_work():
+        with clock.users_work(), stdio.LOG.told_when_put_back(records.write):
             if spec.get("profile"):
                 from .step_profile import profile_script
 

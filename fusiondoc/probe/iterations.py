@@ -89,7 +89,7 @@ class Passes:
     def _timed(self, index: int, number: int, phase: str, work: Callable[[], Any]) -> Any:
         mark("iteration %d/%d %s inputs %d" % (index, self._total, phase, number))
         self._tell_of(LOG.away())
-        with LOG.in_place():
+        with LOG.in_place(), LOG.told_when_put_back(self._records.write):
             began = time.perf_counter()
             result = work()
             if self._torch.cuda.is_initialized():

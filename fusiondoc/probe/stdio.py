@@ -8,7 +8,7 @@ import faulthandler
 import os
 import signal
 import sys
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator
 
 _IOLBF = 1
 """``_IOLBF`` of ``stdio.h`` in glibc, musl and macOS."""
@@ -41,6 +41,14 @@ def stack_on_death() -> None:
     faulthandler.enable()
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGTERM, chain=True)
+
+
+_dup2 = os.dup2
+_FOR_A_WHILE = {
+    "is closed": "was closed for a while",
+    "goes to " + os.devnull: "went to %s for a while" % os.devnull,
+    "goes elsewhere": "went elsewhere for a while",
+}
 
 
 class _Log:
@@ -82,6 +90,26 @@ class _Log:
         return next((one for one in (2, 1, self._copy) if identity(one) == self._identity), -1)
 
     @contextlib.contextmanager
+    def told_when_put_back(self, tell: Callable[..., None]) -> Iterator[None]:
+        """Inside the block ``tell("redirected", stderr=...)`` is called when ``os.dup2`` of the program puts
+        back a descriptor that led elsewhere for a while. What is still away at the end, ``away`` tells."""
+
+        def dup2(*args: Any, **named: Any) -> int:
+            before = self.away()
+            made = _dup2(*args, **named)
+            back = {name: how for name, how in before.items() if name not in self.away()}
+            if back:
+                tell("redirected", **{name: _FOR_A_WHILE[how] for name, how in back.items()})
+            return made
+
+        os.dup2 = dup2
+        try:
+            yield
+        finally:
+            if os.dup2 is dup2:
+                os.dup2 = _dup2
+
+    @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
         """Inside the block 1 and 2 lead there, if the copy is left; afterwards they are as before."""
         away = self.away()
@@ -95,7 +123,7 @@ class _Log:
             if name in away:
                 before[number] = copy_of(number)
         for number in before:
-            os.dup2(copy, number)
+            _dup2(copy, number)
         try:
             yield
         finally:
@@ -104,7 +132,7 @@ class _Log:
                 if saved < 0:
                     os.close(number)
                 else:
-                    os.dup2(saved, number)
+                    _dup2(saved, number)
                     os.close(saved)
 
 

@@ -161,9 +161,10 @@ def out_of_order(report: Report, context: Context) -> Iterable[Finding]:
 def turned_away(report: Report, context: Context) -> Iterable[Finding]:
     """FD907: what fusers write goes to descriptors that are no longer the log's."""
     if context.redirected.loses_of(report.fuser.effective):
+        then = "meanwhile" if context.redirected.while_away else "after that"
         yield finding(
             "FD907",
-            f"The program's {context.redirected.in_words}: what the fusers said after that is not in the log",
+            f"The program's {context.redirected.in_words}: what the fusers said {then} is not in the log",
             advice="Leave descriptors 1 and 2 open and as they are while fusiondoc runs it (os.close,"
             " os.closerange, os.dup2, a daemon's start); sys.stdout and sys.stderr may be replaced.",
         )

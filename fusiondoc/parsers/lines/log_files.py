@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
+import errno
 import gzip
+import io
 import lzma
 import os
 import sys
@@ -13,6 +16,7 @@ from pathlib import Path
 from typing import IO, Callable, Iterator, Sequence, cast
 
 from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.whole_files import open_given, refuse_endless
 
 CHUNK_BYTES = 1 << 19
 """Read size. Large enough that per-chunk work does not show, small enough to bound memory."""
@@ -106,17 +110,29 @@ def _open(log: LogInput) -> IO[bytes]:
     if log.path is None:
         if sys.stdin is None:
             raise UsageError("The standard input is closed", "Pipe a log into it, or name a file.")
+        with contextlib.suppress(io.UnsupportedOperation):  # a test's
+            refuse_endless(sys.stdin.buffer.fileno(), Path("/dev/stdin"))
         return sys.stdin.buffer
     name = log.path.name.lower()
+    if not name.endswith(COMPRESSED):
+        return open_given(log.path)
+    if not log.path.is_file():
+        raise OSError(errno.EINVAL, "its ending says that it is compressed, and it is no file")
     if name.endswith(".gz"):
         return cast("IO[bytes]", gzip.open(log.path, "rb"))
     if name.endswith(".xz"):
         return cast("IO[bytes]", XzFile(log.path))
     if name.endswith(".bz2"):
         return cast("IO[bytes]", bz2.open(log.path, "rb"))
-    if name.endswith(".zst"):
-        return _open_zst(log.path)
-    return log.path.open("rb", buffering=0)
+    return _open_zst(log.path)
+
+
+def _what_to_do(error: OSError) -> str:
+    if error.errno == errno.ETIMEDOUT:
+        return "Start what writes into the pipe first, or name a file."
+    if error.errno in (errno.EINVAL, errno.ENXIO):
+        return "Give the path of a log, or pipe one into: fusiondoc parse -"
+    return "Check its permissions."
 
 
 class XzFile:
@@ -195,9 +211,7 @@ def read_chunks(log: LogInput, cut: Callable[[int, bool], None] | None = None) -
     try:
         stream = _open(log)
     except OSError as error:
-        raise UsageError(
-            f"Cannot read {log.name}: {error.strerror or error}", "Check its permissions."
-        ) from None
+        raise UsageError(f"Cannot read {log.name}: {error.strerror or error}", _what_to_do(error)) from None
     with stream:
         rest: list[bytes] = []  # of a line that goes on in the next block
         held = 0  # bytes in it
