@@ -32,7 +32,7 @@ def coverage(report: Report, observed: Observed) -> Coverage:
     if fuser is None:
         why = "no fuser was at work" if report.fuser.effective else "the log shows no fuser at work"
         return Coverage(fused, None, None, any_fuser, why)
-    torch = report.environment.get("torch")
+    torch = report.environment.get("torch") or observed.release
     own = sum(row.count for row in rows if is_fusible(row.op) and fuser in fusible_by(row.op, torch)) + fused
     unknown = None if own else f"nothing ran that {fuser_title(fuser)} has a rule for"
     return Coverage(fused, own, fused / own if own else None, any_fuser, unknown)

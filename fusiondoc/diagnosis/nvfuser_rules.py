@@ -1,11 +1,14 @@
 """What nvFuser's parse rules ask of a node beyond its kind, and which of it a node lacks.
 
 Source: the rules of torch/csrc/jit/codegen/cuda/parser.cpp (1.12, 1.13) and of
-third_party/nvfuser/csrc/parser.cpp (2.0, 2.1), ``registerJitOperator``. A rule belongs to one overload, by
-its schema; its merge query may refuse more: a tensor without elements (``isInputNonSizeZeroTensor``), a
-reduction of a tensor without dimensions (``isReductionNonCompatibleTensor``), an argument that is no
-constant, an explicit memory format. Arguments that ``insertProfileIValue`` profiles are constants in the
-pass if the profiled runs agree on them."""
+third_party/nvfuser/csrc/parser.cpp (2.0, 2.1), ``registerJitOperator``; and what ``isNodeParsible`` of the
+libraries of 1.12.1, 1.13.1 and 2.1.2 answers for some 270 nodes (``fixtures/nvfuser-rules.txt``): versions
+differ in the operators and views that have a rule, not in what a rule asks of an argument. A rule belongs to
+one overload, by its schema; its merge query may refuse more: a tensor without elements
+(``isInputNonSizeZeroTensor``; of a reduction or a norm only the tensor that it reduces counts), a reduction
+of a tensor without dimensions (``isReductionNonCompatibleTensor``), an argument that is no constant, an
+explicit memory format. Arguments that ``insertProfileIValue`` profiles are constants in the pass if the
+profiled runs agree on them."""
 
 from __future__ import annotations
 
@@ -229,15 +232,20 @@ def _bad_argument(node: FlowNode, name: str) -> str | None:
         return "its `dtype` is no floating-point type, and nvFuser reduces to no other"
     if name in ("softmax", "log_softmax") and len(operands) > 2 and operands[2].value in _HALVES:
         return "its `dtype` is a half type, and nvFuser's rule takes none there"
+    if name == "_softmax" and len(operands) > 2 and operands[2].value in ("1", "True"):
+        tensor = parse_type(operands[0].type)
+        if isinstance(tensor, TensorType) and tensor.dtype not in (None, "Half"):
+            return f"its `half_to_float` is set for a {tensor.dtype} tensor; nvFuser takes only Half there"
     return None
 
 
 def _bad_tensor(node: FlowNode, name: str) -> str | None:
-    for operand in node.operands:
+    place = _REDUCES.get(name)
+    asked = node.operands if place is None else node.operands[place : place + 1]
+    for operand in asked:
         tensor = parse_type(operand.type)
         if isinstance(tensor, TensorType) and tensor.sizes is not None and 0 in tensor.sizes:
             return "a tensor that it takes has no elements (a size is 0)"
-    place = _REDUCES.get(name)
     if place is not None and place < len(node.operands):
         tensor = parse_type(node.operands[place].type)
         if isinstance(tensor, TensorType) and tensor.sizes == ():

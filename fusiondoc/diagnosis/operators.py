@@ -88,6 +88,9 @@ LIBRARY = frozenset(_named(_LIBRARY))
 them, and fusers take them, if at all, only with some arguments."""
 
 
+OLDEST_NVFUSER: Version = (1, 12)
+"""The oldest torch whose nvFuser is looked after here."""
+
 NVFUSER_SINCE: dict[str, Version] = {
     op: parse_version(version) for version, ops in _NVFUSER_SINCE.items() for op in _named(ops)
 }

@@ -149,8 +149,8 @@ class Reasons:
 
     Args:
         requested: the fuser that was asked for, where that is known.
-        torch: the version that ran, where that is known; else the rules are those of the newest that has the
-            fuser.
+        torch: the version that ran, where that is known; else the lines that the log's messages name may tell
+            it. Where neither does, the rules are those of the newest that has the fuser.
     """
 
     def __init__(self, requested: str | None = None, torch: str | None = None) -> None:
@@ -163,7 +163,7 @@ class Reasons:
             return reason("FD104", "every fuser is off (--fuser none)")
         if fuser is None and self._requested in FUSERS:
             fuser = self._requested
-        place = Place(outside, fuser, self._torch)
+        place = Place(outside, fuser, self._torch or outside.release)
         for rule in RULES:
             found = rule(place)
             if found is not None:
@@ -172,7 +172,7 @@ class Reasons:
 
     def refine(self, outside: Outside, stated: Reason) -> Reason:
         """The true cause behind a stated reason that names several, or the wrong one."""
-        place = Place(outside, outside.fuser or "nvfuser", self._torch)
+        place = Place(outside, outside.fuser or "nvfuser", self._torch or outside.release)
         if stated.code in CATCH_ALL:
             for rule in (control_flow, bookkeeping, cuts_region, nothing_to_gain, in_place):
                 cause = rule(place)

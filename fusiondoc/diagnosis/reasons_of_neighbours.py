@@ -10,6 +10,7 @@ from fusiondoc.diagnosis.surroundings import (
     Side,
     at,
     aten,
+    by_version,
     from_container,
     is_in_place,
     reason,
@@ -59,10 +60,13 @@ def surroundings(place: Place) -> Reason | None:
     partners = [found for side in _SIDES for found in reached[side].partners]
     here = [(partner, views) for partner, views in partners if partner.block == node.block]
     if any(not views for _, views in here):
-        return _circle(place, [partner for partner, views in here if not views])
+        near = [partner for partner, views in here if not views]
+        return _circle(place, near) or _depends_on_version(place, near)
     if here:
         partner, views = here[0]
-        return reason("FD227", f"{_views(views)} stands between it and {_name(partner)}")
+        later = [text for text in (by_version(place, view.op) for view in views) if text]
+        hint = f" ({later[0]})" if later else ""
+        return reason("FD227", f"{_views(views)} stands between it and {_name(partner)}{hint}")
     apart = [partner for partner, _ in partners]
     barriers = [
         Barrier(found, side, place.behind(found)) for side in _SIDES for found in reached[side].barriers
@@ -110,6 +114,18 @@ def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
                     f"{writer.op}{at(writer)} changes a tensor in place between it and {_name(partner)}, and"
                     " operators are not moved past that",
                 )
+    return None
+
+
+def _depends_on_version(place: Place, near: list[FlowNode]) -> Reason | None:
+    """FD233 and FD225: it, or all that it could be fused with, has a rule only in later versions than may be
+    at work."""
+    own = by_version(place, place.node.op)
+    if own is not None:
+        return reason("FD233", own)
+    later = [by_version(place, node.op) for node in near]
+    if near and later[0] is not None and all(later):
+        return reason("FD225", f"next to it is {near[0].op}, and {later[0]}")
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from fusiondoc.diagnosis.nvfuser_rules import refused_because
 from fusiondoc.diagnosis.operators import BY_FUSER
 from fusiondoc.diagnosis.reasons_of_node import dimensions, dtype, no_rule
-from fusiondoc.diagnosis.surroundings import Place, aten
+from fusiondoc.diagnosis.surroundings import Place, aten, by_version
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.rejections import NO_TYPES
 
@@ -18,7 +18,7 @@ def refine_nvfuser(place: Place, stated: Reason) -> Reason:
     """What nvFuser calls "not parsible" may be an overload or an argument that its rule refuses, and "scalar
     type not supported" a tensor of too many dimensions (partition.cpp, isFusibleNode)."""
     if stated.code == "FD201" and place.takes(place.loose.op):
-        cause = refused_because(place.node, place.loose.op, place.torch)
+        cause = refused_because(place.node, place.loose.op, place.torch) or by_version(place, place.loose.op)
         text = (
             cause
             or "nvFuser has a rule for it, and refused it here for an argument that the log does not show"

@@ -88,7 +88,9 @@ def run_facts(report: Report, context: Context) -> RunFacts:
     backward = "backward" in phases or bool(options and options.backward)
     return RunFacts(
         fuser=report.fuser.effective or report.fuser.requested,
-        torch=report.environment.get("torch") or (request.torch if request is not None else None),
+        torch=report.environment.get("torch")
+        or (request.torch if request is not None else None)
+        or context.observed.release,
         gradients=_gradients(report, types, backward, live),
         backward=backward,
         evaluating=True if options is not None and options.eval else None,

@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import Callable, Iterator, Literal, NamedTuple
 
-from fusiondoc.diagnosis.nvfuser_rules import fused_views
-from fusiondoc.diagnosis.operators import BY_FUSER, NVFUSER_SINCE, VIEWS
+from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS_SINCE, fused_views
+from fusiondoc.diagnosis.operators import BY_FUSER, NVFUSER_SINCE, OLDEST_NVFUSER, VIEWS
 from fusiondoc.fuser_knobs.entries import parse_version
 from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import Reason
@@ -178,6 +178,16 @@ class Place:
 
     def neighbours(self, node: FlowNode) -> list[FlowNode]:
         return [self.flow.nodes[i] for i in sorted(node.before | node.after)]
+
+
+def by_version(place: Place, op: str) -> str | None:
+    """That a rule for it is younger than the oldest nvFuser in TorchScript, where nothing tells which torch
+    ran; None where that is known, or all have it."""
+    since = NVFUSER_SINCE.get(op) or FUSED_VIEWS_SINCE.get(op)
+    if place.fuser != "nvfuser" or place.torch is not None or since is None or since <= OLDEST_NVFUSER:
+        return None
+    version = ".".join(map(str, since))
+    return f"nvFuser has a rule for it only since torch {version}: the log does not tell which ran"
 
 
 def is_of_a_formula(source: str | None) -> bool:

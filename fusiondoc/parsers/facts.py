@@ -333,6 +333,8 @@ class Facts:
     """How often each kind of graph was dumped, by header text."""
     levels: set[str] = field(default_factory=set)
     """JIT log files that printed something: what the log can tell depends on them."""
+    release: str | None = None
+    """The release of torch whose nvFuser printed this, by its lines (``jit/releases.py``)."""
     errors: list[ErrorSeen] = field(default_factory=list)
     nvfuser_gone: int | None = None
     """Line of torch's own word that nvFuser is not in this TorchScript any more."""

@@ -64,6 +64,8 @@ class Observed:
     """How often each kind of graph was dumped, by header text."""
     levels: frozenset[str] = frozenset()
     """JIT log files that printed something."""
+    release: str | None = None
+    """The release of torch that the lines of its messages tell."""
     nvfuser_gone: Evidence | None = None
     """Where torch says that nvFuser is not in this TorchScript any more."""
     options_set: Evidence | None = None
@@ -119,12 +121,14 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     levels: set[str] = set()
     errors: list[LoggedError] = []
     sized: list[SizedReduction] = []
+    releases: set[str] = set()
     gone = options = last = first_run = crash = None
     disordered = only_inner = cut = False
     for groups in streams:
         facts = groups.facts
         headers.update(facts.headers)
         levels |= facts.levels
+        releases |= {facts.release} if facts.release is not None else set()
         errors += (
             LoggedError(error.text, evidence(error.line), last_work(groups, error.work))
             for error in facts.errors
@@ -156,6 +160,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         files=tuple(files),
         headers=dict(headers),
         levels=frozenset(levels),
+        release=releases.pop() if len(releases) == 1 else None,
         nvfuser_gone=gone,
         options_set=options,
         disordered=disordered,

@@ -36,6 +36,7 @@ from fusiondoc.parsers.jit.rejections import (
     state,
     with_source,
 )
+from fusiondoc.parsers.jit.releases import nvfuser_release
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.kernels.nnc_kernels import FILES as NNC_FILES
 from fusiondoc.parsers.kernels.nnc_kernels import NncKernels
@@ -169,6 +170,7 @@ class JitMessages:
         merge(self._facts.unplanned, self.pending)
         self.pending = {}
         self._facts.plans += self._headless.plans(self._headers, self._facts.plans)
+        self._facts.release = nvfuser_release(self._files)
 
     def _finish(self, prefix: bytes) -> None:
         run = self._open.pop(prefix)

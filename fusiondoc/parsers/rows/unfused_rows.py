@@ -51,6 +51,8 @@ class Outside(NamedTuple):
     """No fusion pass looked at this graph."""
     gradients: bool
     """Gradients were recorded in the runs of this graph."""
+    release: str | None = None
+    """The release of torch that the log's own lines tell."""
 
 
 class WorkOut(Protocol):
@@ -233,7 +235,9 @@ class _UnfusedTable:
                 reason = stated or given or _UNKNOWN
             else:
                 unseen = flow in self._unseen
-                outside = Outside(node, flow, self._fuser, refused, unseen, self._unseen.get(flow, False))
+                gradients = self._unseen.get(flow, False)
+                release = self._facts.release
+                outside = Outside(node, flow, self._fuser, refused, unseen, gradients, release)
                 if stated is not None:
                     reason = self._work_out.refine(outside, stated)
                 else:

@@ -1,0 +1,145 @@
+"""nvFuser's parse rules against what the libraries of torch 1.12.1, 1.13.1 and 2.1.2 answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS_SINCE, refused_because
+from fusiondoc.diagnosis.operators import NVFUSER_SINCE
+from fusiondoc.diagnosis.reasons import Reasons
+from fusiondoc.fuser_knobs.entries import parse_version
+from fusiondoc.parsers.ir.parse import parse_dump
+from fusiondoc.parsers.jit.plan import summarise
+from fusiondoc.parsers.lines.log_files import find_logs
+from fusiondoc.parsers.read import read_logs
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+VERSIONS = ("1.12.1", "1.13.1", "2.1.2")
+
+_ON = "requires_grad=0, device=cuda:0)"
+_TENSORS = {
+    "T": f"Float(4, 8, strides=[8, 1], {_ON}",
+    "E": f"Float(4, 0, strides=[8, 1], {_ON}",
+    "Z": f"Float({_ON}",
+    "H": f"Half(4, 8, strides=[8, 1], {_ON}",
+    "B": f"Bool(4, 8, strides=[8, 1], {_ON}",
+    "L": f"Long(4, 8, strides=[8, 1], {_ON}",
+    "U": "Tensor",
+    "Q": f"Float(2, 4, 8, 8, strides=[256, 64, 8, 1], {_ON}",
+    "V": f"Float(4, strides=[1], {_ON}",
+    "N": f"Float(8, strides=[1], {_ON}",
+}
+
+
+def answers() -> list[tuple[str, list[str]]]:
+    lines = (FIXTURES / "nvfuser-rules.txt").read_text().splitlines()
+    split = (line.split(" | ") for line in lines if not line.startswith("#"))
+    return [(node, told.split()) for node, told in split]
+
+
+def constant(text: str) -> tuple[str, str]:
+    if text == "None":
+        return "NoneType", ""
+    if text in ("True", "False"):
+        return "bool", f"[value={int(text == 'True')}]"
+    if text.startswith("'"):
+        return "str", f'[value="{text[1:-1]}"]'
+    if text.startswith("cuda"):
+        return "Device", f'[value="{text}"]'
+    if text.startswith("["):
+        return "bool[]" if "True" in text else "int[]", f"[value={text}]"
+    return "float" if "." in text else "int", f"[value={text}]"
+
+
+def graph(node: str) -> tuple[str, str]:
+    """The operator of a line of the fixture, and a graph of it."""
+    op, *arguments = node.split()
+    op, _, results = op.rstrip(")").partition("(")
+    op = op if "::" in op else f"aten::{op}"
+    head, body = [], []
+    for place, text in enumerate(arguments):
+        if text in _TENSORS:
+            head.append(f"%a{place} : {_TENSORS[text]}")
+        elif text.startswith("?"):
+            head.append(f"%a{place} : {text[1:]}")
+        else:
+            kind, value = constant(text)
+            body.append(f"  %a{place} : {kind} = prim::Constant{value}()")
+    made = ", ".join(
+        f"%o{place} : {'int' if letter == 'i' else _TENSORS['T']}"
+        for place, letter in enumerate(results or "t")
+    )
+    names = ", ".join(f"%a{place}" for place in range(len(arguments)))
+    body.append(f"  {made} = {op}({names})")
+    lines = "\n".join(body)
+    return op, f"graph({', '.join(head)}):\n{lines}\n  return (%o0)\n"
+
+
+@pytest.mark.parametrize("place, torch", list(enumerate(VERSIONS)))
+def test_what_nvfuser_takes_is_what_its_rules_answer(place: int, torch: str):
+    wrong = []
+    for node, told in answers():
+        op, text = graph(node)
+        flow = summarise(parse_dump(text.encode().split(b"\n"))).flow
+        assert flow is not None
+        (found,) = [one for one in flow.nodes if one.op == op]
+        view = "aten::" + op[len("prim::") : -len("_copy")] if op.endswith("_copy") else op
+        since = FUSED_VIEWS_SINCE.get(view, NVFUSER_SINCE.get(op))
+        name = view if view in FUSED_VIEWS_SINCE else op
+        takes = since is not None and since <= parse_version(torch)
+        takes = takes and refused_because(found, name, torch) is None
+        if told[place] != "-" and takes != (told[place] == "yes"):
+            wrong.append((node, told[place], refused_because(found, name, torch)))
+    assert not wrong
+    assert len(answers()) > 250
+
+
+# The lines that 1.12.1, 1.13.1 and 2.x name of themselves: the first two messages of a pass.
+PASSES = {"1.12": (2352, 2432), "1.13": (2420, 2504), "2.0": (2419, 2503)}
+
+
+def pass_of(lines: tuple[int, int], body: str) -> bytes:
+    start, end = lines
+    head = f"graph(%x : {_TENSORS['T']}, %z : Tensor):"
+    text = [head, *body.splitlines(), "  return (%o)"]
+    return "\n".join(
+        [f"[DUMP graph_fuser.cpp:{start:03d}] {line}" for line in ("Before Fusion: ", *text)]
+        + [f"[DUMP graph_fuser.cpp:{end:03d}] {line}" for line in ("Before Compilation: ", *text)]
+        + [f"[DUMP profiling_graph_executor_impl.cpp:676] {line}" for line in ("Optimized Graph: ", *text)]
+    ).encode()
+
+
+SLOPE = f"""\
+  %s : float = prim::Constant[value=0.01]()
+  %a : {_TENSORS["T"]} = aten::leaky_relu(%x, %s) # m.py:1:0
+  %o : {_TENSORS["T"]} = aten::tanh(%a) # m.py:2:0"""
+
+
+@pytest.mark.parametrize("release", [*PASSES, None])
+def test_a_log_tells_its_release_by_the_lines_of_its_messages(release: str | None, tmp_path: Path):
+    log = tmp_path / "run.log"
+    log.write_bytes(pass_of(PASSES.get(release or "", (7, 8)), SLOPE))
+    report, observed = read_logs(find_logs([str(log)]), work_out=Reasons())
+    assert observed.release == release
+    told = {row.op: row.reason.text for row in report.unfused}
+    if release == "1.12":
+        assert told["aten::leaky_relu"] == "nvFuser has no rule for aten::leaky_relu"
+        assert "leaky_relu after it" in told["aten::tanh"] or "leaky_relu before it" in told["aten::tanh"]
+    elif release is None:
+        later = "nvFuser has a rule for it only since torch 1.13: the log does not tell which ran"
+        assert told == {
+            "aten::leaky_relu": later,
+            "aten::tanh": f"next to it is aten::leaky_relu, and {later}",
+        }
+        assert report.unfused[0].reason.code == "FD233"
+
+
+@pytest.mark.parametrize(
+    "log, release",
+    [("1.12.1-crash", "1.12"), ("1.13.1-primitive-layer-norm", "1.13"), ("2.1.2-control-flow", "2.0")],
+)
+def test_recorded_logs_tell_their_release(log: str, release: str):
+    found = find_logs([str(FIXTURES / "logs" / f"nvfuser-{log}.log.xz")])
+    assert read_logs(found)[1].release == release
