@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from random import Random
-from typing import Sequence
+from typing import Any, Sequence
 
 TOKENS = (
     *(
@@ -80,6 +81,64 @@ def changed(data: bytes, draw: Random) -> bytes:
         return data
     word = draw.choice(words)
     return data[: word.start()] + draw.choice(TOKENS) + data[word.end() :]
+
+
+VALUES: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 1, 0.0, -0.5, 1e-320, 1e308, -1e308, 2**63, 10**400, 1e17, 4_000_000_000),
+    *(
+        "",
+        "x",
+        "\x1b]0;t\x07",
+        "\u202e[red]",
+        "[/b]",
+        "::error::x",
+        "a" * 3000,
+        "../../..",
+        "\ud800",
+        "_" + "9" * 40,
+    ),
+    *([], {}, [[]], [None], ["x"], [1, 2, 3], {"a": 1}, {"x": {"y": []}}),
+)
+"""JSON values that stand in the place of another."""
+
+
+def changed_json(data: bytes, draw: Random) -> bytes:
+    """One value of a JSON document, or of one of its lines, changed, left out, doubled or moved."""
+    lines = data.split(b"\n")
+    number = 0 if data.lstrip()[:1] == b"{" and len(lines) > 1 and lines[0].strip() == b"{" else None
+    try:
+        if number is None:
+            number = draw.randrange(len(lines))
+            document = json.loads(lines[number])
+        else:
+            document = json.loads(data)
+    except (ValueError, RecursionError):
+        return changed(data, draw)
+    places: list[tuple[Any, Any]] = []
+    waiting = [document]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (dict, list)):
+            inside = list(one.items() if isinstance(one, dict) else enumerate(one))
+            places += [(one, key) for key, _ in inside]
+            waiting += [value for _, value in inside]
+    if places:
+        (holder, key), (other, name) = draw.choice(places), draw.choice(places)
+        kind = draw.randrange(8)
+        if kind < 5:
+            holder[key] = draw.choice(VALUES)
+        elif kind == 5:
+            del holder[key]
+        elif kind == 6:
+            holder[key] = json.loads(json.dumps(other[name]))
+        elif isinstance(holder, list):
+            holder[key:key] = [json.loads(json.dumps(holder[key]))] * draw.choice((1, 3, 50))
+        elif isinstance(holder[key], (int, float)):
+            holder[key] = holder[key] * draw.choice((-1, 0, 1e-9, 1e9, 3))
+    text = json.dumps(document).encode()
+    if lines[0].strip() == b"{" and len(lines) > 1:
+        return text
+    return b"\n".join([*lines[:number], text, *lines[number + 1 :]])
 
 
 def changed_lines(log: bytes, others: Sequence[bytes], draw: Random) -> bytes:

@@ -22,7 +22,7 @@ from typing import Any, Callable, Iterator, NoReturn, Sequence
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from changes import changed, damaged_log  # noqa: E402
+from changes import changed, changed_json, damaged_log  # noqa: E402
 from targets import TARGETS, read  # noqa: E402
 
 from fusiondoc.reports.formats import REPORT_FORMATS, render_report  # noqa: E402
@@ -60,10 +60,11 @@ def inputs(kind: str, files: Sequence[str], draw: Random) -> Iterator[bytes]:
             yield damaged_log(logs, draw)
     corpus = [path.read_bytes() for path in sorted((HERE / "corpus" / kind).iterdir())]
     corpus += [Path(one).read_bytes() for one in files]
+    as_json = kind in ("bench", "trace", "records", "saved_report", "capture")
     while True:
         data = draw.choice(corpus)
         for _ in range(draw.choice((1, 1, 2, 4))):
-            data = changed(data, draw)
+            data = changed_json(data, draw) if as_json and draw.random() < 0.7 else changed(data, draw)
         yield data
 
 

@@ -6,8 +6,10 @@ fuzz/run.py runs one under atheris, which looks for inputs that reach new code.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import lzma
+import re
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -15,18 +17,28 @@ from pathlib import Path
 from typing import Any, Callable, Iterator, NoReturn
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.probe_records import read_records
+from fusiondoc.captures.probe_records import Profiled, read_records
 from fusiondoc.cli import config
+from fusiondoc.comparison.bench_changes import compare_benches
 from fusiondoc.comparison.compare_reports import compare
+from fusiondoc.diagnosis.step_time import groups_of_units, parts_of, with_step_times
 from fusiondoc.errors import FusiondocError
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.error_texts import fuser_error, read_error
+from fusiondoc.parsers.profiler_trace import read_places, read_trace
+from fusiondoc.parsers.trace_units import NoTrace, read_events
+from fusiondoc.probe.input_text import InputTextError, named_input, parse_input
+from fusiondoc.reports.benchmark import bench_page, documents, tables, two_benches
 from fusiondoc.reports.formats import COMPARISON_FORMATS, REPORT_FORMATS, render_comparison, render_report
-from fusiondoc.reports.json_format import read_report
+from fusiondoc.reports.json_format import read_bench, read_report
+from fusiondoc.reports.named_trace import named_trace
 from fusiondoc.workflows.load import report_from, report_of
+from fusiondoc.workflows.shape_sets import expanded
+
+HERE = Path(__file__).parent
 
 JSON = ("json", "sarif", "gitlab")
 
@@ -77,7 +89,8 @@ def capture(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "capture")
         path.mkdir()
-        for part in data.split(b"\n--\n")[:8]:
+        (path / "profile").mkdir()
+        for part in data.split(b"\n--\n")[:12]:
             name, _, content = part.partition(b"\n")
             if name in _FILES:
                 (path / name.decode()).write_bytes(content)
@@ -93,7 +106,8 @@ def capture(data: bytes) -> None:
 
 _FILES = (
     *(b"request.json", b"result.json", b"records.jsonl", b"log", b"rerun.json", b"timing.json"),
-    *(b"peak.json", b"tries.json"),
+    *(b"peak.json", b"tries.json", b"profile.json"),
+    *(b"profile/request.json", b"profile/records.jsonl", b"profile/trace.json.gz", b"profile/places.json.gz"),
 )
 
 
@@ -110,6 +124,69 @@ def bundle(data: bytes) -> None:
             path.unlink()
         if any(Path(folder).iterdir()):
             raise Wrong("a file was written beside the bundle")
+
+
+def bench(data: bytes) -> None:
+    """A result of ``fusiondoc bench`` that was damaged is refused with a next step, or shown and compared."""
+    try:
+        one = read_bench(data, "bench.json")
+    except FusiondocError as error:
+        _next_step(error)
+        return
+    other = read_bench((HERE / "corpus" / "bench" / "nvfuser.json").read_bytes(), "other.json")
+    for a, b in ((one, other), (other, one), (one, one)):
+        found = compare_benches(a, b, ("a.json", "b.json"))
+        for name in two_benches.FORMATS:
+            shown(two_benches.render(found, name), name)
+    shown(documents.as_json(one), "json")
+    shown(documents.as_csv(one), "csv")
+    shown(documents.as_markdown(one), "markdown")
+    shown(tables.render(one, width=80, full=True), "text")
+    bench_page.render(one).encode("utf-8")
+
+
+def trace(data: bytes) -> None:
+    """A trace of torch's profiler: no trace, or times of steps, and the trace with groups named."""
+    report = read_report((HERE / "corpus" / "saved_report" / "lines.json").read_bytes(), "lines.json")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "trace.json")
+        path.write_bytes(data)
+        try:
+            events = read_events(path)
+            places = read_places(events)
+            read = read_trace(events, places)
+        except NoTrace:
+            return
+    for told in (Profiled(), Profiled(device="cuda", gb_per_s=1000.0, unprofiled_ms=1.0)):
+        timed = with_step_times(report, read, told)
+        for name in ("text", "json"):
+            shown(render_report(timed, name), name)
+        parts_of(read, told.device)
+    named = named_trace(events, groups_of_units(report, read), read.units, packed=False)
+    json.loads(named, parse_constant=_no_constant)
+
+
+def input_text(data: bytes) -> None:
+    """Texts of ``--input`` and ``--shapes``."""
+    text = data.decode("utf-8", "replace")
+    with contextlib.suppress(InputTextError):
+        parse_input(named_input(text)[1])
+    try:
+        expanded(text.split("\n")[:4])
+    except FusiondocError as error:
+        _next_step(error)
+
+
+def shown(text: str, name: str) -> None:
+    """A text that reaches a terminal or a page holds no command to it."""
+    text.encode("utf-8")
+    if name == "json":
+        json.loads(text, parse_constant=_no_constant)
+    if _COMMANDS.search(text):
+        raise Wrong(f"{name} has a control character: {_COMMANDS.search(text)}")
+
+
+_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def expectations(data: bytes) -> None:
@@ -144,7 +221,10 @@ def error_text(data: bytes) -> None:
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
     one.__name__: one
-    for one in (log, saved_report, records, capture, bundle, expectations, configuration, error_text)
+    for one in (
+        *(log, saved_report, records, capture, bundle, bench, trace, input_text),
+        *(expectations, configuration, error_text),
+    )
 }
 
 

@@ -37,7 +37,7 @@ CORPUS = {
 REAL = ("logs/nvfuser-2.1.2-fallback-run", "logs/nnc-2.11-add-relu", "dumps/nvfuser-2.1.2-segmented.ca_map")
 CORPUS["log"] += [raw_log.read(FIXTURES / f"{name}.log.xz")[:20_000] for name in REAL]
 
-EXAMPLES = {"log": 60, "capture": 60, "saved_report": 60}
+EXAMPLES = {"log": 60, "records": 60, "trace": 60, "capture": 60, "saved_report": 60}
 
 
 @pytest.mark.parametrize("name", TARGETS)

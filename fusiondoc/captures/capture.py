@@ -185,6 +185,11 @@ class Capture:
         kept = object_of(self._bytes(_PROFILE))
         return read_object(ProfiledRun, kept) if kept else None
 
+    def inner(self, name: str | None) -> Path | None:
+        """The folder of a further run, by the name that a file of this capture gives; None for any other
+        name: somebody else may have written the file."""
+        return self.path / name if name is not None and name in INNER else None
+
     @cached_property
     def tries(self) -> tuple[Try, ...]:
         """The runs of ``--try``; () if there were none."""

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_arguments, masked_variables
@@ -108,7 +108,7 @@ def _must_be_literals(text: str, expression: str) -> None:
             ast.literal_eval(one)
         if any(given.arg is None for given in call.keywords):
             raise ValueError(expression)
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         raise UsageError(
             f"'{expression}' in '{text}' cannot be called as it stands: its arguments must be plain values",
             "Such as model.py:Net(8, bias=False); for anything else write model = ... into the file.",
@@ -159,6 +159,17 @@ def _next_step(path: Path, text: str) -> str:
     if _DOTTED.match(text) and not path.exists():
         return f"For a module give the name too: {text}:model. {_FORMS}"
     return _FORMS
+
+
+def check_inputs(texts: Sequence[str]) -> None:
+    """Refuse texts of ``--input`` that are none (UsageError)."""
+    for text in texts:
+        try:
+            parse_input(named_input(text)[1])
+        except InputTextError as error:
+            raise UsageError(
+                str(error), "Such as --input 'float32[8,128,1024]:grad' or --input 0.5"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -245,13 +256,7 @@ class RunRequest:
 
     def check(self) -> None:
         """Refuse what can be seen to be wrong before a process starts (UsageError)."""
-        for text in self.inputs:
-            try:
-                parse_input(named_input(text)[1])
-            except InputTextError as error:
-                raise UsageError(
-                    str(error), "Such as --input 'float32[8,128,1024]:grad' or --input 0.5"
-                ) from None
+        check_inputs(self.inputs)
         if self.script and self.target.kind != "file":
             raise UsageError("--script takes a Python file", f"'{self.target.text}' is none.")
         if self.script and (self.target.name or self.inputs):

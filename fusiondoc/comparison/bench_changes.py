@@ -87,8 +87,8 @@ def compare_benches(a: Bench, b: Bench, names: tuple[str, str], least: float = 0
                 peak_bytes_b=new[key][1].peak_bytes,
             )
         )
-    places = list(dict.fromkeys((one.phase, one.inputs) for one in changes))
-    changes.sort(key=lambda one: places.index((one.phase, one.inputs)))
+    places = {(one.phase, one.inputs): number for number, one in reversed(list(enumerate(changes)))}
+    changes.sort(key=lambda one: places[one.phase, one.inputs])
     return BenchComparison(
         *names,
         tuple(_environment(a, b)),
@@ -122,22 +122,24 @@ _Key = Tuple[str, str, str, str]
 
 
 def _timed(bench: Bench, first: Bench) -> Iterator[tuple[_Key, tuple[BenchVariant, BenchPhase]]]:
+    names = _interpreters(bench, first)
     for variant in bench.variants:
         for phase in variant.phases:
             shape = bench.shapes[phase.shape] if phase.shape < len(bench.shapes) else None
             inputs = shape.label if shape is not None else ", ".join(bench.inputs)
             yield (
-                (variant.name, _interpreter(variant.interpreter, bench, first), phase.phase, inputs),
+                (variant.name, names[variant.interpreter], phase.phase, inputs),
                 (variant, phase),
             )
 
 
-def _interpreter(label: str, bench: Bench, first: Bench) -> str:
-    """What it is called in the first bench, or the one at its place there."""
+def _interpreters(bench: Bench, first: Bench) -> dict[str, str]:
+    """What each is called in the first bench, or the one at its place there."""
     mine, theirs = _labels(bench), _labels(first)
-    if label in theirs or len(mine) != len(theirs):
-        return label
-    return theirs[mine.index(label)]
+    if len(mine) != len(theirs):
+        return {label: label for label in mine}
+    known = set(theirs)
+    return {label: label if label in known else there for label, there in zip(mine, theirs)}
 
 
 def _labels(bench: Bench) -> list[str]:

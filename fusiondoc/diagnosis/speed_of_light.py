@@ -7,8 +7,8 @@ it moves, and data that stay in a cache do not come from memory at all.
 
 from __future__ import annotations
 
-import ast
 import math
+import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -140,13 +140,8 @@ def _bound(kernel: Kernel, moved: int | None, share: float | None, peak: float |
 
 def _capability(text: str | None) -> tuple[int, int] | None:
     """``[9, 0]`` as the environment has it."""
-    try:
-        value = ast.literal_eval(text or "")
-    except (ValueError, SyntaxError):
-        return None
-    if isinstance(value, (list, tuple)) and len(value) == 2 and all(isinstance(part, int) for part in value):
-        return value[0], value[1]
-    return None
+    found = re.fullmatch(r"[\[(]([0-9]{1,3}), ?([0-9]{1,3})[\])]", text or "")
+    return (int(found[1]), int(found[2])) if found is not None else None
 
 
 class Limits(NamedTuple):

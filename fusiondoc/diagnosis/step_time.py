@@ -48,7 +48,7 @@ _KERNEL = re.compile(r"(?:\w+::)*(kernel\d+)\(")
 """nvFuser's kernels in a profile: ``CudaCodeGen::kernel3(CudaCodeGen::Tensor<float, 3>, ...)``."""
 _FLOAT32_GEMM = re.compile(r"sgemm|f32f32_f32f32")
 _TENSOR_CORES = re.compile(r"tf32|s1688|fp16|bf16|f16")
-_PARTITION = re.compile(r"LlgaPartition_\d+\Z")
+_PARTITION = re.compile(r"LlgaPartition_[0-9]{1,9}\Z")
 """A group of oneDNN Graph (``LlgaKernel``, torch/csrc/jit/codegen/onednn/kernel.cpp)."""
 _HASH = re.compile(r"_\d{12,}\Z")
 """The end of an NNC name that was too long (``truncateStrWithHash``, torch/csrc/jit/passes/utils)."""
@@ -240,7 +240,7 @@ def _hint(
     """What would help more than fusion."""
     if told.device != "cuda" or slow < _LARGE * whole or told.allow_tf32 or slow < max(kinds.values()) / 2:
         return None
-    numbers = [int(part) for part in re.findall(r"\d+", capability or "")][:2]
+    numbers = [int(part) for part in re.findall(r"\d{1,4}", capability or "")[:2]]
     if tuple(numbers) < _TF32_SINCE:
         return None
     return (
@@ -282,7 +282,9 @@ class _Ties:
         ours = [one for one in report.groups if one.kind == "oneDNNFusionGroup" and one.specialisation == 1]
         self._partitions = ours if len(ours) == 1 else [group for group in ours for _ in group.instances]
         names = {unit.name for unit in units if _PARTITION.match(unit.name)}
-        self._numbered = sorted(names, key=lambda name: int(name.rpartition("_")[2]))
+        in_order = sorted(names, key=lambda name: int(name.rpartition("_")[2]))
+        self._numbered = {name: number for number, name in enumerate(in_order)}
+        self._known: dict[tuple[str, str], list[Group]] = {}
         self._turn: dict[Spot, int] = {}
         self._runs = Counter(_spot(unit) for unit in units)
 
@@ -338,25 +340,32 @@ class _Ties:
             return [(self._partitions[0], 1.0)]
         if unit.name not in self._numbered or len(self._numbered) != len(self._partitions):
             return ()
-        return [(self._partitions[self._numbered.index(unit.name)], 1.0)]
+        return [(self._partitions[self._numbered[unit.name]], 1.0)]
 
     def _named(self, unit: Unit) -> Sequence[tuple[Group, float]]:
         """By the name that NNC gives the kernel: its operators. Several groups of that name run in the order
         in which they appeared, where each runs once a step."""
-        start = _HASH.sub("", unit.name)
-        found = [
-            group
-            for (name, phase), of in self._by_name.items()
-            if phase in (None, unit.phase)
-            and (name == unit.name or (len(name) > len(unit.name) > len(start) and name.startswith(start)))
-            for group in of
-        ]
+        key = (unit.name, unit.phase)
+        if key not in self._known:
+            self._known[key] = self._called(*key)
+        found = self._known[key]
         if len(found) < 2:
             return [(group, 1.0) for group in found]
         if any(group.count > 1 for group in found):
             return ()
         spot, turn = self._next(unit)
         return [(found[turn], 1.0)] if self._runs[spot] == len(found) else ()
+
+    def _called(self, called: str, phase: str) -> list[Group]:
+        """The groups whose kernel has that name, whole or cut."""
+        start = _HASH.sub("", called)
+        return [
+            group
+            for (name, of_phase), of in self._by_name.items()
+            if of_phase in (None, phase)
+            and (name == called or (len(name) > len(called) > len(start) and name.startswith(start)))
+            for group in of
+        ]
 
 
 Spot = Tuple[int, str, str, Optional[Tuple[str, int]], Optional[str]]

@@ -39,8 +39,7 @@ of oneDNN Graph (torch/csrc/jit/codegen/onednn/kernel.cpp)."""
 _NODE = re.compile(r"Backward\d*\Z|CppFunction\Z|AccumulateGrad\Z")
 """Nodes of the autograd graph: recorded as backward functions."""
 _ENGINE = "autograd::engine::evaluate_function"
-_FRAME = re.compile(r"\s*(.+?)\((\d+)\): ")
-_MODULE = re.compile(r"([^().]+)\([^()]*\)::")
+_FRAME = re.compile(r"(\S.*?)\(([0-9]{1,9})\): ")
 OWN_NAMES = {"_grad_sum_to_size": "aten::_grad_sum_to_size"}
 """Operators of TorchScript that are recorded under another name (runtime/register_prim_ops.cpp)."""
 
@@ -104,7 +103,7 @@ def read_places(events: Sequence[Any]) -> dict[tuple[str, str, int], Place]:
 
 
 def _frames(stack: str) -> tuple[tuple[str, int], ...]:
-    matches = (_FRAME.match(part) for part in stack.split(";"))
+    matches = (_FRAME.match(part.strip()) for part in stack.split(";"))
     return tuple((match[1], int(match[2])) for match in matches if match)
 
 
@@ -113,8 +112,13 @@ def _layer(modules: str) -> str | None:
     itself, None outside TorchScript."""
     if not modules:
         return None
-    names = [name for name in _MODULE.findall(modules) if name not in ("TOP", "SELF")]
-    return ".".join(names)
+    names = []
+    parts = modules.split("(")
+    for before, inside in zip(parts, parts[1:]):
+        if inside.partition(")")[2].startswith("::"):
+            name = before[max(before.rfind(")"), before.rfind(".")) + 1 :]
+            names.append(name[2:] if name.startswith("::") else name)
+    return ".".join(name for name in names if name not in ("", "TOP", "SELF"))
 
 
 class _Reader:
@@ -181,6 +185,8 @@ class _Reader:
             for one in (*outside, *(each for unit in kept for each in unit.launched))
         )
         finish = max([end, *(after for _, after in spans)]) if spans else end
+        if finish <= begins[0]:
+            raise NoTrace("the steps of the profiler's trace take no time")
         return Trace(
             steps=len(begins),
             ms=(finish - begins[0]) / 1e3,
@@ -315,7 +321,9 @@ class _Reader:
 
 def _timed(event: Mapping[str, Any]) -> bool:
     ts, dur = event.get("ts"), event.get("dur")
-    return isinstance(ts, (int, float)) and isinstance(dur, (int, float)) and 0 <= dur < 1e15 and ts == ts
+    if not isinstance(ts, (int, float)) or not isinstance(dur, (int, float)):
+        return False
+    return -1e18 < ts < 1e18 and 0 <= dur < 1e15
 
 
 def _is_node(name: str) -> bool:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-MOST_BYTES = 512 << 20
+MOST_BYTES = 256 << 20
 """Of a trace, unpacked: reading one takes some ten times as much memory."""
+MOST_VALUES = 16_000_000
 
 ACCUMULATE = "AccumulateGrad"
 OPTIMIZER = "optimizer"
@@ -94,7 +95,11 @@ def read_events(path: Path) -> list[Any]:
     if len(data) > MOST_BYTES:
         raise NoTrace(f"the profiler's trace has more than {MOST_BYTES >> 20} MiB")
     try:
+        if sum(map(data.count, (b",", b"[", b"{"))) > MOST_VALUES:
+            raise NoTrace(f"the profiler's trace has more than {MOST_VALUES:,} values")
         document = json.loads(data.decode("utf-8", "replace"), strict=False)
+    except NoTrace:
+        raise
     except (ValueError, RecursionError):
         raise NoTrace("the profiler's trace is no JSON, or is cut off") from None
     events = document.get("traceEvents") if isinstance(document, dict) else None

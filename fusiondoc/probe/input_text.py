@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import difflib
 import re
+import warnings
 from typing import Any
 
 DTYPES = (
@@ -37,7 +38,8 @@ class InputTextError(ValueError):
     """The text cannot be read; the message names the column (from 1) and what was expected there."""
 
     def __init__(self, text: str, column: int, problem: str) -> None:
-        super().__init__("cannot read the input '%s': column %d: %s" % (text, column, problem))
+        shown = text if len(text) <= 200 else text[:200] + "..."
+        super().__init__("cannot read the input '%s': column %d: %s" % (shown, column, problem))
 
 
 class TensorText:
@@ -72,8 +74,10 @@ def parse_input(text: str) -> TensorText | PlainText:
     if not stripped:
         raise InputTextError(text, 1, "expected a value such as float32[8,128], 0.5 or True")
     try:
-        return PlainText(ast.literal_eval(spelling))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        with warnings.catch_warnings():  # of the compiler, on texts such as 1if
+            warnings.simplefilter("ignore")
+            return PlainText(ast.literal_eval(spelling))
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         pass
     word = re.match(r"[A-Za-z_][A-Za-z_0-9]*", stripped)
     if word is not None and word.group() in DTYPES + tuple(ALIASES):
@@ -119,6 +123,8 @@ def _sizes(text: str, begin: int, close: int) -> tuple[int, ...]:
         if not re.match(r"[0-9]+\Z", word):
             found = "found '%s'" % word if word else "found nothing"
             raise InputTextError(text, at, "expected a size (a whole number from 0), %s" % found)
+        if len(word) > 18:
+            raise InputTextError(text, at, "no tensor has a size of %d digits" % len(word))
         sizes.append(int(word))
         column += len(part) + 1
     return tuple(sizes)

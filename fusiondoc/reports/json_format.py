@@ -20,9 +20,9 @@ from typing import Any, Callable, Mapping, Sequence, Union
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
-from fusiondoc.model.bench import Bench
+from fusiondoc.model.bench import Bench, BenchPhase
 from fusiondoc.model.report import SCHEMA, SEVERITIES, Group, Report
-from fusiondoc.model.typed_fields import field_types, is_figure, sound
+from fusiondoc.model.typed_fields import field_types, is_figure, json_within, sound
 from fusiondoc.reports.printable import in_json
 
 
@@ -100,14 +100,33 @@ def looks_like_bench(start: bytes) -> bool:
 
 def read_bench(data: bytes, name: str) -> Bench:
     """The result of ``fusiondoc bench`` in ``data``; arguments and errors are those of ``read_report``."""
-    bench = _document(Bench, BENCH_SCHEMA, data, name, "Write it again: fusiondoc bench TARGET -o FILE.json")
+    again = "Write it again: fusiondoc bench TARGET -o FILE.json"
+    bench = _document(Bench, BENCH_SCHEMA, data, name, again)
     assert isinstance(bench, Bench)
+    for variant in bench.variants:
+        for phase in variant.phases:
+            wrong = _wrong(phase, len(bench.shapes))
+            if wrong:
+                raise UsageError(f"{name} is damaged: {variant.name}, {phase.phase}: {wrong}", again)
     return bench
+
+
+def _wrong(phase: BenchPhase, shapes: int) -> str | None:
+    """What no phase that was timed has: no time at all, an interval without its median, a shape of none."""
+    ratio = phase.ratio
+    spans = [("ms", phase.ms.low, phase.ms.median, phase.ms.high)]
+    spans += [("ratio", ratio.low, ratio.value, ratio.high)] if ratio is not None else []
+    for what, low, value, high in spans:
+        if not 1e-9 < low <= value <= high < 1e12:
+            return f"its {what} is {value:g} ({low:g} to {high:g}), as nothing that was timed"
+    if not 0 <= phase.shape < max(1, shapes):
+        return f"it is of shape {phase.shape}, of {shapes}"
+    return None
 
 
 def _document(kind: type, wanted: str, data: bytes, name: str, again: str) -> Any:
     try:
-        content = sound(json.loads(data.decode("utf-8-sig")))
+        content = sound(json_within(data))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is not a whole JSON file: {error}", again) from None
     schema = content.get("schema") if isinstance(content, dict) else None

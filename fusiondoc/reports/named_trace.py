@@ -7,6 +7,7 @@ import json
 from typing import Any, Mapping, Sequence
 
 from fusiondoc.model.report import Group
+from fusiondoc.model.typed_fields import sound
 from fusiondoc.parsers.trace_units import Unit
 from fusiondoc.reports.wording import runs_of
 
@@ -27,7 +28,7 @@ def named_trace(
         for group in groups.get(unit.event, ())[:1]:
             for index in (unit.event, *(one.event for one in unit.launched)):
                 made[index] = _named(made[index], group)
-    text = json.dumps({"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": made})
+    text = json.dumps({"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": sound(made)})
     return gzip.compress(text.encode("utf-8"), mtime=0) if packed else text.encode("utf-8")
 
 

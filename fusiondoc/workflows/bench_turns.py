@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from fusiondoc.captures.request import TargetSpec
+from fusiondoc.captures.request import TargetSpec, check_inputs
 from fusiondoc.diagnosis.step_time import parts_of
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.bench import EACH_CALL, FORWARD, TRAINING, VARIANTS, Part
@@ -69,6 +69,7 @@ class BenchRequest:
                 raise UsageError(f"unknown variant '{name}'", did_you_mean(name, (*VARIANTS, EACH_CALL)))
         if not any(self.phases().values()):
             raise UsageError("--no-forward leaves nothing to time", "Add --backward.")
+        check_inputs(self.inputs)
         if self.inputs and self.shapes:
             raise UsageError("--input and --shapes are two ways to say what the inputs are", "Leave one out.")
         if self.rounds < LEAST_ROUNDS:

@@ -22,9 +22,9 @@ EVALUATED = "NNC ran groups through its own evaluator (no LLVM), so what they ta
 
 def trace_file(capture: Capture) -> Path | None:
     """The profiler's trace in a capture; None if there is none."""
-    kept = capture.profile
-    path = capture.path / kept.capture / TRACE if kept is not None and kept.capture is not None else None
-    return path if path is not None and path.is_file() else None
+    folder = capture.inner(capture.profile.capture) if capture.profile is not None else None
+    path = folder / TRACE if folder is not None else None
+    return path if path is not None and path.is_file() and not path.is_symlink() else None
 
 
 def with_profile(report: Report, capture: Capture) -> Report:
@@ -33,7 +33,7 @@ def with_profile(report: Report, capture: Capture) -> Report:
     if kept is None:
         return report
     path = trace_file(capture)
-    if kept.problem is not None or path is None or kept.capture is None:
+    if kept.problem is not None or path is None:
         return replace(report, steps_note=kept.problem or "no profile: the profiler wrote no trace")
     try:
         told = Capture(path.parent).records.profiled

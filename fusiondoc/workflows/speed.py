@@ -77,10 +77,11 @@ def _against_eager(passes: TimedPasses, timed: Sequence[TimedPasses]) -> Ratio |
     return None
 
 
-def _timed_passes(capture: Capture, folder: str | None) -> tuple[TimedPasses, ...]:
+def _timed_passes(capture: Capture, name: str | None) -> tuple[TimedPasses, ...]:
+    folder = capture.inner(name)
     if folder is None:
         return ()
     try:
-        return Capture(capture.path / folder).records.speeds
+        return Capture(folder).records.speeds
     except FusiondocError:
         return ()

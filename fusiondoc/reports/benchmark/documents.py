@@ -23,7 +23,7 @@ from fusiondoc.reports.benchmark.wordings import (
     verdict,
 )
 from fusiondoc.reports.json_format import plain
-from fusiondoc.reports.printable import in_json, markdown
+from fusiondoc.reports.printable import in_json, markdown, visible
 
 
 def as_json(bench: Bench) -> str:
@@ -42,7 +42,12 @@ def as_markdown(bench: Bench) -> str:
     names += ["GPU busy", "groups", "warm-up", *(["compiled", "guards failed"] if several else [])]
     texts = 3 if several else 2
     for phase in phases(bench):
-        lines += [f"**{phase}**", "", _line(names), "|" + "---|" * texts + "--:|" * (len(names) - texts)]
+        lines += [
+            f"**{markdown(phase)}**",
+            "",
+            _line(names),
+            "|" + "---|" * texts + "--:|" * (len(names) - texts),
+        ]
         for shape, label in shapes_of(bench):
             for one in bench.variants:
                 found = phase_of(one, phase, shape)
@@ -101,6 +106,17 @@ def as_csv(bench: Bench) -> str:
 
 def rows_of(bench: Bench) -> Iterator[list[object]]:
     """Of ``COLUMNS``."""
+    for row in _rows(bench):
+        yield [_cell(one) if isinstance(one, str) else one for one in row]
+
+
+def _cell(text: str) -> str:
+    """Text that is no command to a terminal, and no formula to a spreadsheet."""
+    text = visible(text)
+    return "'" + text if text.startswith(("=", "+", "-", "@")) else text
+
+
+def _rows(bench: Bench) -> Iterator[list[object]]:
     for one in bench.variants:
         of_variant = [one.warmup_s, one.compile_s, one.recompiles, one.peak_bytes]
         of_variant += [one.groups.forward, one.groups.backward] if one.groups is not None else [None, None]
