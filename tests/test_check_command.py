@@ -89,7 +89,7 @@ def test_the_example_broken_on_purpose(fusiondoc: Run, tmp_path: Path) -> None:
     done = fusiondoc("check", *run, env={"COLUMNS": "1000"})
     assert done.returncode == 1
     assert "BROKEN" in done.stdout and "a coverage of 100%; found " in done.stdout
-    assert "aten::cumsum (FD211)" in done.stdout
+    assert "cumsum (FD211, bias_gelu.py:18)" in done.stdout
 
 
 def test_the_section_on_nvfuser_holds_for_what_was_recorded(fusiondoc: Run) -> None:
@@ -240,3 +240,27 @@ def test_several_logs_and_stdin(fusiondoc: Run, tmp_path: Path) -> None:
     both = fusiondoc("check", "a.log", "b.log", "--expect", "fusions.yaml")
     count = len(json.loads(fusiondoc("parse", "a.log", "b.log", "-f", "json").stdout)["groups"])
     assert f"expected 5 groups; found {count}" in both.stdout or (count == 5 and both.returncode == 0)
+
+
+def test_a_file_of_a_training_run_says_in_one_line_that_there_was_no_backward(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    log = FIXTURES / "logs" / "nnc-2.13-split-helper.log.xz"
+    text = "groups:\n- [mul, relu]\n- {ops: [mul], phase: backward}\n- {ops: [neg], phase: backward}\n"
+    (tmp_path / "f.yaml").write_text(text + "number_of_groups: 4\n")
+    done = fusiondoc("check", log, "--expect", "f.yaml")
+    assert done.returncode == 1
+    told = [line for line in done.stdout.splitlines() if "BROKEN" in line]
+    assert len(told) == 1 and "f.yaml:3, 4, 5: expect a backward pass, and this run had" in told[0]
+    assert "1 of 4 expectations hold, 3 broken" in done.stdout
+    update = fusiondoc("check", log, "--expect", "f.yaml", "--update")
+    assert update.returncode == 2 and "it has groups of backward passes" in update.stderr
+    assert (tmp_path / "f.yaml").read_text().startswith(text)
+
+
+def test_a_file_with_aliases_is_refused_before_anything_runs(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "f.yaml").write_text("groups:\n- &g [mul, relu]\n- *g\n")
+    (tmp_path / "m.py").write_text("raise SystemExit('it ran')\n")
+    done = fusiondoc("check", "m.py", "--expect", "f.yaml", "--update")
+    assert done.returncode == 2 and "it ran" not in done.stderr
+    assert "line 3 repeats with *g what &g names in line 2" in done.stderr

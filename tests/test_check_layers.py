@@ -105,7 +105,7 @@ def test_a_share_of_a_module(bert: Report) -> None:
     every = sum((has[layer] for layer in has if re.match(r"encoder\.layer\.\d+(\.|\Z)", layer)), InLayer())
     assert part.fused < every.fused
     assert missed.found.endswith(f"%, {every.fused} of {every.fused + every.unfused} operators")
-    assert "not fused are aten::linear (FD" in (missed.why or "")
+    assert "not fused are linear (FD" in (missed.why or "")
 
 
 def test_a_module_that_is_not_there(bert: Report) -> None:

@@ -134,7 +134,7 @@ def test_a_report_beside_the_update_goes_to_stdout_alone(fusiondoc: Run, tmp_pat
     ("text", "said"),
     [
         ("a: &x 1\nmax_fallbacks: *x\n", "unknown key 'a'"),
-        ("sections:\n- &x {number_of_groups: 9}\n- *x\n", "anchors and aliases"),
+        ("sections:\n- &x {number_of_groups: 9}\n- *x\n", "line 3 repeats with *x what &x names in line 2"),
         ("when: {fuser: nnc}\nmax_fallbacks: 0\n", "put it under 'sections:'"),
         ("{groups: [{ops: [tanh], source: nowhere.py}]}", "brackets"),
     ],

@@ -273,3 +273,13 @@ def test_a_report_made_of_the_other_one_shares_rows_with_it() -> None:
     assert whole.fallbacks and compare(whole, less).fallbacks
     assert compare(whole, less) == compare(whole, deepcopy(less))
     assert compare(less, whole) == compare(less, deepcopy(whole))
+
+
+def test_what_split_a_group_is_named_in_another_function() -> None:
+    b = report_from([str(FIXTURES / "logs" / "nnc-2.13-split-helper.log.xz")])
+    whole = replace(b.groups[0], nodes=b.groups[0].nodes + b.groups[1].nodes)
+    (change,) = compare(replace(b, groups=(whole,), unfused=(), programs=()), b).groups
+    assert change.kinds == ("split",)
+    assert [(row.op, row.user_source) for row in change.because] == [
+        ("aten::cumsum", "models/split_helper.py:5")
+    ]

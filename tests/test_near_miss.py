@@ -53,7 +53,10 @@ def test_what_splits_two_groups_is_named() -> None:
         ("[relu, mul]", "found mul, relu (G1): the same operators are in another order"),
         ("[mul]", "found mul, relu (G1): it also has relu"),
         ("[softmax]", "found no group with any of them: softmax is nowhere in the graphs of the log"),
-        ("{ops: [sum, add], phase: backward}", "found sum, add (G5): its phase is forward, not backward"),
+        (
+            "{ops: [sum, add], phase: backward}",
+            "found sum, add (G5): it is of a backward pass, and this run had none",
+        ),
         ("{ops: [sum, add], dtype: float16}", "its inputs are float32, not float16"),
         (
             "{ops: [sum, add], source: 'c10_rejects.py:3-9'}",
@@ -177,3 +180,45 @@ def test_every_group_of_every_recording_is_found_by_its_own_operators(recordings
             assert near.group is not None and near.group.ops == group.ops and near.why == ""
             checked += 1
     assert checked > 20
+
+
+SPLIT = FIXTURES / "logs"
+
+
+def test_what_splits_a_group_is_named_in_another_function() -> None:
+    """By its line it is not between the two halves."""
+    one = outcomes(SPLIT / "nnc-2.13-split-helper.log.xz", "groups: [[mul, relu, tanh, add]]")[0]
+    assert one.why == (
+        "tanh, add are in G2 (models/split_helper.py:11), split off by cumsum, which is not fused:"
+        " NNC has no lowering for it (FD211), models/split_helper.py:5"
+    )
+
+
+def test_a_near_miss_is_the_instance_in_the_layer_that_changed() -> None:
+    log = SPLIT / "nnc-2.13-split-blocks.log.xz"
+    one = outcomes(log, "groups: [{ops: [mul, relu, tanh, add], at_least: 3}]")[0]
+    assert one.found == "2 (G1 ×2 in layer.[0,2])"
+    # Equal operators are in G1, of other layers; between it and G2 is a linear.
+    assert one.why is not None and one.why.startswith(
+        "the next nearest is mul, relu (G2 in layer.1): tanh, add are in G3 (models/split_blocks.py:13),"
+        " split off by cumsum, which is not fused: "
+    )
+
+
+def test_what_splits_the_forward_splits_its_gradient() -> None:
+    backward = "[mul, mul, mul, neg, add, mul, neg, add, mul, mul, mul, add, mul]"
+    text = f"groups: [[mul, sigmoid, tanh, mul], {{ops: {backward}, phase: backward}}]"
+    for one in outcomes(SPLIT / "nnc-2.13-split-train.log.xz", text):
+        assert not one.holds and "split off by cumsum, which is not fused: gradients are recorded" in one.text
+        assert one.text.count("gradients are recorded") == 1
+
+
+def test_only_what_is_newly_outside_groups_is_listed() -> None:
+    log = SPLIT / "nnc-2.13-split-blocks.log.xz"
+    text = "modules: [{layer: layer, coverage: 1}]\nnot_fused: [linear]\n"
+    share, outside = outcomes(log, text)
+    assert share.why == "newly outside groups: cumsum (FD211, models/split_blocks.py:12)"
+    assert (outside.holds, outside.expected) == (False, "no operator but linear outside groups")
+    assert outside.found == "cumsum (FD211, models/split_blocks.py:12)"
+    assert outcomes(log, "not_fused: [linear, cumsum]")[0].holds
+    assert not outcomes(log, "not_fused: []")[0].holds

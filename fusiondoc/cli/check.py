@@ -154,11 +154,15 @@ def _source(ctx: click.Context, name: str) -> str | None:
 def _expectations(file: Path, update: bool) -> Expectations | None:
     """The file, read before anything runs; None if --update is to make it."""
     from fusiondoc.expectations.read_file import load, read_text
+    from fusiondoc.expectations.update import refuse_what_cannot_be_edited
     from fusiondoc.model.codes import CODES
 
     if update and (not file.exists() or not read_text(file).strip()):
         return None
-    return load(file, CODES)
+    expectations = load(file, CODES)
+    if update:
+        refuse_what_cannot_be_edited(read_text(file), str(file))
+    return expectations
 
 
 def _known_sections(expectations: Expectations, only: tuple[str, ...]) -> None:
@@ -202,10 +206,12 @@ _BOM = b"\xef\xbb\xbf"
 def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout: bool) -> None:
     """Bring the file in line with the report; the difference goes to stdout, or to stderr beside a report."""
     from fusiondoc.expectations.read_file import read_text
-    from fusiondoc.expectations.update import updated
+    from fusiondoc.expectations.update import refuse_to_drop_backward, updated
     from fusiondoc.whole_files import write_whole
 
     before = read_text(file) if file.exists() else ""
+    if before.strip():
+        refuse_to_drop_backward(before, str(file), report, only)
     after = updated(before, str(file), report, only)
     if after == before:
         tell(f"{file} is up to date")

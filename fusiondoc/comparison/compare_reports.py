@@ -48,7 +48,7 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         a.kernels, b.kernels, numbers, one_sided, other, slower_than, count_launches=not passes_differ(a, b)
     )
     unfused = unfused_changes(a, b, places)
-    groups = group_changes(clusters, kernels, unfused, places, slower_than)
+    groups = group_changes(clusters, kernels, unfused, places, slower_than, b)
     changed = sum(len(change.a) * change.count for change in groups)
     same_groups = {c.a[0].group.id: c.b[0].group.id for c in clusters if c.a and c.b}
     return Comparison(

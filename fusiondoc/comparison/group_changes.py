@@ -10,7 +10,8 @@ from fusiondoc.comparison.differences import GroupChange, GroupRef, UnfusedChang
 from fusiondoc.comparison.group_match import Cluster, Item, Node, Overlap, nodes_of
 from fusiondoc.comparison.places import Places, split_source
 from fusiondoc.comparison.speed_change import speed_change, total
-from fusiondoc.model.report import Group, Kernel, OpNode
+from fusiondoc.model.between_groups import GroupNeighbours
+from fusiondoc.model.report import Group, Kernel, OpNode, Report
 
 
 def group_changes(
@@ -19,11 +20,13 @@ def group_changes(
     unfused: Sequence[UnfusedChange],
     places: Places,
     threshold: float,
+    b: Report,
 ) -> tuple[GroupChange, ...]:
     """The clusters in which something changed, in the order of B (what is gone: of A, at the end)."""
     found = []
+    neighbours = GroupNeighbours(b)
     for cluster in clusters:
-        change = _change(cluster, kernels, unfused, places, threshold)
+        change = _change(cluster, kernels, unfused, places, threshold, neighbours)
         if change is not None:
             order = min((item.index for item in cluster.b), default=-1)
             found.append((order < 0, order, min((item.index for item in cluster.a), default=-1), change))
@@ -47,6 +50,7 @@ def _change(
     unfused: Sequence[UnfusedChange],
     places: Places,
     threshold: float,
+    neighbours: GroupNeighbours,
 ) -> GroupChange | None:
     kinds = []
     gone: Sequence[Node] = ()
@@ -79,7 +83,9 @@ def _change(
     if not kinds:
         return None
     lost = gone if cluster.b else nodes_of(cluster.a)
-    because = _because(cluster, lost, unfused, places) if set(kinds) & {"split", "operators", "gone"} else ()
+    because: tuple[UnfusedChange, ...] = ()
+    if set(kinds) & {"split", "operators", "gone"}:
+        because = _because(cluster, lost, unfused, places, neighbours)
     return GroupChange(
         tuple(kinds),
         tuple(group_ref(item.group) for item in cluster.a),
@@ -129,15 +135,30 @@ def group_ref(group: Group) -> GroupRef:
 
 
 def _because(
-    cluster: Cluster, gone: Sequence[Node], unfused: Sequence[UnfusedChange], places: Places
+    cluster: Cluster,
+    gone: Sequence[Node],
+    unfused: Sequence[UnfusedChange],
+    places: Places,
+    neighbours: GroupNeighbours,
 ) -> tuple[UnfusedChange, ...]:
-    """What came outside the groups: the operators that left this one, or others between its lines."""
+    """What came outside the groups: the operators that left this one, or others between its parts, by the
+    graph or by their lines."""
     left = {(node.op, token) for node in gone for token in (node.place.token, node.user.token)}
     names = {node.op for node in gone if not node.place.aligned}
     phases = {item.group.phase for item in cluster.a + cluster.b}
     spans = _spans(cluster.b)
+    ids = [item.group.id for item in cluster.b[:_MOST_PARTS]]
+    between = {
+        (row.op, row.source, row.reason)
+        for nth, first in enumerate(ids)
+        for second in ids[nth + 1 :]
+        for row in neighbours.between(first, second)
+    }
     found = []
     for row in unfused:
+        if row.change == "came" and (row.op, row.source, row.reason_b) in between:
+            found.append(row)
+            continue
         if row.change != "came" or row.reason_b is None or (row.phase not in phases and None not in phases):
             continue
         file, line, _ = split_source(row.source or row.user_source or "")
@@ -150,6 +171,8 @@ def _because(
 
 
 _MOST_CAUSES = 8
+_MOST_PARTS = 20
+"""Of a group that was split, between which it is looked for what stands there."""
 
 
 def _spans(items: Sequence[Item]) -> dict[str, tuple[int, int]]:

@@ -147,6 +147,8 @@ class Section:
     modules: tuple[ModuleShare, ...] = ()
     number_of_groups: Count | None = None
     max_fallbacks: int | None = None
+    not_fused: tuple[str, ...] | None = None
+    """Operators that may be outside groups; None says nothing of them."""
     min_coverage: float | None = None
     speed: Speed = Speed()
     steps: StepLimits = StepLimits()

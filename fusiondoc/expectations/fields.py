@@ -44,7 +44,8 @@ EXAMPLES = {
 @dataclass(frozen=True)
 class Field:
     """``kind`` names a pattern or one of count, positive, share, rate, counts, choice, group, module,
-    section, when, findings. ``many``: "no", "list" (a list of at least one) or "either" (one or a list)."""
+    section, when, findings. ``many``: "no", "list" (a list of at least one), "any" (a list, maybe empty) or
+    "either" (one or a list)."""
 
     kind: str
     doc: str
@@ -109,6 +110,7 @@ SECTION: Mapping[str, Field] = {
     "modules": Field("module", "Modules with the share of them that must be fused.", "list"),
     "number_of_groups": Field("counts", "How many groups there are, each specialised one counted once."),
     "max_fallbacks": Field("count", "Highest number of fallbacks."),
+    "not_fused": Field("operator", "Only these operators may be outside groups; none with [].", "any"),
     "min_coverage": Field("share", "Lowest share of what ran and the fuser can take that is in groups."),
     **_SPEED,
     "max_step_ms": Field("rate", "Longest time of a step of the profiled run, in milliseconds."),
@@ -188,7 +190,9 @@ def _object(known: Mapping[str, Field]) -> dict[str, Any]:
 def _field(field: Field) -> dict[str, Any]:
     one = _one(field)
     several = {"type": "array", "items": one, "minItems": 1}
-    shape = {"no": one, "list": several, "either": {"anyOf": [one, several]}}[field.many]
+    any_number = {"type": "array", "items": one}
+    shapes = {"no": one, "list": several, "any": any_number, "either": {"anyOf": [one, several]}}
+    shape = shapes[field.many]
     return {"description": field.doc, **({"allOf": [shape]} if "$ref" in shape else shape)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from fusiondoc.expectations.expectation import (
     Expectations,
@@ -17,9 +17,12 @@ from fusiondoc.expectations.expectation import (
     instances_in,
     is_in_layer,
 )
+from fusiondoc.expectations.missing import reason_of, tell, without_namespace
+from fusiondoc.expectations.missing import shown as shown_line
 from fusiondoc.expectations.near_miss import (
     NearMiss,
     describe,
+    instances,
     mismatches,
     near_miss,
     percent,
@@ -29,7 +32,7 @@ from fusiondoc.expectations.near_miss import (
 )
 from fusiondoc.model.module_tree import InLayer, module_tree, operators_by_layer, outside
 from fusiondoc.model.report import SEVERITIES, Finding, Group, Report, Unfused
-from fusiondoc.model.runs import FUSIBLE, GROUPS, Expectation
+from fusiondoc.model.runs import FUSIBLE, GROUPS, NO_BACKWARD, Expectation
 from fusiondoc.model.source import path_ends_with
 
 
@@ -52,6 +55,11 @@ class Outcome:
     value: Any = None
     """What was measured, for --update."""
 
+    def too_few(self, section: Section) -> bool:
+        """Of the number of groups: whether there are fewer than the section wants."""
+        least = section.number_of_groups.at_least if section.number_of_groups is not None else None
+        return least is not None and isinstance(self.value, int) and self.value < least
+
     @property
     def text(self) -> str:
         """``expected X; found Y: why``, one line."""
@@ -65,9 +73,35 @@ class Outcome:
         )
 
 
+Make = Callable[..., Outcome]
+
+
 def check(section: Section, report: Report) -> list[Outcome]:
     """One outcome for each expectation, in the order of the table of keys."""
-    return [*check_groups(section.groups, report, section.name), *_whole(section, report)]
+    outcomes = [*check_groups(section.groups, report, section.name), *_whole(section, report)]
+    return _without_backward(section, outcomes) if lacks_backward(section, report) else outcomes
+
+
+def lacks_backward(section: Section, report: Report) -> bool:
+    """Whether the section expects groups of backward passes, and the run is known to have had none."""
+    if all(one.phase != "backward" or one.count.at_least is None for one in section.groups):
+        return False
+    phases = {one.phase for one in report.groups} | {one.phase for one in report.unfused}
+    options = report.target.get("options")
+    asked = options.get("backward") if isinstance(options, Mapping) else None
+    return "backward" not in phases and ("forward" in phases or asked is False)
+
+
+def _without_backward(section: Section, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Groups of backward passes, and the number that they are counted in, share one cause."""
+    places = {one.path for one in section.groups if one.phase == "backward"}
+    number = (*section.path, "number_of_groups")
+    return [
+        replace(one, why=NO_BACKWARD, near=None)
+        if not one.holds and (one.path in places or (one.path == number and one.too_few(section)))
+        else one
+        for one in outcomes
+    ]
 
 
 def check_groups(wanted: Iterable[GroupExpectation], report: Report, section: str = "") -> list[Outcome]:
@@ -92,11 +126,14 @@ def _group(
     if exactly is not None or (wanted.count.at_least or 1) > 1:
         text = f"{wanted.count} of {text}" if exactly != 0 else f"no group {text}"
     known = {group.id: group for group in report.groups}
-    counts = {name: len(instances_in(known[name], wanted.layer)) for name in ids}
-    number = sum(counts.values())
+    of_groups = {name: instances_in(known[name], wanted.layer) for name in ids}
+    number = sum(map(len, of_groups.values()))
     holds = wanted.count.holds(number)
     near = None
-    shown = ", ".join(name + (f" ×{n}" if n > 1 else "") for name, n in counts.items())
+    shown = ", ".join(
+        instances(known[name], these) if not holds else name + (f" ×{len(these)}" if len(these) > 1 else "")
+        for name, these in of_groups.items()
+    )
     if number > 1 or exactly is not None:
         shown = f"{number} ({shown})" if ids else "0 ()"
     why = None
@@ -109,6 +146,8 @@ def _group(
             shown, why = near.found, near.why or _nothing_fused(report)
         elif near.group is not None:
             why = f"the next nearest is {near.found}: {near.why}"
+        else:
+            why = "; ".join(tell([one for one in near.missing if one.row is not None])) or None
     return Outcome(section, wanted.path, holds, text, shown, why, wanted.at, ids, near, number)
 
 
@@ -139,7 +178,7 @@ def _whole(section: Section, report: Report) -> Iterable[Outcome]:
         )
 
     for wanted_share in section.modules:
-        yield _module(wanted_share, report, section.name)
+        yield _module(wanted_share, report, section.name, section.not_fused)
     if section.number_of_groups is not None:
         number = specialised_once(report)
         ids = ", ".join(group.id for group in report.groups if group.respecialises is None)
@@ -157,20 +196,21 @@ def _whole(section: Section, report: Report) -> Iterable[Outcome]:
             "max_fallbacks", count <= section.max_fallbacks, f"at most {section.max_fallbacks} fallbacks",
             str(count) + (f" (of {groups})" if groups else ""), error if count else None, count,
         )  # fmt: skip
+    yield from _operators_outside(section, report, outcome)
     if section.min_coverage is not None:
         part = report.coverage.fraction
         holds = part is not None and part >= section.min_coverage - 1e-9
         found = percent(part) if part is not None else _no_share(report)
         yield outcome(
             "min_coverage", holds, f"a coverage of {percent(section.min_coverage)}", found,
-            None if holds else _left_out(report), part,
+            None if holds else _left_out(report, section.not_fused), part,
         )  # fmt: skip
     yield from _speed(section, report, outcome)
     yield from _steps(section, report, outcome)
     yield from _findings(section, report, outcome)
 
 
-def _module(wanted: ModuleShare, report: Report, section: str) -> Outcome:
+def _module(wanted: ModuleShare, report: Report, section: str, known: Sequence[str] | None) -> Outcome:
     inside = {
         layer: has for layer, has in operators_by_layer(report).items() if is_in_layer(layer, wanted.layer)
     }
@@ -184,7 +224,7 @@ def _module(wanted: ModuleShare, report: Report, section: str) -> Outcome:
     else:
         found = f"{percent(part)}, {total.fused} of {total.fused + total.unfused} operators"
         rows = [row for row in outside(report) if any(layer in inside for layer in row.layers)]
-        why = _not_fused(rows)
+        why = _not_fused(rows, known)
     return Outcome(
         section, wanted.path, holds, f"{percent(wanted.coverage)} of {wanted.layer} in groups", found,
         None if holds else why, wanted.at, value=part,
@@ -206,25 +246,62 @@ def _no_share(report: Report) -> str:
     return f"unknown: {unknown}" if unknown is not None else "nothing that a fuser can fuse"
 
 
-def _left_out(report: Report) -> str | None:
+_NOT_COUNTED = ("FD201", "FD211", "FD233", "FD235", "FD236")
+"""Reasons of operators that no share of coverage counts: the fuser has no rule for them."""
+
+
+def _left_out(report: Report, known: Sequence[str] | None) -> str | None:
+    """The operators that the coverage lacks, and those that keep them out of groups."""
     if not report.coverage.told:
         return None
-    ran = [row for row in report.unfused if row.ran is not False]
-    return _not_fused([row for row in ran if row.reason.stated] or ran)
+    rows = outside(report)
+    counted = [row for row in rows if row.reason.code not in _NOT_COUNTED]
+    causes = [row for row in rows if row.keeps_out and row not in counted]
+    return _not_fused(counted + causes, known)
 
 
-def _not_fused(rows: Sequence[Unfused]) -> str | None:
-    if not rows:
+def _new(rows: Sequence[Unfused], known: Sequence[str] | None) -> list[Unfused]:
+    """Those that the file does not name under ``not_fused``."""
+    return [row for row in rows if known is not None and row.op not in known]
+
+
+def _not_fused(rows: Sequence[Unfused], known: Sequence[str] | None) -> str | None:
+    """What is newly outside groups, where the file tells what was; else all that is."""
+    shown = _new(rows, known) or rows
+    if not shown:
         return None
-    names = list(dict.fromkeys(f"{row.op} ({row.reason.code})" for row in rows))
-    return "not fused are " + _some(names)
+    texts = _some(_codes_and_places(shown))
+    return f"not fused are {texts}" if shown is rows else f"newly outside groups: {texts}"
+
+
+def _operators_outside(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:
+    """Whether only known operators are outside groups."""
+    known = section.not_fused
+    if known is None:
+        return
+    names = ", ".join(map(without_namespace, known))
+    expected = f"no operator but {names} outside groups" if known else "no operator outside groups"
+    if not report.coverage.told:
+        yield outcome("not_fused", False, expected, f"unknown: {report.coverage.unknown}", None, None)
+        return
+    rows = outside(report)
+    new = _new(rows, known)
+    found = _some(_codes_and_places(new)) if new else "no other" if known else "none"
+    kinds = {row.op for row in new}
+    why = reason_of(new[0]) if len(kinds) == 1 else None
+    yield outcome("not_fused", not new, expected, found, why, sorted({row.op for row in rows}))
+
+
+def _codes_and_places(rows: Sequence[Unfused]) -> list[str]:
+    """``cumsum (FD211, model.py:7)``, once for an operator and a reason."""
+    first: dict[str, Unfused] = {}
+    for row in rows:
+        first.setdefault(f"{without_namespace(row.op)} ({row.reason.code}", row)
+    return [", ".join(filter(None, (name, shown_line(row)))) + ")" for name, row in first.items()]
 
 
 def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + (" and others" if len(names) > _MOST_NAMED else "")
-
-
-Make = Callable[..., Outcome]
 
 
 def _speed(section: Section, report: Report, outcome: Make) -> Iterable[Outcome]:

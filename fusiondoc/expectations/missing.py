@@ -7,9 +7,11 @@ import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Sequence, Tuple
+from typing import Mapping, Sequence, Tuple
 
-from fusiondoc.expectations.expectation import GroupExpectation, SourceRange
+from fusiondoc.expectations.expectation import GroupExpectation, SourceRange, instances_in
+from fusiondoc.model.between_groups import GroupNeighbours
+from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source, path_ends_with
 from fusiondoc.whole_files import read_within
@@ -17,7 +19,7 @@ from fusiondoc.whole_files import read_within
 _FAR = 1_000_000
 """A distance in lines beyond every file: another file, or a line that the log does not tell."""
 
-Key = Tuple[int, int, int]
+Key = Tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -31,31 +33,13 @@ class Missing:
     group: Group | None = None
     """The other group that has it."""
     node: OpNode | None = None
-    between: Unfused | None = None
-    """The unfused operator between the two groups that splits them."""
-    explained: bool = False
-    """Whether another sentence says already why that one is not fused."""
+    between: tuple[Unfused, ...] = ()
+    """The unfused operators between the two groups that split them, the one that matters most first."""
+    layer: str = ""
+    """Where it is, if that is another layer than that of the nearest group."""
 
-    @property
-    def text(self) -> str:
-        """``mul is not fused: nvFuser has no parsing rule for it (FD201), model.py:31``."""
-        return f"{without_namespace(self.op)} is {self.whereabouts}"
 
-    @property
-    def whereabouts(self) -> str:
-        """What follows "is" or "are" in the sentence."""
-        if self.row is not None:
-            return f"not fused: {_reason(self.row)}"
-        if self.group is not None and self.node is not None:
-            place = shown(self.node)
-            text = f"in {self.group.id}" + (f" ({place})" if place else "")
-            if self.between is not None:
-                by = without_namespace(self.between.op)
-                text += f", split off by {by}"
-                if not self.explained:
-                    text += f", which is not fused: {_reason(self.between)}"
-            return text
-        return "nowhere in the graphs of the log"
+_MOST_NAMED = 3
 
 
 def without_namespace(op: str) -> str:
@@ -63,7 +47,8 @@ def without_namespace(op: str) -> str:
     return op[len("aten::") :] if op.startswith("aten::") else op
 
 
-def _reason(row: Unfused) -> str:
+def reason_of(row: Unfused) -> str:
+    """``NNC has no lowering for it (FD211), model.py:7``."""
     place = shown(row)
     return f"{row.reason.text} ({row.reason.code})" + (f", {place}" if place else "")
 
@@ -79,32 +64,128 @@ def where_is(
     ``lacking`` gives with an operator the index of the node of ``group`` that stands before it in the
     expectation: of several such operators the one next to that node in the program is meant.
     """
+    neighbours = GroupNeighbours(report)
     used: set[int] = set()
-    found = []
+    found: list[Missing] = []
+    here = _Here.of(group, wanted, neighbours)
     for op, before in lacking:
-        anchor = _anchor(group, before)
-        best = _best(report, op, wanted.phase or (group.phase if group else None), anchor, group, used)
+        at = here.at(before)
+        best = _best(report, op, at, used)
         if best is None:
             found.append(Missing(op, "absent"))
         elif isinstance(best, Unfused):
-            found.append(Missing(op, "unfused", row=best))
+            layer = folded(best.layers) if _apart(best.layers, here.layers) or not here.layers else ""
+            found.append(Missing(op, "unfused", row=best, layer=layer))
         else:
             other, node = best
-            between = _between(report, anchor, node)
-            found.append(Missing(op, "group", group=other, node=node, between=between))
-    rows = [one.row for one in found]
-    return tuple(replace(one, explained=one.between in rows) if one.between else one for one in found)
+            rows = neighbours.between(group.id, other.id) if group is not None else ()
+            between = sorted(rows, key=_weight) or _on_lines_between(report, at.anchor, node)
+            layer = folded(other.layers) if _apart(other.layers, here.layers) else ""
+            found.append(Missing(op, "group", group=other, node=node, between=tuple(between), layer=layer))
+    return tuple(found)
+
+
+def _weight(row: Unfused) -> tuple[int, bool]:
+    """What keeps most operators out of groups first, then what the log states a reason for."""
+    return -(row.keeps_out or 0), not row.reason.stated
+
+
+@dataclass(frozen=True)
+class _Here:
+    """The nearest group as a place to look from."""
+
+    group: Group | None
+    phase: str | None
+    layers: tuple[str, ...]
+    """Of its instances that were wanted."""
+    next_to: tuple[Mapping[str, tuple[Unfused, ...]], Mapping[str, tuple[Unfused, ...]]] = ({}, {})
+    """The groups before and after it, with what stands between."""
+    anchor: Source | None = None
+    """The user's line to measure from."""
+    side: int | None = None
+    """0 for what stands before the group, 1 for what stands after it."""
+
+    @classmethod
+    def of(cls, group: Group | None, wanted: GroupExpectation, neighbours: GroupNeighbours) -> _Here:
+        if group is None:
+            return cls(None, wanted.phase, ())
+        instances = instances_in(group, wanted.layer) or group.instances
+        layers = tuple(dict.fromkeys(one.layer for one in instances if one.layer is not None))
+        next_to = neighbours.before(group.id), neighbours.after(group.id)
+        return cls(group, wanted.phase or group.phase, layers, next_to)
+
+    def at(self, before: int | None) -> _Here:
+        """From the node at this index of the group; from its first one without an index."""
+        return replace(self, anchor=_anchor(self.group, before), side=0 if before is None else 1)
+
+    def adjoins(self, one: Unfused | Group) -> bool:
+        """Whether only operators outside groups stand between, or it is one of these."""
+        if self.side is None:
+            return False
+        near = self.next_to[self.side]
+        return (
+            one.id in near
+            if isinstance(one, Group)
+            else any(one is row for rows in near.values() for row in rows)
+        )
+
+
+def _apart(layers: Sequence[str], here: Sequence[str]) -> bool:
+    """Whether both are told and none is in one of the others."""
+    known = set(here)
+    return (
+        bool(layers)
+        and bool(known)
+        and not any(
+            one in known or any(one.startswith(f"{h}.") or h.startswith(f"{one}.") for h in known)
+            for one in layers
+        )
+    )
 
 
 def tell(missing: Sequence[Missing]) -> list[str]:
-    """The sentences on missing operators; those in the same place share one."""
-    together: dict[str, list[str]] = {}
+    """The sentences on missing operators: ``mul is not fused: nvFuser has no parsing rule for it (FD201),
+    model.py:31``. Those that are in one place share one, and a reason is said once."""
+    together: dict[object, list[Missing]] = {}
     for one in missing:
-        together.setdefault(one.whereabouts, []).append(without_namespace(one.op))
-    return [
-        f"{', '.join(dict.fromkeys(names))} {'is' if len(set(names)) == 1 else 'are'} {where}"
-        for where, names in together.items()
-    ]
+        here = one.group.id if one.group is not None else _not_fused(one.row, one.layer)
+        together.setdefault((here, one.layer, tuple(map(id, one.between))), []).append(one)
+    explained = [one.row for one in missing if one.row is not None]
+    sentences = []
+    for these in together.values():
+        names = list(dict.fromkeys(without_namespace(one.op) for one in these))
+        first = these[0]
+        if first.group is None:
+            where = _not_fused(first.row, first.layer)
+        else:
+            where = _in_group(these, explained)
+            explained += first.between[:1]
+        sentences.append(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {where}")
+    return sentences
+
+
+def _not_fused(row: Unfused | None, layer: str) -> str:
+    if row is None:
+        return "nowhere in the graphs of the log"
+    return f"not fused{f' in {layer}' if layer else ''}: {reason_of(row)}"
+
+
+def _in_group(these: Sequence[Missing], explained: Sequence[Unfused]) -> str:
+    """``in G2 (model.py:9), split off by cumsum, which is not fused: ...``."""
+    one = these[0]
+    assert one.group is not None
+    places = list(dict.fromkeys(shown(m.node) for m in these if m.node is not None and shown(m.node)))
+    text = f"in {one.group.id}" + (f" in {one.layer}" if one.layer else "")
+    if places:
+        text += f" ({', '.join(places[:_MOST_NAMED])}{', ...' if len(places) > _MOST_NAMED else ''})"
+    if one.between:
+        first = one.between[0]
+        names = list(dict.fromkeys(without_namespace(row.op) for row in one.between))
+        text += f", split off by {' and '.join(names[:_MOST_NAMED])}"
+        if not any(first is row for row in explained):
+            which = "which" if len(names) == 1 else f"of which {without_namespace(first.op)}"
+            text += f", {which} is not fused: {reason_of(first)}"
+    return text
 
 
 def _anchor(group: Group | None, before: int | None) -> Source | None:
@@ -115,28 +196,31 @@ def _anchor(group: Group | None, before: int | None) -> Source | None:
     return next((line for line in map(line_of, (*near, *group.nodes)) if line is not None), None)
 
 
-def _best(
-    report: Report,
-    op: str,
-    phase: str | None,
-    anchor: Source | None,
-    group: Group | None,
-    used: set[int],
-) -> Unfused | tuple[Group, OpNode] | None:
-    """The operator of that name nearest in the program: same phase, fewest lines away, unfused first."""
+def _best(report: Report, op: str, here: _Here, used: set[int]) -> Unfused | tuple[Group, OpNode] | None:
+    """The operator of that name nearest in the program: same phase, same layer, next to the group in its
+    graph, fewest lines away, unfused first."""
     found: list[tuple[Key, int, Unfused | tuple[Group, OpNode]]] = []
+
+    def key(phase: str | None, one: Unfused | Group, line: Source | None, last: int) -> Key:
+        apart = int(_apart(one.layers, here.layers))
+        return (
+            _other(phase, here.phase),
+            apart,
+            int(not here.adjoins(one)),
+            _distance(line, here.anchor),
+            last,
+        )
+
     for row in report.unfused:
         if row.op == op:
-            unlikely = int(row.ran is False)
-            key = (_other(row.phase, phase) + unlikely, _distance(line_of(row), anchor), 0)
-            found.append((key, id(row), row))
+            unlikely, *rest = key(row.phase, row, line_of(row), 0)
+            found.append(((unlikely + int(row.ran is False), *rest), id(row), row))
     for other in report.groups:
-        if group is not None and other.id == group.id:
+        if here.group is not None and other.id == here.group.id and other.count == 1:
             continue
         for node in other.nodes:
             if node.op == op:
-                key = (_other(other.phase, phase), _distance(line_of(node), anchor), 1)
-                found.append((key, id(node), (other, node)))
+                found.append((key(other.phase, other, line_of(node), 1), id(node), (other, node)))
     left = [one for one in found if one[1] not in used] or found
     if not left:
         return None
@@ -155,11 +239,12 @@ def _distance(line: Source | None, anchor: Source | None) -> int:
     return abs(line.line - anchor.line)
 
 
-def _between(report: Report, anchor: Source | None, node: OpNode) -> Unfused | None:
-    """An unfused operator on the lines between two groups; one with a stated reason first."""
+def _on_lines_between(report: Report, anchor: Source | None, node: OpNode) -> list[Unfused]:
+    """Where the plans do not tell: an unfused operator on the lines between; one with a stated reason
+    first."""
     end = line_of(node)
     if anchor is None or end is None or anchor.file != end.file:
-        return None
+        return []
     first, last = sorted((anchor.line, end.line))
     rows = []
     for row in report.unfused:
@@ -168,7 +253,7 @@ def _between(report: Report, anchor: Source | None, node: OpNode) -> Unfused | N
             continue
         if first <= line.line <= last:
             rows.append(row)
-    return min(rows, key=lambda row: not row.reason.stated, default=None)
+    return sorted(rows, key=lambda row: not row.reason.stated)[:1]
 
 
 def line_of(node: OpNode | Unfused) -> Source | None:

@@ -21,7 +21,7 @@ from fusiondoc.expectations.missing import (
     without_namespace,
 )
 from fusiondoc.model.layer_names import folded
-from fusiondoc.model.report import Group, Kernel, Report
+from fusiondoc.model.report import Group, Instance, Kernel, Report
 
 _MOST_OPERATORS = 12
 _MOST_REASONS = 4
@@ -46,10 +46,12 @@ class NearMiss:
 
     @property
     def found(self) -> str:
-        """``add, relu (G1)``."""
+        """``add, relu (G1)``, ``add, relu (G1 ×3 in encoder.layer.[0-2])``."""
         if self.group is None:
             return "no group with any of them" if self.wanted.ops else "no such group"
-        return f"{short(self.group.ops)} ({self.group.id})"
+        return (
+            f"{short(self.group.ops)} ({instances(self.group, instances_in(self.group, self.wanted.layer))})"
+        )
 
     @property
     def why(self) -> str:
@@ -106,6 +108,13 @@ def near_miss(
         extra = tuple(spare.elements()) if wanted.order == "sequence" and wanted.ops else ()
     conditions = tuple(m for m in mismatches(group, wanted, kernels) if m.what != "operators")
     return NearMiss(wanted, group, shared, where_is(report, wanted, group, lacking), extra, conditions)
+
+
+def instances(group: Group, these: Sequence[Instance] = ()) -> str:
+    """``G1``, ``G1 ×3 in layer.[0-2]``: a group with how many of its instances, and where they are."""
+    chosen = these or group.instances
+    layers = folded(one.layer for one in chosen)
+    return group.id + (f" ×{len(chosen)}" if len(chosen) > 1 else "") + (f" in {layers}" if layers else "")
 
 
 def describe(wanted: GroupExpectation) -> str:

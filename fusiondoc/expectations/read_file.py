@@ -128,11 +128,11 @@ class _Reader:
         name = key.value if isinstance(key, yaml.ScalarNode) else _a(key)
         self.problems.add(key, f"unknown key '{name}' in {what}. {did_you_mean(str(name), known)}")
 
-    def _list(self, node: yaml.Node, name: str) -> list[yaml.Node]:
+    def _list(self, node: yaml.Node, name: str, may_be_empty: bool = False) -> list[yaml.Node]:
         if not isinstance(node, yaml.SequenceNode):
             self.problems.add(node, f"{name} must be a list, not {_a(node)}")
             return []
-        if not node.value:
+        if not node.value and not may_be_empty:
             self.problems.add(node, f"{name} is an empty list")
         return list(node.value)
 
@@ -140,7 +140,8 @@ class _Reader:
         if field.many == "no" or (field.many == "either" and not isinstance(node, yaml.SequenceNode)):
             one = self._one(node, field, name)
             return one if field.many == "no" or one is None else [one]
-        return [one for one in (self._one(n, field, name) for n in self._list(node, name)) if one is not None]
+        nodes = self._list(node, name, may_be_empty=field.many == "any")
+        return [one for one in (self._one(n, field, name) for n in nodes) if one is not None]
 
     def _one(self, node: yaml.Node, field: Field, name: str) -> Any:
         if field.kind == "group":
@@ -266,6 +267,7 @@ def build_section(values: Mapping[str, Any], node: yaml.Node, path: Path) -> Sec
         ),
         number_of_groups=_count(values.get("number_of_groups")),
         max_fallbacks=values.get("max_fallbacks"),
+        not_fused=tuple(operators(values["not_fused"])) if values.get("not_fused") is not None else None,
         min_coverage=values.get("min_coverage"),
         speed=_speed(values),
         steps=StepLimits(

@@ -8,7 +8,8 @@ from typing import Any, Callable, Mapping, Sequence
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import yaml_text
 from fusiondoc.expectations.expectation import Expectations, Section
-from fusiondoc.expectations.match import Outcome, applying, check, specialised_once
+from fusiondoc.expectations.fields import fits
+from fusiondoc.expectations.match import Outcome, applying, check, lacks_backward, specialised_once
 from fusiondoc.expectations.missing import without_namespace
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.yaml_text import CannotEdit
@@ -28,10 +29,9 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
     if not text.strip():
         return yaml_text.new_file(report)
     expectations = loads(text, name)
+    refuse_what_cannot_be_edited(text, name)
     sections = _chosen(expectations, report, only)
     try:
-        if yaml_text.has_aliases(text):
-            raise CannotEdit("anchors and aliases")
         if not sections:
             return _proved(_with_section(text, expectations, report), name, report, only)
         for section in sections:
@@ -42,6 +42,28 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
             f"--update cannot edit {name}: {reason}",
             "Write lists and mappings on lines of their own, without anchors; or give --expect a new file.",
         ) from None
+
+
+def refuse_what_cannot_be_edited(text: str, name: str) -> None:
+    """UsageError for a file that --update will not edit whatever is found: known before anything runs."""
+    repeated = yaml_text.first_alias(text)
+    if repeated is not None:
+        alias, line, anchored = repeated
+        raise UsageError(
+            f"--update cannot edit {name}: line {line} repeats with *{alias} what &{alias} names in line"
+            f" {anchored}, so a change of one place would change the other",
+            f"Write it out in line {line}, without the anchor; or give --expect a new file.",
+        )
+
+
+def refuse_to_drop_backward(text: str, name: str, report: Report, only: Sequence[str] = ()) -> None:
+    """UsageError where the file has groups of backward passes and the run had none: they would be lost."""
+    sections = _chosen(loads(text, name), report, only)
+    if any(lacks_backward(section, report) for section in sections):
+        raise UsageError(
+            f"--update cannot edit {name}: it has groups of backward passes, and this run had none",
+            "Run with --backward; or take these groups out by hand.",
+        )
 
 
 def _with_section(text: str, expectations: Expectations, report: Report) -> str:
@@ -158,7 +180,12 @@ def _whole(text: str, outcomes: Sequence[Outcome]) -> str:
     gone = []
     for outcome in outcomes:
         key = next(
-            (part for part in outcome.path if part in _LIMITS or part in ("modules", "findings")), None
+            (
+                part
+                for part in outcome.path
+                if part in _LIMITS or part in ("modules", "not_fused", "findings")
+            ),
+            None,
         )
         if outcome.holds or key is None or "groups" in outcome.path:
             continue
@@ -172,6 +199,11 @@ def _whole(text: str, outcomes: Sequence[Outcome]) -> str:
                 gone.append(outcome)
         elif outcome.value is None:
             gone.append(outcome)
+        elif key == "not_fused":
+            names = [name for name in outcome.value if fits("operator", name)]
+            if not any("::" in name for name in yaml_text.value(text, outcome.path) or ("::",)):
+                names = [without_namespace(name) for name in names]  # as they were written
+            text = yaml_text.set_value(text, outcome.path, names)
         elif key == "number_of_groups":
             text = yaml_text.set_value(text, outcome.path, str(outcome.value))
         else:

@@ -18,7 +18,7 @@ import yaml
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations.expectation import Path, Position
 from fusiondoc.expectations.fields import fits
-from fusiondoc.model.module_tree import module_tree
+from fusiondoc.model.module_tree import module_tree, outside
 from fusiondoc.model.report import Group, Report
 
 _MOST_SHOWN = 10
@@ -231,10 +231,20 @@ def add_key(text: str, path: Path, lines: Sequence[str]) -> str:
     return _insert(text, _end(node), [indent + line for line in lines])
 
 
-def has_aliases(text: str) -> bool:
-    """Whether a part of the text stands for another one, so that changing one would change both."""
-    events = yaml.parse(text, Loader=yaml.SafeLoader)
-    return any(isinstance(event, yaml.AliasEvent) for event in events)
+def first_alias(text: str) -> tuple[str, int, int] | None:
+    """The first part of the text that stands for another one, so that changing one would change both: its
+    name, its line and the line of its anchor. None without any."""
+    anchors: dict[str, int] = {}
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        name = getattr(event, "anchor", None)
+        if name is None:
+            continue
+        mark = event.start_mark
+        line = mark.line + 1 if mark is not None else 1
+        if isinstance(event, yaml.AliasEvent):
+            return name, line, anchors.get(name, line)
+        anchors[name] = line
+    return None
 
 
 def _node(text: str, path: Path) -> yaml.Node:
@@ -331,6 +341,9 @@ def section_lines(report: Report) -> list[str]:
         f"number_of_groups: {number}",
         f"max_fallbacks: {sum(fallback.count for fallback in report.fallbacks)}",
     ]
+    if report.coverage.told:
+        names = sorted({row.op for row in outside(report) if fits("operator", row.op)})
+        lines += wrapped("not_fused", names)
     if report.coverage.fraction is not None:
         lines.append(f"min_coverage: {share(report.coverage.fraction)}")
     return lines

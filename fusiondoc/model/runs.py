@@ -212,6 +212,10 @@ class Steps:
         return sum(one.share for one in self.parts if one.what == what)
 
 
+NO_BACKWARD = "it is of a backward pass, and this run had none"
+"""Why every expectation on backward passes is broken at once; reports say it once."""
+
+
 @dataclass(frozen=True)
 class Expectation:
     """One expectation of ``check`` and what was found."""

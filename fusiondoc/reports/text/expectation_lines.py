@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import Expectation
+from fusiondoc.model.runs import NO_BACKWARD, Expectation
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
 
@@ -21,14 +23,17 @@ def render(report: Report, *, width: int = 80, colour: bool = False, blocks: boo
     report = visible_in(report)
     lines: list[RenderableType] = []
     section = ""
+    folded = [one for one in report.expectations if one.why == NO_BACKWARD and not one.holds]
     for one in report.expectations:
+        if one in folded[1:]:
+            continue
         if one.section != section:
             section = one.section
             if section:
                 lines.append(Text(section, style="bold"))
         table = names_and_texts(len("BROKEN"))
         word = Text("holds", style="green") if one.holds else Text("BROKEN", style="red")
-        table.add_row(word, _sentence(one))
+        table.add_row(word, _sentence(one) if one not in folded else _no_backward(folded, report))
         lines.append(Padding(table, (0, 0, 0, 1)))
     broken = sum(not one.holds for one in report.expectations)
     total = len(report.expectations)
@@ -46,6 +51,20 @@ def _sentence(one: Expectation) -> str:
         return f"{one.expected}; found {one.found}"
     place = f"{one.file}:{one.line}: " if one.line is not None else ""
     return f"{place}{sentence(one)}"
+
+
+def _no_backward(these: Sequence[Expectation], report: Report) -> str:
+    """All expectations that only a backward pass can hold, in one line."""
+    first = these[0]
+    lines = ", ".join(str(one.line) for one in these if one.line is not None)
+    place = f"{first.file}:{lines}: " if lines else ""
+    what = "expects a backward pass" if len(these) == 1 else "expect a backward pass"
+    return f"{place}{what}, and this run had none: {_command(report, first.file)}"
+
+
+def _command(report: Report, file: str) -> str:
+    name = str(report.target.get("name") or "") if report.target.get("capture") else ""
+    return f"fusiondoc check {name} --backward --expect {file}" if name else "add --backward to the run"
 
 
 def sentence(one: Expectation) -> str:
