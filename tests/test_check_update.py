@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from thorough import examples
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations.match import applying, check
+from fusiondoc.expectations.applies import applying
+from fusiondoc.expectations.match import check
+from fusiondoc.expectations.new_section import quoted
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
-from fusiondoc.expectations.yaml_text import quoted
 from fusiondoc.workflows.load import report_from
 
 REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"

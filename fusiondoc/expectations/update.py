@@ -6,10 +6,11 @@ import math
 from typing import Any, Callable, Mapping, Sequence
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import yaml_text
+from fusiondoc.expectations import new_section, yaml_text
+from fusiondoc.expectations.applies import applying
 from fusiondoc.expectations.expectation import Expectations, Section
 from fusiondoc.expectations.fields import fits
-from fusiondoc.expectations.match import Outcome, applying, check, lacks_backward, specialised_once
+from fusiondoc.expectations.match import Outcome, check, lacks_backward, specialised_once
 from fusiondoc.expectations.missing import without_namespace
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.yaml_text import CannotEdit
@@ -27,7 +28,7 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
         UsageError: the text is no file of expectations, or is written in a way that cannot be edited.
     """
     if not text.strip():
-        return yaml_text.new_file(report)
+        return new_section.new_file(report)
     expectations = loads(text, name)
     refuse_what_cannot_be_edited(text, name)
     sections = _chosen(expectations, report, only)
@@ -69,7 +70,7 @@ def refuse_to_drop_backward(text: str, name: str, report: Report, only: Sequence
 def _with_section(text: str, expectations: Expectations, report: Report) -> str:
     if not expectations.sections or not expectations.sections[0].path:
         raise CannotEdit("its one section is for another run; put it under 'sections:' to add one")
-    return yaml_text.append(text, ("sections",), yaml_text.section_lines(report))
+    return yaml_text.append(text, ("sections",), new_section.section_lines(report))
 
 
 def _section(text: str, name: str, section: Section, report: Report) -> str:
@@ -124,7 +125,7 @@ def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Re
             gone.append(outcome)
     path = (*section.path, "groups")
     left = [g for g in report.groups if g.respecialises is None and g.id not in claimed]
-    new = yaml_text.group_items(left)
+    new = new_section.group_items(left)
     if of_groups:
         for item in new:
             text = yaml_text.append(text, path, item)
@@ -166,7 +167,7 @@ def _as_found(text: str, outcome: Outcome, group: Group) -> str:
     elif key == "contains":
         ops = near.shared
     if near.conditions:
-        return yaml_text.replace_item(text, outcome.path, yaml_text.group_items([group])[0])
+        return yaml_text.replace_item(text, outcome.path, new_section.group_items([group])[0])
     path = (*outcome.path, key)
     if yaml_text.value(text, path) is None:
         path = outcome.path  # a plain list
@@ -190,7 +191,7 @@ def _whole(text: str, outcomes: Sequence[Outcome]) -> str:
         if outcome.holds or key is None or "groups" in outcome.path:
             continue
         if key == "modules" and outcome.value is not None:
-            text = yaml_text.set_value(text, (*outcome.path, "coverage"), yaml_text.share(outcome.value))
+            text = yaml_text.set_value(text, (*outcome.path, "coverage"), new_section.share(outcome.value))
         elif key == "findings":
             if "allow" in outcome.path:
                 for code in dict.fromkeys(f.code for f in outcome.value):
@@ -216,11 +217,11 @@ def _whole(text: str, outcomes: Sequence[Outcome]) -> str:
 _LIMITS: Mapping[str, Callable[[Any], str]] = {
     "number_of_groups": str,
     "max_fallbacks": str,
-    "min_coverage": yaml_text.share,
+    "min_coverage": new_section.share,
     "min_peak": lambda value: f"{math.floor(value * 100) / 100:g}",
     "min_gb_per_s": lambda value: str(math.floor(value)),
     "max_step_ms": lambda value: f"{math.ceil(value * 100) / 100:g}",
-    "min_groups_share": yaml_text.share,
+    "min_groups_share": new_section.share,
     "max_unfused_share": lambda value: f"{math.ceil(value * 1000) / 1000:g}",
     "max_could_save": lambda value: f"{math.ceil(value * 1000) / 1000:g}",
 }
