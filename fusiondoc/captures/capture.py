@@ -81,7 +81,7 @@ _PEAK, _RERUN, _TIMING, _TRIES = "peak.json", "rerun.json", "timing.json", "trie
 _PROFILE = "profile.json"
 LOGS = ("log", "log.1", "log.2")
 """The log, and the newest lines of a long one whose end could not be put behind it: fusiondoc was killed."""
-INNER = ("rerun", "timing", "profile", "kernels", "tries/*")
+INNER = ("rerun", "timing", "profile", "kernels", "tries/*", "fix/*")
 """Folders of a capture with captures of further runs."""
 FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _PROFILE, _TRIES, *LOGS)
 

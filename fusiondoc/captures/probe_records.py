@@ -59,6 +59,10 @@ class Loaded:
     """A module whose weights are constants of its graph."""
     frozen_here: bool | None = None
     """It was frozen by fusiondoc, and not by the program."""
+    training: bool | None = None
+    """A module in training mode, before fusiondoc did anything to it; only ``fix`` asks."""
+    scripted: bool | None = None
+    """It was TorchScript already. Only ``fix`` asks."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +237,8 @@ class Records:
     speeds: tuple[TimedPasses, ...] = ()
     profiled: Profiled | None = None
     verification: tuple[Verification, ...] = ()
+    same_results: tuple[Verification, ...] = ()
+    """The changed program against the program before the change, both without a fuser (``fix``)."""
     source_map: Mapping[str, str] = field(default_factory=dict)
     """Operators of the user's graphs to the lines of the program that they come from."""
     layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -312,6 +318,7 @@ def read_records(data: bytes) -> Records:
         speeds=_kept(read_object(TimedPasses, one) for one in all_of("speed")),
         profiled=read_object(Profiled, _merged(all_of("profiled"))) if all_of("profiled") else None,
         verification=_kept(_compared(one) for one in all_of("verify")),
+        same_results=_kept(_compared(one) for one in all_of("same_results")),
         source_map=_source_map(all_of("source_map")),
         layers=_layers(all_of("source_map")),
         error=read_object(Failure, _merged(all_of("error"))) if all_of("error") else None,

@@ -208,6 +208,14 @@ class Options:
 
 
 @dataclass(frozen=True)
+class KeptResults:
+    """What a program computes without a fuser: ``file`` keeps it; with ``compare`` it is there already."""
+
+    file: str
+    compare: bool
+
+
+@dataclass(frozen=True)
 class RunRequest:
     """A run of a target under a fuser.
 
@@ -250,6 +258,10 @@ class RunRequest:
     """Run steps, or the script, under torch's profiler, without any log or dump."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables on top of those that the fuser needs."""
+    overlay: Mapping[str, str] = field(default_factory=dict)
+    """Source files of the program -> files whose text runs in their place (``fix``)."""
+    results: KeptResults | None = None
+    """Keep what the program computes without a fuser, or hold it against what was kept (``fix``)."""
     cwd: Path = field(default_factory=Path.cwd)
     command: tuple[str, ...] = ()
     """The command line as the user gave it; only kept in the capture."""

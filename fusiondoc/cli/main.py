@@ -21,6 +21,7 @@ COMMANDS = {
     "check": "Exit 1 unless the expected fusion groups exist; --update writes the file.",
     "kernels": "List generated kernels, and print or save what was dumped of them.",
     "compare": "Say what changed between two logs, captures or saved reports.",
+    "fix": "Find changes to a program that fuse more, try each, and print a diff or apply it.",
     "bench": "Time a model in every variant: eager, each fuser, AOTAutograd, torch.compile.",
     "repro": "Write one fusion group as a stand-alone Python file, and make it smaller.",
     "knobs": "List what can be toggled on this torch, and what each toggle really does.",

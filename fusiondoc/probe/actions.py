@@ -11,7 +11,7 @@ import random
 import sys
 from typing import Any, Callable
 
-from . import environment, failures, frontends, fusers, stdio, te_plans
+from . import environment, failures, frontends, fusers, overlay, stdio, te_plans
 from .aot_watch import Watch
 from .clock import Clock
 from .failures import Refused, UserError, message_of, users_traceback
@@ -130,6 +130,7 @@ def _measure_bandwidth(records: Records, clock: Clock) -> None:
 
 def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     target = spec["target"]
+    overlay.install(spec.get("overlay") or {})
     sys.path.insert(0, os.path.dirname(target["path"]) if target["path"] else spec["cwd"])
     sys.argv = [target["path"] or target["text"], *spec["script_args"]]
     script, note = spec["script"], None
@@ -275,6 +276,10 @@ def _run_model(
         aot = chosen.frontend == "aot"
         if not aot:
             model = not_compiled(model, _noting(records))
+        if spec.get("results") and not aot:
+            from .eager_results import tell_results
+
+            tell_results(torch, model, shapes, spec, records)
         twin = None
         if spec.get("verify") and chosen.eager is not None:
             twin = _eager_twin(torch, chosen.eager if aot else model)
@@ -331,6 +336,7 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     from .benchmark import Bench
 
     records.write("started", pid=os.getpid())
+    overlay.install(spec.get("overlay") or {})
     target = spec["target"]
     sys.path.insert(0, os.path.dirname(target["path"]) if target["path"] else spec["cwd"])
     sys.argv = [target["path"] or target["text"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Callable, Iterator
@@ -145,6 +145,8 @@ def _spec(request: RunRequest, secret: bool) -> dict[str, Any]:
         "secret": secret,
         "target": request.target.as_json(),
         "cwd": str(request.cwd),
+        "overlay": dict(request.overlay),
+        "results": asdict(request.results) if request.results is not None else None,
         **request.options().as_json(),
     }
 

@@ -176,7 +176,7 @@ def choose_fuser(requested: str, tried: Tried) -> tuple[str, str]:
 def export(fuser: str, knobs: Mapping[str, str], environment: RunEnvironment, tried: Tried) -> Export:
     """The variables and lines for a fuser that works on the torch that was tried."""
     shell = tuple(f"export {name}={shlex.quote(masked(value))}" for name, value in environment.set.items())
-    python = (*_ORDER, "import torch", *_switches(fuser, tried.environment), *_knob_lines(knobs))
+    python = (*_ORDER, "import torch", *_switches(fuser, tried.environment), *knob_lines(knobs))
     return Export(shell, python)
 
 
@@ -190,7 +190,8 @@ def _switches(fuser: str, environment: Mapping[str, Any]) -> list[str]:
     return calls.lines
 
 
-def _knob_lines(knobs: Mapping[str, str]) -> list[str]:
+def knob_lines(knobs: Mapping[str, str]) -> list[str]:
+    """The lines of Python that set these knobs."""
     calls = _Calls(False)
     torch = SimpleNamespace(_C=calls)
     for name, text in knobs.items():

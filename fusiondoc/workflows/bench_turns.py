@@ -57,6 +57,8 @@ class BenchRequest:
     round_seconds: float = ROUND_SECONDS
     timeout: float = 600
     cwd: Path = field(default_factory=Path.cwd)
+    overlay: Mapping[str, str] = field(default_factory=dict)
+    """Source files of the program -> files whose text runs in their place."""
 
     def phases(self) -> dict[str, bool]:
         """Which phases are timed."""
@@ -169,6 +171,7 @@ def start_variant(
         "device": request.device,
         "seed": request.seed,
         "knobs": dict(request.knobs),
+        "overlay": dict(request.overlay),
     }
     environment = quiet_environment(os.environ).child(os.environ)
     child = BenchChild(interpreter.path, spec, environment, request.cwd, folder, request.timeout)

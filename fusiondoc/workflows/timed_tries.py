@@ -62,6 +62,7 @@ def _started(request: RunRequest, fuser: str | None, folder: Path) -> VariantRun
         round_seconds=ROUND_SECONDS,
         timeout=request.timeout,
         cwd=request.cwd,
+        overlay=request.overlay,
     )
     try:
         interpreter = inspect(find_python(request.python))

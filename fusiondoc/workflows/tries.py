@@ -137,7 +137,7 @@ def measured(
         gb_per_s=float(median(rates)) if rates else None,
         steady_seconds=None if interpreted(report) else steady_seconds(report),
         exit=status,
-        problem=_first_line(failed),
+        problem=first_line(failed),
         wrong=sum(not row.same for row in report.verification) if report.verification else None,
     )
 
@@ -154,11 +154,11 @@ def steady_seconds(report: Report) -> float | None:
 
 
 def _failed(change: Change, error: FusiondocError) -> Try:
-    return Try(change.name, change.codes, 0, 0, 0, 0, None, None, error.exit_code, _first_line(error))
+    return Try(change.name, change.codes, 0, 0, 0, 0, None, None, error.exit_code, first_line(error))
 
 
-def _first_line(error: FusiondocError | None) -> str | None:
-    """The message, or for a traceback its last line, which names the error."""
+def first_line(error: FusiondocError | None) -> str | None:
+    """What failed in one line: the message, or for a traceback its last line, which names the error."""
     if error is None:
         return None
     lines = [line for line in error.message.strip().split("\n") if line.strip()]

@@ -1,0 +1,271 @@
+"""Lines put where the model is made: attributes of its modules, modules replaced, the model frozen.
+
+This is how a model of a package changes without its files: from the user's own file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from typing import Iterator, Sequence
+
+from fusiondoc.diagnosis.recipes import Recipe
+from fusiondoc.fixes.edits import Edit, Family, Proposal
+from fusiondoc.fixes.in_place import base_of, changes_its_input
+from fusiondoc.fixes.program import Program
+from fusiondoc.fixes.recipes_in_code import helping
+from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
+
+with contextlib.suppress(ImportError):
+    import libcst as cst
+
+_SCRIPTING = ("torch.jit.script", "torch.jit.trace", "torch.jit.freeze")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the model has been made, and is no TorchScript yet.
+
+    ``lead`` begins each line; ``edits`` have to be made to have such a place.
+    """
+
+    file: ParsedFile
+    name: str
+    position: int
+    lead: str = ""
+    edits: tuple[Edit, ...] = ()
+    may_freeze: bool = True
+
+    @property
+    def where(self) -> str:
+        line = self.file.source.text.count("\n", 0, self.position) + 1
+        return f"{self.file.source.path}:{line}"
+
+    def insert(self, lines: Sequence[str], rank: int = 0) -> Edit:
+        """Lines, indented with four spaces a level, put here in the style of the file."""
+        return self.file.lines_at(self.position, lines, self.lead, rank)
+
+
+def place_of_model(program: Program) -> Place | None:
+    """Where the target's model is made; None where no line of the user's tells."""
+    file = program.target_file
+    if file is None:
+        return None
+    name = program.target.name or "model"
+    if "." in name:
+        return None
+    if program.target.call is not None:
+        return _in_definition(file, name)
+    return _at_top(file, name)
+
+
+def _at_top(file: ParsedFile, name: str) -> Place | None:
+    lines = [one for one in file.module.body if isinstance(one, cst.SimpleStatementLine)]
+    binding = [one for one in lines if _binds(file, one, name)]
+    if not binding:
+        return None
+    statement = binding[-1]
+    value = statement.body[0].value if isinstance(statement.body[0], (cst.Assign, cst.AnnAssign)) else None
+    if isinstance(value, cst.Call) and file.meaning(value.func) in _SCRIPTING and value.args:
+        return _before_scripting(file, name, statement, value)
+    last = [one for one in lines if _mentions(one, name)][-1]
+    return Place(file, name, file.after(last))
+
+
+def _before_scripting(
+    file: ParsedFile, name: str, statement: cst.SimpleStatementLine, value: cst.Call
+) -> Place | None:
+    inner = value.args[0].value
+    start = file.start_of_line(statement)
+    if isinstance(inner, cst.Name):
+        return Place(file, inner.value, start, may_freeze=False)
+    if isinstance(inner, cst.Call) and file.meaning(inner.func) in _SCRIPTING:
+        return None
+    made = file.free_name("net", "unscripted")
+    text = f"{made} = {file.text(inner)}{file.newline}"
+    edits = (file.inserted(start, text, rank=-3), file.replaced(inner, made))
+    return Place(file, made, start, edits=edits, may_freeze=False)
+
+
+def _binds(file: ParsedFile, line: cst.SimpleStatementLine, name: str) -> bool:
+    for one in line.body:
+        if isinstance(one, cst.Assign):
+            if any(isinstance(item.target, cst.Name) and item.target.value == name for item in one.targets):
+                return True
+        elif isinstance(one, cst.AnnAssign):
+            if isinstance(one.target, cst.Name) and one.target.value == name and one.value is not None:
+                return True
+        elif isinstance(one, cst.ImportFrom) and not isinstance(one.names, cst.ImportStar):
+            names = [item.asname.name if item.asname is not None else item.name for item in one.names]
+            if any(dotted(item) == name for item in names):
+                return True
+    return False
+
+
+def _mentions(line: cst.CSTNode, name: str) -> bool:
+    return any(isinstance(one, cst.Name) and one.value == name for one in walk(line))
+
+
+def _in_definition(file: ParsedFile, name: str) -> Place | None:
+    """In the function that returns the model, or at the end of the ``__init__`` of its class."""
+    for one in file.module.body:
+        if isinstance(one, cst.FunctionDef) and one.name.value == name:
+            return _before_return(file, one)
+        if isinstance(one, cst.ClassDef) and one.name.value == name:
+            inits = [item for item in one.body.body if isinstance(item, cst.FunctionDef)]
+            own = [item for item in inits if item.name.value == "__init__"]
+            if own and isinstance(own[0].body, cst.IndentedBlock):
+                last = own[0].body.body[-1]
+                return Place(file, "self", file.after(last), _lead(file, last), may_freeze=False)
+    return None
+
+
+def _before_return(file: ParsedFile, function: cst.FunctionDef) -> Place | None:
+    returns = [
+        one
+        for one in walk(function)
+        if isinstance(one, cst.Return) and one.value is not None and file.function_of(one) is function
+    ]
+    if len(returns) != 1 or not isinstance(file.parent(returns[0]), cst.SimpleStatementLine):
+        return None
+    value, start = returns[0].value, file.start_of_line(returns[0])
+    assert value is not None
+    lead = _lead(file, returns[0])
+    if isinstance(value, cst.Name):
+        return Place(file, value.value, start, lead)
+    if isinstance(value, cst.Call) and file.meaning(value.func) in _SCRIPTING:
+        return None
+    made = file.free_name("model", "made")
+    text = f"{lead}{made} = {file.text(value)}{file.newline}"
+    edits = (file.inserted(start, text, rank=-3), file.replaced(value, made))
+    return Place(file, made, start, lead, edits)
+
+
+def _lead(file: ParsedFile, node: cst.CSTNode) -> str:
+    start = file.start_of_line(node)
+    line = file.source.text[start : file.span(node)[0]]
+    return line[: len(line) - len(line.lstrip())]
+
+
+def propose(program: Program, place: Place) -> Iterator[Proposal]:
+    """What can be done to the model from where it is made."""
+    off = frozenset(row.op for row in program.rows if _of_a_module(row.op, row.source))
+    if off:
+        yield _in_place_off(place, off)
+    ops = {f"aten::{base_of(row.op)}" for row in program.rows}
+    for recipe in dict.fromkeys(one for op in sorted(ops) for one in helping(program, op)):
+        yield from _replaced(place, recipe, _both(recipe.replaces & ops))
+    if program.is_module and not program.backward and place.may_freeze:
+        yield from _frozen(program, place)
+
+
+def _of_a_module(op: str, source: str | None) -> bool:
+    """Whether torch.nn.functional works in place there, as modules with ``inplace`` ask for."""
+    return changes_its_input(op) and source is not None and "torch/nn/" in source.replace("\\", "/")
+
+
+def _in_place_off(place: Place, ops: frozenset[str]) -> Proposal:
+    one = place.file.free_name("module", "each_module")
+    lines = [
+        f"for {one} in {place.name}.modules():",
+        f'    if getattr({one}, "inplace", False):',
+        f"        {one}.inplace = False",
+    ]
+    title = f"inplace=False on the modules of {place.name}"
+    return Proposal(Family.ATTRIBUTES, title, (*place.edits, place.insert(lines)), (place.where,), ops=ops)
+
+
+_PARAMETER = {
+    "ELU": ("0.5", "alpha"),
+    "CELU": ("0.5", "alpha"),
+    "LeakyReLU": ("0.01", "negative_slope"),
+    "Hardshrink": ("0.5", "lambd"),
+    "Softshrink": ("0.5", "lambd"),
+}
+"""The number in a recipe that stands for an attribute of the module."""
+
+_ONLY_IF = {
+    "Hardtanh": "({0}.min_val, {0}.max_val) == (-1.0, 1.0)",
+    "Softplus": "{0}.beta == 1",
+    "GLU": "{0}.dim == -1",
+    "AdaptiveAvgPool2d": "{0}.output_size in (1, (1, 1))",
+}
+"""What else has to be so of a module that the recipe can stand for."""
+
+
+def _both(ops: frozenset[str]) -> frozenset[str]:
+    """With their versions in place."""
+    return ops | {f"{op}_" for op in ops}
+
+
+def _replaced(place: Place, recipe: Recipe, ops: frozenset[str]) -> Iterator[Proposal]:
+    """A class with the recipe as its ``forward``, and a loop that puts it in the place of torch's."""
+    if recipe.module is None or recipe.inputs.count("=") != 1 or recipe.caution is not None:
+        return
+    file, kind = place.file, recipe.module.split("(")[0].rpartition(".")[2]
+    module, imports = file.spelled("torch.nn.Module")
+    old, more = file.spelled(f"torch.nn.{kind}")
+    own = file.free_name(f"Fusible{kind}", f"{kind}InParts")
+    number, attribute = _PARAMETER.get(kind, ("", ""))
+    body = recipe.after.replace(number, f"self.{attribute}") if number else recipe.after
+    for word, meaning in (("torch", "torch"), ("F", "torch.nn.functional")):
+        if re.search(rf"\b{word}\.", body + recipe.helper):
+            name, extra = file.spelled(meaning)
+            body = re.sub(rf"\b{word}\.", f"{name}.", body)
+            more += extra
+    head = [f"class {own}({module}):"]
+    if number:
+        head += [
+            f"    def __init__(self, {attribute}: float):",
+            "        super().__init__()",
+            f"        self.{attribute} = {attribute}",
+            "",
+        ]
+    helper = [*recipe.helper.rstrip().split("\n"), "", ""] if recipe.helper else []
+    if helper:
+        called = helper[0].split("(")[0].split()[-1]
+        free = file.free_name(called, f"fusible_{called}")
+        body, helper[0] = (re.sub(rf"(?<![\w.]){called}(?=\()", free, one) for one in (body, helper[0]))
+    written = [*helper, *head, "    def forward(self, x):", f"        return {body}"]
+    parent, name, child = (
+        file.free_name(*words) for words in (("parent", "above"), ("name", "child_name"), ("child", "inner"))
+    )
+    condition = f"type({child}) is {old}"
+    if kind == "GELU":
+        condition += f' and {child}.approximate == "{"tanh" if "tanh" in recipe.before else "none"}"'
+    elif kind in _ONLY_IF:
+        condition += f" and {_ONLY_IF[kind].format(child)}"
+    loop = [
+        f"for {parent} in list({place.name}.modules()):",
+        f"    for {name}, {child} in {parent}.named_children():",
+        f"        if {condition}:",
+        f"            setattr({parent}, {name}, {own}({f'{child}.{attribute}' if number else ''}))",
+    ]
+    edits = (*imports, *more, *place.edits, file.defined(written, rank=-5), place.insert(loop, rank=1))
+    title = f"{kind} of {place.name} -> {recipe.after}"
+    note = None if recipe.difference in ("rounding", "exact") else f"difference: {recipe.difference}"
+    yield Proposal(Family.MODULE_RECIPE, title, edits, (place.where,), note, ops=ops, fewer=True)
+
+
+def _frozen(program: Program, place: Place) -> Iterator[Proposal]:
+    """Inference only: weights and flags become constants."""
+    freeze, imports = place.file.spelled("torch.jit.freeze")
+    script, more = place.file.spelled("torch.jit.script")
+    title = f"{place.name} frozen"
+    if program.training is None:
+        return
+    frozen = f"{place.name} = {freeze}({script}({place.name}))"
+    if not program.training:
+        edits = (*imports, *more, *place.edits, place.insert([frozen], rank=8))
+        yield Proposal(Family.INFERENCE, title, edits, (place.where,), "for inference only")
+        return
+    mode = f"{place.name}.eval()"
+    note = "for inference only: dropout and batch norm compute something else than in training"
+    edits = (*place.edits, place.insert([mode], rank=7))
+    yield Proposal(
+        Family.INFERENCE, f"{place.name} in eval mode", edits, (place.where,), note, eval_mode=True
+    )
+    edits = (*imports, *more, *place.edits, place.insert([mode, frozen], rank=8))
+    title = f"{place.name} in eval mode and frozen"
+    yield Proposal(Family.INFERENCE, title, edits, (place.where,), note, eval_mode=True)

@@ -1,0 +1,154 @@
+"""What changes are looked for in: the report of the unchanged run, and the user's files that may change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Iterator, Mapping, Sequence
+
+from fusiondoc.captures.kept_files import project_root
+from fusiondoc.captures.request import Options, TargetSpec
+from fusiondoc.errors import UsageError
+from fusiondoc.fixes.edits import read_text
+from fusiondoc.fixes.syntax import ParsedFile, Unreadable
+from fusiondoc.model.report import Report, Unfused
+from fusiondoc.model.source import Source, from_package
+
+COUNTER = "FD226"
+"""The reason of what only counts batches: nothing is gained by changing it."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """An unfused operator with the user's line that makes it."""
+
+    row: Unfused
+    file: ParsedFile
+    line: int
+
+    @property
+    def where(self) -> str:
+        return f"{self.file.source.path}:{self.line}"
+
+
+class Program:
+    """A program that ran, its files read.
+
+    Attributes:
+        gradients: are recorded in the run; None: not known.
+        unread: files of the user's that could not be read, and why.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        target: TargetSpec,
+        options: Options,
+        cwd: Path,
+        *,
+        training: bool | None,
+        is_module: bool,
+    ) -> None:
+        self.report = report
+        self.target = target
+        self.options = options
+        self.cwd = cwd
+        self.training = training
+        self.is_module = is_module
+        self.unread: dict[Path, str] = {}
+        self._files: dict[Path, ParsedFile | None] = {}
+
+    @property
+    def fuser(self) -> str:
+        return self.report.fuser.effective or self.report.fuser.requested or "none"
+
+    @property
+    def torch(self) -> str | None:
+        return self.report.environment.get("torch")
+
+    @property
+    def backward(self) -> bool:
+        return bool(self.options.backward)
+
+    @cached_property
+    def roots(self) -> tuple[Path, ...]:
+        """Folders whose files are the user's: the project of the current folder, and that of the target."""
+        folders = [project_root(self.cwd)]
+        if self.target.path is not None:
+            folders.append(project_root(self.target.path.parent))
+        return tuple(dict.fromkeys(folders))
+
+    @cached_property
+    def rows(self) -> Sequence[Unfused]:
+        """Unfused operators that ran."""
+        return [row for row in self.report.unfused if row.ran is not False and row.reason.code != COUNTER]
+
+    @cached_property
+    def sites(self) -> Sequence[Site]:
+        """Those that the user's own lines make."""
+        return list(self._sites())
+
+    def _sites(self) -> Iterator[Site]:
+        for row in self.rows:
+            place = Source.parse(row.user_source)
+            file = self.file(place.file) if place is not None else None
+            if place is not None and file is not None:
+                yield Site(row, file, place.line)
+
+    @property
+    def in_packages(self) -> Mapping[str, Unfused]:
+        """``file:line`` of packages other than torch -> an operator that it makes."""
+        found = {}
+        for row in self.rows:
+            place = Source.parse(row.source)
+            if place is not None and place.has_file and self.path_of(place.file) is None:
+                short = from_package(place.at_line)
+                if not short.startswith("torch/") and "/" in short:
+                    found[short] = row
+        return found
+
+    def path_of(self, name: str) -> Path | None:
+        """The file of that name in the log, if it is one of the user's."""
+        if name.startswith("<") or not name.endswith(".py"):
+            return None
+        path = self.cwd / name
+        real = path.resolve()
+        if {"site-packages", "dist-packages"} & set(real.parts):
+            return None
+        inside = any(root in real.parents for root in self.roots)
+        return real if inside and real.is_file() else None
+
+    def file(self, name: str) -> ParsedFile | None:
+        """The file of that name; None if it is not the user's or cannot be read."""
+        path = self.path_of(name)
+        if path is None:
+            return None
+        if path not in self._files:
+            try:
+                self._files[path] = ParsedFile(read_text(path))
+            except (Unreadable, UsageError) as error:
+                self.unread[path] = str(error)
+                self._files[path] = None
+        return self._files[path]
+
+    @cached_property
+    def target_file(self) -> ParsedFile | None:
+        """The file that the target names, where the model is made or imported."""
+        if self.target.kind == "file" and self.target.path is not None:
+            return self.file(str(self.target.path))
+        if self.target.kind != "module" or self.target.module is None:
+            return None
+        stem = self.cwd.joinpath(*self.target.module.split("."))
+        names = (stem.with_suffix(".py"), stem / "__init__.py")
+        return next((found for name in names if (found := self.file(str(name))) is not None), None)
+
+    @property
+    def files(self) -> Sequence[ParsedFile]:
+        """The user's files that the run shows: those of unfused operators and of groups, and the target's."""
+        names = [row.user_source for row in self.rows]
+        names += [node.user_source for group in self.report.groups for node in group.nodes]
+        found = {str(place.file) for place in map(Source.parse, names) if place is not None}
+        parsed = [self.target_file, *map(self.file, sorted(found))]
+        by_path = {one.source.path: one for one in parsed if one is not None}
+        return list(by_path.values())

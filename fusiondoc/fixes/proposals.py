@@ -1,0 +1,119 @@
+"""All changes that a program may get, in the order in which they are tried, and what is only described."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Callable, Iterable, Iterator, Sequence
+
+from fusiondoc.fixes import in_place, model_setup, recipes_in_code
+from fusiondoc.fixes.edits import Edit, Family, Proposal, overlapping
+from fusiondoc.fixes.program import Program
+
+_TOGETHER = {Family.MODULES_IN_PLACE: Family.IN_PLACE}
+"""Families that are tried as one: either alone leaves the other's operators in the way."""
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Proposals of one family that are tried together first, and one by one if that fails."""
+
+    family: Family
+    proposals: tuple[Proposal, ...]
+
+    @property
+    def title(self) -> str:
+        """Of its only proposal, else of the family with the number of lines."""
+        if len(self.proposals) == 1:
+            return self.proposals[0].title
+        lines = len({line for one in self.proposals for line in one.lines})
+        return f"{self.family.value} ({lines} line{'s' * (lines != 1)})"
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """All of them, each once."""
+        return tuple(dict.fromkeys(edit for one in self.proposals for edit in one.edits))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(line for one in self.proposals for line in one.lines))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one.note for one in self.proposals if one.note is not None))
+
+    @property
+    def eval_mode(self) -> bool:
+        return any(one.eval_mode for one in self.proposals)
+
+    @property
+    def about(self) -> frozenset[str]:
+        """The operators that it is about; empty where it is about none in particular."""
+        told = [one.ops for one in self.proposals]
+        return frozenset().union(*told) if all(told) else frozenset()
+
+    @property
+    def fewer(self) -> bool:
+        return any(one.fewer for one in self.proposals)
+
+    def singly(self) -> list[Bundle]:
+        """Each proposal as a bundle of its own; none where there is only one."""
+        return [Bundle(self.family, (one,)) for one in self.proposals] if len(self.proposals) > 1 else []
+
+
+_ALONE = {Family.MODULE_RECIPE, Family.INFERENCE, Family.SETTING}
+"""Families whose proposals are alternatives, or are about different operators."""
+
+
+def bundles(program: Program, more: Iterable[Proposal] = ()) -> list[Bundle]:
+    """The changes to try, those first that others need."""
+    found = [*_all(program), *more]
+    order = list(Family)
+    key: Callable[[Proposal], int] = lambda one: order.index(_TOGETHER.get(one.family, one.family))  # noqa: E731
+    made: list[Bundle] = []
+    for index, group in groupby(sorted(found, key=key), key=key):
+        family, proposals = order[index], _distinct(group)
+        if family in _ALONE:
+            made += [Bundle(family, (one,)) for one in proposals]
+        else:
+            made.append(Bundle(family, tuple(_compatible(proposals))))
+    return made
+
+
+def _all(program: Program) -> Iterator[Proposal]:
+    yield from in_place.propose(program)
+    yield from recipes_in_code.propose(program)
+    place = model_setup.place_of_model(program)
+    if place is not None:
+        yield from model_setup.propose(program, place)
+
+
+def _distinct(proposals: Iterable[Proposal]) -> list[Proposal]:
+    """Those with the same edits once: several operators may stand on one line."""
+    found: dict[tuple[Edit, ...], Proposal] = {}
+    for one in proposals:
+        found.setdefault(one.edits, one)
+    return list(found.values())
+
+
+def _compatible(proposals: Sequence[Proposal]) -> Iterator[Proposal]:
+    """Without those that change what one before them changes otherwise."""
+    kept: list[Edit] = []
+    for one in proposals:
+        if not overlapping([*kept, *one.edits]):
+            kept += one.edits
+            yield one
+
+
+def in_packages(program: Program) -> list[str]:
+    """What works in place in files of packages, which are not changed: a line each."""
+    said = []
+    for line, row in sorted(program.in_packages.items()):
+        if in_place.changes_its_input(row.op):
+            name = row.op.rpartition("::")[2]
+            said.append(
+                f"{line}: {row.op} ({row.count} time{'s' * (row.count != 1)}) works in place; with "
+                f"{name.rstrip('_')} instead of it (out = out + x for out += x) it could fuse. The file is a "
+                "package's: change a copy, or its class from outside"
+            )
+    return said

@@ -1,0 +1,294 @@
+"""Operators at the user's own lines, written as the table of recipes says: ``F.hardswish(x)`` becomes
+``x * torch.clamp(x + 3, 0, 6) / 6``; and reductions over everything, with their dimensions named.
+
+The recipe's ``before`` is the pattern: names in it stand for any expression, a number that ``after`` repeats
+for any number. What is read more than once and is no plain name is computed once, in a function of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+from typing import Iterator, Mapping
+
+from fusiondoc.diagnosis.operators import taken_by
+from fusiondoc.diagnosis.recipes import RECIPES, Recipe
+from fusiondoc.fixes.edits import Edit, Family, Proposal
+from fusiondoc.fixes.in_place import base_of
+from fusiondoc.fixes.program import Program, Site
+from fusiondoc.fixes.syntax import ParsedFile
+
+with contextlib.suppress(ImportError):
+    import libcst as cst
+
+_MODULES = {"torch": "torch", "F": "torch.nn.functional"}
+
+_CHECKED_BY_SHAPE = frozenset(
+    [
+        "softplus",
+        "glu",
+        "logical_and",
+        "logical_or",
+        "to",
+        "prelu _prelu_kernel",
+        "adaptive_avg_pool2d",
+        "baddbmm",
+    ]
+)
+"""Recipes whose condition holds where the pattern matches, or is seen to fail in the first pass."""
+
+_DEFAULTS = {
+    "hardtanh": ("-1.0", "1.0"), "elu": ("1.0",), "celu": ("1.0",), "leaky_relu": ("0.01",),
+    "hardshrink": ("0.5",), "softshrink": ("0.5",), "glu": ("-1",),
+}  # fmt: skip
+"""Arguments after the tensor that may be left out (torch/nn/functional.py)."""
+
+Bound = Mapping[str, str]
+"""Name or number of the pattern -> the text that stands there in the program."""
+
+
+def propose(program: Program) -> Iterator[Proposal]:
+    """One for each line with an operator that a recipe helps with."""
+    for site in program.sites:
+        op = "aten::" + base_of(site.row.op)
+        found = (_at(site, recipe) for recipe in helping(program, op) if _may_apply(recipe))
+        first = next((one for one in found if one is not None), None)
+        if first is not None:
+            yield first
+        if op in _REDUCTIONS:
+            yield from _dimensions(program, site)
+
+
+def helping(program: Program, op: str) -> Iterator[Recipe]:
+    """Recipes that help with an operator under the fuser of the run. One that the fuser has a rule for was
+    refused for its arguments or its place."""
+    taken = taken_by(op, program.fuser, program.torch)
+    for recipe in RECIPES:
+        fits = op in recipe.replaces and recipe.arguments == taken
+        if fits and recipe.helps(program.fuser, program.torch, program.backward):
+            yield recipe
+
+
+def _may_apply(recipe: Recipe) -> bool:
+    return (recipe.needs is None and recipe.caution is None) or recipe.of in _CHECKED_BY_SHAPE
+
+
+def _at(site: Site, recipe: Recipe) -> Proposal | None:
+    file = site.file
+    pattern = cst.parse_expression(recipe.before)
+    names = frozenset(word.partition("=")[0] for word in recipe.inputs.split())
+    for node in file.on_line(site.line):
+        if not isinstance(node, cst.BaseExpression):
+            continue
+        bound = _Match(file, names, recipe.after).match(pattern, node)
+        if bound is not None and not isinstance(file.parent(node), cst.Expr):
+            edits = _edits(file, node, recipe, bound, names)
+            if edits is not None:
+                title = f"{file.text(node)} -> {_filled(recipe.after, bound)}"
+                ops = frozenset([site.row.op])
+                note = (
+                    None if recipe.difference in ("rounding", "exact") else f"difference: {recipe.difference}"
+                )
+                return Proposal(
+                    Family.RECIPE, " ".join(title.split()), edits, (site.where,), note, ops=ops, fewer=True
+                )
+    return None
+
+
+class _Match:
+    """Whether an expression of the program is one of the pattern."""
+
+    def __init__(self, file: ParsedFile, names: frozenset[str], after: str) -> None:
+        self._file = file
+        self._names = names
+        self._after = after
+        self._bound: dict[str, str] = {}
+
+    def match(self, pattern: cst.BaseExpression, node: cst.BaseExpression) -> Bound | None:
+        return self._bound if self._fits(pattern, node) else None
+
+    def _fits(self, pattern: cst.BaseExpression, node: cst.BaseExpression) -> bool:
+        if isinstance(pattern, cst.Name) and pattern.value in self._names:
+            return self._bind(pattern.value, self._file.text(node))
+        number = _constant(pattern)
+        if number is not None:
+            return self._fits_constant(number, self._file.whole(node))
+        if isinstance(pattern, cst.Call) and isinstance(node, cst.Call):
+            return self._fits_call(pattern, node)
+        if isinstance(pattern, cst.BinaryOperation) and isinstance(node, cst.BinaryOperation):
+            same = type(pattern.operator) is type(node.operator)
+            return same and self._fits(pattern.left, node.left) and self._fits(pattern.right, node.right)
+        return False
+
+    def _bind(self, name: str, text: str) -> bool:
+        return self._bound.setdefault(name, text) == text
+
+    def _fits_constant(self, number: str, text: str) -> bool:
+        if _value(number) == _value(text) and _value(text) is not None:
+            return self._bind(number, text) if self._repeated(number) else True
+        return self._repeated(number) and isinstance(_value(text), (int, float)) and self._bind(number, text)
+
+    def _repeated(self, number: str) -> bool:
+        return re.search(rf"(?<![\w.]){re.escape(number)}(?![\w.])", self._after) is not None
+
+    def _fits_call(self, pattern: cst.Call, node: cst.Call) -> bool:
+        """A function of torch by any of its names, or the same as a method of its first argument."""
+        wanted = pattern.func
+        if not isinstance(wanted, cst.Attribute):
+            return False
+        name = wanted.attr.value
+        given = [one for one in node.args if not (one.keyword is not None and one.keyword.value == "inplace")]
+        asked = [*pattern.args]
+        as_method = isinstance(wanted.value, cst.Name) and wanted.value.value in self._names
+        if self._file.meaning(node.func) in (f"torch.nn.functional.{name}", f"torch.{name}"):
+            if as_method:
+                asked.insert(0, cst.Arg(wanted.value))
+        elif isinstance(node.func, cst.Attribute) and node.func.attr.value == name:
+            if self._file.meaning(node.func) is not None:
+                return False
+            receiver = wanted.value if as_method else asked.pop(0).value
+            if not self._fits(receiver, node.func.value):
+                return False
+        else:
+            return False
+        return self._fit_arguments(asked, given, _DEFAULTS.get(name, ()))
+
+    def _fit_arguments(self, asked: list[cst.Arg], given: list[cst.Arg], defaults: tuple[str, ...]) -> bool:
+        if any(one.star for one in given) or len(given) > len(asked):
+            return False
+        named = {one.keyword.value: one.value for one in given if one.keyword is not None}
+        placed = [one.value for one in given if one.keyword is None]
+        missing = len(asked) - len(given)
+        for index, one in enumerate(asked):
+            if one.keyword is not None and one.keyword.value in named:
+                fits = self._fits(one.value, named.pop(one.keyword.value))
+            elif one.keyword is None and index < len(placed):
+                fits = self._fits(one.value, placed[index])
+            elif named and len(asked) == 2:  # its only option, by whatever name
+                fits = self._fits(one.value, named.popitem()[1])
+            elif missing and defaults and index >= len(asked) - len(defaults):
+                number = _constant(one.value)
+                default = defaults[index - len(asked)]
+                fits = number is not None and self._fits_constant(number, default)
+            else:
+                return False
+            if not fits:
+                return False
+        return not named
+
+
+def _constant(node: cst.BaseExpression) -> str | None:
+    """The text of a literal; None for anything else."""
+    text = cst.Module(body=[]).code_for_node(node)
+    return text if _value(text) is not None else None
+
+
+def _value(text: str) -> object:
+    try:
+        value: object = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return None
+    return value
+
+
+_WORD = re.compile(r"(?<![\w.])(?:\d+\.\d+|\d+|[A-Za-z_]\w*)(?![\w.])")
+
+
+def _filled(after: str, bound: Bound) -> str:
+    """The recipe with the program's texts in the place of its names and numbers; keywords stay."""
+
+    def text(found: re.Match[str]) -> str:
+        word = found.group()
+        if word not in bound or re.match(r"\s*=(?!=)", after[found.end() :]):
+            return word
+        return bound[word] if _is_plain(bound[word]) else f"({bound[word]})"
+
+    for number in (one for one in bound if one.startswith("-")):
+        after = after.replace(number, bound[number])
+    return _WORD.sub(text, after)
+
+
+def _is_plain(text: str) -> bool:
+    """A name, a chain of names, or a number: it can be read twice, and needs no parentheses."""
+    return re.fullmatch(r"[A-Za-z_][\w.]*|[\d.]+(?:e-?\d+)?", text) is not None
+
+
+def _edits(
+    file: ParsedFile, node: cst.BaseExpression, recipe: Recipe, bound: Bound, names: frozenset[str]
+) -> tuple[Edit, ...] | None:
+    imports: list[Edit] = []
+    after, helper = recipe.after, recipe.helper.rstrip()
+    for word, meaning in _MODULES.items():
+        if re.search(rf"\b{word}\.", after + helper):
+            name, more = file.spelled(meaning)
+            after, helper = (re.sub(rf"\b{word}\.", f"{name}.", one) for one in (after, helper))
+            imports += more
+    twice = [name for name in names if len(re.findall(rf"(?<![\w.]){name}(?![\w.=])", after)) > 1]
+    if helper:
+        own = helper.split("(")[0].split()[-1]
+        free = file.free_name(own, f"fusible_{own}")
+        after, helper = (re.sub(rf"(?<![\w.]){own}(?=\()", free, one) for one in (after, helper))
+        imports.append(file.defined(helper.split("\n"), rank=-6))
+        return (*imports, file.replaced(node, _filled(after, bound)))
+    if all(_is_plain(bound[name]) for name in twice if name in bound):
+        text = _filled(after, bound)
+        whole = _stands_alone(file, node) or isinstance(cst.parse_expression(text), cst.Call)
+        return (*imports, file.replaced(node, text if whole else f"({text})"))
+    tensors = [name for name in bound if name in names]
+    own = file.free_name(f"fusible_{recipe.of.split()[0]}", f"{recipe.of.split()[0]}_in_parts")
+    numbers = {name: text for name, text in bound.items() if name not in names}
+    body = [f"def {own}({', '.join(tensors)}):", f"    return {_filled(after, numbers)}"]
+    call = f"{own}({', '.join(bound[name] for name in tensors)})"
+    return (*imports, file.defined(body, rank=-6), file.replaced(node, call))
+
+
+def _stands_alone(file: ParsedFile, node: cst.BaseExpression) -> bool:
+    """Whether an operator may stand there without parentheses."""
+    above = file.parent(node)
+    return bool(node.lpar) or isinstance(above, (cst.Assign, cst.AnnAssign, cst.Return, cst.Arg, cst.Expr))
+
+
+_REDUCTIONS = ("aten::mean", "aten::sum", "aten::std", "aten::var")
+
+
+def _dimensions(program: Program, site: Site) -> Iterator[Proposal]:
+    """``x.mean()`` -> ``x.mean([0, 1])``: the overload without dimensions has no rule."""
+    name, file = base_of(site.row.op), site.file
+    rank = _rank(program, site)
+    if not rank:
+        return
+    dims = f"[{', '.join(map(str, range(rank)))}]"
+    spread = ", unbiased=True" if name in ("std", "var") else ""
+    for node in file.on_line(site.line):
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            continue
+        as_function = file.meaning(node.func) == f"torch.{name}"
+        if node.func.attr.value != name or (not as_function and file.meaning(node.func) is not None):
+            continue
+        options = node.args[1:] if as_function else node.args
+        names = {one.keyword.value for one in options if one.keyword is not None}
+        if any(one.keyword is None for one in options) or names & {"dim", "axis", "correction"}:
+            continue
+        text = dims + ("" if "unbiased" in names else spread)
+        if as_function:
+            place = file.span(node.args[0].value)[1]
+            edit = file.inserted(place, f", {text}")
+        elif node.args:
+            edit = file.inserted(file.span(node.args[0])[0], f"{text}, ")
+        else:
+            edit = file.inserted(file.span(node)[1] - 1, text)
+        title = f"{file.text(node)} over the dimensions {dims}"
+        note = f"true for tensors of {rank} dimensions, as in this run"
+        yield Proposal(Family.DIMENSIONS, title, (edit,), (site.where,), note, ops=frozenset([site.row.op]))
+
+
+def _rank(program: Program, site: Site) -> int | None:
+    """How many dimensions the operator's input has, where every plan says the same."""
+    found = set()
+    for one in program.report.programs:
+        for node in one.nodes:
+            if node.op == site.row.op and node.source == site.row.source and node.inputs:
+                sizes = re.match(r"\w+\(((?:\d+, )*\d+)(?:,|\))", node.inputs[0])
+                found.add(len(sizes.group(1).split(", ")) if sizes else None)
+    return found.pop() if len(found) == 1 else None

@@ -1,0 +1,300 @@
+"""A source file as libcst reads it, with the place of every node, and what its names stand for.
+
+libcst (the extra ``fix``) is imported where it is there; who comes here has asked ``require_libcst`` first.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import importlib.util
+import re
+from functools import cached_property
+from typing import Iterator, Sequence
+
+from fusiondoc.errors import CannotRun
+from fusiondoc.fixes.edits import Edit, SourceText
+
+with contextlib.suppress(ImportError):
+    import libcst as cst
+    from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
+
+
+def require_libcst() -> None:
+    """Raises CannotRun where libcst is not installed."""
+    if importlib.util.find_spec("libcst") is None:
+        raise CannotRun(
+            "fix needs the package libcst, which reads Python with its comments, and it is not installed",
+            "pip install 'fusiondoc[fix]' (or: pip install libcst)",
+        )
+
+
+class Unreadable(Exception):
+    """The file is no Python that libcst reads; the text says why."""
+
+
+class ParsedFile:
+    """A source file of the user's.
+
+    Raises:
+        Unreadable: libcst cannot read it.
+    """
+
+    def __init__(self, source: SourceText) -> None:
+        self.source = source
+        try:
+            module = cst.parse_module(source.text)
+        except cst.ParserSyntaxError as error:
+            raise Unreadable(str(error).split("\n")[0]) from None
+        if module.code != source.text:
+            raise Unreadable("libcst does not write it as it is")
+        wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
+        self.module = module
+        self._spans = wrapper.resolve(ByteSpanPositionProvider)
+        self._parents = wrapper.resolve(ParentNodeProvider)
+        self._ascii = source.text.isascii()
+
+    # -- places -------------------------------------------------------------------------------------------
+
+    def span(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Its characters, without parentheses around it."""
+        told = self._spans[node]
+        return self._place(told.start), self._place(told.start + told.length)
+
+    def _place(self, offset: int) -> int:
+        return offset if self._ascii else bisect.bisect_left(self._bytes, offset)
+
+    @cached_property
+    def _bytes(self) -> list[int]:
+        """Where each character begins in UTF-8, in which libcst counts."""
+        places, size = [], 0
+        for character in self.source.text:
+            places.append(size)
+            size += len(character.encode("utf-8", "surrogatepass"))
+        return [*places, size]
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(one.end() for one in re.finditer(r"\r\n|\r|\n", self.source.text))]
+
+    def line(self, node: cst.CSTNode) -> int:
+        """The line it begins on, from 1."""
+        return bisect.bisect_right(self._line_starts, self.span(node)[0])
+
+    def last_line(self, node: cst.CSTNode) -> int:
+        return bisect.bisect_right(self._line_starts, max(self.span(node)[1] - 1, 0))
+
+    def text(self, node: cst.CSTNode) -> str:
+        start, end = self.span(node)
+        return self.source.text[start:end]
+
+    def whole(self, node: cst.CSTNode) -> str:
+        """Its text with the parentheses around it."""
+        return self.module.code_for_node(node).strip()
+
+    def replaced(self, node: cst.CSTNode, text: str) -> Edit:
+        start, end = self.span(node)
+        return Edit(self.source.path, start, end, text)
+
+    def inserted(self, place: int, text: str, rank: int = 0) -> Edit:
+        return Edit(self.source.path, place, place, text, rank)
+
+    def where(self, node: cst.CSTNode) -> str:
+        """``file:line``"""
+        return f"{self.source.path}:{self.line(node)}"
+
+    # -- the tree -----------------------------------------------------------------------------------------
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        return self._parents.get(node)
+
+    def parents(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """From the nearest one outward."""
+        above = self.parent(node)
+        while above is not None:
+            yield above
+            above = self.parent(above)
+
+    def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        return next((one for one in self.parents(node) if isinstance(one, cst.FunctionDef)), None)
+
+    def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
+        return next((one for one in self.parents(node) if isinstance(one, cst.ClassDef)), None)
+
+    def statement_of(self, node: cst.CSTNode) -> cst.BaseSmallStatement | None:
+        """The simple statement that it is part of."""
+        every = [node, *self.parents(node)]
+        return next((one for one in every if isinstance(one, cst.BaseSmallStatement)), None)
+
+    def nodes(self) -> Sequence[cst.CSTNode]:
+        return self._nodes
+
+    @cached_property
+    def _nodes(self) -> list[cst.CSTNode]:
+        return list(walk(self.module))
+
+    def on_line(self, line: int) -> list[cst.CSTNode]:
+        """The nodes of the simple statements and headers that have this line, outer ones first."""
+        return self._by_line.get(line, [])
+
+    @cached_property
+    def _by_line(self) -> dict[int, list[cst.CSTNode]]:
+        found: dict[int, list[cst.CSTNode]] = {}
+        for node in self._nodes:
+            if isinstance(node, (cst.BaseExpression, cst.BaseSmallStatement)) and node in self._spans:
+                around = self.statement_of(node) or node
+                for line in range(self.line(around), self.last_line(around) + 1):
+                    found.setdefault(line, []).append(node)
+        return found
+
+    # -- names --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def imported(self) -> dict[str, str]:
+        """Names that imports bind anywhere in the file -> what they stand for: F -> torch.nn.functional."""
+        found: dict[str, str] = {}
+        for node in self._nodes:
+            if isinstance(node, cst.Import):
+                for alias in node.names:
+                    name = dotted(alias.name) or ""
+                    if alias.asname is not None:
+                        found[dotted(alias.asname.name) or ""] = name
+                    else:
+                        found[name.split(".")[0]] = name.split(".")[0]
+            elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+                base = "." * len(node.relative) + (dotted(node.module) or "" if node.module else "")
+                for alias in node.names:
+                    name = dotted(alias.name) or ""
+                    bound = dotted(alias.asname.name) if alias.asname is not None else name
+                    found[bound or ""] = f"{base}.{name}" if base and not base.endswith(".") else base + name
+        return found
+
+    @cached_property
+    def identifiers(self) -> frozenset[str]:
+        """Every name that stands in the file."""
+        return frozenset(one.value for one in self._nodes if isinstance(one, cst.Name))
+
+    def meaning(self, node: cst.CSTNode) -> str | None:
+        """What a name or attribute of an imported module stands for: ``F.relu`` is
+        ``torch.nn.functional.relu``."""
+        name = dotted(node)
+        if name is None:
+            return None
+        first, dot, rest = name.partition(".")
+        known = self.imported.get(first)
+        return f"{known}{dot}{rest}" if known is not None else None
+
+    def free_name(self, *wanted: str) -> str:
+        """The first name that the file does not use."""
+        for name in wanted:
+            if name not in self.identifiers:
+                return name
+        return next(
+            name for number in range(2, 1000) if (name := f"{wanted[0]}_{number}") not in self.identifiers
+        )
+
+    def spelled(self, meaning: str) -> tuple[str, tuple[Edit, ...]]:
+        """How the top level of the file can name it, and the import that has to be added for that."""
+        parts = meaning.split(".")
+        for cut in range(len(parts), 0, -1):
+            stem = ".".join(parts[:cut])
+            for name, known in self._top_imports.items():
+                if known == stem:
+                    return ".".join([name, *parts[cut:]]), ()
+        line = f"import {parts[0]}{self.newline}"
+        return meaning, (self.inserted(self.after_imports, line, rank=-9),)
+
+    @cached_property
+    def _top_imports(self) -> dict[str, str]:
+        tops = {
+            one
+            for line in self.module.body
+            if isinstance(line, cst.SimpleStatementLine)
+            for one in line.body
+            if isinstance(one, (cst.Import, cst.ImportFrom))
+        }
+        names: set[str] = set()
+        for one in tops:
+            if isinstance(one.names, cst.ImportStar):
+                continue
+            for alias in one.names:
+                bound = alias.asname.name if alias.asname is not None else alias.name
+                names.add((dotted(bound) or "").split(".")[0])
+        return {name: known for name, known in self.imported.items() if name in names}
+
+    @property
+    def newline(self) -> str:
+        newline: str = self.module.default_newline
+        return newline
+
+    @property
+    def indent(self) -> str:
+        indent: str = self.module.default_indent
+        return indent
+
+    @cached_property
+    def after_imports(self) -> int:
+        """The start of the line after the last import of the top level, or after docstring and comments."""
+        last: cst.CSTNode | None = None
+        for number, line in enumerate(self.module.body):
+            if not isinstance(line, cst.SimpleStatementLine):
+                continue
+            first = line.body[0]
+            document = (
+                number == 0 and isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString)
+            )
+            if document or isinstance(first, (cst.Import, cst.ImportFrom)):
+                last = line
+        return self.after(last) if last is not None else self._start
+
+    @property
+    def _start(self) -> int:
+        body = self.module.body
+        return self.start_of_line(body[0]) if body else len(self.source.text)
+
+    def start_of_line(self, node: cst.CSTNode) -> int:
+        return self._line_starts[self.line(node) - 1]
+
+    def after(self, statement: cst.CSTNode) -> int:
+        """The start of the line after a statement."""
+        line = self.last_line(statement)
+        text = self.source.text
+        return min(self._line_starts[line], len(text)) if line < len(self._line_starts) else len(text)
+
+    def defined(self, lines: Sequence[str], rank: int) -> Edit:
+        """Lines of definitions, indented with four spaces a level, at the top level after the imports."""
+        place, text = self.after_imports, self.source.text
+        below = [] if text[place : place + 1] in ("", "\r", "\n") else ["", ""]
+        written = [self._in_style(line) for line in ["", "", *lines, *below]]
+        return self.inserted(place, self.ends_line(place) + "".join(written), rank)
+
+    def _in_style(self, line: str, lead: str = "") -> str:
+        depth = (len(line) - len(line.lstrip())) // 4
+        return (f"{lead}{self.indent * depth}{line.lstrip()}" if line else "") + self.newline
+
+    def lines_at(self, place: int, lines: Sequence[str], lead: str, rank: int) -> Edit:
+        """Lines put before the line that begins at ``place``, each after ``lead``."""
+        written = [self._in_style(line, lead) for line in lines]
+        return self.inserted(place, self.ends_line(place) + "".join(written), rank)
+
+    def ends_line(self, place: int) -> str:
+        """The line end that has to come before what is put at the end of a file without one."""
+        text = self.source.text
+        return self.newline if place and place == len(text) and text[-1] not in "\r\n" else ""
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The node and all below it, outer ones first."""
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+def dotted(node: cst.CSTNode | None) -> str | None:
+    """``torch.nn.functional`` of such a chain of names; None for anything else."""
+    if isinstance(node, cst.Name):
+        return node.value
+    if isinstance(node, cst.Attribute):
+        before = dotted(node.value)
+        return f"{before}.{node.attr.value}" if before is not None else None
+    return None

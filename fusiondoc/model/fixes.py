@@ -1,0 +1,95 @@
+"""What ``fusiondoc fix`` tried: versions of a program in numbers, and what became of each change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from fusiondoc.model.bench import Ratio
+
+
+class Outcome(Enum):
+    """What became of a change; the value says it."""
+
+    KEPT = "kept"
+    NO_GAIN = "fuses no more"
+    WRONG = "computes something else"
+    SLOWER = "slower"
+    FAILED = "fails"
+
+
+@dataclass(frozen=True)
+class Version:
+    """What a version of the program came to. Counts are sums over instances, forward and backward."""
+
+    groups: int
+    ops_fused: int
+    launches: int
+    """Fusion groups and operators outside groups that ran: about as many kernels run."""
+    fallbacks: int
+    wrong: tuple[str, ...] = ()
+    """Results that the unchanged program does not have, by name; and those where the fuser is wrong."""
+    random: tuple[str, ...] = ()
+    """Random operators that drew numbers."""
+    by_statistics: bool = False
+    """Fused results were held against eager ones by statistics, since both draw random numbers."""
+    problem: str | None = None
+    """Why it failed."""
+    timeable: str | None = None
+    """The fuser to time it under; None where a time would say nothing."""
+    unfused: frozenset[str] = frozenset()
+    """Operators outside groups that ran."""
+    interpreted: bool = False
+    """NNC ran through its own evaluator, of which the speed says nothing."""
+
+    def better_than(self, other: Version, fewer: bool = False) -> bool:
+        """Whether more is fused: fewer kernels run, or as few of which groups hold more operators.
+
+        Args:
+            fewer: operators were replaced by several, so that more operators in groups alone is no gain.
+        """
+        if self.fallbacks > other.fallbacks:
+            return False
+        if self.launches != other.launches:
+            return self.launches < other.launches
+        return not fewer and self.ops_fused > other.ops_fused
+
+
+@dataclass(frozen=True)
+class TriedFix:
+    """A change, on top of those kept before it."""
+
+    change: str
+    """In the words of the program."""
+    where: tuple[str, ...]
+    """``file:line`` of what changes."""
+    notes: tuple[str, ...]
+    outcome: Outcome
+    before: Version
+    after: Version
+    speed: Ratio | None = None
+    """Against the program before the change; None where it was not timed."""
+
+
+@dataclass(frozen=True)
+class Fixes:
+    """All of it."""
+
+    asked: Version
+    """The unchanged program."""
+    together: Version
+    """With everything that was kept."""
+    tried: tuple[TriedFix, ...]
+    diff: str
+    """Unified, of the user's files."""
+    described: tuple[str, ...] = ()
+    """What could be changed and is not: lines of packages, files that cannot be read."""
+    speed: Ratio | None = None
+    """Of everything kept, against the unchanged program."""
+    untried: int = 0
+    """Changes beyond the limit of tries."""
+    interrupted: bool = False
+
+    @property
+    def kept(self) -> tuple[TriedFix, ...]:
+        return tuple(one for one in self.tried if one.outcome is Outcome.KEPT)

@@ -1,0 +1,138 @@
+"""What the program computes without any fuser, kept or held against that of another version of the program.
+
+``fusiondoc fix`` asks whether a changed program is still the same program: both run as they are written, from
+the same seed on the same inputs. Whether the fuser then computes the same is for ``verify`` to say.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any, Sequence
+
+from .compare import compare_kind, compare_values, largest_of, relative
+from .failures import UserError
+from .pass_inputs import Shape, arguments_of, call, parameters_of, tensors_in
+from .records import Records
+from .verify import eager_twin, unfused
+
+
+def tell_results(
+    torch: Any, model: Any, shapes: Sequence[Shape], spec: dict[str, Any], records: Records
+) -> None:
+    """Keep the results of ``model``, or write a record ``same_results`` of how they compare with those kept.
+
+    Args:
+        model: as the user gave it; a copy of it runs.
+        spec: ``results`` {"file", "compare"}: where they are kept, and whether they are there already.
+    """
+    wanted = spec["results"]
+    scripted = isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
+    training = getattr(model, "training", None) if isinstance(model, torch.nn.Module) else None
+    records.write("target", training=training, scripted=scripted)
+    before, pythons = _states(torch), random.getstate()
+    try:
+        found = [_of_shape(torch, model, shape, number, spec) for number, shape in enumerate(shapes)]
+    finally:
+        random.setstate(pythons)
+        torch.set_rng_state(before[0])
+        if len(before) > 1:
+            torch.cuda.set_rng_state_all(before[1:])
+    if not wanted["compare"]:
+        torch.save([rows for rows, _ in found], wanted["file"])
+        return
+    kept = torch.load(wanted["file"])
+    coarsest = _coarsest(torch, model, shapes)
+    for number, (rows, drew) in enumerate(found):
+        theirs = kept[number] if number < len(kept) else []
+        results = _compared(torch, rows, theirs, coarsest)
+        records.write(
+            "same_results", iteration=0, inputs=number, random=["drawn"] if drew else [], results=results
+        )
+
+
+def _of_shape(
+    torch: Any, model: Any, shape: Shape, number: int, spec: dict[str, Any]
+) -> tuple[list[Any], bool]:
+    """The rows of one pass, and whether random numbers were drawn in it."""
+    twin = eager_twin(torch, model, "fix")
+    torch.manual_seed(number)
+    random.seed(number)
+    arguments = copy.deepcopy(arguments_of(shape))
+    torch.manual_seed(number)
+    backward = spec["backward"]
+    wants_grad = backward or any(one.requires_grad for one in tensors_in(torch, arguments))
+    state = _states(torch)
+    stage = "forward"
+    try:
+        with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad():
+            outputs = tensors_in(torch, call(twin, arguments))
+            stage = "backward"
+            if backward:
+                _differentiate(torch, outputs)
+    except Exception as error:
+        raise UserError(stage) from error
+    drew = not all(torch.equal(one, other) for one, other in zip(state, _states(torch)))
+    rows = [("forward", "output %d" % i, one) for i, one in enumerate(outputs)]
+    for i, one in enumerate(tensors_in(torch, arguments)):
+        rows.append(("forward", "argument %d after the call" % i, one))
+        if backward and one.requires_grad:
+            rows.append(("backward", "grad of argument %d" % i, one.grad))
+    if backward:
+        named = getattr(twin, "named_parameters", list)
+        rows += [("backward", "grad " + name, one.grad) for name, one in named() if one.requires_grad]
+    return [(phase, what, _plain(one)) for phase, what, one in rows], drew
+
+
+def _plain(tensor: Any) -> Any:
+    return None if tensor is None else tensor.detach().clone().cpu()
+
+
+def _states(torch: Any) -> list[Any]:
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    return [torch.get_rng_state(), *cuda]
+
+
+def _differentiate(torch: Any, outputs: list[Any]) -> None:
+    """From fixed normal random numbers: with ones many gradients are zero but for roundings."""
+    roots, starts = [], []
+    for number, one in enumerate(outputs):
+        if one.requires_grad:
+            generator = torch.Generator().manual_seed(1000 + number)
+            drawn = torch.randn(one.shape, generator=generator)
+            roots.append(one)
+            starts.append(drawn.to(device=one.device, dtype=one.dtype))
+    if roots:
+        torch.autograd.backward(roots, starts)
+
+
+def _coarsest(torch: Any, model: Any, shapes: Sequence[Shape]) -> float:
+    tensors = parameters_of(model)
+    for shape in shapes:
+        tensors = tensors + tensors_in(torch, arguments_of(shape))
+    return max([relative(torch, one.dtype) for one in tensors], default=0.0)
+
+
+def _compared(torch: Any, ours: list[Any], theirs: list[Any], coarsest: float) -> list[dict[str, Any]]:
+    other = {what: tensor for _, what, tensor in theirs}
+    largest = {
+        phase: largest_of(torch, [one for p, _, one in theirs if p == phase])
+        for phase in ("forward", "backward")
+    }
+    rows = []
+    for phase, what, tensor in ours:
+        before = other.pop(what, None)
+        own = relative(torch, before.dtype) if before is not None else 0.0
+        row = compare_values(torch, tensor, before, max(own, coarsest) if own else 0.0, largest[phase])
+        if not row["dtype_same"]:
+            row["same"] = False
+        rows.append(_row(phase, what, row))
+    for phase, what, tensor in theirs:
+        if what in other:
+            rows.append(_row(phase, what, compare_kind(None, tensor)))
+    return rows
+
+
+def _row(phase: str, what: str, row: dict[str, Any]) -> dict[str, Any]:
+    detail = "; ".join(row["detail"]).replace("eager", "before").replace("fused run", "changed program")
+    return dict(row, phase=phase, what=what, detail=detail or None)

@@ -1,0 +1,103 @@
+"""What ``fusiondoc fix`` tried, in lines: the gain of each change, what did not help, the verdict."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from fusiondoc.model.bench import Ratio
+from fusiondoc.model.fixes import Fixes, Outcome, TriedFix, Version
+
+_MOST_PLACES = 4
+
+
+def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
+    """All that is to be said beside the diff.
+
+    Args:
+        shown: the folder to which paths are made relative, as text with a separator at its end.
+    """
+    yield f"unchanged: {counts(fixes.asked)}"
+    for one in fixes.kept:
+        yield f"+ {one.change}: {gain(one.before, one.after, one.speed)}"
+        yield from _places(one, shown)
+        yield from (f"    {note}" for note in one.notes)
+    others = [one for one in fixes.tried if one.outcome is not Outcome.KEPT]
+    if others:
+        yield "tried, and left out:"
+    for one in others:
+        yield f"- {one.change}: {why_not(one)}"
+        yield from _places(one, shown)
+    if fixes.described:
+        yield "not changed here:"
+    yield from (f"  {text}" for text in fixes.described)
+    yield from how_compared(fixes)
+    if fixes.untried:
+        yield f"{fixes.untried} more were not tried: --tries N raises the limit"
+    yield verdict(fixes)
+
+
+def verdict(fixes: Fixes) -> str:
+    """The last line."""
+    stopped = "interrupted; " if fixes.interrupted else ""
+    if not fixes.kept:
+        nothing = (
+            "nothing was found to try" if not fixes.tried else f"none of {len(fixes.tried)} changes helped"
+        )
+        return f"{stopped}{nothing}: {counts(fixes.asked)}"
+    number = len(fixes.kept)
+    what = "1 change" if number == 1 else f"{number} changes together"
+    return f"{stopped}{what}: {gain(fixes.asked, fixes.together, fixes.speed)}"
+
+
+def counts(version: Version) -> str:
+    """ "3 groups with 12 operators, 20 kernels and operators in all" """
+    groups = f"{version.groups} group{'s' * (version.groups != 1)}"
+    operators = f"{version.ops_fused} operator{'s' * (version.ops_fused != 1)}"
+    return f"{groups} with {operators} fused, {version.launches} groups and single operators in a pass"
+
+
+def gain(before: Version, after: Version, speed: Ratio | None) -> str:
+    """ "2 -> 9 groups, 4 -> 30 operators fused, 60 -> 41 groups and single operators, 1.20 times as fast" """
+    parts = [
+        f"{before.groups} -> {after.groups} groups",
+        f"{before.ops_fused} -> {after.ops_fused} operators fused",
+        f"{before.launches} -> {after.launches} groups and single operators in a pass",
+    ]
+    if speed is not None:
+        range_ = f"{speed.value:.2f} times as fast ({speed.low:.2f} to {speed.high:.2f})"
+        parts.append(range_ if speed.differs else "no difference in speed")
+    return ", ".join(parts)
+
+
+def why_not(one: TriedFix) -> str:
+    """Why a change was left out."""
+    if one.outcome is Outcome.FAILED:
+        return f"fails: {one.after.problem}"
+    if one.outcome is Outcome.WRONG:
+        more = f" and {len(one.after.wrong) - 1} more" if len(one.after.wrong) > 1 else ""
+        return f"computes something else: {one.after.wrong[0]}{more}"
+    if one.outcome is Outcome.SLOWER and one.speed is not None:
+        return f"slower: {one.speed.value:.2f} times as fast ({one.speed.low:.2f} to {one.speed.high:.2f})"
+    return f"fuses no more ({one.after.groups} groups, {one.after.launches} groups and single operators)"
+
+
+def how_compared(fixes: Fixes) -> Iterator[str]:
+    """How it was found out that the program is still the same, and whether speed was judged."""
+    if not fixes.tried:
+        return
+    text = "compared: outputs, gradients and arguments after the call, unfused, from one seed; and fused with"
+    text += " eager"
+    if fixes.together.random:
+        ops = ", ".join(fixes.together.random)
+        text += f" ({ops} draw{'s' * (len(fixes.together.random) == 1)} random numbers: "
+        text += "both unfused sides draw the same ones, fused and eager are compared by statistics)"
+    yield text
+    if any(one.after.interpreted for one in fixes.tried):
+        yield "speed is not judged: NNC ran through its own evaluator here (this torch has no LLVM)"
+
+
+def _places(one: TriedFix, shown: str) -> Iterator[str]:
+    places = [where[len(shown) :] if shown and where.startswith(shown) else where for where in one.where]
+    if places:
+        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        yield f"    {', '.join(places[:_MOST_PLACES])}{more}"

@@ -1,0 +1,238 @@
+"""From a target to a diff: changes found, tried, and kept where they help. (named as cli/fix.py: its work)"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Iterable, Sequence
+
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.request import KeptResults, RunRequest
+from fusiondoc.captures.store import Place
+from fusiondoc.errors import UsageError
+from fusiondoc.fixes.edits import Edit, SourceText, changed_text, overlapping, unified_diff
+from fusiondoc.fixes.program import Program
+from fusiondoc.fixes.proposals import Bundle, bundles, in_packages
+from fusiondoc.model.bench import Ratio
+from fusiondoc.model.fixes import Fixes, Outcome, TriedFix, Version
+from fusiondoc.model.report import Report
+from fusiondoc.runner.progress import ShowProgress, no_progress
+from fusiondoc.workflows.fix_runs import Interrupted, Versions, faster, measured, results_file
+from fusiondoc.workflows.run import FollowUps, Tell, diagnose_target, tell_nobody
+
+MOST_TRIES = 24
+"""Runs of changed programs."""
+
+
+@dataclass(frozen=True)
+class ChangedFile:
+    """A file of the user's, before and after; ``edits`` lead from one to the other."""
+
+    source: SourceText
+    text: str
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found, and the files that it changes."""
+
+    fixes: Fixes
+    files: tuple[ChangedFile, ...]
+
+
+def _diff(file: ChangedFile, cwd: Path) -> str:
+    """With names relative to the current folder, where it can be applied (``patch -p1``)."""
+    path, here = file.source.path, cwd.resolve()
+    name = path.relative_to(here).as_posix() if here in path.parents else path.name
+    return unified_diff(file.source.text, file.text, name)
+
+
+def fix_target(
+    request: RunRequest,
+    store: Place,
+    *,
+    inference: bool = False,
+    most_tries: int = MOST_TRIES,
+    tell: Tell = tell_nobody,
+    progress: ShowProgress = no_progress,
+) -> Found:
+    """Find what lets more of the target fuse.
+
+    Args:
+        inference: also try what changes the program for inference: eval mode.
+
+    Raises:
+        UsageError: it has no model, or is no TorchScript.
+        FusiondocError: the unchanged program failed.
+    """
+    if request.script:
+        raise _no_model(request)
+    request = replace(request, seed=request.seed if request.seed is not None else 0)
+    with tempfile.TemporaryDirectory(prefix="fusiondoc-fix-") as name:
+        folder = Path(name)
+        asking = replace(
+            request, verify=True, results=KeptResults(str(results_file(folder, False)), compare=False)
+        )
+        done = diagnose_target(asking, store, follow_ups=FollowUps(rerun=False), tell=tell, progress=progress)
+        if done.failed is not None:
+            raise done.failed
+        if done.interrupted:
+            raise KeyboardInterrupt
+        _must_be_model(request, done.capture, done.report)
+        return _search(asking, done.capture, done.report, folder, inference, most_tries, tell, progress)
+
+
+def _must_be_model(request: RunRequest, capture: Capture, report: Report) -> None:
+    if capture.records.target.how == "script":
+        raise _no_model(request)
+    if report.frontend not in (None, "torchscript"):
+        raise UsageError(
+            f"fix changes programs for TorchScript; {request.target.label} goes through {report.frontend}",
+            "fusiondoc diagnose says what fuses there.",
+        )
+
+
+def _no_model(request: RunRequest) -> UsageError:
+    return UsageError(
+        f"{request.target.label} is a script: there is no model to run in other ways and compare",
+        "Name the model (FILE.py:NAME), or give the file a model and inputs.",
+    )
+
+
+def _search(
+    request: RunRequest,
+    capture: Capture,
+    report: Report,
+    folder: Path,
+    inference: bool,
+    most_tries: int,
+    tell: Tell,
+    progress: ShowProgress,
+) -> Found:
+    loaded = capture.records.target
+    program = Program(
+        report,
+        request.target,
+        request.options(),
+        request.cwd,
+        training=loaded.training,
+        is_module=loaded.training is not None and not loaded.scripted and not loaded.frozen,
+    )
+    asked = measured(report, capture)
+    found = bundles(program)
+    left_out = [one for one in found if one.eval_mode and not inference]
+    found = [one for one in found if one not in left_out]
+    described = [
+        *in_packages(program),
+        *(f"{path.name} could not be read: {why}" for path, why in program.unread.items()),
+        *(f"not tried: {one.title} ({', '.join(one.notes)}); --inference tries it" for one in left_out[-1:]),
+    ]
+    sources = {one.source.path: one.source for one in program.files}
+    versions = Versions(request, capture, sources, folder, progress)
+    search = _Search(versions, (asked, replace(request, results=None)), most_tries, tell)
+    interrupted = False
+    try:
+        search.run(found)
+    except (Interrupted, KeyboardInterrupt):
+        interrupted = True
+    speed = None
+    kept = [one for one in search.tried if one.outcome is Outcome.KEPT]
+    if len(kept) > 1 and not interrupted:
+        speed = faster(search.asked, search.now)
+    elif kept:
+        speed = kept[0].speed
+    files = tuple(_files(sources.values(), search.edits))
+    fixes = Fixes(
+        asked=asked,
+        together=search.now[0],
+        tried=tuple(search.tried),
+        diff="".join(_diff(one, request.cwd) for one in files),
+        described=tuple(described),
+        speed=speed,
+        untried=search.untried,
+        interrupted=interrupted,
+    )
+    return Found(fixes, files)
+
+
+def _files(sources: Iterable[SourceText], edits: Sequence[Edit]) -> Iterable[ChangedFile]:
+    for source in sources:
+        own = tuple(edit for edit in edits if edit.path == source.path)
+        if own:
+            yield ChangedFile(source, changed_text(source.text, own), own)
+
+
+class _Search:
+    """Tries one change after the other on top of those that were kept."""
+
+    def __init__(
+        self, versions: Versions, asked: tuple[Version, RunRequest], most_tries: int, tell: Tell
+    ) -> None:
+        self._versions = versions
+        self._left = most_tries
+        self._tell = tell
+        self.asked = asked
+        self.now = asked
+        self.edits: tuple[Edit, ...] = ()
+        self.tried: list[TriedFix] = []
+        self.untried = 0
+
+    def run(self, found: Sequence[Bundle]) -> None:
+        """All of them; those that did not help alone once more, if something was kept after them."""
+        waiting: list[tuple[int, int, Bundle]] = []
+        for bundle in found:
+            for one, done in self._try_whole(bundle):
+                self.tried.append(done)
+                if done.outcome is Outcome.NO_GAIN:
+                    waiting.append((self._kept, len(self.tried) - 1, one))
+        for kept, index, bundle in waiting:
+            if self._kept > kept and self._left > 0:
+                again = self._try(bundle)
+                if again is not None and again.outcome is not Outcome.NO_GAIN:
+                    self.tried[index] = again
+
+    @property
+    def _kept(self) -> int:
+        return sum(one.outcome is Outcome.KEPT for one in self.tried)
+
+    def _try_whole(self, bundle: Bundle) -> list[tuple[Bundle, TriedFix]]:
+        """All of a bundle at once; if that does not work, what is in it one by one."""
+        done = self._try(bundle)
+        if done is None:
+            return []
+        singly = bundle.singly()
+        if done.outcome in (Outcome.KEPT, Outcome.NO_GAIN) or not singly:
+            return [(bundle, done)]
+        rows = ((one, self._try(one)) for one in singly)
+        return [(one, row) for one, row in rows if row is not None]
+
+    def _try(self, bundle: Bundle) -> TriedFix | None:
+        if overlapping([*self.edits, *bundle.edits]):
+            return None  # something that was kept has changed these lines already
+        if bundle.about and not bundle.about & self.now[0].unfused:
+            return None  # what it is about is fused by now
+        if self._left <= 0:
+            self.untried += 1
+            return None
+        self._left -= 1
+        self._tell(f"trying: {bundle.title}")
+        before, edits = self.now[0], (*self.edits, *bundle.edits)
+        after, request = self._versions.measure(edits, bundle.family.name.lower(), bundle.eval_mode)
+        outcome, speed = self._judged(bundle, after, request)
+        if outcome is Outcome.KEPT:
+            self.now, self.edits = (after, request), edits
+        return TriedFix(bundle.title, bundle.lines, bundle.notes, outcome, before, after, speed)
+
+    def _judged(self, bundle: Bundle, after: Version, request: RunRequest) -> tuple[Outcome, Ratio | None]:
+        if after.problem is not None:
+            return Outcome.FAILED, None
+        if after.wrong and set(after.wrong) - set(self.asked[0].wrong):
+            return Outcome.WRONG, None
+        if not after.better_than(self.now[0], bundle.fewer):
+            return Outcome.NO_GAIN, None
+        speed = faster(self.now, (after, request))
+        if speed is not None and speed.high < 1:
+            return Outcome.SLOWER, speed
+        return Outcome.KEPT, speed

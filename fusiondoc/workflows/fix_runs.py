@@ -1,0 +1,147 @@
+"""Runs of a changed program: what fuses in it, whether it computes the same, and how fast it is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Mapping, Sequence
+
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.ending import Ended
+from fusiondoc.captures.request import KeptResults, RunRequest
+from fusiondoc.captures.store import Within
+from fusiondoc.errors import FusiondocError
+from fusiondoc.fixes.edits import Edit, SourceText, changed_text
+from fusiondoc.fixes.program import COUNTER
+from fusiondoc.model.bench import Ratio
+from fusiondoc.model.fixes import Version
+from fusiondoc.model.report import Report
+from fusiondoc.model.runs import Verification
+from fusiondoc.runner.launch import run
+from fusiondoc.runner.progress import ShowProgress
+from fusiondoc.workflows.load import report_of
+from fusiondoc.workflows.speed import interpreted
+from fusiondoc.workflows.timed_tries import speeds_in_turns
+from fusiondoc.workflows.tries import first_line
+
+FOLDER = "fix"
+"""The captures of changed programs, inside the capture of the unchanged one."""
+
+
+class Interrupted(Exception):
+    """The user stopped a run."""
+
+
+class Versions:
+    """Runs versions of one program.
+
+    Args:
+        request: of the unchanged program, which ran; ``capture`` is that run's.
+        sources: the texts of the files that edits are of.
+        folder: for changed files and for what the unchanged program computes.
+    """
+
+    def __init__(
+        self,
+        request: RunRequest,
+        capture: Capture,
+        sources: Mapping[Path, SourceText],
+        folder: Path,
+        progress: ShowProgress,
+    ) -> None:
+        self._request = request
+        self._capture = capture
+        self._sources = sources
+        self._folder = folder
+        self._progress = progress
+        self._number = 0
+        self._eval: Version | None = None
+
+    def request_of(self, edits: Sequence[Edit], eval_mode: bool = False) -> RunRequest:
+        """The run of the program with these edits."""
+        overlay: dict[str, str] = {}
+        for path in sorted({edit.path for edit in edits}):
+            source = self._sources[path]
+            text = changed_text(source.text, [edit for edit in edits if edit.path == path])
+            copy = self._folder / f"{self._number}-{len(overlay)}.py"
+            copy.write_bytes(source.bytes_of(text))
+            overlay[str(path)] = str(copy)
+        results = KeptResults(str(results_file(self._folder, eval_mode)), compare=True)
+        return replace(self._request, overlay=overlay, results=results, verify=True, command=())
+
+    def measure(
+        self, edits: Sequence[Edit], name: str, eval_mode: bool = False
+    ) -> tuple[Version, RunRequest]:
+        """Run the program with these edits.
+
+        Args:
+            eval_mode: hold it against the unchanged program in eval mode.
+
+        Raises:
+            Interrupted: the user stopped it.
+        """
+        if eval_mode and self._eval is None:
+            kept = KeptResults(str(results_file(self._folder, True)), compare=False)
+            request = replace(self._request, eval=True, results=kept, verify=True, command=())
+            self._eval = self._measured(request, "unchanged_in_eval_mode")
+            if self._eval.problem is not None or self._eval.wrong:
+                return self._eval, request
+        self._number += 1
+        request = self.request_of(edits, eval_mode)
+        return self._measured(request, name), request
+
+    def _measured(self, request: RunRequest, name: str) -> Version:
+        slug = re.sub(r"[^A-Za-z0-9_.=]+", "_", name).strip("_.")[:60]
+        place = Within(self._capture.path, f"{FOLDER}/{self._number}-{slug}")
+        try:
+            with self._progress(f"{request.target.label} {name}") as bar:
+                done = run(request, place, bar)
+        except FusiondocError as error:
+            return Version(0, 0, 0, 0, problem=first_line(error))
+        if done.result.ended is Ended.INTERRUPTED:
+            raise Interrupted
+        return measured(report_of(done), done)
+
+
+def results_file(folder: Path, eval_mode: bool) -> Path:
+    """Where the results of the unchanged program are."""
+    return folder / ("results-eval.pt" if eval_mode else "results.pt")
+
+
+def measured(report: Report, capture: Capture) -> Version:
+    """The numbers of a run."""
+    first = [group for group in report.groups if group.specialisation == 1]
+    alone = [row for row in report.unfused if row.ran is not False and row.reason.code != COUNTER]
+    failed = capture.failure()
+    compared = (*capture.records.same_results, *report.verification)
+    evaluated = interpreted(report)
+    return Version(
+        groups=sum(group.count for group in first),
+        ops_fused=report.fused_operators,
+        launches=sum(group.count for group in first) + sum(row.count for row in alone),
+        fallbacks=sum(one.count for one in report.fallbacks),
+        wrong=tuple(dict.fromkeys(_told(one) for one in compared if not one.same)),
+        random=tuple(dict.fromkeys(op for one in report.verification for op in one.random)),
+        by_statistics=any(one.by == "statistics" for one in report.verification),
+        problem=first_line(failed),
+        timeable=None if failed is not None or evaluated else report.fuser.effective,
+        unfused=frozenset(row.op for row in alone),
+        interpreted=evaluated,
+    )
+
+
+def _told(row: Verification) -> str:
+    """ "output 0: 3 of 8 elements differ" """
+    if row.detail:
+        return f"{row.what}: {row.detail}"
+    off = f" by {row.max_rel:.2g} (allowed: {row.tolerance:.2g})" if row.max_rel and row.tolerance else ""
+    return f"{row.what} differs{off}"
+
+
+def faster(before: tuple[Version, RunRequest], after: tuple[Version, RunRequest]) -> Ratio | None:
+    """The speed of a version against another; None where it cannot be timed."""
+    if before[0].timeable is None or after[0].timeable is None:
+        return None
+    _, ratio = speeds_in_turns([(before[1], before[0].timeable), (after[1], after[0].timeable)])
+    return ratio

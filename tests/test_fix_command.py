@@ -1,0 +1,144 @@
+"""``fusiondoc fix`` on real torch: what it finds, keeps and leaves out, and what it writes."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import Run
+from running import write
+
+pytest.importorskip("libcst")
+pytestmark = pytest.mark.torch
+
+BLOCK = """
+    import torch
+    from torch import nn
+
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.act = nn.ReLU(inplace=True)  # saves memory
+
+        def forward(self, x, y):
+            z = x * 2.0 + 1.0
+            z += y  # the sum
+            z = self.act(z) * 3.0
+            return torch.square(z * y) + x
+
+
+    model = Block()
+    inputs = (torch.randn(8, 16), torch.randn(8, 16))
+"""
+
+FIXED = (
+    ("nn.ReLU(inplace=True)  # saves", "nn.ReLU(inplace=False)  # saves"),
+    ("z += y  # the sum", "z = z + y  # the sum"),
+    (
+        "from torch import nn\n",
+        "from torch import nn\n\n\ndef fusible_square(x):\n    return x * x\n",
+    ),
+    ("torch.square(z * y)", "fusible_square(z * y)"),
+)
+
+
+def test_what_helps_is_kept_and_applied(fusiondoc: Run, tmp_path: Path) -> None:
+    path = write(tmp_path, "block.py", BLOCK)
+    before = path.read_text()
+    done = fusiondoc("fix", "block.py", "--apply", "--runs", 3, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    wanted = before
+    for old, new in FIXED:
+        wanted = wanted.replace(old, new)
+    assert path.read_text() == wanted
+    assert (tmp_path / "block.py.before-fix").read_text() == before
+    # The diff on stdout is what was applied, as patch reads it.
+    (tmp_path / "again").mkdir()
+    (tmp_path / "again" / "block.py").write_text(before)
+    patch = ["patch", "-p1", "-s"]
+    subprocess.run(patch, cwd=str(tmp_path / "again"), input=done.stdout, text=True, check=True)
+    assert (tmp_path / "again" / "block.py").read_text() == wanted
+    said = done.stderr
+    assert "block.py:13, block.py:9" in said and "speed is not judged" in said
+    last = said.rstrip().split("\n")[-2]
+    assert (
+        last.startswith("2 changes together: ") and "-> 1 groups" in last and "-> 1 groups and single" in last
+    )
+
+
+def test_what_computes_something_else_or_nothing_new_is_left_out(fusiondoc: Run, tmp_path: Path) -> None:
+    """``y`` is a view: ``z`` changes with it."""
+    path = write(
+        tmp_path,
+        "seen.py",
+        """
+        import torch
+
+        def model(x):
+            z = x * 2.0
+            y = z.view(-1)
+            y += 1.0
+            return torch.tanh(z) * z
+
+        inputs = (torch.randn(4, 4),)
+        """,
+    )
+    before = path.read_text()
+    done = fusiondoc("fix", "seen.py", "--apply", "--runs", 3, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "" and path.read_text() == before
+    assert "computes something else: output 0" in done.stderr and "none of 1 changes helped" in done.stderr
+
+
+def test_modules_of_a_package_change_from_the_users_file_in_training(fusiondoc: Run, tmp_path: Path) -> None:
+    """As torchvision's resnet18 and densenet121: relu in place behind batch norm, and ``out += x``."""
+    package = tmp_path / "lib" / "site-packages" / "zoo"
+    package.mkdir(parents=True)
+    write(
+        package,
+        "__init__.py",
+        """
+        import torch
+        from torch import nn
+
+        class Basic(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.relu = nn.ReLU(inplace=True)
+
+            def forward(self, x):
+                out = self.relu(x * 2.0 + 1.0)
+                out = out - 0.5
+                out += x
+                return self.relu(out)
+        """,
+    )
+    text = "import torch\nfrom zoo import Basic\nmodel = Basic()\ninputs = (torch.randn(4, 8),)\n"
+    text = text.replace("8)", "8, requires_grad=True)")
+    (tmp_path / "train.py").write_text(text)
+    done = fusiondoc(
+        "fix",
+        "train.py",
+        "--backward",
+        "--runs",
+        4,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(package.parent)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert '+for module in model.modules():\n+    if getattr(module, "inplace", False):' in done.stdout
+    assert "zoo/__init__.py:13: aten::add_ (1 time) works in place" in done.stderr
+    assert (tmp_path / "train.py").read_text() == text
+
+
+def test_a_script_and_a_failing_program(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "script.py", "import torch\nprint(torch.ones(2) + 1)\n")
+    done = fusiondoc("fix", "script.py", cwd=tmp_path)
+    assert done.returncode == 2 and "is a script" in done.stderr
+    write(tmp_path, "bad.py", "import torch\ninputs = ()\ndef model(): raise ValueError('no')\n")
+    done = fusiondoc("fix", "bad.py", cwd=tmp_path)
+    assert done.returncode == 3 and "Traceback" in done.stderr and "fusiondoc/" not in done.stdout
+    done = fusiondoc("fix", "bad.py", "--force", cwd=tmp_path)
+    assert done.returncode == 2 and "--apply" in done.stderr

@@ -1,0 +1,419 @@
+"""Changes of ``fusiondoc fix`` as text: what is rewritten at a line, what must be left alone, and that
+nothing else of a file changes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from thorough import examples
+
+pytest.importorskip("libcst")
+
+from fusiondoc.diagnosis.recipes import RECIPES
+from fusiondoc.errors import UsageError
+from fusiondoc.fixes import in_place, recipes_in_code
+from fusiondoc.fixes.edits import (
+    Edit,
+    SourceText,
+    changed_text,
+    overlapping,
+    read_text,
+    unified_diff,
+)
+from fusiondoc.fixes.model_setup import Place, _in_place_off, place_of_model
+from fusiondoc.fixes.program import Site
+from fusiondoc.fixes.syntax import ParsedFile
+from fusiondoc.workflows.fix import ChangedFile
+from fusiondoc.workflows.fix_apply import apply, uncommitted
+
+HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
+
+
+def parsed(text: str) -> ParsedFile:
+    return ParsedFile(SourceText(Path("m.py"), text, "utf-8", False))
+
+
+def site(text: str, op: str, line: int) -> Site:
+    row: Any = SimpleNamespace(op=op)
+    return Site(row, parsed(text), line)
+
+
+def out_of_place(body: str, op: str, line: int = 2) -> str:
+    """The body of a function after the change at one of its lines."""
+    text = HEAD + body
+    edits = in_place._edits_at(site(text, f"aten::{op}", HEAD.count("\n") + line))
+    return changed_text(text, edits)[len(HEAD) :]
+
+
+@pytest.mark.parametrize(
+    ("line", "op", "after"),
+    [
+        ("x += y  # sum", "add_", "x = x + y  # sum"),
+        ("x -= y - 1", "sub_", "x = x - (y - 1)"),
+        ("x *= (y - 1)", "mul_", "x = x * (y - 1)"),
+        ("x += y * 2", "add_", "x = x + y * 2"),
+        ("x /= -y", "div_", "x = x / -y"),
+        ("x +=(  y )", "add_", "x = x +(  y )"),
+        ("x.add_(y, alpha=2)", "add_", "x = x.add(y, alpha=2)"),
+        ("x.mul_(y).sub_(1.0)", "sub_", "x = x.mul(y).sub(1.0)"),
+        ("return (x * 2).add_(1)", "add_", "return (x * 2).add(1)"),
+        ("x = x.relu_()", "relu_", "x = x.relu()"),
+        ("x = F.relu(x, inplace=True)", "relu_", "x = F.relu(x, inplace=False)"),
+        ("x = F.relu(x, True)", "relu_", "x = F.relu(x, False)"),
+        ("F.dropout(x, 0.1, True, True)", "dropout_", "x = F.dropout(x, 0.1, True, False)"),
+        ("torch.relu_(x); x += 1", "relu_", "x = torch.relu(x); x += 1"),
+    ],
+)
+def test_an_operator_in_place_is_written_out_of_place(line: str, op: str, after: str) -> None:
+    body = "def f(x, y):\n\t{}\n\treturn x\n"
+    assert out_of_place(body.format(line), op) == body.format(after)
+
+
+@pytest.mark.parametrize(
+    ("line", "op"),
+    [
+        ("self.state += y", "add_"),  # state that outlives the call
+        ("self.state.add_(y)", "add_"),
+        ("x[0] += y", "add_"),  # a part of a tensor
+        ("x[0].add_(y)", "add_"),
+        ("z = x.add_(y)", "add_"),  # x is read below, and would lack the sum
+        ("x = torch.relu(x)", "relu_"),
+        ("x += y", "mul_"),  # another operator
+        ("x = x + y", "add_"),
+        ("x = F.relu(x, inplace=False)", "relu_"),
+        ("x = self.relu(x)", "relu_"),
+        ("global x; x += y", "add_"),
+    ],
+)
+def test_what_others_may_see_is_left_alone(line: str, op: str) -> None:
+    body = f"def f(self, x, y):\n    {line}\n    return x\n"
+    assert out_of_place(body, op) == body
+
+
+def test_a_name_read_again_in_a_loop_is_left_alone() -> None:
+    body = "def f(x):\n    for _ in range(3):\n        y = x * 2\n        z = x.add_(1)\n    return y + z\n"
+    assert out_of_place(body, "add_", 4) == body
+
+
+def test_flags_of_constructors() -> None:
+    text = HEAD + (
+        "from functools import partial\n"
+        "a = nn.ReLU(inplace=True)\nb = nn.ReLU(True)\nc = torch.nn.Dropout(0.1, True)\n"
+        "d = partial(nn.SiLU, inplace=True)\ne = nn.ReLU(inplace=False)\nf = nn.Linear(True, True)\n"
+        "g = mine.ReLU(inplace=True)\nh = nn.ReLU()\n"
+    )
+    program: Any = SimpleNamespace(files=[parsed(text)])
+    found = list(in_place._constructors(program, frozenset()))
+    after = changed_text(text, [edit for one in found for edit in one.edits])
+    changed = [new for old, new in zip(text.split("\n"), after.split("\n")) if old != new]
+    assert changed == [
+        "a = nn.ReLU(inplace=False)",
+        "b = nn.ReLU(False)",
+        "c = torch.nn.Dropout(0.1, False)",
+        "d = partial(nn.SiLU, inplace=False)",
+    ]
+
+
+def written(line: str, op: str) -> str | None:
+    text = HEAD + f"\ndef f(x, y, z):\n    {line}\n"
+    at = site(text, f"aten::{op}", text.count("\n"))
+    for recipe in RECIPES:
+        if f"aten::{op}" in recipe.replaces and recipes_in_code._may_apply(recipe):
+            found = recipes_in_code._at(at, recipe)
+            if found is not None:
+                return changed_text(text, found.edits)[len(HEAD) :].lstrip("\n")
+    return None
+
+
+@pytest.mark.parametrize(
+    ("line", "op", "after"),
+    [
+        ("return F.hardswish(x) * 2", "hardswish", "return (x * torch.clamp(x + 3, 0, 6) / 6) * 2"),
+        ("x = F.hardswish(x, inplace=True)", "hardswish", "x = x * torch.clamp(x + 3, 0, 6) / 6"),
+        ("x = F.leaky_relu(x, 0.2)", "leaky_relu", "x = torch.where(x > 0, x, 0.2 * x)"),
+        ("x = F.leaky_relu(x)", "leaky_relu", "x = torch.where(x > 0, x, 0.01 * x)"),
+        ("x = F.leaky_relu(x, negative_slope=0.3)", "leaky_relu", "x = torch.where(x > 0, x, 0.3 * x)"),
+        ("x = x.square() + 1", "square", "x = (x * x) + 1"),
+        ("x = 3 - x", "rsub", "x = -(x - 3)"),
+        ("x = y.clamp_max(2) + 1", "clamp_max", "x = torch.clamp(y, max=2) + 1"),
+        ("x = torch.addcmul(x, y, z, value=0.3)", "addcmul", "x = x + 0.3 * y * z"),
+        ("x = F.hardtanh(x, -2, 2.5)", "hardtanh", "x = torch.clamp(x, -2, 2.5)"),
+    ],
+)
+def test_a_recipe_at_a_line(line: str, op: str, after: str) -> None:
+    assert written(line, op) == f"def f(x, y, z):\n    {after}\n"
+
+
+def test_what_a_recipe_reads_twice_is_computed_once() -> None:
+    after = written("return F.hardswish(x + y)", "hardswish")
+    assert after is not None
+    assert "def fusible_hardswish(x):\n    return x * torch.clamp(x + 3, 0, 6) / 6\n" in after
+    assert after.endswith("    return fusible_hardswish(x + y)\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "op"),
+    [
+        ("x = F.softplus(x, 2.0)", "softplus"),  # the recipe is for beta=1
+        ("x = mine.hardswish(x)", "square"),
+        ("x = torch.pow(x, y)", "pow"),  # needs x > 0
+        ("x = torch.relu(x)", "hardswish"),
+        ("x = F.gelu(x, approximate='none')", "square"),
+    ],
+)
+def test_a_recipe_that_does_not_fit_is_not_offered(line: str, op: str) -> None:
+    assert written(line, op) is None
+
+
+# -- the place where a model is made ------------------------------------------------------------------------
+
+
+def attributes_off(text: str, name: str | None = None, call: str | None = None) -> str | None:
+    target: Any = SimpleNamespace(name=name, call=call)
+    program: Any = SimpleNamespace(target_file=parsed(text), target=target)
+    place = place_of_model(program)
+    return None if place is None else changed_text(text, _in_place_off(place, frozenset()).edits)
+
+
+LOOP = """\
+for module in {0}.modules():
+    if getattr(module, "inplace", False):
+        module.inplace = False
+"""
+
+
+def test_the_lines_come_after_the_model_is_made() -> None:
+    text = "from zoo import net\nmodel = net().eval()\nmodel.cuda()\ninputs = (1,)\n"
+    before, rest = text[: text.index("inputs")], "inputs = (1,)\n"
+    assert attributes_off(text) == before + LOOP.format("model") + rest
+    assert attributes_off("from zoo import model") == "from zoo import model\n" + LOOP.format("model")
+
+
+def test_the_lines_come_before_it_is_scripted() -> None:
+    text = "import torch\nnet = N()\nmodel = torch.jit.script(net)\n"
+    assert attributes_off(text) == text.replace("model =", LOOP.format("net") + "model =")
+    text = "import torch\nmodel = torch.jit.script(N(3))\n"
+    after = "import torch\nnet = N(3)\n" + LOOP.format("net") + "model = torch.jit.script(net)\n"
+    assert attributes_off(text) == after
+
+
+def test_in_a_function_that_returns_the_model_and_in_a_class() -> None:
+    text = "def make(n):\r\n\treturn Net(n)  # new\r\n"
+    after = attributes_off(text, "make", "(3)")
+    assert after is not None and after.startswith("def make(n):\r\n\tmodel = Net(n)\r\n\tfor module in model")
+    assert after.endswith("\t\t\tmodule.inplace = False\r\n\treturn model  # new\r\n")
+    assert "\n" not in after.replace("\r\n", "")
+    text = "class Net(M):\n  def __init__(self):\n    super().__init__()\n"
+    after = attributes_off(text, "Net", "()")
+    assert after is not None and after.startswith(text + "    for module in self.modules():\n      if ")
+
+
+def test_no_line_of_the_users_makes_it() -> None:
+    assert attributes_off("inputs = 1\n") is None
+    assert (
+        attributes_off("def make(a):\n    if a:\n        return A()\n    return B()\n", "make", "(1)") is None
+    )
+
+
+# -- only the meant tokens ----------------------------------------------------------------------------------
+
+NAMES = st.sampled_from(["x", "tensor", "größe", "_h2"])
+COMMENTS = st.sampled_from(["", "  # x += 1, and F.relu(x, inplace=True)", "\t#é", "   "])
+VALUES = st.sampled_from(["y", "y*2", "y - 1", "(y\n-1)", "g(y, [1,\n  2])", "y if c else 1", "- y"])
+LINES = st.sampled_from(["+=", "-=", "*=", "/="])
+OPS = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(
+    NAMES,
+    VALUES,
+    LINES,
+    COMMENTS,
+    st.sampled_from(["    ", "\t", "  "]),
+    st.sampled_from(["\n", "\r\n"]),
+    st.data(),
+)
+def test_only_the_meant_tokens_change(
+    name: str, value: str, sign: str, comment: str, indent: str, end: str, data: st.DataObject
+) -> None:
+    before = data.draw(
+        st.sampled_from(["", "#!/usr/bin/python\n", '"""A file.\n\n\ttabs"""\n', "x=1;y = 2 \n"])
+    )
+    deep = indent * data.draw(st.integers(1, 3))
+    text = (
+        f"{before}@deco( a,\n  b )\ndef outer(y ):{comment}\n{indent}def inner(y, {name}):  \n{indent}{deep}"
+        f"{name}  {sign} {value}{comment}\n{indent}{deep}return  {name}\n\n{indent}return inner\n"
+    ).replace("\n", end)
+    line = text[: text.index(sign + " ")].count("\n") + 1
+    edits = in_place._edits_at(site(text, f"aten::{OPS[sign]}_", line))
+    after = changed_text(text, edits)
+    assert edits
+    # What was put in, taken out again, leaves the file as it was, byte for byte.
+    middle = f"= {name} {sign[0]}"
+    place = after.index(middle)
+    taken = after[:place] + sign + after[place + len(middle) :]
+    if len(edits) == 3:
+        first = min(edit.start for edit in edits if edit.text == "(")
+        shift = len(middle) - len(sign)
+        assert after[first + shift] == "("
+        rest = taken[:first] + taken[first + 1 :]
+        last = max(edit.start for edit in edits if edit.text == ")")
+        assert rest[last] == ")"
+        taken = rest[:last] + rest[last + 1 :]
+    assert taken == text
+    compile(after, "m.py", "exec")
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5), st.text("ab\r\n", max_size=3)), max_size=4))
+def test_edits_change_their_places_alone(found: list[tuple[int, int, str]]) -> None:
+    text = "".join(chr(97 + n) for n in range(26)) + "0123456789"
+    edits = [Edit(Path("m.py"), start, start + size, new) for start, size, new in found]
+    if overlapping(edits):
+        return
+    after = changed_text(text, edits)
+    kept = [c for n, c in enumerate(text) if not any(one.start <= n < one.end for one in edits)]
+    added = sum(len(one.text) for one in dict.fromkeys(edits))
+    assert len(after) == len(kept) + added
+    assert [c for c in after if c in kept and c not in "ab\r\n"] == [c for c in kept if c not in "ab\r\n"]
+
+
+def test_files_keep_encoding_and_mark(tmp_path: Path) -> None:
+    latin = tmp_path / "latin.py"
+    latin.write_bytes("# coding: latin-1\r\nx = 'é'\r\n".encode("latin-1"))
+    source = read_text(latin)
+    assert source.bytes_of(source.text) == latin.read_bytes()
+    marked = tmp_path / "marked.py"
+    marked.write_bytes(b"\xef\xbb\xbfx = 1\n")
+    source = read_text(marked)
+    assert source.text == "x = 1\n" and source.bytes_of(source.text) == marked.read_bytes()
+    latin.write_bytes(b"x = '\xe9'\n")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_text(latin)
+
+
+def test_a_diff_that_patch_applies(tmp_path: Path) -> None:
+    before, after = "a\r\nb\r\nc", "a\r\nB\r\nc"
+    assert unified_diff(before, after, "m.py") == (
+        "--- a/m.py\n+++ b/m.py\n@@ -1,3 +1,3 @@\n a\r\n-b\r\n+B\r\n c\n\\ No newline at end of file\n"
+    )
+
+
+# -- --apply ------------------------------------------------------------------------------------------------
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run(["git", *identity, *arguments], cwd=str(folder), check=True, capture_output=True)
+
+
+def changed_file(path: Path, old: str, new: str) -> ChangedFile:
+    source = read_text(path)
+    place = source.text.index(old)
+    edits = (Edit(path, place, place + len(old), new),)
+    return ChangedFile(source, changed_text(source.text, edits), edits)
+
+
+def test_apply_keeps_a_backup_and_never_one_over_another(tmp_path: Path) -> None:
+    path = tmp_path / "m.py"
+    path.write_bytes(b"x = 1\r\n")
+    for number, backup in ((2, "m.py.before-fix"), (3, "m.py.before-fix-2")):
+        before = path.read_bytes()
+        one = changed_file(path, str(number - 1), str(number))
+        assert apply([one], tmp_path, force=False) == [(path, tmp_path / backup)]
+        assert path.read_bytes() == b"x = %d\r\n" % number
+        assert (tmp_path / backup).read_bytes() == before
+
+
+def test_apply_refuses_what_is_not_committed_on_those_lines(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    path = tmp_path / "m.py"
+    path.write_text("a = 1\nb = 2\nc = 3\n")
+    assert uncommitted(path) >= {1, 2, 3}  # git does not know the file
+    git(tmp_path, "add", "m.py")
+    git(tmp_path, "commit", "-qm", "first")
+    path.write_text("a = 1\nb = 20\nc = 3\n")
+    assert uncommitted(path) == {2}
+    apply([changed_file(path, "3", "4")], tmp_path, force=False)
+    with pytest.raises(UsageError, match=r"not committed on the lines that would change \(2\)") as error:
+        apply([changed_file(path, "20", "30")], tmp_path, force=False)
+    assert "--force" in str(error.value.hint)
+    assert path.read_text() == "a = 1\nb = 20\nc = 4\n"
+    apply([changed_file(path, "20", "30")], tmp_path, force=True)
+    assert path.read_text() == "a = 1\nb = 30\nc = 4\n"
+
+
+def test_apply_refuses_files_outside_the_project_or_changed_meanwhile(tmp_path: Path) -> None:
+    project, other = tmp_path / "project", tmp_path / "other.py"
+    project.mkdir()
+    (project / "setup.py").write_text("")
+    other.write_text("x = 1\n")
+    with pytest.raises(UsageError, match="outside the project"):
+        apply([changed_file(other, "1", "2")], project, force=True)
+    mine = project / "m.py"
+    mine.write_text("x = 1\n")
+    one = changed_file(mine, "1", "2")
+    mine.write_text("x = 1  # new\n")
+    with pytest.raises(UsageError, match="has changed since"):
+        apply([one], project, force=True)
+    assert sorted(path.name for path in project.iterdir()) == ["m.py", "setup.py"]
+
+
+# -- a changed text in the place of a file ------------------------------------------------------------------
+
+
+def test_a_changed_text_is_imported_under_the_files_own_path(tmp_path: Path) -> None:
+    """Relative imports, ``__file__`` and source lines work as ever, and no ``.pyc`` of it is kept."""
+    folder = tmp_path / "pack"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "two.py").write_text("value = 2\n")
+    (folder / "one.py").write_text("from .two import value\ndef f(): return 1\n")
+    changed = tmp_path / "changed.txt"
+    changed.write_text(
+        "from .two import value\nimport os\nhere = os.path.basename(__file__)\ndef f():\n  return 3\n"
+    )
+    code = (
+        "import sys, inspect, linecache; sys.path[:0] = sys.argv[1:3]\n"
+        "from fusiondoc.probe import overlay\n"
+        "overlay.install({sys.argv[2] + '/pack/one.py': sys.argv[3]})\n"
+        "from pack import one\n"
+        "linecache.checkcache()\n"
+        "print(one.f(), one.value, one.here, repr(inspect.getsource(one.f)))\n"
+    )
+    root = Path(__file__).resolve().parent.parent
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(root), str(tmp_path), str(changed)],
+            text=True,
+            capture_output=True,
+            check=True,
+        )
+        assert done.stdout == "3 2 one.py 'def f():\\n  return 3\\n'\n"
+    plain = subprocess.run(
+        [sys.executable, "-c", "from pack import one; print(one.f())"],
+        cwd=str(tmp_path),
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    assert plain.stdout == "1\n"
+
+
+def test_without_libcst_the_next_step_is_said(monkeypatch: pytest.MonkeyPatch, fusiondoc: Any) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
+    done = fusiondoc("fix", "model.py")
+    assert done.returncode == 4 and "pip install 'fusiondoc[fix]'" in done.stderr
+
+
+def test_the_place_keeps_the_style_of_the_file() -> None:
+    file = parsed("if 1:\n\tx = 1\n")
+    assert Place(file, "m", 0).insert(["for a in b:", "    pass"]).text == "for a in b:\n\tpass\n"
