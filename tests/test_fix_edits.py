@@ -27,8 +27,8 @@ from fusiondoc.fixes.edits import (
     read_text,
     unified_diff,
 )
+from fusiondoc.fixes.fixable import Site
 from fusiondoc.fixes.model_setup import Place, _in_place_off, place_of_model
-from fusiondoc.fixes.program import Site
 from fusiondoc.fixes.syntax import ParsedFile
 from fusiondoc.workflows.fix import ChangedFile
 from fusiondoc.workflows.fix_apply import apply, uncommitted
@@ -252,13 +252,14 @@ def test_only_the_meant_tokens_change(
         f"{before}@deco( a,\n  b )\ndef outer(y ):{comment}\n{indent}def inner(y, {name}):  \n{indent}{deep}"
         f"{name}  {sign} {value}{comment}\n{indent}{deep}return  {name}\n\n{indent}return inner\n"
     ).replace("\n", end)
-    line = text[: text.index(sign + " ")].count("\n") + 1
+    line = text[: text.index(f"{name}  {sign} ")].count("\n") + 1
     edits = in_place._edits_at(site(text, f"aten::{OPS[sign]}_", line))
     after = changed_text(text, edits)
     assert edits
     # What was put in, taken out again, leaves the file as it was, byte for byte.
     middle = f"= {name} {sign[0]}"
-    place = after.index(middle)
+    place = text.index(f"{name}  {sign} ") + len(name) + 2
+    assert after[place : place + len(middle)] == middle
     taken = after[:place] + sign + after[place + len(middle) :]
     if len(edits) == 3:
         first = min(edit.start for edit in edits if edit.text == "(")

@@ -12,7 +12,7 @@ import contextlib
 from typing import Iterator
 
 from fusiondoc.fixes.edits import Edit, Family, Proposal
-from fusiondoc.fixes.program import Program, Site
+from fusiondoc.fixes.fixable import Program, Site
 from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
 
 with contextlib.suppress(ImportError):

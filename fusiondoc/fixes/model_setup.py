@@ -12,8 +12,8 @@ from typing import Iterator, Sequence
 
 from fusiondoc.diagnosis.recipes import Recipe
 from fusiondoc.fixes.edits import Edit, Family, Proposal
+from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.in_place import base_of, changes_its_input
-from fusiondoc.fixes.program import Program
 from fusiondoc.fixes.recipes_in_code import helping
 from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
 

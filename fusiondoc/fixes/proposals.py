@@ -8,7 +8,7 @@ from typing import Callable, Iterable, Iterator, Sequence
 
 from fusiondoc.fixes import in_place, model_setup, recipes_in_code
 from fusiondoc.fixes.edits import Edit, Family, Proposal, overlapping
-from fusiondoc.fixes.program import Program
+from fusiondoc.fixes.fixable import Program
 
 _TOGETHER = {Family.MODULES_IN_PLACE: Family.IN_PLACE}
 """Families that are tried as one: either alone leaves the other's operators in the way."""

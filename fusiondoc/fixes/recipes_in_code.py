@@ -15,8 +15,8 @@ from typing import Iterator, Mapping
 from fusiondoc.diagnosis.operators import taken_by
 from fusiondoc.diagnosis.recipes import RECIPES, Recipe
 from fusiondoc.fixes.edits import Edit, Family, Proposal
+from fusiondoc.fixes.fixable import Program, Site
 from fusiondoc.fixes.in_place import base_of
-from fusiondoc.fixes.program import Program, Site
 from fusiondoc.fixes.syntax import ParsedFile
 
 with contextlib.suppress(ImportError):

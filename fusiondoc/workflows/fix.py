@@ -12,7 +12,7 @@ from fusiondoc.captures.request import KeptResults, RunRequest
 from fusiondoc.captures.store import Place
 from fusiondoc.errors import UsageError
 from fusiondoc.fixes.edits import Edit, SourceText, changed_text, overlapping, unified_diff
-from fusiondoc.fixes.program import Program
+from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, in_packages
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.fixes import Fixes, Outcome, TriedFix, Version

@@ -13,7 +13,7 @@ from fusiondoc.captures.request import KeptResults, RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fixes.edits import Edit, SourceText, changed_text
-from fusiondoc.fixes.program import COUNTER
+from fusiondoc.fixes.fixable import COUNTER
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.fixes import Version
 from fusiondoc.model.report import Report
