@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -71,6 +73,22 @@ def test_only_python_files_of_the_project_are_shown(project: Path) -> None:
     )
     assert "mine = 1" in text
     assert "s3cr3t" not in text
+
+
+def test_comments_that_ignore_are_looked_for_in_files_of_the_project_only(
+    project: Path, fusiondoc: Run
+) -> None:
+    log = raw_log.read(FIXTURES / "logs" / "nnc-2.11-rejects.log.xz").decode()
+    (project / "model.py").write_text("pass  # fusiondoc: ignore\n" * 99)
+    others = [project.parent / "outside.py", project / "model.txt"]
+    for one in others:
+        one.write_text("pass  # fusiondoc: ignore\n" * 99)
+    for file, heard in (("model.py", True), *((str(one), False) for one in others)):
+        (project / "a.log").write_text(re.sub(r"[\w./-]+\.py:(\d+):", rf"{file}:\1:", log))
+        done = fusiondoc("parse", "a.log", "--format", "json", cwd=project)
+        told = json.loads(done.stdout)
+        assert [one for one in told["findings"] + told["suppressed"] if one["source"]], done.stderr
+        assert bool(told["suppressed"]) == heard, file
 
 
 def test_a_folder_that_the_user_names_counts_too(project: Path) -> None:

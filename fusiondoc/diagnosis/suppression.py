@@ -5,20 +5,20 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Sequence
 
+from fusiondoc.captures.kept_files import project_root, read_source, text_of
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Finding, Report, Suppressed
 from fusiondoc.model.source import Source, path_ends_with
 
 _COMMENT = re.compile(r"#\s*fusiondoc:\s*ignore\b(?:\s*\[([^\]]*)\])?", re.IGNORECASE)
-_RULE = re.compile(r"(\w+)(?::(.+?)(?::(\d+))?)?\Z")
+_RULE = re.compile(r"(\w+)(?::(.+?)(?::([0-9]{1,9}))?)?\Z")
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,11 @@ def parse_ignore(text: str) -> Ignore:
 def suppress(report: Report, ignore: Sequence[Ignore]) -> tuple[Report, list[str]]:
     """The report with the suppressed findings moved to ``suppressed``, and what is wrong with comments."""
     kept, gone, notes = [], [], []
+    lines = _Lines(report)
     for finding in report.findings:
         by = next((f"config: {one.text}" for one in ignore if one.covers(finding)), None)
         if by is None:
-            codes, place = _comment(finding.source)
+            codes, place = _comment(finding.source, lines)
             notes += [
                 f"{place}: there is no finding {code} to ignore. {did_you_mean(code, CODES)}"
                 for code in codes or ()
@@ -74,13 +75,32 @@ def suppress(report: Report, ignore: Sequence[Ignore]) -> tuple[Report, list[str
     return replace(report, findings=tuple(kept), suppressed=tuple(gone)), list(dict.fromkeys(notes))
 
 
-def _comment(source: str | None) -> tuple[list[str] | None, str]:
+class _Lines:
+    """Lines of the program: a log may name any file, so only Python files of the project are read, as they
+    are now, or the copies that the capture kept."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._root = project_root(Path.cwd())
+        self._files: dict[str, list[str]] = {}
+
+    def line(self, place: Source) -> str:
+        """ "" where the file cannot be read or is shorter."""
+        if place.file not in self._files:
+            data = read_source(Path(place.file), (self._root,))
+            texts = self._report.texts
+            kept = text_of(data) if data is not None else texts.source(place.file) if texts else None
+            self._files[place.file] = (kept or "").split("\n")
+        lines = self._files[place.file]
+        return lines[place.line - 1] if 0 < place.line <= len(lines) else ""
+
+
+def _comment(source: str | None, lines: _Lines) -> tuple[list[str] | None, str]:
     """The codes in the comment on the line of a finding: None without one, empty for all codes; the line."""
     place = Source.parse(source)
-    if place is None or not Path(place.file).is_file():
+    if place is None:
         return None, ""
-    linecache.checkcache(place.file)  # it may have been edited since this process has read it
-    match = _COMMENT.search(linecache.getline(place.file, place.line))
+    match = _COMMENT.search(lines.line(place))
     if match is None:
         return None, ""
     codes = re.split(r"[\s,]+", (match.group(1) or "").strip().upper())
