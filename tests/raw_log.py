@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import lzma
 import re
 from collections import Counter
@@ -15,6 +16,7 @@ Group = Tuple[Tuple[Tuple[str, "str | None"], ...], Tuple[str, ...], int]
 """((op, source)...), input types, place among equal ones in its plan."""
 
 
+@functools.lru_cache(maxsize=4)
 def read(path: Path) -> bytes:
     return lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
 

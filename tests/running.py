@@ -6,9 +6,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, Mapping
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest, parse_target
@@ -49,12 +50,41 @@ def log_of(capture: Capture) -> str:
     return capture.log_path.read_bytes().decode("utf-8", "replace")
 
 
-def python(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+_APART = """
+import os, runpy, sys
+for number, path in ((1, sys.argv[1]), (2, sys.argv[2])):
+    os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+del sys.argv[:3]
+sys.path[0] = os.path.dirname(os.path.abspath(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def python_apart(
+    *arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None, code: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """``python()`` with both streams apart and variables of its own; with ``code``, as ``python -c CODE``."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        start, out, err = folder / "start.py", folder / "out", folder / "err"
+        start.write_text(_APART)
+        if code is not None:
+            (folder / "code.py").write_text(code)
+            arguments = (folder / "code.py", *arguments)
+        done = python(start, out, err, *arguments, cwd=cwd, env=env)
+        done.stdout += out.read_text(errors="replace")
+        done.stderr = err.read_text(errors="replace")
+        return done
+
+
+def python(
+    *arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """``python FILE ARGUMENTS``, a fork of a process that has torch (``warm_torch.py``). Both streams are
     in ``stdout``."""
     command = [sys.executable, *map(str, arguments)]
     printed = b""
-    with Supervised(command, dict(os.environ), cwd or Path.cwd(), None) as child:
+    with Supervised(command, env or dict(os.environ), cwd or Path.cwd(), None) as child:
         more = b"x"
         while more:
             more = os.read(child.pipe, 1 << 16)

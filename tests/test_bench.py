@@ -17,6 +17,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import warm_torch
 from command_line import ROOT, Run
 
 from fusiondoc.comparison.bench_changes import compare_benches
@@ -473,9 +474,7 @@ def test_an_interruption_keeps_the_rounds_that_are_done(model: Path, tmp_path: P
     """A real process, because signals are the point; many rounds, of which it is not let do all."""
     out = tmp_path / "bench.json"
     command = [
-        sys.executable,
-        "-m",
-        "fusiondoc",
+        *warm_torch.command(),
         "bench",
         str(model),
         "--variant",

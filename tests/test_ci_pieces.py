@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import warm_torch
 import yaml
 from conftest import FIXTURES, ROOT
 
@@ -40,7 +41,7 @@ def test_the_commands_run_as_they_are(tmp_path: Path, cache: Path) -> None:
     """In order, as a shell runs them, with the files they name."""
     (tmp_path / "model.py").write_text((ROOT / "examples" / "bias_gelu.py").read_text())
     (tmp_path / "fusions.yaml").write_text("groups:\n- set: [add, mul, tanh]\n")
-    (tmp_path / "fusiondoc").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m fusiondoc "$@"\n')
+    (tmp_path / "fusiondoc").write_text(f'#!/bin/sh\nexec {shlex.join(warm_torch.command())} "$@"\n')
     (tmp_path / "fusiondoc").chmod(0o755)
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     env["FUSIONDOC_CACHE"] = str(cache)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warm_torch
 from running import records_of, write
 
 from fusiondoc.captures.capture import Capture
@@ -34,7 +35,7 @@ def environment(cache: Path) -> dict[str, str]:
 
 
 def diagnose(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "fusiondoc", "diagnose", *arguments]
+    return [*warm_torch.command(), "diagnose", *arguments]
 
 
 OWN_SECONDS = """

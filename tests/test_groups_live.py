@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from running import python_apart
+from thorough import THOROUGH
 
 from fusiondoc.diagnosis.specialisations import Change, changes, in_words
 from fusiondoc.model.report import Report
@@ -29,6 +29,7 @@ CASES = [f"{name}:{mode}:[[4, 8]]" for name in PROGRAMS for mode in ("inference"
 CASES.remove(
     "recurrent:backward:[[4, 8]]"
 )  # its regions' guards fail: torch lists no executor without a plan
+OF_PLANS = CASES if THOROUGH else CASES[::4]
 COUNTS = {
     "chain:inference:[[4, 8]]": 1,
     "chain:backward:[[4, 8]]": 2,
@@ -47,20 +48,12 @@ CHECKED = "traced_checked_blocks4:backward:[[4, 8]]"
 
 def run(folder: Path, cases: list[str], levels: str, fuser: str = "nnc") -> dict[str, tuple[Report, list]]:
     """One child for all cases: what fusiondoc reads in each one's part of the log, and what torch finds."""
-    env = {**os.environ, "PYTORCH_JIT_LOG_LEVEL": levels, "PYTHONWARNINGS": "ignore"}
-    whole = folder / "all.log"
-    with whole.open("wb") as stderr:
-        done = subprocess.run(
-            [sys.executable, str(ORACLE), fuser, *cases],
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=env,
-            check=False,
-            timeout=200,
-        )
-    assert done.returncode == 0, whole.read_text(errors="replace")[-3000:]
+    env = {**os.environ, "PYTORCH_JIT_LOG_LEVEL": levels}
+    done = python_apart(ORACLE, fuser, *cases, env=env)
+    assert done.returncode == 0, done.stderr[-3000:]
+    whole = done.stderr
     found = {}
-    parts = whole.read_text(errors="replace").split("\n== ")[1:]
+    parts = whole.split("\n== ")[1:]
     for case, text, plans in zip(cases, parts, json.loads(done.stdout)):
         log = folder / "one.log"
         log.write_text(text.partition("\n")[2])
@@ -78,7 +71,7 @@ def passes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Report, 
 @pytest.fixture(scope="module")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Report, list]]:
     """Logs that show optimised graphs alone."""
-    return run(tmp_path_factory.mktemp("plans"), CASES, "profiling_graph_executor_impl")
+    return run(tmp_path_factory.mktemp("plans"), OF_PLANS, "profiling_graph_executor_impl")
 
 
 def nodes(report: Report) -> Counter:
@@ -94,8 +87,9 @@ def of_torch(plans: list) -> Counter:
     return Counter((phase, tuple(ops), tuple(types)) for phase, groups in plans for ops, types in groups)
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("shown", ["passes", "plans"])
+@pytest.mark.parametrize(
+    ("shown", "case"), [*(("passes", case) for case in CASES), *(("plans", case) for case in OF_PLANS)]
+)
 def test_instances_are_the_nodes_of_the_graph_api(
     case: str, shown: str, request: pytest.FixtureRequest
 ) -> None:

@@ -1,5 +1,5 @@
 """The HTML report in a real browser: clicks, filter and keyboard do what they should, nothing of a log runs,
-and a page of 200 groups and 2000 nodes stays usable."""
+and a page of many groups stays usable (50, at night 200 with 2000 nodes)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from browser import CHROMIUM, DRIVER, Browser
 from conftest import FIXTURES
 from made_log import HOSTILE_OP, HOSTILE_SOURCE, hostile_log, large_log
 from one_page import Page
+from thorough import THOROUGH
 
 from fusiondoc.model.report import Report
 from fusiondoc.reports.html import render
 from fusiondoc.workflows.load import report_from
 
 ENCODER = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-encoder-layer.log.xz"
+GROUPS = 200 if THOROUGH else 50
 VISIBLE = ".program:not([hidden]) "
 
 
@@ -187,25 +189,25 @@ def test_the_policy_forbids_what_is_not_of_the_page(browser: Browser, tmp_path: 
     assert any("Content Security Policy" in message for message in browser.messages())
 
 
-def test_a_page_of_200_groups_and_2000_nodes(
+def test_a_page_of_many_groups_and_nodes(
     browser: Browser, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = tmp_path / "large.log"
-    log.write_text(large_log(groups=200, loose=1800))
+    log.write_text(large_log(groups=GROUPS, loose=9 * GROUPS))
     report = opened(browser, tmp_path, log)
-    assert len(report.groups) == 200 and len(report.kernels) == 200
-    assert sum(len(program.nodes) for program in report.programs) == 2000
+    assert len(report.groups) == GROUPS and len(report.kernels) == GROUPS
+    assert sum(len(program.nodes) for program in report.programs) == 10 * GROUPS
     size = (tmp_path / "report.html").stat().st_size
-    assert size < 5_000_000
+    assert size < 1_000_000 + 20_000 * GROUPS
     paint = browser.run("return performance.getEntriesByName('first-contentful-paint')[0].startTime")
     done = browser.run("return performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
     with capsys.disabled():
         took = f"first paint {paint:.0f} ms, ready {done:.0f} ms"
-        print(f"\n  200 groups, 2000 nodes: {size / 1e6:.2f} MB, {took}")
+        print(f"\n  {GROUPS} groups, {10 * GROUPS} nodes: {size / 1e6:.2f} MB, {took}")
     assert 0 < paint < 20_000
-    assert browser.run(f"return document.querySelectorAll('{VISIBLE}.node').length") == 2000
-    browser.click(VISIBLE + '.node[data-group="G150"]')
-    assert details(browser)[0] == "G150"
+    assert browser.run(f"return document.querySelectorAll('{VISIBLE}.node').length") == 10 * GROUPS
+    browser.click(VISIBLE + '.node[data-group="G45"]')
+    assert details(browser)[0] == "G45"
     assert Page((tmp_path / "report.html").read_text(encoding="utf-8")).problems == []
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
@@ -16,6 +14,7 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore::Deprecation
 
 import ir_programs  # noqa: E402
 from ir_torch import live_differences  # noqa: E402
+from running import python_apart  # noqa: E402
 
 from fusiondoc.parsers.ir.graph import Dump, Node  # noqa: E402
 from fusiondoc.parsers.ir.parse import parse_dump, parse_node  # noqa: E402
@@ -155,8 +154,9 @@ TYPED = """graph(%x : Float(SS(-2), 3, strides=[3, 1], requires_grad=0, device=c
 
 
 def test_every_type_verbosity() -> None:
-    said = subprocess.run([sys.executable, "-c", PRINT, TYPED], stdout=subprocess.PIPE, check=True).stdout
-    prints = json.loads(said)
+    done = python_apart(TYPED, code=PRINT)
+    assert done.returncode == 0, done.stderr
+    prints = json.loads(done.stdout)
     assert len(set(prints)) == 5, prints
     dumps = [parse_dump(text.encode().split(b"\n")) for text in prints]
     shapes = [

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from running import python_apart
 
 import fusiondoc
 from fusiondoc.errors import UsageError
@@ -23,14 +23,7 @@ LIVE = Path(__file__).parent / "live"
 def blocks(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The one process that leaves blocks in every way: what it printed, and what it saw."""
     folder = tmp_path_factory.mktemp("blocks")
-    done = subprocess.run(
-        [sys.executable, str(LIVE / "capture_blocks.py"), str(folder)],
-        cwd=str(folder),
-        text=True,
-        capture_output=True,
-        timeout=200,
-        check=False,
-    )
+    done = python_apart(LIVE / "capture_blocks.py", folder, cwd=folder)
     shown, _, seen = done.stdout.partition("JSON")
     assert seen, done.stderr
     return shown, done.stderr, json.loads(seen)

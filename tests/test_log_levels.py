@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 
 import pytest
+from running import python_apart
 
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs.log_levels import (
@@ -46,7 +45,7 @@ _PRINTED = ({"DUMP"}, {"DUMP", "UPDATE"}, {"DUMP", "UPDATE", "DEBUG"})
 @pytest.mark.torch
 def test_values_are_read_as_torch_reads_them():
     pytest.importorskip("torch")
-    done = subprocess.run([sys.executable, "-c", _FUSE, *_VALUES], capture_output=True, text=True, check=True)
+    done = python_apart(*_VALUES, code=_FUSE)
     for value, text in zip(_VALUES, done.stderr.split("<end>")):
         wished = [wish.level for wish in parse_log_level(value) if wish.name == "tensorexpr_fuser"]
         expected = _PRINTED[wished[0]] if wished else set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import tempfile
@@ -23,7 +24,7 @@ from fusiondoc.reports.text.screen import render as render_text
 from fusiondoc.workflows.load import report_from
 
 SCHEMA = Draft202012Validator(json.loads((ROOT / "docs" / "report.schema.json").read_text()))
-LOGS = [raw_log.read(path)[:120_000] for path in sorted((FIXTURES / "logs").glob("*.xz"))]
+LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
 PREFIX = b"[DUMP graph_fuser.cpp:2503] "
 
 Change = Callable[[bytes], bytes]
@@ -43,6 +44,11 @@ def report(log: bytes) -> dict:
     return found
 
 
+@functools.lru_cache(maxsize=None)
+def start_of(log: Path) -> bytes:
+    return raw_log.read(log)[:120_000]
+
+
 @st.composite
 def stretches(draw: st.DrawFn, log: bytes, longest: int = 60) -> tuple[list[bytes], int, int]:
     lines = log.split(b"\n")
@@ -52,7 +58,7 @@ def stretches(draw: st.DrawFn, log: bytes, longest: int = 60) -> tuple[list[byte
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    log = draw(st.sampled_from(LOGS))
+    log = start_of(draw(st.sampled_from(LOGS)))
     begin = draw(st.integers(0, len(log) - 1))
     log = log[begin : begin + draw(st.integers(100, 40_000))]
     for kind in draw(st.lists(st.integers(0, 8), min_size=1, max_size=6)):
@@ -62,7 +68,7 @@ def damaged(draw: st.DrawFn) -> bytes:
         elif kind == 1:
             lines[end:end] = lines[start:end] * 2
         elif kind == 2:
-            other, first, last = draw(stretches(draw(st.sampled_from(LOGS))))
+            other, first, last = draw(stretches(start_of(draw(st.sampled_from(LOGS)))))
             lines[start:start] = other[first:last]
         elif kind == 3:
             lines[start] += draw(st.binary(max_size=20)) + lines[end - 1]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from running import python_apart
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("probe knobs")]
@@ -18,14 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def _child(code: str) -> subprocess.CompletedProcess[str]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTORCH_")}
-    return subprocess.run(
-        [sys.executable, "-W", "error::ResourceWarning", "-c", "import json, os, torch\n" + code],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    strict = 'import warnings; warnings.simplefilter("error", ResourceWarning)\n'
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
+    return python_apart(code=f"{strict}import json, os, torch\n{code}", cwd=ROOT, env=environment)
 
 
 _READ = """

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import warm_torch
 from conftest import ROOT, Run
 
 from fusiondoc.runner.interpreter import inspect
@@ -173,9 +174,10 @@ def run(folder: Path, cache: Path, files: dict[str, str], *options: str) -> Sess
     for name, source in files.items():
         (folder / name).write_text(textwrap.dedent(source), encoding="utf-8")
     if any("torch" in source for source in files.values()):
-        # Its children too are forks of a process that has torch, not one import of torch each.
+        # Its children too are forks of the process that has torch.
         (folder / "conftest.py").write_text(
-            f"import sys\nsys.path.append({str(ROOT / 'tests')!r})\nimport warm_torch\nwarm_torch.use()\n"
+            f"import sys\nsys.path.append({str(ROOT / 'tests')!r})\n"
+            f"import warm_torch\nwarm_torch.use({warm_torch.server()!r})\n"
         )
     command = [sys.executable, "-m", "pytest", *PLUGIN, "-p", "no:cacheprovider", "-rA", *options, *files]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, Run
+from running import python_apart
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
@@ -101,13 +100,5 @@ def test_the_python_shown_prints_what_is_shown(tmp_path: Path, cache: Path) -> N
     assert found is not None
     (tmp_path / "shown.py").write_text(found[1])
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUSIONDOC_CACHE": str(cache)}
-    done = subprocess.run(
-        [sys.executable, "shown.py"],
-        cwd=str(tmp_path),
-        env=environment,
-        text=True,
-        capture_output=True,
-        timeout=200,
-        check=False,
-    )
+    done = python_apart("shown.py", cwd=tmp_path, env=environment)
     assert done.stdout == found[2], done.stderr

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
+from running import python_apart
 
 from fusiondoc.diagnosis.operators import BY_FUSER, WITH_FORMULA, taken_by
 from fusiondoc.diagnosis.pages import recipe_page, recipes_page
@@ -24,11 +23,8 @@ EVERY = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.bef
 def tried() -> dict[str, dict[str, Any]]:
     """What torch says of each recipe; one child for all, with NNC on the CPU."""
     pytest.importorskip("torch")
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "benchmarks" / "recipes.py"), "nnc", "--json"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    done = python_apart(
+        ROOT / "benchmarks" / "recipes.py", "nnc", "--json", env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return {one["name"]: one for one in json.loads(done.stdout)}

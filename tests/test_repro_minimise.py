@@ -6,10 +6,10 @@ import ast
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import warm_torch
 from conftest import ROOT, Run
 from running import python
 
@@ -61,7 +61,7 @@ def test_a_wrong_size_is_shrunk_to_the_operator_that_refuses_it(
 
 @pytest.mark.parametrize("how", [signal.SIGINT])
 def test_an_interruption_keeps_what_was_reached(tmp_path: Path, wrong_log: Path, how: signal.Signals) -> None:
-    command = [sys.executable, "-m", "fusiondoc", "repro", str(wrong_log), "--group", "G1"]
+    command = [*warm_torch.command(), "repro", str(wrong_log), "--group", "G1"]
     command += ["--minimise", "--trust-log"]
     with subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}

@@ -22,7 +22,8 @@ torch = pytest.importorskip("torch")
 
 
 def groups(folder: Path) -> Iterator[tuple[LogInput, Group]]:
-    for path in sorted([*folder.rglob("*.log"), *folder.rglob("*.log.xz")]):
+    logs = sorted([*folder.rglob("*.log"), *folder.rglob("*.log.xz")])
+    for path in logs if THOROUGH else logs[::3]:
         log = LogInput(str(path), path)
         found = read_logs([log])[0].groups
         for group in found if THOROUGH or len(found) < 4 else (*found[:2], found[-1]):
@@ -36,8 +37,8 @@ def operators(graph: object) -> list:
 
 
 def check(folder: Path, at_least: int) -> None:
-    """Groups (three of a log, or all: thorough.py) are found, and 95 % of them are taken by parse_ir with the
-    operators that the report has."""
+    """Groups (three of each third log, or all: thorough.py) are found, and 95 % of them are taken by parse_ir
+    with the operators that the report has."""
     total, refused = 0, []
     for log, group in groups(folder):
         total += 1
@@ -56,8 +57,8 @@ def check(folder: Path, at_least: int) -> None:
         weights = found.text.count("prim::Constant[value=<Tensor>]")
         assert len(tensors) == len(group.inputs) + weights, (log.name, group.id)
         ast.parse(script(recipe, "title", "file.py", (), found.text), feature_version=(3, 7))
-    assert total >= (at_least if THOROUGH else at_least // 2)
-    assert len(refused) <= 0.05 * total, refused
+    assert total >= (at_least if THOROUGH else at_least // 12)
+    assert len(refused) <= max(0.05 * total, 1), refused
 
 
 def test_the_groups_of_the_fixtures() -> None:

@@ -18,7 +18,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import ModelFailed
 
-pytestmark = [pytest.mark.torch, pytest.mark.cold]
+pytestmark = pytest.mark.torch
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -56,6 +56,7 @@ else:
 """
 
 
+@pytest.mark.cold
 def test_a_child_that_dies_of_a_signal_leaves_its_capture(tmp_path: Path) -> None:
     write(tmp_path, "user.py", ENDS_IN_PASS_TWO.format(last="os.kill(os.getpid(), signal.SIGSEGV)"))
     capture, error = run_target(tmp_path, "user.py")

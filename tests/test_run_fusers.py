@@ -10,7 +10,7 @@ import pytest
 from running import log_of, records_of, run_target, write
 
 torch = pytest.importorskip("torch")
-pytestmark = [pytest.mark.torch, pytest.mark.cold]
+pytestmark = pytest.mark.torch
 
 MODEL = """
     import torch

@@ -3,7 +3,7 @@
 They differ from what a user starts in nothing but that: a supervisor, a process and session of their own,
 their own pipe, environment, folder and end. Where a variable differs that torch or a library reads when it is
 imported, and in tests with the mark ``cold`` (how a process starts, is stopped or dies), a child is a new
-process; so are all children of a ``fusiondoc`` that is a process itself (``fusiondoc_process``).
+process. A ``fusiondoc`` that is a process itself has warm children where ``command()`` starts it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import atexit
 import json
 import os
 import select
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import types
 from pathlib import Path
 from typing import Any, Sequence
@@ -22,6 +24,7 @@ from typing import Any, Sequence
 from fusiondoc.runner import supervised
 
 SERVER = Path(__file__).parent / "live" / "warm_server.py"
+START = Path(__file__).parent / "live" / "warm_fusiondoc.py"
 
 allowed = True
 """Whether the test that runs now may have warm children."""
@@ -58,14 +61,22 @@ class WarmSupervisor:
 
 
 class Warm:
-    """The process that has torch, started when it is first needed."""
+    """The process that has torch, started when it is first needed; at ``path``, that of another process."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str | None = None) -> None:
         self._control: socket.socket | None = None
+        self._path = path
 
-    def start(self, command: Sequence[str], control: int, told: int) -> WarmSupervisor:
+    def path(self) -> str:
+        """Where the server listens."""
         if self._control is None:
             self._control = self._server()
+        assert self._path is not None
+        return self._path
+
+    def start(self, command: Sequence[str], control: int, told: int) -> WarmSupervisor:
+        self.path()
+        assert self._control is not None
         pipe, out = os.pipe()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         # Behind -c: the supervisor's start and its arguments, of which the last two are the descriptors.
@@ -81,24 +92,35 @@ class Warm:
         return WarmSupervisor(int(pid), ours, pipe)
 
     def _server(self) -> socket.socket:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen(  # kept: forgotten, it is a ResourceWarning
-                [sys.executable, str(SERVER), str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-                start_new_session=True,
-                stdout=subprocess.DEVNULL,  # buffered as a pipe is
-            )
-        atexit.register(ours.close)
-        return ours
+        own = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if self._path is None:
+            folder = tempfile.mkdtemp(prefix="warm-torch-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            self._path = str(Path(folder) / "socket")
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+                listener.bind(self._path)
+                listener.listen()
+                self._process = subprocess.Popen(  # kept: forgotten, it is a ResourceWarning
+                    [sys.executable, str(SERVER), str(listener.fileno())],
+                    pass_fds=[listener.fileno()],
+                    env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+                    start_new_session=True,
+                    stdout=subprocess.DEVNULL,  # buffered as a pipe is
+                )
+        own.connect(self._path)
+        atexit.register(own.close)
+        return own
 
 
-def use() -> None:
-    """From here on the runner starts warm children where that is the same."""
+_used: Warm | None = None
+
+
+def use(path: str | None = None) -> None:
+    """From now on the runner starts warm children where that is the same; ``path``: by the server there."""
+    global _used
     if not (hasattr(socket, "send_fds") and hasattr(os, "pidfd_open")):
         return
-    warm = Warm()
+    warm = _used = Warm(path)
 
     def popen(command: Sequence[str], **options: Any) -> Any:
         if allowed and "-c" in command:
@@ -108,3 +130,14 @@ def use() -> None:
 
     stand_in = types.SimpleNamespace(**{**vars(subprocess), "Popen": popen})
     supervised.subprocess = stand_in  # type: ignore[assignment]
+
+
+def server() -> str | None:
+    """For ``use()`` in another process: where the server of this one listens, if there is one."""
+    return _used.path() if _used is not None and allowed else None
+
+
+def command() -> list[str]:
+    """What starts ``fusiondoc`` as a process of its own, with warm children where this one has them."""
+    path = server()
+    return [sys.executable, str(START), path] if path else [sys.executable, "-m", "fusiondoc"]

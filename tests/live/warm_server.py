@@ -1,6 +1,7 @@
 """A process that has imported torch, and forks for every program that it is asked to run.
 
-python warm_server.py SOCKET: the socket is inherited. A request is JSON (start of the runner's supervisor,
+python warm_server.py SOCKET: the socket listens and is inherited. The first process that connects is the one
+that started this: when it is gone, the tests are over. A request is JSON (start of the runner's supervisor,
 its arguments, the process that asks) with four descriptors: CONTROL and TOLD of ``runner/supervisor.py``,
 where the program prints, and a socket that is told the number of the supervisor's process, then its end as
 os.wait() gives it. The supervisor is a fork of this process. Where it would execute ``python FILE.py ...``,
@@ -46,13 +47,21 @@ def has_own_torch(environment: Mapping[str, str]) -> bool:
     return any((Path(folder) / name).exists() for folder in folders for name in names)
 
 
-def serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
+def serve(listener: socket.socket) -> tuple[dict[str, Any], list[int]]:
     """Returns in a child, with a request and its first three descriptors; never in this process."""
     watched: dict[int, tuple[int, socket.socket]] = {}
+    owner = listener.accept()[0]
+    asking = {owner.fileno(): owner}
     poll = select.poll()
-    poll.register(control, select.POLLIN)
+    poll.register(listener, select.POLLIN)
+    poll.register(owner, select.POLLIN)
     while True:
         for descriptor, _ in poll.poll():
+            if descriptor == listener.fileno():
+                one = listener.accept()[0]
+                asking[one.fileno()] = one
+                poll.register(one, select.POLLIN)
+                continue
             if descriptor in watched:
                 pid, told = watched.pop(descriptor)
                 poll.unregister(descriptor)
@@ -60,21 +69,27 @@ def serve(control: socket.socket) -> tuple[dict[str, Any], list[int]]:
                 told.send(str(os.waitpid(pid, 0)[1]).encode())
                 told.close()
                 continue
+            control = asking[descriptor]
             data, descriptors, _, _ = socket.recv_fds(control, MOST_BYTES, 4)
-            if not data:
+            if not data and control is owner:
                 os._exit(0)  # the tests are over
+            if not data:
+                poll.unregister(descriptor)
+                asking.pop(descriptor).close()
+                continue
             pid = os.fork()
             if pid == 0:
                 os.close(descriptors.pop())
                 for end, (_, told) in watched.items():
                     os.close(end)
                     os.close(told.detach())
-                os.close(control.detach())
+                for one in (*asking.values(), listener):
+                    os.close(one.detach())
                 return json.loads(data), descriptors
             told = socket.socket(fileno=descriptors.pop())
             told.send(str(pid).encode())
-            for one in descriptors:
-                os.close(one)
+            for number in descriptors:
+                os.close(number)
             end = os.pidfd_open(pid)
             watched[end] = pid, told
             poll.register(end, select.POLLIN)
