@@ -96,6 +96,6 @@ def test_what_cannot_be_changed_is_one_note_behind_the_rest(name: str):
 def test_the_first_screen_says_what_to_change(fusiondoc: Run):
     log = FIXTURES / "foreign" / "mobilenet_v3.trace.train.nvfuser.log.xz"
     screen = fusiondoc("parse", log).stdout.split("Groups\n")[0]
-    change = " ".join(screen[screen.index("Change") :].split())
-    assert change.startswith("Change aten::hardswish_ keeps 18 operators out: Replace torch.nn.Hardswish by")
+    first = " ".join(screen[screen.index("Do this first") :].split())
+    assert first.startswith("Do this first 1. Write hardswish with operators that fuse"), first
     assert "_convolution" not in screen and "conv2d" not in screen

@@ -25,12 +25,19 @@ BLOCK = re.compile(
 )
 
 
+_FIRST = ("Do this first", "Nothing to do")
+"""Headings of the first screen, and not of a part of the report."""
+
+
 def parts_of(text: str, names: list[str]) -> str:
     """The named parts of a text report, with dots where one is left out."""
     parts: dict[str, str] = {}
     for block in re.split(r"\n\n(?=\S[^\n]*\n )|\n\n(?=\S)", text.rstrip("\n")):
         title = block.split("\n", 1)[0] if parts else "first"
-        parts[title] = block
+        if list(parts) == ["first"] and (title in _FIRST or "  " in title):
+            parts["first"] += "\n\n" + block
+        else:
+            parts[title] = block
     absent = [name for name in names if name not in parts]
     if absent:
         raise SystemExit(f"no part {absent} in the output; there are {list(parts)}")

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.output import in_colour, write
+from fusiondoc.cli.output import in_colour, output_checked, write
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model.report import SEVERITIES
@@ -42,11 +42,19 @@ def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[Compl
     show_default=True,
     help="Call a median time slower or faster from this difference.",
 )
-@click.option("--format", "-f", "format_", type=click.Choice(COMPARISON_FORMATS), help="Default: text.")
+@click.option(
+    "--format",
+    "-f",
+    "format_",
+    type=click.Choice(COMPARISON_FORMATS),
+    is_eager=True,
+    help="Default: text.",
+)
 @click.option(
     "--output",
     "-o",
     type=click.Path(dir_okay=False, path_type=Path),
+    callback=output_checked,
     help="Write to this file; its ending gives the format.",
 )
 @click.option(

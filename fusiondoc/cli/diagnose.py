@@ -9,7 +9,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, peak_option, run_options, source_root_option
-from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options, write_file
+from fusiondoc.cli.output import check_fail_on, emit, exit_status, output_checked, report_options, write_file
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import INTERRUPTED
 
@@ -40,6 +40,7 @@ from fusiondoc.errors import INTERRUPTED
     "--trace-file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
+    callback=output_checked,
     help="Write the profiled steps for Perfetto or chrome://tracing, groups named; implies --time.",
 )
 @peak_option

@@ -36,9 +36,70 @@ ENDINGS = {
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def output_checked(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse a file that could not be written, or whose ending says no format, before anything runs."""
+    if value is None:
+        return None
+    option = f"--{param.name}".replace("_", "-") if param.name is not None else "--output"
+    if not value.parent.is_dir():
+        raise UsageError(
+            f"Cannot write {value}: there is no folder {value.parent}",
+            f"Make it first, or choose another {option}.",
+        )
+    ending = value.suffix.lower()
+    if param.name == "output" and ending and ending not in ENDINGS and not ctx.params.get("format_"):
+        raise UsageError(
+            f"{value}: no format has the ending {ending}",
+            f"Known: {', '.join(ENDINGS)}; or name one with --format.",
+        )
+    return value
+
+
+_DETAIL = "fusiondoc.detail"
+
+
+def _keep_detail(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[_DETAIL] = param.name
+
+
+def _detail() -> Any:
+    """How much was asked for: --quiet counts before --summary, and that before --verbose."""
+    from fusiondoc.reports.text.layout_of_text import Detail
+
+    ctx = click.get_current_context(silent=True)
+    asked = ctx.meta.get(_DETAIL) if ctx is not None else None
+    return {"quiet": Detail.VERDICT, "summary": Detail.SUMMARY, "verbose": Detail.ALL}.get(
+        str(asked), Detail.USUAL
+    )
+
+
 def report_options(command: F) -> F:
-    """--format, --output and --fail-on."""
+    """--format, --output, --fail-on, and how much of the text is printed."""
     for option in (
+        click.option(
+            "--verbose",
+            "-v",
+            is_flag=True,
+            expose_value=False,
+            callback=_keep_detail,
+            help="Print every row and every finding.",
+        ),
+        click.option(
+            "--quiet",
+            "-q",
+            is_flag=True,
+            expose_value=False,
+            callback=_keep_detail,
+            help="Print the verdict alone, and what to do first.",
+        ),
+        click.option(
+            "--summary",
+            is_flag=True,
+            expose_value=False,
+            callback=_keep_detail,
+            help="Print the first screen alone.",
+        ),
         click.option(
             "--fail-on",
             "fail_on",
@@ -51,9 +112,17 @@ def report_options(command: F) -> F:
             "--output",
             "-o",
             type=click.Path(dir_okay=False, path_type=Path),
+            callback=output_checked,
             help="Write the report to this file; its ending gives the format.",
         ),
-        click.option("--format", "-f", "format_", type=click.Choice(REPORT_FORMATS), help="Default: text."),
+        click.option(
+            "--format",
+            "-f",
+            "format_",
+            type=click.Choice(REPORT_FORMATS),
+            is_eager=True,
+            help="Default: text.",
+        ),
     ):
         command = option(command)
     return command
@@ -88,12 +157,19 @@ def emit(
     else:
         import shutil
 
-        from fusiondoc.reports.text.layout_of_text import can_show_blocks
+        from fusiondoc.reports.text.layout_of_text import can_link, can_show_blocks
 
         make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text.screen").render
         blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))
         width = shutil.get_terminal_size((80, 24)).columns
-        text = make(report, width=width, colour=in_colour(output), blocks=blocks)
+        text = make(
+            report,
+            width=width,
+            colour=in_colour(output),
+            blocks=blocks,
+            detail=_detail(),
+            links=in_colour(output) and can_link(os.environ),
+        )
     if output is None and format_ in ("junit", "markdown", "html"):
         text = in_github_log(text)
     write(text, output)

@@ -16,13 +16,13 @@ from fusiondoc.model.codes import CODES
 from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import Unfused
 
-_NO_RULE = ("FD201", "FD211", "FD233")
+NO_RULE = ("FD201", "FD211", "FD233")
 """Reasons that only another way to write the operator takes away, or another place for it."""
 
-_REPLACEABLE = frozenset([*_NO_RULE, "FD215", "FD219", "FD230", "FD231"])
+REPLACEABLE = frozenset([*NO_RULE, "FD215", "FD219", "FD230", "FD231"])
 """Reasons that another way to write the operator takes away."""
 
-_REDUCTIONS = frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])
+REDUCTIONS = frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])
 
 _HALVES = {"Half", "BFloat16"}
 _SUPPORTED = {"Float", "Double", "Bool", "Int", "Long"} | _HALVES
@@ -42,14 +42,14 @@ def advice_on(row: Unfused, run: RunFacts) -> Advice:
     if row.op in ("aten::dropout", "aten::dropout_") and run.gradients is False and not run.frozen:
         text = "It does nothing in inference: torch.jit.freeze(scripted.eval()) takes it out."
         return Advice(text, sure=True)
-    off = run.fuser == "nnc" and row.op in _REDUCTIONS
-    recipe = _recipe(row.op, run) if row.reason.code in _REPLACEABLE and not off else None
+    off = run.fuser == "nnc" and row.op in REDUCTIONS
+    recipe = _recipe(row.op, run) if row.reason.code in REPLACEABLE and not off else None
     if recipe is not None:
         sure = recipe.caution is None
         return Advice(_by_recipe(row, run, recipe), recipe if sure else None, sure)
     worded = _WORDED.get(row.reason.code)
     general = worded(row, run) if worded is not None else CODES[row.reason.code].advice
-    return Advice(general, sure=row.reason.code not in _NO_RULE)
+    return Advice(general, sure=row.reason.code not in NO_RULE)
 
 
 def of_a_library(row: Unfused, run: RunFacts) -> bool:
@@ -95,7 +95,7 @@ def _by_recipe(row: Unfused, run: RunFacts, recipe: Recipe) -> str:
 
 
 def _no_rule(row: Unfused, run: RunFacts) -> str:
-    if run.fuser == "nnc" and row.op in _REDUCTIONS:
+    if run.fuser == "nnc" and row.op in REDUCTIONS:
         how = "--knob nnc_reductions=on" if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
         return f"Let NNC take reductions: {how}."
     if run.fuser is not None and taken_by(row.op, run.fuser, run.torch):
@@ -106,44 +106,44 @@ def _no_rule(row: Unfused, run: RunFacts) -> str:
         text = "There is no recipe for it: do it before or after the operators that it separates"
         if not row.keeps_out:
             text = "There is no recipe for it; if it stands between two groups, do it before or after both"
-    others = _other_fusers(row.op, run)
+    others = " or ".join(f"--fuser {name}" for name in other_fusers(row.op, run))
     return f"{text}, or try {others}." if others else f"{text}."
 
 
-def _other_fusers(op: str, run: RunFacts) -> str:
-    """Options that select a fuser that takes the operator and can run there, as far as it is known."""
+def other_fusers(op: str, run: RunFacts) -> list[str]:
+    """Fusers that take the operator and can run there, as far as it is known."""
     takers = fusible_by(op, run.torch) - {run.fuser}
     if run.torch is None or "cuda" not in run.devices:
         takers -= {"nvfuser"}
     if "cpu" not in run.devices or "cuda" in run.devices or run.gradients is not False:
         takers -= {"onednn"}
-    if op in _REDUCTIONS or op in LIBRARY or not run.live:
+    if op in REDUCTIONS or op in LIBRARY or not run.live:
         takers -= {"nnc"}
-    return " or ".join(f"--fuser {name}" for name in ("nvfuser", "nnc", "onednn") if name in takers)
+    return [name for name in ("nvfuser", "nnc", "onednn") if name in takers]
 
 
 _FLAGGED = """
 relu_ relu6_ hardtanh_ hardswish_ hardsigmoid_ silu_ mish_ elu_ selu_ celu_ leaky_relu_ dropout_ threshold_
 """
-_WITH_FLAG = frozenset(f"aten::{name}" for name in _FLAGGED.split())
+WITH_FLAG = frozenset(f"aten::{name}" for name in _FLAGGED.split())
 """Modules of torch.nn have ``inplace`` for these."""
 
 _SIGNS = {"aten::add_": "+", "aten::sub_": "-", "aten::mul_": "*", "aten::div_": "/"}
 
 
-_ASSIGNS = frozenset(f"aten::{name}_" for name in ("copy", "index_put", "masked_scatter", "scatter"))
+IN_PLACE_ASSIGNS = frozenset(f"aten::{name}_" for name in ("copy", "index_put", "masked_scatter", "scatter"))
 """What ``x[...] = y`` is, and what has no version without the underscore that does the same alone."""
 
 
 def _in_place(row: Unfused, run: RunFacts) -> str:
-    if row.op in _ASSIGNS:
+    if row.op in IN_PLACE_ASSIGNS:
         text = (
             "It is an assignment to a part of a tensor: choose with torch.where, or join parts with torch.cat"
         )
         if run.owner(row) in (Owner.PACKAGE, Owner.TORCH):
             text += "; the line is in a package: change a copy of its module, or override its forward"
         return text + "."
-    if row.op in _WITH_FLAG and in_torch(row.source):
+    if row.op in WITH_FLAG and in_torch(row.source):
         return (
             "Set inplace=False where the module is made, or from outside: for m in model.modules(): if"
             " hasattr(m, 'inplace'): m.inplace = False"
@@ -157,7 +157,7 @@ def _in_place(row: Unfused, run: RunFacts) -> str:
 
 
 def _gradient(row: Unfused, run: RunFacts) -> str:
-    if row.op in _SIGNS or row.op in _WITH_FLAG:
+    if row.op in _SIGNS or row.op in WITH_FLAG:
         return _in_place(row, run)
     training = "move operators without a gradient formula out of the block"
     ends = re.findall(r"(aten::\w+)(?: \([^()]*\))? (?:before|after) it (changes|has)", row.reason.text)
@@ -264,7 +264,7 @@ def _unknown(row: Unfused, run: RunFacts) -> str:
 
 
 _WORDED: Mapping[str, Callable[[Unfused, RunFacts], str]] = {
-    **dict.fromkeys(_NO_RULE, _no_rule),
+    **dict.fromkeys(NO_RULE, _no_rule),
     "FD213": _not_on_this_device,
     "FD215": _types,
     "FD219": _argument,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from fusiondoc.diagnosis.changes import with_tries
 from fusiondoc.diagnosis.coverage import coverage
 from fusiondoc.diagnosis.fallback_errors import with_errors
+from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.rules import (
     fd0_environment,
     fd1_aot,
@@ -53,7 +54,7 @@ TE_RULES: tuple[Rule, ...] = (
 
 
 def diagnose(report: Report, context: Context) -> Report:
-    """The report with its findings, worst first, and its coverage."""
+    """The report with its findings, worst first, its coverage, and what to do now."""
     report = with_speed_of_light(with_errors(report, context.rerun))
     rules = RULES if report.te is None else TE_RULES
     findings = [finding for rule in rules for finding in rule(report, context)]
@@ -61,7 +62,7 @@ def diagnose(report: Report, context: Context) -> Report:
     findings.sort(key=_badness)
     if report.te is None:
         report = replace(report, coverage=coverage(report, context.observed))
-    return replace(report, findings=tuple(findings))
+    return with_plan(replace(report, findings=tuple(findings)), context)
 
 
 def _badness(finding: Finding) -> tuple[int, bool, float, int, int, bool, int]:

@@ -31,15 +31,15 @@ from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, Flow, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
-_FOR_ITSELF = frozenset(
+FOR_ITSELF = frozenset(
     f"FD{number}" for number in (201, 202, 203, 204, 211, 214, 215, 217, 219, 221, 223, 224, 229, 230, 233)
 )
 """Reasons that rule an operator out for itself: it can be a barrier for others."""
 
-_NEVER_LOOKED_AT = frozenset(f"FD{number}" for number in (103, 104, 205, 206, 212, 213, 222, 232, 235, 304))
+NEVER_LOOKED_AT = frozenset(f"FD{number}" for number in (103, 104, 205, 206, 212, 213, 222, 232, 235, 304))
 """Reasons that no change of a neighbour would take away."""
 
-_NNC_SELDOM = frozenset(
+NNC_SELDOM = frozenset(
     f"aten::{name}" for name in ["sum", "softmax", "log_softmax", "matmul", "conv2d", "_convolution"]
 )
 """Operators that NNC takes only with a knob, or only on the CPU."""
@@ -102,14 +102,14 @@ def _near(flow: Flow, node: FlowNode, reasons: Mapping[int, str]) -> list[FlowNo
 def _is_barrier(node: FlowNode, code: str) -> bool:
     if code == "FD231":
         return node.op not in WITH_FORMULA
-    return code in _FOR_ITSELF
+    return code in FOR_ITSELF
 
 
 def _blocked(node: FlowNode, code: str, fuser: str) -> bool:
     """Whether it could be in a group, for all that is known of it."""
-    if node.kind != OPERATOR or code in _FOR_ITSELF or code in _NEVER_LOOKED_AT:
+    if node.kind != OPERATOR or code in FOR_ITSELF or code in NEVER_LOOKED_AT:
         return False
-    if node.op in NOTHING_TO_GAIN or (fuser == "nnc" and node.op in _NNC_SELDOM):
+    if node.op in NOTHING_TO_GAIN or (fuser == "nnc" and node.op in NNC_SELDOM):
         return False
     return node.op in BY_FUSER[fuser] and not (code == "FD231" and node.op not in WITH_FORMULA)
 

@@ -26,7 +26,7 @@ def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None
     """
     if not gb_per_s:
         return {}
-    index = {_key(row.op, row.source, row.reason.code, row.reason.text, row.phase): i
+    index = {row_key(row.op, row.source, row.reason.code, row.reason.text, row.phase): i
              for i, row in enumerate(report.unfused)}  # fmt: skip
     shares: dict[int, list[float]] = {}
     for program in report.programs:
@@ -53,7 +53,7 @@ def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None
     return found
 
 
-def _key(op: str, source: str | None, code: str, text: str | None, phase: str | None) -> Key:
+def row_key(op: str, source: str | None, code: str, text: str | None, phase: str | None) -> Key:
     return op, source, code, text, phase
 
 
@@ -61,7 +61,7 @@ def _row(node: ProgramNode, program: Program, index: Mapping[Key, int]) -> int |
     """The row of an operator that some fuser takes; None for all other nodes."""
     if node.kind != "operator" or node.reason is None or node.op in LIBRARY or not is_fusible(node.op):
         return None
-    return index.get(_key(node.op, node.source, node.reason, node.reason_text, program.phase))
+    return index.get(row_key(node.op, node.source, node.reason, node.reason_text, program.phase))
 
 
 def _components(program: Program, rows: Sequence[int | None]) -> list[list[int]]:

@@ -262,6 +262,11 @@ class Finding:
     """What that which it is about takes of a step of the profiled run."""
 
     @property
+    def in_header(self) -> bool:
+        """It is a note on the environment, which reports say in their first lines and nowhere else."""
+        return self.code in ("FD001", "FD004") and self.severity == "note"
+
+    @property
     def in_rows(self) -> bool:
         """It says of a row of ``unfused`` what stands there: reports count these."""
         return self.code.startswith("FD2") and not self.keeps_out and self.code not in ("FD236", "FD237")

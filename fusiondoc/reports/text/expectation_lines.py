@@ -12,13 +12,21 @@ from rich.text import Text
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import NO_BACKWARD, Expectation
 from fusiondoc.reports.printable import visible_in
-from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
+from fusiondoc.reports.text.layout_of_text import Detail, drawn, names_and_texts
 
 
-def render(report: Report, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
+def render(
+    report: Report,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    blocks: bool = True,
+    detail: Detail = Detail.USUAL,
+    links: bool = False,
+) -> str:
     """The outcome of every expectation, in at most ``width`` columns.
 
-    ``blocks`` is for the usual report, which has bars; here nothing is drawn.
+    ``blocks`` and ``links`` are for the usual report, which has bars and codes; here nothing is drawn.
     """
     report = visible_in(report)
     lines: list[RenderableType] = []
@@ -38,7 +46,10 @@ def render(report: Report, *, width: int = 80, colour: bool = False, blocks: boo
     broken = sum(not one.holds for one in report.expectations)
     total = len(report.expectations)
     verdict = f"{total - broken} of {total} expectations hold" + (f", {broken} broken" if broken else "")
-    lines.append(Text(verdict, style="red" if broken else "green"))
+    last = Text(verdict, style="red" if broken else "green")
+    if detail is Detail.VERDICT:
+        return drawn(last, width, colour)
+    lines.append(last)
     if report.suppressed:
         lines.append(Text(f"suppressed findings: {len(report.suppressed)}"))
     if report.target.get("capture"):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+
 from rich.console import Group as Lines
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.step_words import takes
-from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, fields
+from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, Indented, Unbroken, fields, prose
 from fusiondoc.reports.wording import DOING, count
 
 
@@ -27,20 +28,20 @@ def fallbacks(report: Report) -> RenderableType | None:
     return table
 
 
-def findings(report: Report) -> RenderableType:
-    """Every finding with its advice; those that say no more than the section of their operators are
-    counted."""
-    shown = [f for f in report.findings if not f.in_rows]
-    rest = [f for f in report.findings if f.in_rows]
-    if not report.findings:
+def findings(report: Report, every: bool = False) -> RenderableType:
+    """Every finding with its advice; those that say no more than the section of their operators, or the first
+    lines, are not repeated."""
+    shown = [f for f in report.findings if not f.in_header and (every or not f.in_rows)]
+    rest = [f for f in report.findings if f.in_rows and not every]
+    if not shown and not rest:
         return Text("none")
     parts: list[RenderableType] = []
-    for finding in shown[:MOST_ROWS]:
+    for finding in shown if every else shown[:MOST_ROWS]:
         parts.append(_finding(finding))
     if rest:
         codes = sorted({f.code for f in rest})
         parts.append(
-            Text(
+            prose(
                 f"{count(len(rest), 'finding')} on operators above ({', '.join(codes)}): fusiondoc "
                 f"explain {codes[0]}"
             )
@@ -55,9 +56,9 @@ def _finding(finding: Finding) -> RenderableType:
         head.append(f", {takes(finding.time)} of a step", style="default")
     lines: list[RenderableType] = [head]
     if finding.source:
-        lines.append(Padding(Text(near(finding.source), style="dim"), (0, 0, 0, 4)))
+        lines.append(Indented(Text(near(finding.source), style="dim"), 4))
     if finding.advice:
-        lines.append(Padding(Text("→ " + finding.advice), (0, 0, 0, 4)))
+        lines.append(Indented(prose("→ " + finding.advice), 4))
     return Lines(*lines)
 
 
@@ -82,7 +83,6 @@ def log(report: Report) -> RenderableType:
         took = f"{timing['child']:.2f} s in the model's process"
         lines.append(Text(took + (f", {overhead:.2f} s added by fusiondoc" if overhead is not None else "")))
     if report.target.get("capture"):
-        lines.append(
-            Text(f"kept in {report.target['capture']} (again: fusiondoc parse {report.target['capture']})")
-        )
+        folder = str(report.target["capture"])
+        lines += [Text("kept; the report again:"), Unbroken(shlex.join(["fusiondoc", "parse", folder]))]
     return Lines(*lines)

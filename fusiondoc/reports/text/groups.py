@@ -18,15 +18,43 @@ from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more, size
 from fusiondoc.reports.wording import count, never_ran, short_type, times
 
 
-def groups(report: Report) -> RenderableType | None:
-    """Every group with its operators, their lines and its types; None without any."""
+def groups(report: Report, every: bool = False) -> RenderableType | None:
+    """Every group with its operators, their lines and its types; None without any. Groups of the same
+    operators and lines, which differ in their types only, are shown once."""
     if not report.groups:
         return None
+    kinds: dict[object, list[Group]] = {}
+    for group in report.groups:
+        kinds.setdefault(group.id if every else _alike(group), []).append(group)
     parts: list[RenderableType] = []
-    for group in report.groups[:MOST_ROWS]:
-        parts += [_group_head(group), Padding(_group_body(group), (0, 0, 0, 2))]
-    parts += more(len(report.groups))
+    shown = list(kinds.values())
+    for alike in shown if every else shown[:MOST_ROWS]:
+        parts += [_group_head(alike[0]), Padding(_group_body(alike[0]), (0, 0, 0, 2))]
+        if len(alike) > 1:
+            parts.append(Padding(_others(alike[1:]), (0, 0, 0, 2)))
+    parts += [] if every else more(len(shown))
     return Lines(*parts)
+
+
+def _alike(group: Group) -> object:
+    """What groups that are shown together have in common; a fallback is shown for itself."""
+    if group.fallback or group.segments:
+        return group.id
+    nodes = tuple((node.op, node.source, node.user_source) for node in group.nodes)
+    return group.kind, group.phase, group.rank, group.respecialises is not None, nodes
+
+
+_MOST_NAMED = 8
+
+
+def _others(alike: list[Group]) -> Text:
+    """``and 8 groups like it, for other types: G4 ×3, G7``."""
+    named = ", ".join(one.id + times(one) for one in alike[:_MOST_NAMED])
+    left = f" and {len(alike) - _MOST_NAMED} more" if len(alike) > _MOST_NAMED else ""
+    number = sum(one.count for one in alike)
+    layers = folded([layer for one in alike for layer in one.layers])
+    text = f"and {count(number, 'group')} like it, for other types: {named}{left}"
+    return Text(text + (f" ({layers})" if layers else ""), style="dim")
 
 
 def _group_head(group: Group) -> Text:
@@ -109,20 +137,20 @@ def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
     )
 
 
-def unfused(report: Report, width: int) -> RenderableType | None:
+def unfused(report: Report, width: int, every: bool = False) -> RenderableType | None:
     """Rows under their reason; None without any."""
     reasons = by_reason(report)
     idle = never_ran(report)
     if not reasons and idle is None:
         return None
     parts: list[RenderableType] = []
-    left = MOST_ROWS
+    left = len(report.unfused) if every else MOST_ROWS
     for reason, rows in reasons:
         if left <= 0:
             break
         parts += [_reason(reason), Padding(_rows(rows[:left], width - 3, report.texts), (0, 0, 0, 2))]
         left -= len(rows)
-    parts += more(sum(len(rows) for _, rows in reasons))
+    parts += [] if every else more(sum(len(rows) for _, rows in reasons))
     if idle is not None:
         parts.append(Text(f"Besides, {idle}", style="dim"))
     return Lines(*parts)

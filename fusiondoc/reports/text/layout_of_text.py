@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
-from typing import Sequence
+import re
+from enum import Enum
+from pathlib import Path
+from typing import Mapping, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
@@ -16,6 +19,69 @@ STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
 MOST_ROWS = 40
 """Rows of a table on a terminal; the JSON report has all."""
+
+
+class Detail(Enum):
+    """How much of the report is printed."""
+
+    VERDICT = "-q"
+    """The last line alone."""
+    SUMMARY = "--summary"
+    """The first screen."""
+    USUAL = ""
+    ALL = "-v"
+    """Every row and every finding."""
+
+
+_KEPT = "\ue000"
+"""Stands for a blank at which no line is broken; ``drawn`` makes it one."""
+
+_COMMAND_WORDS = re.compile(
+    r"fusiondoc (?:explain [\w:]+|[a-z]+(?: (?:--?[\w-]+|FD\d{3}|[A-Z][A-Z_]+|\S*[./=:]\S*\w))*)"
+    r"|--knob [\w=.:]+"
+)
+"""A command in a sentence, up to where it goes on with plain words."""
+
+
+def prose(text: str, style: str = "") -> Text:
+    """A text whose lines are broken at its blanks, but not inside a command to copy."""
+    return Text(_COMMAND_WORDS.sub(lambda found: found.group().replace(" ", _KEPT), text), style=style)
+
+
+class Unbroken:
+    """A line to copy: it is never broken, however long it is. For the top level of what is drawn."""
+
+    def __init__(self, line: str, style: str = "") -> None:
+        self._line, self._style = line, style
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Segment(self._line, console.get_style(self._style or "none"))
+        yield Segment.line()
+
+
+class Indented:
+    """What it holds, further to the right; lines that are never broken stay so."""
+
+    def __init__(self, content: RenderableType, by: int = 1) -> None:
+        self._content, self._by = content, by
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        inner = options.update(width=max(1, options.max_width - self._by))
+        begins = True
+        for segment in console.render(self._content, inner):
+            if segment.control:
+                yield segment
+                continue
+            lines = segment.text.split("\n")
+            for number, line in enumerate(lines):
+                if line and begins:
+                    yield Segment(" " * self._by)
+                    begins = False
+                if line:
+                    yield Segment(line, segment.style)
+                if number < len(lines) - 1:
+                    yield Segment.line()
+                    begins = True
 
 
 def fields() -> Table:
@@ -66,7 +132,7 @@ def drawn(content: RenderableType, width: int, colour: bool) -> str:
         markup=False,
         legacy_windows=False,
     )
-    console.print(_Visible(content))
+    console.print(_Visible(content), crop=False)
     return no_workflow_commands("\n".join(line.rstrip() for line in out.getvalue().split("\n")))
 
 
@@ -78,7 +144,11 @@ class _Visible:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for segment in console.render(self._content, options):
-            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+            yield (
+                segment
+                if segment.control
+                else Segment(visible(segment.text).replace(_KEPT, " "), segment.style)
+            )
 
 
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -130,3 +200,39 @@ def can_show_blocks(encoding: str | None) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
+
+
+_PAGES = Path(__file__).resolve().parents[2] / "diagnosis" / "pages"
+
+_CODE = re.compile(r"\bFD\d{3}\b")
+
+
+def linked(text: str) -> str:
+    """The text with every code of a finding as a link to its page, as terminals take them (OSC 8)."""
+
+    def link(found: re.Match[str]) -> str:
+        page = _PAGES / f"{found.group()}.md"
+        if not page.exists():
+            return found.group()
+        return f"\x1b]8;;{page.as_uri()}\x1b\\{found.group()}\x1b]8;;\x1b\\"
+
+    return _CODE.sub(link, text)
+
+
+_PROGRAMS = ("iTerm.app", "WezTerm", "vscode", "Hyper", "ghostty", "Tabby", "rio")
+_TERMS = ("xterm-kitty", "xterm-ghostty", "alacritty", "foot", "wezterm", "contour")
+
+
+def can_link(environment: Mapping[str, str]) -> bool:
+    """Whether the terminal is one that is known to show links; ``FORCE_HYPERLINK`` says it of another."""
+    if "NO_COLOR" in environment or environment.get("TERM") == "dumb":
+        return False
+    if "FORCE_HYPERLINK" in environment:
+        return environment["FORCE_HYPERLINK"] not in ("", "0")
+    vte = environment.get("VTE_VERSION", "")
+    return (
+        environment.get("TERM_PROGRAM") in _PROGRAMS
+        or environment.get("TERM", "").startswith(_TERMS)
+        or any(name in environment for name in ("WT_SESSION", "KONSOLE_VERSION", "KITTY_WINDOW_ID"))
+        or (vte.isdigit() and int(vte) >= 5000)
+    )

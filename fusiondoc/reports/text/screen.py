@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Sequence
+
 from rich.console import Group as Lines
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Report
+from fusiondoc.reports.plan_words import last_word
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.step_words import sentence
 from fusiondoc.reports.text.aot_section import aot
@@ -24,13 +26,23 @@ from fusiondoc.reports.text.further_runs import (
 )
 from fusiondoc.reports.text.groups import by_reason, groups, shapes, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
-from fusiondoc.reports.text.layout_of_text import STYLES, drawn, fields, plain, sparkline
+from fusiondoc.reports.text.layout_of_text import (
+    STYLES,
+    Detail,
+    Indented,
+    drawn,
+    fields,
+    linked,
+    plain,
+    sparkline,
+)
+from fusiondoc.reports.text.plan_section import plan
 from fusiondoc.reports.text.te_section import te_plans
 from fusiondoc.reports.wording import count, covered, fuser
 
 
-def summary(report: Report) -> RenderableType:
-    """A few lines of name and value."""
+def heading(report: Report, all_of_it: bool = False) -> RenderableType:
+    """What ran, and the verdict: a few lines of name and value."""
     table = fields()
     if report.target.get("name"):
         table.add_row(
@@ -44,15 +56,19 @@ def summary(report: Report) -> RenderableType:
     ]
     if any(machine):
         table.add_row("Machine", ", ".join(part for part in machine if part))
-    table.add_row("Fuser", _fuser(report))
+    table.add_row("Fuser", _fuser(report, all_of_it))
     table.add_row("Fused", _verdict(report))
     worst = next((f for f in report.findings if f.severity == "error"), None)
     if worst is not None:
         table.add_row("Problem", Text(worst.message, style=STYLES["error"]))
+    return table
+
+
+def summary(report: Report) -> RenderableType:
+    """Why, how fast, and when: what comes after what to do."""
+    table = fields()
     for number, reason in enumerate(_why_not(report)):
         table.add_row("" if number else "Not fused", reason)
-    for number, change in enumerate(_changes(report)):
-        table.add_row("" if number else "Change", change)
     kernels = _kernels(report)
     if kernels:
         table.add_row("Kernels", kernels)
@@ -62,6 +78,9 @@ def summary(report: Report) -> RenderableType:
         table.add_row("Time", sentence(report.steps))
         if report.steps.hint is not None:
             table.add_row("", Text(report.steps.hint, style=STYLES["warning"]))
+    merged = next((f for f in report.findings if f.code == "FD004"), None)
+    if merged is not None:
+        table.add_row("Variables", Text(f"{merged.message} (FD004)"))
     if report.suppressed:
         codes = ", ".join(sorted({one.code for one in report.suppressed}))
         table.add_row("Suppressed", f"{count(len(report.suppressed), 'finding')} ({codes})")
@@ -74,11 +93,22 @@ def summary(report: Report) -> RenderableType:
 _FROZEN = {"fusiondoc": ", frozen by fusiondoc (--no-freeze leaves it)", "program": ", frozen by the program"}
 
 
-def _fuser(report: Report) -> str:
+def _fuser(report: Report, all_of_it: bool) -> str:
+    """On one line; where nvFuser is missing, which is the usual case, the long reason only if asked for."""
     state = report.fuser
     name = fuser(report, none="none")
     if not state.why or (state.effective is None and state.requested is None):
         return name
+    gone = next((f for f in report.findings if f.code == "FD001" and f.in_header), None)
+    if gone is not None and not all_of_it:
+        torch = report.environment.get("torch")
+        where = f"torch {torch}" if torch else "this torch"
+        why = (
+            f"no nvFuser in {where}"
+            if gone.message.startswith("nvFuser is not in")
+            else "nvFuser cannot work here"
+        )
+        return f"{name}: {why} (FD001)"
     why = state.why[len("auto: ") :] if state.why.startswith("auto: ") else state.why
     return f"{name}: {why}"
 
@@ -125,19 +155,6 @@ def _why_not(report: Report) -> list[Text]:
         why = reason.text if len(reason.text) <= _TEXT else reason.text[: _TEXT - 1] + "…"
         found[reason.code] = Text(f"{listed}: {why} ({reason.code})")
     return list(found.values())
-
-
-MOST_CHANGES = 2
-
-
-def _changes(report: Report) -> list[Text]:
-    """What keeps most operators out of groups, each with what to do about it."""
-    found = [one for one in report.findings if one.keeps_out and one.advice and one.severity != "note"]
-    return [
-        Text(f"{', '.join(one.ops)} keeps {count(one.keeps_out, 'operator')} out: {one.advice} ({one.code})")
-        for one in found[:MOST_CHANGES]
-        if one.keeps_out
-    ]
 
 
 def _loses(code: str) -> bool:
@@ -203,30 +220,56 @@ def _when(report: Report) -> str:
     return (line + "  " if line else "") + ", ".join(parts)
 
 
-def render(report: Report, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
-    """The report as text of at most ``width`` columns, with ANSI colours if ``colour``.
+def render(
+    report: Report,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    blocks: bool = True,
+    detail: Detail = Detail.USUAL,
+    links: bool = False,
+) -> str:
+    """The report as text of at most ``width`` columns, commands to copy aside, with ANSI colours if
+    ``colour``.
 
     Args:
         blocks: the place it goes to can show block characters; else its own drawings are plain ASCII.
+        detail: how much of it.
+        links: codes of findings lead to their pages (OSC 8), for a terminal that knows these.
     """
     report = visible_in(report)
-    parts: list[RenderableType] = [summary(report)]
-    for title, part in (
+    last = Text(last_word(report), style="bold")
+    if detail is Detail.VERDICT:
+        return drawn(last, width, colour)
+    parts: list[RenderableType] = [heading(report, detail is Detail.ALL)]
+    what_to_do = plan(report)
+    if what_to_do is not None:
+        parts += ["", what_to_do, ""]
+    parts.append(summary(report))
+    sections = _sections(report, width, detail is Detail.ALL) if detail is not Detail.SUMMARY else ()
+    for title, part in sections:
+        if part is not None:
+            parts += ["", Text(title, style="bold"), Indented(part)]
+    if detail is not Detail.SUMMARY:
+        parts += ["", last]
+    text = drawn(Lines(*parts), width, colour)
+    text = text if blocks else plain(text)
+    return linked(text) if links else text
+
+
+def _sections(report: Report, width: int, every: bool) -> Sequence[tuple[str, RenderableType | None]]:
+    return (
         ("Speed", speed(report, width - 1)),
         ("Time", where_time_goes(report)),
         ("AOTAutograd", aot(report)),
         ("Transformer Engine", te_plans(report)),
-        ("Groups", groups(report)),
-        ("Not fused", unfused(report, width)),
+        ("Groups", groups(report, every)),
+        ("Not fused", unfused(report, width, every)),
         ("Fallbacks", fallbacks(report)),
         ("Shapes", shapes(report)),
         ("Kernels", kernels(report, width - 1)),
         ("Numbers", verification(report)),
         ("Tried", tries(report)),
-        ("Findings", findings(report)),
+        ("Findings", findings(report, every)),
         ("Log", log(report)),
-    ):
-        if part is not None:
-            parts += ["", Text(title, style="bold"), Padding(part, (0, 0, 0, 1))]
-    text = drawn(Lines(*parts), width, colour)
-    return text if blocks else plain(text)
+    )

@@ -1,0 +1,267 @@
+"""Which changes of a program or a run could bring operators into groups: one for each kind and operator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Iterable, Sequence
+
+from fusiondoc.diagnosis.advice import (
+    IN_PLACE_ASSIGNS,
+    NO_RULE,
+    REDUCTIONS,
+    REPLACEABLE,
+    WITH_FLAG,
+    other_fusers,
+)
+from fusiondoc.diagnosis.changed_lines import MODULES, by_recipe, modules_in_place, out_of_place
+from fusiondoc.diagnosis.operators import LIBRARY, WITH_FORMULA, is_fusible, taken_by
+from fusiondoc.diagnosis.recipes import Recipe, recipe_for
+from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
+from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN, is_in_place
+from fusiondoc.model.change_plan import ChangeKind, Edit
+from fusiondoc.model.report import Program, Report, Unfused
+from fusiondoc.model.source import Source, from_package
+from fusiondoc.parsers.ir.types import TensorType, parse_type
+
+_SIGNS = {"aten::add_": "+", "aten::sub_": "-", "aten::mul_": "*", "aten::div_": "/"}
+
+IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
+
+NO_GRAD = "Run it under torch.no_grad()"
+_FREEZE = "Freeze it: torch.jit.freeze(torch.jit.script(model.eval()))"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A change, with the rows of ``report.unfused`` that it is about."""
+
+    kind: ChangeKind
+    change: str
+    rows: tuple[int, ...]
+    before: str | None = None
+    after: str | None = None
+    """How the operator is called, and how it would be; lines of the program are in ``edits``."""
+    where: str | None = None
+    note: str | None = None
+    options: tuple[str, ...] = ()
+    """Of ``diagnose``, for a change of the run."""
+    edits: tuple[Edit, ...] = ()
+    removes: bool = False
+    """The operators go."""
+    sure: bool = True
+    """It is known to bring operators into groups; else it is worth a try."""
+    conditional: bool = False
+    """Something has to hold that the log does not tell."""
+
+
+def candidates(report: Report, run: RunFacts) -> list[Candidate]:
+    """Every change that the operators outside groups suggest and that can matter in this run."""
+    found: dict[tuple[ChangeKind, str], Candidate] = {}
+    ranks = _ranks(report.programs)
+    for index, row in enumerate(report.unfused):
+        if row.ran is False or run.owner(row) is Owner.FORMULA:
+            continue
+        one = _of_row(index, row, run)
+        if one is None:
+            continue
+        one = _with_lines(one, row, report, run, ranks)
+        key = one.kind, one.change
+        found[key] = _joined(found[key], one) if key in found else one
+    return list(found.values())
+
+
+def _joined(one: Candidate, more: Candidate) -> Candidate:
+    edits = dict.fromkeys([*one.edits, *more.edits])
+    return replace(
+        one,
+        rows=(*one.rows, *more.rows),
+        edits=tuple(edits),
+        where=one.where or more.where,
+        note=one.note or more.note,
+    )
+
+
+def _takes(op: str, run: RunFacts) -> bool:
+    return is_fusible(op) if run.fuser is None else taken_by(op, run.fuser, run.torch)
+
+
+def _recipe(row: Unfused, run: RunFacts) -> Recipe | None:
+    return recipe_for(row.op, run.fuser, run.torch, run.gradients) if run.fuser is not None else None
+
+
+def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
+    code, text = row.reason.code, row.reason.text
+    inference = not run.backward and not run.frozen
+    if row.op in ("aten::dropout", "aten::dropout_") and run.gradients is False and inference:
+        return replace(_freeze(index, "dropout does nothing in inference"), removes=True)
+    if is_in_place(row.op) and code in ("FD216", "FD230", "FD231") and row.op not in IN_PLACE_ASSIGNS:
+        one = _not_in_place(index, row, run)
+        if one is not None:
+            return one
+    if run.fuser == "nnc" and row.op in REDUCTIONS and code in ("FD201", "FD211", "FD219", "FD233"):
+        how = "--knob nnc_reductions=on" if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
+        options = ("--knob", "nnc_reductions=on")
+        return Candidate(ChangeKind.KNOB, f"Let NNC take reductions: {how}", (index,), options=options)
+    if "`training`" in text and code in ("FD219", "FD229", "FD201", "FD211", "FD215"):
+        if inference:
+            return _freeze(index, "its flag `training` becomes a constant; for inference only")
+        return None if run.traced or not run.live else _trace(index)
+    if code == "FD229" and "attribute `" in text:
+        if run.owner(row) is Owner.USER:
+            name = text.partition("attribute `")[2].partition("`")[0]
+            change = f"Declare the attribute {name} torch.jit.Final, so that the branch goes"
+            return Candidate(
+                ChangeKind.ANNOTATION, change, (index,), f"{name}: bool", f"{name}: torch.jit.Final[bool]"
+            )
+        return _freeze(index, "attributes become constants; for inference only") if inference else None
+    recipe = _recipe(row, run)
+    if recipe is not None and code in REPLACEABLE and recipe.caution is None:
+        return _by_recipe(index, row, recipe)
+    if code in ("FD231", "FD103") and run.gradients and not run.backward and _gains(row.op, run):
+        note = "for inference: gradients are recorded, and no backward pass ran"
+        return Candidate(ChangeKind.NO_GRAD, NO_GRAD, (index,), "y = model(x)",
+                         "with torch.no_grad(): y = model(x)", note=note)  # fmt: skip
+    if code in ("FD204", "FD222") and run.fuser == "nvfuser":
+        return Candidate(ChangeKind.DEVICE, "Move its tensors to the GPU", (index,), "x", "x.to('cuda')")
+    if row.keeps_out and code in NO_RULE and row.op not in LIBRARY and not is_in_place(row.op):
+        return _without_rule(index, row, run)
+    if code == "FD221":
+        return Candidate(
+            ChangeKind.DEVICE, "Put all its tensors on one device", (index,), "x", "x.to(y.device)"
+        )
+    return None
+
+
+def _gains(op: str, run: RunFacts) -> bool:
+    return _takes(op, run) and op not in LIBRARY and op not in NOTHING_TO_GAIN
+
+
+def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate:
+    """No recipe is known: another fuser, or another place."""
+    name = row.op.rpartition("::")[2]
+    others = other_fusers(row.op, run)
+    if others:
+        change = f"Try {' or '.join(f'--fuser {other}' for other in others)}, which takes {name}"
+        return Candidate(ChangeKind.FUSER, change, (index,), options=("--fuser", others[0]), sure=False)
+    change = f"Do {name} before or after the operators that it separates"
+    return Candidate(ChangeKind.MOVE, change, (index,), sure=False)
+
+
+def _freeze(index: int, why: str) -> Candidate:
+    before, after = "torch.jit.script(model)", "torch.jit.freeze(torch.jit.script(model.eval()))"
+    return Candidate(ChangeKind.FREEZE, _FREEZE, (index,), before, after, note=why, options=("--freeze",))
+
+
+def _trace(index: int) -> Candidate:
+    change = "Trace the model instead of scripting it, so that flags become constants"
+    return Candidate(ChangeKind.TRACE, change, (index,), "torch.jit.script(model)",
+                     "torch.jit.trace(model, inputs)", options=("--trace",))  # fmt: skip
+
+
+def _not_in_place(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
+    plain = row.op[:-1]
+    if not _takes(plain, run) or (run.gradients and row.phase != "backward" and plain not in WITH_FORMULA):
+        return None
+    name = plain.rpartition("::")[2]
+    if row.op in WITH_FLAG and (in_torch(row.source) or run.owner(row) is Owner.TORCH):
+        return Candidate(
+            ChangeKind.NOT_INPLACE,
+            f"Set inplace=False on {_module(name)}",
+            (index,),
+            f"nn.{_module(name)}(inplace=True)",
+            f"nn.{_module(name)}(inplace=False)",
+        )
+    sign = _SIGNS.get(row.op)
+    if sign is not None:
+        before, after = f"x {sign}= y", f"x = x {sign} y"
+    else:
+        before, after = f"x.{name}_()", f"x = x.{name}()"
+    return Candidate(ChangeKind.OUT_OF_PLACE, f"Write {after} instead of {before}", (index,), before, after)
+
+
+def _module(name: str) -> str:
+    return MODULES.get(name, (name,))[0]
+
+
+def _by_recipe(index: int, row: Unfused, recipe: Recipe) -> Candidate:
+    dims = recipe.arguments and row.op.rpartition("::")[2] in ("mean", "sum", "var", "std")
+    name = row.op.rpartition("::")[2].rstrip("_")
+    after = recipe.after if not recipe.shown else recipe.shown.partition(" instead of ")[0]
+    before = recipe.before if not recipe.shown else recipe.shown.partition(" instead of ")[2]
+    words = "with its dimensions named" if dims else "with operators that fuse"
+    more = [recipe.needs] if recipe.needs else []
+    if recipe.helper:
+        more.append(f"fusiondoc explain {name} has the function")
+    return Candidate(
+        ChangeKind.DIMENSIONS if dims else ChangeKind.RECIPE,
+        f"Write {name} {words}",
+        (index,),
+        before,
+        after,
+        note="; ".join(more) or None,
+        sure=not recipe.shown,
+        conditional=recipe.needs is not None and not dims,
+    )
+
+
+def _with_lines(
+    one: Candidate, row: Unfused, report: Report, run: RunFacts, ranks: dict[tuple[str, str | None], int]
+) -> Candidate:
+    """The candidate with the user's lines, where the program's own files are at hand."""
+    if not one.kind.in_source:
+        return one
+    owner = run.owner(row)
+    place = Source.parse(row.user_source)
+    if place is None or owner is Owner.PACKAGE:
+        return _elsewhere(one, row, owner, run)
+    text = report.texts.source(place.file) if report.texts is not None else None
+    edits: Sequence[Edit | None] = ()
+    if text is not None and one.kind in (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE):
+        edits = [out_of_place(text, place.file, place.line, row.op)]
+        if edits == [None]:
+            edits = modules_in_place(text, place.file, row.op)
+    elif (
+        text is not None and one.kind in (ChangeKind.RECIPE, ChangeKind.DIMENSIONS) and run.fuser is not None
+    ):
+        recipe = _recipe(row, run)
+        module = row.layers[0].rpartition(".")[2] if row.layers else None
+        if recipe is not None:
+            rank = ranks.get((row.op, row.source))
+            edits = [by_recipe(text, place.file, place.line, recipe, rank, module)]
+    made = tuple(edit for edit in edits if edit is not None)
+    return replace(one, edits=made, where=f"{made[0].file}:{made[0].line}" if made else place.at_line)
+
+
+def _elsewhere(one: Candidate, row: Unfused, owner: Owner, run: RunFacts) -> Candidate:
+    """The line is of a package, or not told."""
+    source = Source.parse(row.user_source) or Source.parse(row.source)
+    if source is None or not source.has_file:
+        return one
+    place = from_package(source.at_line)
+    if owner is Owner.PACKAGE:
+        return replace(one, where=place, note="; ".join(filter(None, (one.note, IN_A_PACKAGE))))
+    if owner is Owner.TORCH and one.kind is ChangeKind.NOT_INPLACE:
+        how = "where the module is made; from outside: for m in model.modules(): if hasattr(m, 'inplace'):"
+        return replace(one, note=f"{how} m.inplace = False")
+    recipe = _recipe(row, run)
+    if owner is Owner.TORCH and recipe is not None and recipe.module is not None:
+        name = row.op.rpartition("::")[2].rstrip("_")
+        how = f"{recipe.module} calls it: fusiondoc explain {name} has the lines that replace it from outside"
+        return replace(one, note="; ".join(filter(None, (one.note, how))))
+    if owner is Owner.TORCH:
+        return replace(one, note="; ".join(filter(None, (one.note, f"it is called in {place}"))))
+    return replace(one, where=place)
+
+
+def _ranks(programs: Iterable[Program]) -> dict[tuple[str, str | None], int]:
+    """Dimensions of the first input of operators, where all their nodes agree."""
+    found: dict[tuple[str, str | None], set[int | None]] = {}
+    for program in programs:
+        for node in program.nodes:
+            if node.kind == "operator" and node.inputs:
+                tensor = parse_type(node.inputs[0])
+                known = isinstance(tensor, TensorType) and tensor.sizes is not None
+                rank = len(tensor.sizes or ()) if known and isinstance(tensor, TensorType) else None
+                found.setdefault((node.op, node.source), set()).add(rank)
+    agreed = {key: next(iter(ranks)) for key, ranks in found.items() if len(ranks) == 1}
+    return {key: rank for key, rank in agreed.items() if rank is not None}

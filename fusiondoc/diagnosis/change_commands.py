@@ -1,0 +1,49 @@
+"""The command that proves a change: the run as it was asked for, with it. Quoted for a POSIX shell."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Sequence
+
+from fusiondoc.captures.request import IN_PROCESS, KeptRequest
+from fusiondoc.model.report import Report
+
+
+def can_run_again(request: KeptRequest | None) -> bool:
+    """Whether it is a run of a target of this user's: not of a log, a notebook, or a bundle of another's."""
+    if request is None or request.bundled or request.target.text is None:
+        return False
+    return request.target.kind != IN_PROCESS and not {"command", "script_args"} & set(request.masked)
+
+
+def run_again(request: KeptRequest, more: Sequence[str] = ()) -> str:
+    """``fusiondoc diagnose TARGET`` with the options of the run, and those in ``more`` for it."""
+    options = request.options
+    words = ["fusiondoc", "diagnose", request.target.text or ""]
+    for name, usual in (("fuser", "auto"), ("frontend", "auto"), ("device", None), ("seed", None)):
+        value = getattr(options, name)
+        if value not in (None, usual) and f"--{name}" not in more:
+            words += [f"--{name}", str(value)]
+    if options.runs not in (None, 5) and "--runs" not in more:
+        words += ["--runs", str(options.runs)]
+    for name in ("backward", "trace", "script", "freeze"):
+        if getattr(options, name) and f"--{name}" not in more:
+            words.append(f"--{name}")
+    for text in options.inputs:
+        words += ["--input", text]
+    for knob, value in options.knobs.items():
+        if f"{knob}={value}" not in more:
+            words += ["--knob", f"{knob}={value}"]
+    if "--python" in request.command[:-1]:
+        words += ["--python", request.command[request.command.index("--python") + 1]]
+    words += more
+    if options.script_args:
+        words += ["--", *options.script_args]
+    return shlex.join(words)
+
+
+def compare_logs(report: Report) -> str:
+    """``fusiondoc compare OLD NEW`` for a log: the new one is made as the old one was."""
+    name = str(report.target.get("capture") or report.target.get("name") or "old.log").split(", ")[0]
+    old = "old.log" if name in ("-", "<stdin>", "stdin") or name.startswith("<") else name
+    return shlex.join(["fusiondoc", "compare", f"./{old}" if old.startswith("-") else old, "new.log"])

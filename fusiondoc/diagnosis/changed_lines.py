@@ -1,0 +1,324 @@
+"""A line of the user's program, changed for real: out of place, a flag, or an operator written by a recipe.
+
+Only what can be done within one line and is sure to mean the same is done; for all else the plan shows the
+general form. Nothing is run or imported: the file is parsed (``ast``), and the changed line is parsed again.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Iterator, Mapping, Sequence, Tuple
+
+from fusiondoc.diagnosis.recipes import Recipe
+from fusiondoc.model.change_plan import Edit
+
+_SIGNS: Mapping[str, tuple[type[ast.operator], str]] = {
+    "add_": (ast.Add, "+"),
+    "sub_": (ast.Sub, "-"),
+    "mul_": (ast.Mult, "*"),
+    "div_": (ast.Div, "/"),
+}
+
+MODULES: Mapping[str, tuple[str, ...]] = {
+    "relu": ("ReLU",),
+    "relu6": ("ReLU6",),
+    "hardtanh": ("Hardtanh", "ReLU6"),
+    "hardswish": ("Hardswish",),
+    "hardsigmoid": ("Hardsigmoid",),
+    "silu": ("SiLU",),
+    "mish": ("Mish",),
+    "elu": ("ELU",),
+    "selu": ("SELU",),
+    "celu": ("CELU",),
+    "leaky_relu": ("LeakyReLU",),
+    "dropout": ("Dropout",),
+    "threshold": ("Threshold",),
+    "gelu": ("GELU",),
+    "softplus": ("Softplus",),
+}
+"""Operator -> the modules of torch.nn that call it."""
+
+_NAMESPACES = frozenset(["torch", "F", "functional", "nn", "special", "linalg", "nnf"])
+
+_ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant, ast.List, ast.Tuple)
+
+Piece = Tuple[int, int, str]
+"""Columns of a line (from, to) and what takes their place."""
+
+
+@dataclass(frozen=True)
+class _File:
+    """A parsed file of the user's."""
+
+    lines: tuple[str, ...]
+    nodes: Mapping[int, tuple[ast.AST, ...]]
+    """Line -> the nodes that begin and end on it."""
+    parents: Mapping[ast.AST, ast.AST]
+    names: frozenset[str]
+
+    def column(self, line: int, offset: int) -> int:
+        """``ast`` counts bytes of UTF-8."""
+        return len(self.lines[line - 1].encode("utf-8")[:offset].decode("utf-8", "replace"))
+
+    def text(self, node: ast.expr) -> str:
+        start, end = self.span(node)
+        return self.lines[node.lineno - 1][start:end]
+
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        end = node.end_col_offset if node.end_col_offset is not None else node.col_offset
+        return self.column(node.lineno, node.col_offset), self.column(node.lineno, end)
+
+    def calls(self, line: int) -> Iterator[ast.Call]:
+        return (node for node in self.nodes.get(line, ()) if isinstance(node, ast.Call))
+
+    def statement(self, node: ast.AST) -> ast.AST:
+        while not isinstance(node, ast.stmt):
+            node = self.parents[node]
+        return node
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> _File | None:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    nodes: dict[int, list[ast.AST]] = {}
+    parents: dict[ast.AST, ast.AST] = {}
+    names = set()
+    for node in ast.walk(tree):
+        for child in ast.iter_child_nodes(node):
+            parents[child] = node
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        if isinstance(node, (ast.expr, ast.stmt)) and node.end_lineno == node.lineno:
+            nodes.setdefault(node.lineno, []).append(node)
+    lines = tuple(re.split(r"\r\n|\r|\n", text))
+    return _File(lines, {line: tuple(of) for line, of in nodes.items()}, parents, frozenset(names))
+
+
+def out_of_place(text: str, file: str, line: int, op: str) -> Edit | None:
+    """The line with the operator's version that makes a new tensor.
+
+    Args:
+        text: of the whole file.
+        op: as printed, such as ``aten::add_``.
+    """
+    parsed, name = _parsed(text), op.rpartition("::")[2]
+    if parsed is None:
+        return None
+    sign = _SIGNS.get(name)
+    for node in parsed.nodes.get(line, ()):
+        if sign is not None and isinstance(node, ast.AugAssign) and isinstance(node.op, sign[0]):
+            return _augmented(parsed, node, sign[1], file)
+    for call in parsed.calls(line):
+        if _called(call) == name:
+            return _method(parsed, call, file)
+    return _flag(parsed, file, line, name[:-1])
+
+
+def _augmented(parsed: _File, node: ast.AugAssign, sign: str, file: str) -> Edit | None:
+    if not isinstance(node.target, (ast.Name, ast.Attribute)):
+        return None
+    target, value = parsed.text(node.target), parsed.text(node.value)
+    first = isinstance(node.value, _ATOMS) or (
+        isinstance(node.value, ast.BinOp) and isinstance(node.value.op, (ast.Mult, ast.Div)) and sign in "+-"
+    )
+    value = value if first else f"({value})"
+    return _edit(parsed, file, node.lineno, [(*parsed.span(node), f"{target} = {target} {sign} {value}")])
+
+
+def _method(parsed: _File, call: ast.Call, file: str) -> Edit | None:
+    """``x.relu_()`` or ``torch.relu_(x)``; alone on the line its result gets the name of its tensor."""
+    assert isinstance(call.func, ast.Attribute)
+    _, end = parsed.span(call.func)
+    pieces: list[Piece] = [(end - 1, end, "")]
+    if isinstance(parsed.parents[call], ast.Expr):
+        tensor = call.func.value if not _is_namespace(call.func.value) else next(iter(call.args), None)
+        if not isinstance(tensor, (ast.Name, ast.Attribute)):
+            return None
+        start, _ = parsed.span(call)
+        pieces.insert(0, (start, start, f"{parsed.text(tensor)} = "))
+    return _edit(parsed, file, call.lineno, pieces)
+
+
+def _flag(parsed: _File, file: str, line: int, name: str) -> Edit | None:
+    """``F.relu(x, inplace=True)`` and ``nn.ReLU(inplace=True)``."""
+    wanted = {name, *MODULES.get(name, ())}
+    for call in parsed.calls(line):
+        called = _called(call)
+        if called not in wanted:
+            continue
+        flag: ast.expr | None = next((k.value for k in call.keywords if k.arg == "inplace"), None)
+        if flag is None and called in ("relu", "relu6", "hardswish", "silu", "mish") and len(call.args) == 2:
+            flag = call.args[1]
+        if flag is None and called in ("ReLU", "ReLU6", "SiLU", "Mish", "Hardswish") and len(call.args) == 1:
+            flag = call.args[0]
+        if isinstance(flag, ast.Constant) and flag.value is True:
+            return _edit(parsed, file, line, [(*parsed.span(flag), "False")])
+    return None
+
+
+def modules_in_place(text: str, file: str, op: str) -> tuple[Edit, ...]:
+    """Every line of the file that makes a module which calls the operator in place."""
+    parsed, name = _parsed(text), op.rpartition("::")[2][:-1]
+    if parsed is None or not any(module in text for module in MODULES.get(name, ())):
+        return ()
+    found = (_flag(parsed, file, line, name) for line in sorted(parsed.nodes))
+    return tuple(edit for edit in found if edit is not None and re.search(r"\b[A-Z]\w*\(", edit.before))
+
+
+_IMPORTS_TORCH = re.compile(r"^\s*import torch\s*($|[,;#])", re.MULTILINE)
+"""Recipes write ``torch.`` before what they call."""
+
+
+def by_recipe(
+    text: str, file: str, line: int, recipe: Recipe, rank: int | None = None, attribute: str | None = None
+) -> Edit | None:
+    """The line with the operator written by the recipe.
+
+    Args:
+        rank: dimensions of the operator's input, for recipes that list them all.
+        attribute: the name of the module that calls the operator: ``self.act(x)`` is such a call too, if the
+            module is made without arguments in the same file.
+    """
+    parsed = _parsed(text)
+    if parsed is None or recipe.helper or recipe.shown or not _IMPORTS_TORCH.search(text):
+        return None
+    before = _expression(recipe.before)
+    if not isinstance(before, ast.Call):
+        return None
+    name = _called(before)
+    for call in parsed.calls(line):
+        if _called(call) == name and not _is_self(call):
+            return _rewritten(parsed, file, call, recipe, before, rank)
+        if attribute is not None and _is_self(call) and _called(call) == attribute:
+            made = any(f"self.{attribute} = " in row and f".{m}()" in row
+                       for row in parsed.lines for m in _module_names(recipe))  # fmt: skip
+            if made and len(call.args) == 1 and not call.keywords:
+                return _rewritten(parsed, file, call, recipe, before, rank)
+    return None
+
+
+def _module_names(recipe: Recipe) -> Sequence[str]:
+    return [recipe.module.rpartition(".")[2]] if recipe.module else []
+
+
+def _expression(text: str) -> ast.expr | None:
+    try:
+        return ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return None
+
+
+def _rewritten(
+    parsed: _File, file: str, call: ast.Call, recipe: Recipe, before: ast.Call, rank: int | None
+) -> Edit | None:
+    bound = _bound(parsed, call, recipe.before, before)
+    if bound is None:
+        return None
+    after = recipe.after
+    if recipe.arguments:
+        if rank is None or "[0, 1]" not in after:
+            return None
+        after = after.replace("[0, 1]", str(list(range(rank))))
+    tree = ast.parse(after, mode="eval").body
+    uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in bound]
+    lead = ""
+    indent = re.match(r"\s*", parsed.lines[call.lineno - 1])
+    for name in {node.id for node in uses}:
+        node = bound[name]
+        if sum(use.id == name for use in uses) < 2 or isinstance(node, (ast.Name, ast.Constant)):
+            continue
+        if lead or not _can_lead(parsed, call):
+            return None
+        fresh = next((one for one in ("h", "hidden", "inner") if one not in parsed.names), None)
+        if fresh is None:
+            return None
+        lead = f"{indent.group() if indent else ''}{fresh} = {parsed.text(node)}\n"
+        bound[name] = ast.Name(fresh, ast.Load(), lineno=0)
+    for use in sorted(uses, key=lambda use: -use.col_offset):
+        given = bound[use.id]
+        text = given.id if isinstance(given, ast.Name) else parsed.text(given)
+        if not isinstance(given, _ATOMS):
+            text = f"({text})"
+        after = after[: use.col_offset] + text + after[use.col_offset + len(use.id) :]
+    alone = isinstance(parsed.parents[call], (ast.Return, ast.Assign, ast.Expr, ast.Call, ast.AnnAssign))
+    if not alone and not isinstance(_expression(after), _ATOMS):
+        after = f"({after})"
+    return _edit(parsed, file, call.lineno, [(*parsed.span(call), after)], lead)
+
+
+def _can_lead(parsed: _File, call: ast.Call) -> bool:
+    """A line can go before the statement, and the call's argument is what is computed first there anyway."""
+    statement = parsed.statement(call)
+    simple = isinstance(statement, (ast.Return, ast.Assign, ast.AnnAssign))
+    node: ast.AST = call
+    while node is not statement:
+        if isinstance(node, (ast.Lambda, ast.IfExp, ast.BoolOp, ast.GeneratorExp, ast.ListComp)):
+            return False
+        node = parsed.parents[node]
+    return simple and getattr(statement, "end_lineno", 0) == call.lineno
+
+
+def _bound(parsed: _File, call: ast.Call, text: str, before: ast.Call) -> dict[str, ast.expr] | None:
+    """The user's expressions for the names of the recipe; None where the call has other arguments."""
+    theirs, ours = _arguments(call), _arguments(before)
+    if len(theirs) != len(ours) or any(k.arg is None for k in call.keywords):
+        return None
+    wanted = {k.arg: k.value for k in before.keywords}
+    given = {k.arg: k.value for k in call.keywords}
+    if set(wanted) != set(given):
+        return None
+    bound: dict[str, ast.expr] = {}
+    for one, pattern in [*zip(theirs, ours), *((given[name], wanted[name]) for name in wanted)]:
+        if isinstance(one, ast.Starred):
+            return None
+        if isinstance(pattern, ast.Name):
+            bound[pattern.id] = one
+        elif ast.dump(one) != ast.dump(pattern):
+            return None
+    return bound
+
+
+def _arguments(call: ast.Call) -> list[ast.expr]:
+    """The positional ones; the tensor of a method is the first."""
+    method = (
+        isinstance(call.func, ast.Attribute) and not _is_namespace(call.func.value) and not _is_self(call)
+    )
+    return [call.func.value, *call.args] if method and isinstance(call.func, ast.Attribute) else call.args
+
+
+def _is_self(call: ast.Call) -> bool:
+    func = call.func
+    return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == "self"
+
+
+def _is_namespace(node: ast.expr) -> bool:
+    """``torch``, ``F``, ``torch.nn.functional`` ..."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in _NAMESPACES and _is_namespace(node.value)
+    return isinstance(node, ast.Name) and node.id in _NAMESPACES
+
+
+def _called(call: ast.Call) -> str:
+    func = call.func
+    return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
+
+
+def _edit(parsed: _File, file: str, line: int, pieces: Sequence[Piece], lead: str = "") -> Edit | None:
+    """The line with its pieces replaced, if that is Python still."""
+    before = after = parsed.lines[line - 1]
+    for start, end, text in sorted(pieces, reverse=True):
+        after = after[:start] + text + after[end:]
+    whole = "\n".join([*parsed.lines[: line - 1], lead + after, *parsed.lines[line:]])
+    try:
+        ast.parse(whole)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return Edit(file, line, before, lead + after) if lead + after != before else None

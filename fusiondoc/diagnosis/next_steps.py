@@ -1,0 +1,348 @@
+"""What to do now: the plan of a report, at most three changes, best first; or why there is none.
+
+First what keeps the run from being judged at all (an error, too few passes, no fuser), then changes of the
+program and the run by what they gain. What a change gains is worked out on the plans of the run
+(``unlocked.py``): milliseconds where a profile told the bandwidth, bytes where the types are known, operators
+else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Iterable, Sequence, Tuple
+
+from fusiondoc.diagnosis.change_candidates import Candidate, candidates
+from fusiondoc.diagnosis.change_commands import can_run_again, compare_logs, run_again
+from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.diagnosis.run_facts import run_facts
+from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
+from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.fusers import FUSERS, fuser_title
+from fusiondoc.model.layer_names import folded
+from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.runs import GROUPS
+
+MOST = 3
+_MOST_TRIED = 12
+"""Candidates whose gain is worked out; those with most operators."""
+
+
+def with_plan(report: Report, context: Context) -> Report:
+    """The report with what to do now."""
+    blocking = list(_blocking(report, context))
+    changes = _changes(report, context) if report.te is None else []
+    if changes:
+        blocking = [one for one in blocking if one.codes != ("FD102",)]
+    later = list(_later(report, context)) if not changes else []
+    plan = tuple([*blocking, *changes, *later][:MOST])
+    return replace(report, plan=plan, plan_note=None if plan else _nothing_to_do(report))
+
+
+# What the findings say of the whole run
+
+_KINDS = {
+    "FD101": ChangeKind.RUNS,
+    "FD102": ChangeKind.LOG,
+    "FD103": ChangeKind.RUNS,
+    "FD104": ChangeKind.FUSER,
+    "FD901": ChangeKind.LOG,
+    "FD305": ChangeKind.STATIC_SHAPES,
+    "FD407": ChangeKind.STATIC_SHAPES,
+}
+
+
+def _blocking(report: Report, context: Context) -> Iterable[PlannedChange]:
+    """Errors, and what kept everything from being fused: the first of each code."""
+    seen: set[str] = set()
+    for finding in report.findings:
+        early = finding.code in ("FD101", "FD102", "FD103", "FD104", "FD901") and not report.groups
+        if finding.code in seen or finding.advice is None or finding.keeps_out:
+            continue
+        if finding.severity == "error" or (early and finding.severity == "warning"):
+            seen.add(finding.code)
+            yield _of_finding(finding, report, context)
+    switched_off = [row for row in report.unfused if row.reason.code == "FD104"]
+    if switched_off and "FD104" not in seen:
+        yield PlannedChange(
+            "Choose a fuser: every fuser is off",
+            ChangeKind.FUSER,
+            None,
+            None,
+            None,
+            f"{sum(row.count for row in switched_off)} operators that a fuser takes",
+            None,
+            None,
+            _command(report, context, ("--fuser", "auto")),
+            codes=("FD104",),
+        )
+
+
+def _later(report: Report, context: Context) -> Iterable[PlannedChange]:
+    """Warnings on kernels, shapes and the run: where nothing can be brought into a group."""
+    seen: set[str] = set()
+    for finding in report.findings:
+        family = finding.code[:3]
+        if finding.severity != "warning" or finding.advice is None or finding.code in seen:
+            continue
+        told = family in ("FD1", "FD3", "FD4", "FD5", "FD9") or (family == "FD2" and finding.keeps_out)
+        if told and not finding.advice.startswith("Nothing"):
+            seen.add(finding.code)
+            yield _of_finding(finding, report, context)
+
+
+def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedChange:
+    kind = _KINDS.get(finding.code, ChangeKind.REPAIR)
+    more: tuple[str, ...] = ()
+    advice = re.split(r"(?<=[.;]) ", finding.advice or "")[0].rstrip(".;")
+    if kind is ChangeKind.RUNS and can_run_again(context.request) and context.request is not None:
+        runs = 2 * (context.request.options.runs or 5)
+        more, advice = ("--runs", str(max(runs, 5))), f"Run it more often: --runs {max(runs, 5)}"
+    elif kind is ChangeKind.FUSER:
+        more = ("--fuser", "auto")
+    elif kind is ChangeKind.STATIC_SHAPES:
+        more = ("--knob", "fusion_strategy=DYNAMIC:10")
+    knob = re.search(r"--knob (\w+=[\w:]+)", finding.advice or "")
+    if finding.code == "FD104" and knob is not None:
+        more = ("--knob", knob[1])
+    return PlannedChange(
+        advice,
+        kind,
+        finding.source,
+        None,
+        None,
+        _short(finding.message),
+        finding.time.could_save_ms if finding.time is not None else None,
+        finding.saves_bytes,
+        _command(report, context, more),
+        codes=(finding.code,),
+    )
+
+
+def _short(message: str, most: int = 160) -> str:
+    first = message.split("\n", 1)[0]
+    return first if len(first) <= most else first[: most - 1] + "…"
+
+
+# What operators outside groups suggest
+
+
+@dataclass(frozen=True)
+class _Gain:
+    operators: int
+    bytes: int | None
+
+    @classmethod
+    def of(cls, groups: Sequence[WouldBeGroup]) -> _Gain:
+        sizes = [one.bytes_saved for one in groups if one.bytes_saved is not None]
+        return cls(sum(len(one.ops) for one in groups), sum(sizes) if sizes else None)
+
+    def less(self, other: _Gain) -> _Gain:
+        known = None if self.bytes is None else self.bytes - (other.bytes or 0)
+        return _Gain(self.operators - other.operators, known or None)
+
+
+def _changes(report: Report, context: Context) -> list[PlannedChange]:
+    run = run_facts(report, context)
+    found = candidates(report, run)
+    found.sort(key=lambda one: -sum(report.unfused[row].count for row in one.rows))
+    plans = Plans(report, run.fuser, run.torch, run.gradients)
+    best = _best(found[:_MOST_TRIED], plans, report)
+    planned = []
+    for number, (one, gain, groups) in enumerate(best):
+        with_others = sorted(
+            other + 1
+            for other, (candidate, _, _) in enumerate(best)
+            if other != number and any(group.changed & set(candidate.rows) for group in groups)
+        )
+        planned.append(_planned(one, gain, groups, with_others, report, context))
+    return planned
+
+
+_Rated = Tuple[Candidate, _Gain, Sequence[WouldBeGroup]]
+"""A candidate, what is lost without it, and the groups that it has part in."""
+
+
+def _best(found: Sequence[Candidate], plans: Plans, report: Report) -> list[_Rated]:
+    """The candidates that gain most. Changes of the program are done together, and what only several of them
+    make counts for each; a change of the run stands for itself."""
+    source = [one for one in found if one.kind.in_source and one.sure]
+    for most in (_MOST_TRIED, MOST):
+        source = [one for one, _, _ in _rated(source, plans, report)[:most]]
+    rated = _rated(source, plans, report)
+    for one in found:
+        if one not in source and (not one.kind.in_source or not one.sure):
+            rated += _rated([one], plans, report)
+    rated.sort(key=_order)
+    return rated[:MOST]
+
+
+def _order(rated: _Rated) -> tuple[bool, bool, float, float]:
+    """What is sure comes first; then bytes, then operators, of which what depends on a condition counts half.
+    Inference is not what every run is for."""
+    one, gain, _ = rated
+    weight = 0.5 if one.conditional else 1.0
+    known = -(gain.bytes or 0) * weight, -gain.operators * weight
+    return (not one.sure, one.kind is ChangeKind.NO_GRAD, *known)
+
+
+def _rated(found: Sequence[Candidate], plans: Plans, report: Report) -> list[_Rated]:
+    every = frozenset(row for one in found for row in one.rows if one.sure)
+    whole = plans.with_changes(every)
+    gained = _Gain.of(whole)
+    rated: list[_Rated] = []
+    for one in found:
+        groups = [group for group in whole if group.changed & set(one.rows)]
+        gain = gained.less(_Gain.of(plans.with_changes(every - set(one.rows))))
+        rows = [report.unfused[row] for row in one.rows]
+        if one.removes:
+            groups, moved = [], sum(row.bytes_moved or 0 for row in rows)
+            gain = _Gain(sum(row.count for row in rows), moved or None)
+        elif not groups:
+            kept = sum(row.keeps_out or 0 for row in rows)
+            if not kept:
+                continue
+            gain = _Gain(kept, None)
+        rated.append((one, gain, groups))
+    rated.sort(key=_order)
+    return rated
+
+
+def _planned(
+    one: Candidate,
+    gain: _Gain,
+    groups: Sequence[WouldBeGroup],
+    with_others: Sequence[int],
+    report: Report,
+    context: Context,
+) -> PlannedChange:
+    rows = [report.unfused[row] for row in one.rows]
+    unlocks = _unlocks(one, groups, report)
+    if one.removes:
+        unlocks = f"{_count(gain.operators, 'operator')} less"
+    elif not unlocks:
+        unlocks = f"{_count(gain.operators, 'operator')} that it keeps out of groups"
+    if with_others:
+        unlocks += f" (together with {' and '.join(map(str, with_others))})"
+    first = one.edits[0] if one.edits else None
+    return PlannedChange(
+        change=one.change,
+        kind=one.kind,
+        where=one.where,
+        before=first.before.strip() if first is not None else one.before,
+        after=_unindented(first.after) if first is not None else one.after,
+        unlocks=unlocks,
+        gain_ms=_milliseconds(gain, one, report),
+        gain_bytes=gain.bytes,
+        command=_command(report, context, one.options if not one.kind.in_source else ("--verify",)),
+        operators=gain.operators,
+        ops=tuple(dict.fromkeys(row.op for row in rows)),
+        codes=tuple(dict.fromkeys(row.reason.code for row in rows)),
+        note=one.note,
+        edits=one.edits,
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def _unindented(text: str) -> str:
+    return "\n".join(line.strip() for line in text.split("\n"))
+
+
+def _milliseconds(gain: _Gain, one: Candidate, report: Report) -> float | None:
+    """Moving the bytes at the measured bandwidth; without it what the profile says of the rows."""
+    if report.steps is None:
+        return None
+    if report.steps.gb_per_s and gain.bytes is not None:
+        return round(gain.bytes / (report.steps.gb_per_s * 1e6), 6)
+    times = [report.unfused[row].time for row in one.rows]
+    saved = [time.could_save_ms for time in times if time is not None and time.could_save_ms is not None]
+    return round(sum(saved), 6) if saved else None
+
+
+def _unlocks(one: Candidate, groups: Sequence[WouldBeGroup], report: Report) -> str:
+    """``8 groups of batch_norm+add+relu in layer[1-4]``."""
+    counted = Counter(_signature(group) for group in groups)
+    if not counted:
+        return ""
+    parts = []
+    for (ops, joined), number in counted.most_common(2):
+        if joined:
+            what = f"{ops} with {joined} group{'s' * (joined > 1)} of this run" if ops else ""
+            parts.append(f"{number} group{'s' * (number > 1)} of {what}")
+        else:
+            parts.append(f"{number} group{'s' * (number > 1)} of {ops}")
+    rest = sum(counted.values()) - sum(number for _, number in counted.most_common(2))
+    text = ", ".join(parts) + (f" and {rest} more" if rest else "")
+    layers = [layer for row in one.rows for layer in report.unfused[row].layers]
+    if not layers:
+        others = {row for group in groups for row in group.rows}
+        layers = [layer for row in sorted(others) for layer in report.unfused[row].layers]
+    return text + (f" in {folded(layers, 2)}" if layers else "")
+
+
+_MOST_OPS = 4
+
+
+def _signature(group: WouldBeGroup) -> tuple[str, int]:
+    names = [op.rpartition("::")[2].rstrip("_") for op in group.ops]
+    shown = "+".join(names[:_MOST_OPS]) + ("+…" if len(names) > _MOST_OPS else "")
+    return shown, len(group.groups)
+
+
+def _command(report: Report, context: Context, more: Sequence[str]) -> str:
+    request = context.request
+    if request is not None and can_run_again(request):
+        return run_again(request, more)
+    return compare_logs(report)
+
+
+# Nothing to do
+
+
+def _nothing_to_do(report: Report) -> str:
+    """Why nothing is to be changed, with the numbers."""
+    name = report.fuser.effective or report.fuser.requested
+    fuser = fuser_title(name) if name in FUSERS else "the fuser"
+    if not report.groups and not report.unfused:
+        return "The log shows no plan of an executor, so nothing can be said about what to change"
+    cover = report.coverage
+    outside = sum(row.count for row in report.unfused if row.ran is not False)
+    if report.groups and cover.fraction == 1.0:
+        groups = f"{report.fusion_groups} group{'s' * (report.fusion_groups > 1)}"
+        text = f"All that {fuser} can take is fused: {cover.ops_fused} operators in {groups}"
+    elif report.groups and cover.fraction is not None and cover.ops_total is not None:
+        left = cover.ops_total - cover.ops_fused
+        text = (
+            f"{cover.ops_fused} of the {cover.ops_total} operators that {fuser} can take are fused; for the"
+        )
+        text += f" other {left} no change of the program is known that helps for sure"
+    elif report.groups:
+        text = f"{report.fused_operators} operators are fused; nothing that could be is known to be left"
+    else:
+        text = f"Nothing is fused, and no known change brings any of the {outside} operators into a group"
+    rest = _rest(report)
+    return text + (f"; {rest}" if rest else "")
+
+
+def _rest(report: Report) -> str:
+    """What takes the time beside the groups."""
+    steps = report.steps
+    if steps is not None:
+        others = [part for part in steps.parts if part.what != GROUPS and part.share >= 0.1]
+        if others:
+            return f"the rest of the step is {', '.join(f'{p.what} ({p.share:.0%})' for p in others[:2])}"
+        return ""
+    fixed = [one for one in report.findings if one.code == "FD236" and "library" in one.message]
+    launch = any(one.code == "FD402" for one in report.findings)
+    texts = []
+    if fixed:
+        texts.append(f"what is left are kernels of libraries ({fixed[0].message.partition(': ')[0]})")
+    if launch:
+        texts.append(
+            "its kernels are too small to be slow: a larger batch or CUDA graphs help more than fusion"
+        )
+    return "; ".join(texts)

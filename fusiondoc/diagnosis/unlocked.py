@@ -1,0 +1,211 @@
+"""What a change lets fuse: the plans of a run as they would be if some operators could be in groups.
+
+As in ``kept_out`` of ``reasons.py``, two operators next to each other that the fuser takes, views left aside,
+make a group; here operators that a change makes fusible are taken to be so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import AbstractSet, Sequence
+
+from fusiondoc.diagnosis.operators import LIBRARY, VIEWS, WITH_FORMULA, taken_by
+from fusiondoc.diagnosis.reasons import FOR_ITSELF, NEVER_LOOKED_AT, NNC_SELDOM
+from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
+from fusiondoc.diagnosis.would_be_groups import row_key
+from fusiondoc.model.report import Program, ProgramNode, Report
+from fusiondoc.parsers.ir.types import bytes_once
+
+
+@dataclass(frozen=True)
+class WouldBeGroup:
+    """A group that the changes would make, or one of the run that they would make larger."""
+
+    changed: frozenset[int]
+    """Rows of ``report.unfused`` that are changed in it."""
+    rows: frozenset[int]
+    """All rows of operators in it."""
+    ops: tuple[str, ...]
+    """Its operators that compute something, in the order of the plan; those of groups of the run are left
+    out."""
+    groups: tuple[str, ...]
+    """Groups of the run that it takes in."""
+    bytes_saved: int | None
+    """Of tensors that need not be written and read again; None where no type of them is known."""
+
+
+class Plans:
+    """The plans of a run, ready to be asked what changes would do to them.
+
+    Args:
+        fuser: the fuser of the run; None where it is not known which ran.
+        torch: the version, where it is known.
+        gradients: they are recorded; NNC takes a batch norm for inference only (tensorexpr_fuser.cpp).
+    """
+
+    def __init__(
+        self, report: Report, fuser: str | None, torch: str | None, gradients: bool | None = None
+    ) -> None:
+        self._fuser, self._torch = fuser, torch
+        self._without = {"aten::batch_norm"} if fuser == "nnc" and gradients else set()
+        self._row_of = {
+            row_key(row.op, row.source, row.reason.code, row.reason.text, row.phase): index
+            for index, row in enumerate(report.unfused)
+        }
+        self._programs = [one for one in report.programs if one.specialisation == 1]
+        self._rows = [
+            [self._row(node, program.phase) for node in program.nodes] for program in self._programs
+        ]
+        nodes: dict[int, int] = {}
+        for of in self._rows:
+            for row in of:
+                if row is not None:
+                    nodes[row] = nodes.get(row, 0) + 1
+        self._times = {row: max(1, report.unfused[row].count // number) for row, number in nodes.items()}
+
+    def with_changes(self, changed: AbstractSet[int]) -> list[WouldBeGroup]:
+        """The groups in which operators of these rows of ``report.unfused`` would be, if these and nothing
+        else could be in groups. A plan that several executors made is counted for each."""
+        found = []
+        for program, rows in zip(self._programs, self._rows):
+            if changed.isdisjoint(row for row in rows if row is not None):
+                continue
+            free = [self._free(node, row, changed) for node, row in zip(program.nodes, rows)]
+            for members in _connected(program, free):
+                one = self._group(program, rows, members, changed)
+                if one is not None:
+                    found += [one] * min(self._times[row] for row in one.changed)
+        return found
+
+    def _row(self, node: ProgramNode, phase: str | None) -> int | None:
+        if node.kind != "operator" or node.reason is None:
+            return None
+        return self._row_of.get(row_key(node.op, node.source, node.reason, node.reason_text, phase))
+
+    def _takes(self, op: str) -> bool:
+        if self._fuser is None:  # what both of the usual ones take
+            return taken_by(op, "nvfuser") and taken_by(op, "nnc")
+        return op not in self._without and taken_by(op, self._fuser, self._torch)
+
+    def _free(self, node: ProgramNode, row: int | None, changed: AbstractSet[int]) -> bool:
+        """Whether it can be in a group, as far as it is known."""
+        if node.kind == "group" or (row is not None and row in changed):
+            return True
+        if row is None or node.reason in FOR_ITSELF or node.reason in NEVER_LOOKED_AT:
+            return False
+        if node.op in VIEWS:
+            return self._takes(node.op)
+        if (
+            node.op in NOTHING_TO_GAIN
+            or node.op in LIBRARY
+            or (self._fuser == "nnc" and node.op in NNC_SELDOM)
+        ):
+            return False
+        return self._takes(node.op) and not (node.reason == "FD231" and node.op not in WITH_FORMULA)
+
+    def _group(
+        self,
+        program: Program,
+        rows: Sequence[int | None],
+        members: Sequence[int],
+        changed: AbstractSet[int],
+    ) -> WouldBeGroup | None:
+        """The group of these nodes; None without a change in it, or of one operator."""
+        mine = frozenset(row for row in (rows[i] for i in members) if row is not None)
+        if mine.isdisjoint(changed):
+            return None
+        loose = [i for i in members if program.nodes[i].kind != "group"]
+        ops = tuple(
+            program.nodes[i].op
+            for i in loose
+            if program.nodes[i].op not in NOTHING_TO_GAIN or rows[i] in changed
+        )
+        names = [program.nodes[i].group for i in members if program.nodes[i].kind == "group"]
+        groups = tuple(dict.fromkeys(name for name in names if name is not None))
+        if len(ops) + len(names) < 2:
+            return None
+        return WouldBeGroup(mine & changed, mine, ops, groups, _saved(program, members))
+
+
+def _connected(program: Program, free: Sequence[bool]) -> list[list[int]]:
+    """Free nodes that a tensor connects, in the same branch or region, as a fusion pass joins them: in the
+    order of the plan, and never so that a group would have to wait for its own result (a convolution between
+    two of its operators)."""
+    before: dict[int, list[int]] = {}
+    for a, b in program.edges:
+        before.setdefault(b, []).append(a)
+    group_of: dict[int, int] = {}
+    members: dict[int, list[int]] = {}
+    reaches: dict[int, set[int]] = {}
+    """Group -> the groups that have to be done before it."""
+    reached: dict[int, set[int]] = {}
+    """Node in no group -> the same."""
+    now: dict[int, int] = {}
+    """A group that became part of another -> that one."""
+
+    def current(groups: AbstractSet[int]) -> set[int]:
+        found = set()
+        for one in groups:
+            while one in now:
+                one = now[one]
+            found.add(one)
+        return found
+
+    for place, node in enumerate(program.nodes):
+        direct: list[int] = []
+        around: set[int] = set()
+        for one in before.get(place, ()):
+            group = group_of.get(one)
+            if group is None:
+                around |= reached.get(one, set())
+                continue
+            around |= reaches[group]
+            both_fused = node.kind == "group" and program.nodes[one].kind == "group"
+            if free[place] and not both_fused and program.nodes[one].inside == node.inside:
+                direct.append(group)
+            else:
+                around.add(group)
+        if not free[place]:
+            reached[place] = around | set(direct)
+            continue
+        around = current(around)
+        joined = [group for group in dict.fromkeys(direct) if group not in around]
+        mine = joined[0] if joined else place
+        members.setdefault(mine, []).append(place)
+        reaches.setdefault(mine, set()).update(around, (one for one in direct if one not in joined))
+        group_of[place] = mine
+        for other in joined[1:]:
+            for one in members[other]:
+                group_of[one] = mine
+            members[mine] = sorted([*members[mine], *members.pop(other)])
+            reaches[mine] |= reaches.pop(other)
+            now[other] = mine
+    return list(members.values())
+
+
+def _saved(program: Program, members: Sequence[int]) -> int | None:
+    """Bytes of the tensors between the nodes: each is no longer read, nor written where nothing else reads
+    it."""
+    mine = set(members)
+    readers: dict[int, list[int]] = {}
+    for a, b in program.edges:
+        if a in mine:
+            readers.setdefault(a, []).append(b)
+    sizes: list[int | None] = []
+    for made, after in readers.items():
+        inside = [node for node in after if node in mine]
+        if not inside:
+            continue
+        one = bytes_once(_between(program.nodes[made], program.nodes[inside[0]]))
+        if one is None and program.nodes[inside[0]].op in VIEWS:
+            continue
+        sizes.append(None if one is None else one * (len(inside) + (len(inside) == len(after))))
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known else None
+
+
+def _between(made: ProgramNode, reads: ProgramNode) -> str:
+    """The type of the tensor that goes from one node to the other, as far as it is known."""
+    shared = [one for one in made.outputs if one in reads.inputs]
+    told = shared or [one for one in (*made.outputs, *reads.inputs[:1]) if one.endswith(")")]
+    return told[0] if told else "Tensor"

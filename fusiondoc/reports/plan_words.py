@@ -1,0 +1,46 @@
+"""The plan of a report in words: what a change brings, and the last word on a run."""
+
+from __future__ import annotations
+
+from fusiondoc.model.change_plan import PlannedChange
+from fusiondoc.model.report import Report
+from fusiondoc.reports.source_code import near
+from fusiondoc.reports.step_words import milliseconds
+from fusiondoc.reports.wording import count, covered, size, verdict
+
+TITLE = "Do this first"
+
+
+def gain(change: PlannedChange) -> str:
+    """``up to 0.42 ms of a step``, ``1.04 MB less to move in a run``; else how many operators; "" where
+    nothing tells."""
+    if change.gain_ms:
+        return f"up to {milliseconds(change.gain_ms)} of a step"
+    if change.gain_bytes and change.gain_bytes > 0:
+        return f"{size(change.gain_bytes)} less to move in a run"
+    return count(change.operators, "operator") if change.operators else ""
+
+
+def place(change: PlannedChange) -> str:
+    """``net.py:12`` and the number of other lines that change; "" where no line is known."""
+    if change.where is None:
+        return ""
+    more = len(change.edits) - 1
+    return near(change.where) + (f" and {count(more, 'more line')}" if more > 0 else "")
+
+
+def unlocks(change: PlannedChange) -> str:
+    """``unlocks 8 groups of add+relu``; of an error what it is."""
+    text = change.unlocks or ""
+    return f"unlocks {text}" if text and change.operators else text
+
+
+def last_word(report: Report) -> str:
+    """The verdict, and what to do about it, on one line."""
+    share = covered(report, "{:.0%}".format) if report.coverage.fraction is not None else None
+    said = verdict(report) + (f" ({share})" if share is not None else "")
+    if not report.plan:
+        return said + (f". {report.plan_note}" if report.plan_note else "")
+    first = report.plan[0]
+    where = f" ({place(first)})" if first.where is not None else ""
+    return f"{said}. Do first: {first.change}{where}"
