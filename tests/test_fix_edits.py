@@ -30,6 +30,7 @@ from fusiondoc.fixes.edits import (
 from fusiondoc.fixes.fixable import Site
 from fusiondoc.fixes.model_setup import Place, _in_place_off, place_of_model
 from fusiondoc.fixes.syntax import ParsedFile
+from fusiondoc.workflows import fix_apply
 from fusiondoc.workflows.fix import ChangedFile
 from fusiondoc.workflows.fix_apply import apply, uncommitted
 
@@ -332,6 +333,42 @@ def test_apply_keeps_a_backup_and_never_one_over_another(tmp_path: Path) -> None
         assert apply([one], tmp_path, force=False) == [(path, tmp_path / backup)]
         assert path.read_bytes() == b"x = %d\r\n" % number
         assert (tmp_path / backup).read_bytes() == before
+
+
+def test_a_backup_is_no_way_out_of_the_project(tmp_path: Path) -> None:
+    """A link that leads nowhere yet is a name that is taken: a copy would be written where it leads."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "a.py").write_text("x = 1\n")
+    (project / "a.py.before-fix").symlink_to(tmp_path / "elsewhere")
+    one = changed_file(project / "a.py", "1", "2")
+    assert apply([one], project, force=True) == [(project / "a.py", project / "a.py.before-fix-2")]
+    assert not (tmp_path / "elsewhere").exists()
+    assert (project / "a.py.before-fix-2").read_text() == "x = 1\n"
+
+
+@pytest.mark.parametrize("error", [OSError(30, "Read-only file system"), KeyboardInterrupt(), SystemExit(1)])
+def test_all_files_are_written_or_none(
+    error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    files = [changed_file(tmp_path / name, "1", "2") for name in ("a.py", "b.py")]
+    write = fix_apply.write_whole
+
+    def fails_at_b(path: Path, data: bytes) -> None:
+        if path.name == "b.py":
+            raise error
+        write(path, data)
+
+    monkeypatch.setattr(fix_apply, "write_whole", fails_at_b)
+    expected = UsageError if isinstance(error, OSError) else type(error)
+    with pytest.raises(expected, match="no file was changed" if isinstance(error, OSError) else None):
+        apply(files, tmp_path, force=True)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "a.py": "x = 1\n",
+        "b.py": "x = 1\n",
+    }
 
 
 def test_apply_refuses_what_is_not_committed_on_those_lines(tmp_path: Path) -> None:

@@ -131,6 +131,36 @@ def test_a_projects_file_names_outputs_of_the_project_only(fusiondoc: Run, tmp_p
     assert "pyproject.toml:2" in done.stderr and "outside the folder" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("diagnose", "trace_file = '../x.json'"),
+        ("diagnose", "trace-file = '/x.json'"),
+        ("parse", "source-root = '/'"),
+    ],
+)
+def test_a_projects_file_leads_nowhere_else(fusiondoc: Run, tmp_path: Path, command: str, text: str) -> None:
+    (tmp_path / "a.log").write_text("x\n")
+    (tmp_path / "pyproject.toml").write_text(f"[tool.fusiondoc.{command}]\n{text}\n")
+    done = fusiondoc(command, "a.log", cwd=tmp_path)
+    assert done.returncode == 2 and "outside the folder" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        *(("kernels", "trust-capture"), ("repro", "trust-log"), ("repro", "trust_log"), ("repro", "force")),
+        *(("fix", "apply"), ("fix", "force"), ("check", "update")),
+    ],
+)
+def test_a_projects_file_trusts_nobody_for_the_user(
+    fusiondoc: Run, tmp_path: Path, command: str, option: str
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(f"[tool.fusiondoc.{command}]\n{option} = true\n")
+    done = fusiondoc(command, "a.log", cwd=tmp_path)
+    assert done.returncode == 2 and "counts on the command line only" in done.stderr
+
+
 @pytest.mark.parametrize("command", ["knobs", "env"])
 def test_a_projects_interpreter_counts_only_where_its_model_runs(
     fusiondoc: Run, tmp_path: Path, command: str

@@ -28,8 +28,12 @@ SHARING = ("diagnose", "parse", "check", "kernels", "compare", "bench")
 RUNNING = ("diagnose", "check", "kernels", "bench", "fix")
 """Commands that run the user's model, and so the interpreter that a project's file may name."""
 
-WRITES = ("output", "save")
-"""Options that name what is written: a project's file may name files and folders of the project only."""
+PLACES = ("output", "save", "trace-file", "source-root")
+"""Options that name what is written, or whose files are shown: a project's file may name files and folders of
+the project only."""
+
+SAID = ("apply", "force", "trust-capture", "trust-log", "update")
+"""Options by which the user trusts something or lets files be changed: no file can say that."""
 
 _HINT = "docs/configuration.md lists the keys: those of the long options, and ignore."
 
@@ -110,6 +114,11 @@ def _options(command: str) -> dict[str, click.Option]:
 
 def _checked(option: click.Option, key: str, value: Value, settings: Settings) -> Any:
     """The value as the option takes it from the configuration."""
+    if _dashed(key) in SAID:
+        raise UsageError(
+            f"{value.place}: {key} counts on the command line only: nobody else may say it for you",
+            f"Leave it out, and give --{_dashed(key)} when you mean it.",
+        )
     if option.is_flag:
         if not isinstance(value.value, bool):
             raise UsageError(f"{value.place}: {key} must be true or false, not '{value.value}'", _HINT)
@@ -123,7 +132,7 @@ def _checked(option: click.Option, key: str, value: Value, settings: Settings) -
             what = str(one).lower() if isinstance(one, bool) else "that"
             raise UsageError(f"{value.place}: {key} must be text or a number, not {what}", _HINT)
         text = str(one)
-        if key in WRITES:
+        if _dashed(key) in PLACES:
             _inside(text, key, value, settings)
         if isinstance(option.type, click.Path):
             text = _from_here(text, key, settings)

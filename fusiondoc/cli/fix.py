@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ def command(target: str, apply_: bool, force: bool, inference: bool, tries: int,
     from fusiondoc.captures.store import CaptureStore
     from fusiondoc.errors import UsageError
     from fusiondoc.fixes.syntax import require_libcst
+    from fusiondoc.reports.printable import visible
     from fusiondoc.reports.text import fixes_found
     from fusiondoc.runner.progress import terminal_progress
     from fusiondoc.workflows.fix import fix_target
@@ -67,7 +69,8 @@ def command(target: str, apply_: bool, force: bool, inference: bool, tries: int,
         tell=tell,
         progress=terminal_progress,
     )
-    write(found.fixes.diff, None)
+    # A terminal gets no control characters of the source; patch gets the diff as it is.
+    write(visible(found.fixes.diff) if sys.stdout.isatty() else found.fixes.diff, None)
     for line in fixes_found.lines(found.fixes, f"{request.cwd.resolve()}{os.sep}"):
         tell(line)
     if apply_ and found.files and not found.fixes.interrupted:

@@ -6,6 +6,7 @@ without uncommitted changes of the user's on the lines that change.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import subprocess
@@ -19,7 +20,7 @@ from fusiondoc.whole_files import write_whole
 from fusiondoc.workflows.fix import ChangedFile
 
 _HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@", re.M)
-_GIT = ("git", "-c", "core.fsmonitor=false", "--no-optional-locks")
+_GIT = ("git", "-c", "core.fsmonitor=false", "--no-optional-locks", "--literal-pathspecs")
 """No command that the repository's configuration names is run."""
 
 
@@ -33,19 +34,31 @@ def apply(files: Sequence[ChangedFile], cwd: Path, force: bool) -> list[tuple[Pa
     root = project_root(cwd)
     for one in files:
         _check(one, root, force)
-    written = []
-    for one in files:
-        path = one.source.path
-        backup = _free(path)
-        try:
-            shutil.copy2(path, backup)
+    written: list[tuple[Path, Path]] = []
+    path = root
+    try:
+        for one in files:
+            path = one.source.path
+            written.append((path, _backup(path)))
             write_whole(path, one.source.bytes_of(one.text))
-        except (OSError, UnicodeEncodeError) as error:
+    except BaseException as error:  # a signal too: all files or none
+        for changed, backup in written:
+            _put_back(changed, backup)
+        if isinstance(error, (OSError, UnicodeEncodeError)):
             raise UsageError(
-                f"{path} cannot be written: {error}", "The diff on stdout can be applied by hand: patch -p1"
+                f"{path} cannot be written: {error}; no file was changed",
+                "The diff on stdout can be applied by hand: patch -p1",
             ) from None
-        written.append((path, backup))
+        raise
     return written
+
+
+def _put_back(path: Path, backup: Path) -> None:
+    with contextlib.suppress(OSError):
+        data = backup.read_bytes()
+        if path.read_bytes() != data:
+            write_whole(path, data)
+        backup.unlink()
 
 
 def _check(one: ChangedFile, root: Path, force: bool) -> None:
@@ -104,11 +117,25 @@ def _git(path: Path, *arguments: str) -> str | None:
     return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None
 
 
-def _free(path: Path) -> Path:
-    """A name for the backup that nothing has yet: model.py.before-fix, model.py.before-fix-2 ..."""
+def _backup(path: Path) -> Path:
+    """A copy of the file under a name that nothing has yet: model.py.before-fix, model.py.before-fix-2 ...
+
+    A link of that name, which may lead anywhere, is something too.
+    """
+    data = path.read_bytes()
     number = 1
     while True:
         beside = path.with_name(path.name + ".before-fix" + (f"-{number}" if number > 1 else ""))
-        if not beside.exists():
-            return beside
-        number += 1
+        try:
+            file = beside.open("xb")
+        except FileExistsError:
+            number += 1
+            continue
+        try:
+            with file:
+                file.write(data)
+            shutil.copystat(path, beside)
+        except BaseException:
+            beside.unlink()
+            raise
+        return beside
