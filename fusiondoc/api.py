@@ -91,6 +91,8 @@ def diagnose(
     folder: str | os.PathLike[str] | None = None,
     by_name: bool = True,
     tell: Callable[[str], None] | None = None,
+    name: str | None = None,
+    keep: bool = False,
 ) -> Report:
     """Run a model under a fuser in a process of its own, and report what fused, what did not and why.
 
@@ -118,15 +120,13 @@ def diagnose(
         verify: compare every pass with an eager one.
         time: run once more without logs, and time it, eager against fused.
         rerun: where groups fell back, run again without fallback to see why.
-        no_freeze: under oneDNN Graph, run a module as it is instead of freezing it.
-        freeze: freeze a module in eval mode under every fuser.
+        no_freeze, freeze: run a module as it is also under oneDNN Graph; freeze it under every fuser.
         peak: memory bandwidth of the GPU in GB/s to hold kernels against.
-        script, script_args: run a file as it is, with these arguments.
-        python: the interpreter that runs a target, by default this one.
+        script, script_args: run a file as it is, with these arguments; python: the interpreter of a target.
         folder: captures are kept in ``.fusiondoc/`` of this folder, by default the current one.
-        by_name: False scripts a model here even if it could be imported by name, for one whose module must
-            not be imported again.
-        tell: is called with each note that the command would print on stderr.
+        by_name: False scripts a model here, for one whose module must not be imported again.
+        tell: is called with each note for stderr.
+        name, keep: the name of the capture; with either it is kept until it is removed by name.
 
     Raises:
         UsageError: wrong arguments, or inputs that cannot be handed to another process.
@@ -158,9 +158,9 @@ def diagnose(
         script=script,
         script_args=tuple(script_args),
     )
-    store = CaptureStore(Path(folder) if folder is not None else None)
-    follow_ups = FollowUps(rerun, timing=time)
     told = tell or tell_nobody
+    store = CaptureStore(Path(folder) if folder is not None else None, name=name, keep=keep, tell=told)
+    follow_ups = FollowUps(rerun, timing=time)
     if isinstance(what, (str, os.PathLike)):
         request = replace(request, inputs=_texts(inputs), target=parse_target(os.fspath(what)))
         done = diagnose_target(request, store, follow_ups=follow_ups, peak=peak, tell=told)

@@ -133,3 +133,86 @@ def test_the_list_fits_the_terminal(tmp_path: Path, fusiondoc) -> None:
     listed = fusiondoc("captures", env={"COLUMNS": "80"}).stdout
     assert listed.rstrip().endswith("layer_norm.py") and "…" in listed
     assert max(map(len, listed.splitlines())) == 80
+
+
+def test_what_makes_room_is_said_and_names_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUSIONDOC_KEEP_LAST", "2")
+    said: list[str] = []
+    named = make(CaptureStore(tmp_path, name="before-rewrite"))
+    kept = make(CaptureStore(tmp_path, keep=True))
+    first, second, third = (make(CaptureStore(tmp_path, tell=said.append), slug) for slug in "abc")
+    assert [path.exists() for path in (named, kept, first, second, third)] == [True, True, False, True, True]
+    (note,) = said
+    assert first.name in note and f"captures keep {third.name}" in note and "--keep-last" in note
+    store = CaptureStore(tmp_path)
+    assert store.get("before-rewrite").path == named
+    make(CaptureStore(tmp_path), "before_rewrite_model")
+    assert store.get("before-rewrite").path == named
+    for name, problem in (("before-rewrite", "already"), ("latest", "is no name"), ("a b", "is no name")):
+        with pytest.raises(UsageError, match=problem):
+            CaptureStore(tmp_path, name=name).new("model")
+
+
+def test_latest_counts_back_and_candidates_are_listed(tmp_path: Path, fusiondoc) -> None:
+    store = CaptureStore(tmp_path)
+    old, mid, new = (make(store, slug) for slug in ("gelu", "norm", "gelu"))
+    assert [store.get(name).path for name in ("latest", "latest~1", "latest~2")] == [new, mid, old]
+    assert [one.path for one in store.two_newest()] == [old, new]
+    shown = fusiondoc("captures", "show", "gelu")
+    assert shown.returncode == 2 and f"\n  {new.name}\n  {old.name}\n" in shown.stderr
+    beyond = fusiondoc("captures", "show", "latest~3")
+    assert beyond.returncode == 2 and "there are 3 captures" in beyond.stderr
+    with pytest.raises(UsageError, match="no target has two captures"):
+        store.remove(old.name)
+        store.two_newest()
+
+
+@pytest.mark.parametrize("by", ["option", "variable", "file"])
+def test_the_place_is_said_by_an_option_a_variable_or_the_configuration(
+    by: str, tmp_path: Path, fusiondoc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "runs"
+    monkeypatch.setenv("FUSIONDOC_CAPTURES", str(there))
+    path = make(CaptureStore())
+    monkeypatch.delenv("FUSIONDOC_CAPTURES")
+    assert path.parent == there
+    options, env = ("--captures-in", "runs") if by == "option" else (), {}
+    if by == "variable":
+        env = {"FUSIONDOC_CAPTURES": "runs"}
+    if by == "file":
+        (tmp_path / "fusiondoc.yaml").write_text("captures-in: runs\nkeep-last: 5\n")
+    for command in (("captures", "show"), ("parse", "latest"), ("bundle", "--dry-run", "latest")):
+        done = fusiondoc(*command, *options, env=env)
+        assert done.returncode == 0, (command, done.stderr)
+    assert fusiondoc("captures", "show").returncode == (0 if by == "file" else 2)  # no call leaves it behind
+
+
+def test_a_place_that_the_project_may_not_name(tmp_path: Path, fusiondoc) -> None:
+    (tmp_path / "fusiondoc.yaml").write_text("captures-in: ../elsewhere\n")
+    done = fusiondoc("captures")
+    assert done.returncode == 2 and "outside the folder" in done.stderr
+    (tmp_path / "fusiondoc.yaml").write_text("keep-last: none\n")
+    done = fusiondoc("captures")
+    assert done.returncode == 2 and "fusiondoc.yaml:1:1: 'none' is no number of captures" in done.stderr
+
+
+def test_a_folder_with_other_things_gets_no_gitignore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "model.py").touch()
+    monkeypatch.setenv("FUSIONDOC_CAPTURES", str(tmp_path / "work"))
+    make(CaptureStore())
+    assert not (tmp_path / "work" / ".gitignore").exists()
+
+
+def test_compare_takes_the_two_newest_of_one_target(tmp_path: Path, fusiondoc) -> None:
+    store = CaptureStore(tmp_path)
+    old, new, _ = (make(store, slug) for slug in ("gelu", "gelu", "norm"))
+    for path in store.paths():
+        (path / "log").write_text("")
+    done = fusiondoc("compare")
+    assert f"A is {old.name}, B is {new.name}: the two newest captures of gelu.py" in done.stderr
+    assert old.name in done.stdout and new.name in done.stdout
+    assert f"B is {store.newest().name}, the newest" in fusiondoc("compare", old.name).stderr
+    assert f"A        {new.name}" in fusiondoc("compare", "latest~1", "latest").stdout

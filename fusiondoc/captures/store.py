@@ -1,4 +1,4 @@
-"""The captures of a folder: ``.fusiondoc/`` in it, the newest 20 of them."""
+"""The captures of a folder: ``.fusiondoc/`` in it, the newest of them and all that have a name."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ import shutil
 import stat
 import time
 from pathlib import Path
-from typing import Iterator, Protocol, Sequence
+from typing import Callable, Iterator, Protocol, Sequence
 
+from fusiondoc.captures import where_kept
 from fusiondoc.captures.capture import Capture
 from fusiondoc.errors import UsageError, did_you_mean
 
-FOLDER = ".fusiondoc"
-KEPT = 20
-"""How many captures are kept; ``new`` removes older ones, but none that is kept by name or being written."""
+FOLDER, KEPT = where_kept.FOLDER, where_kept.KEPT
 
 WRITING = "writing"
 """A file in a capture while a run writes it: the number of the process that does."""
 
 KEEP = "keep"
-"""A file in a capture that is to stay until it is removed by name."""
+"""A file in a capture that is to stay until it is removed by name; it holds the name that a user gave."""
 
 _NAME = re.compile(r"\d{8}-\d{6}-")
+_GIVEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}\Z")
+_LATEST = re.compile(r"latest(?:~([0-9]{1,6}))?\Z")
+_MOST_LISTED = 20
 
 
 class Place(Protocol):
@@ -54,11 +56,33 @@ class Within:
         return self._path
 
 
-class CaptureStore:
-    """Makes, finds and removes captures under ``cwd``/.fusiondoc."""
+def _tell_nobody(line: str) -> None:
+    """Nobody asked."""
 
-    def __init__(self, cwd: Path | None = None) -> None:
-        self.folder = (cwd or Path.cwd()) / FOLDER
+
+class CaptureStore:
+    """Makes, finds and removes captures under ``cwd``/.fusiondoc, or where options, a variable or the
+    configuration put them.
+
+    Args:
+        name: what the next capture is called; it stays until it is removed by name.
+        keep: the next capture stays until it is removed by name.
+        tell: is told what is removed to make room.
+    """
+
+    def __init__(
+        self,
+        cwd: Path | None = None,
+        *,
+        name: str | None = None,
+        keep: bool = False,
+        tell: Callable[[str], None] = _tell_nobody,
+    ) -> None:
+        elsewhere = where_kept.folder() if cwd is None else None
+        self.folder = elsewhere if elsewhere is not None else (cwd or Path.cwd()) / FOLDER
+        self._given = name
+        self._keep = keep or name is not None
+        self._tell = tell
 
     def paths(self) -> list[Path]:
         """The folders of all captures, newest first."""
@@ -88,29 +112,84 @@ class CaptureStore:
             )
         return Capture(paths[0])
 
+    def two_newest(self) -> tuple[Capture, Capture]:
+        """The two newest captures of one target, the older one first: of the newest target that has two.
+
+        Raises:
+            UsageError: no target has two.
+        """
+        seen: dict[object, Capture] = {}
+        for path in self.paths():
+            if being_written(path):
+                continue
+            with contextlib.suppress(UsageError):
+                capture = Capture(path)
+                target = capture.request.target
+                what = (target.path or target.module or target.text, target.name, target.call)
+                if what in seen:
+                    return capture, seen[what]
+                seen[what] = capture
+        what_to_do = (
+            "Run one target twice, or name two: fusiondoc compare A B; fusiondoc captures lists them."
+        )
+        raise UsageError(f"no target has two captures in {self.folder}", what_to_do)
+
     def get(self, name: str) -> Capture:
-        """A capture by its folder's name, or by a part of it that only one of them has."""
+        """A capture by its folder's name, the name it was given, ``latest``, ``latest~1`` (the one before the
+        newest) and so on, or by a part of its folder's name that only one of them has."""
         return Capture(self._find(name))
 
     def new(self, slug: str) -> Path:
-        """Make an empty capture folder, and remove the oldest ones beyond the 20.
+        """Make an empty capture folder, and remove the oldest ones beyond those that are kept.
 
         Raises:
-            UsageError: the place cannot be written.
+            UsageError: the place cannot be written, or the name is taken.
         """
+        self._check_name()
         try:
+            fresh = not self.folder.exists() or not any(self.folder.iterdir())
             self.folder.mkdir(parents=True, exist_ok=True)
             ignore = self.folder / ".gitignore"
-            if not ignore.exists():
+            # A folder that the user names may hold other things, which git is to see.
+            if (fresh or self.folder.name == FOLDER) and not ignore.exists():
                 ignore.write_text("*\n", encoding="utf-8")
-            path = self._make(slug)
+            path = self._make(self._given or slug)
+            if self._keep:
+                (path / KEEP).write_text(self._given or "", encoding="utf-8")
         except OSError as error:
             raise cannot_write(error, self.folder) from None
-        others = [other for other in self.paths() if other != path and not (other / KEEP).exists()]
-        for old in others[KEPT - 1 :]:
+        self._make_room(path)
+        return path
+
+    def _check_name(self) -> None:
+        if self._given is None:
+            return
+        if _GIVEN.match(self._given) is None or _LATEST.match(self._given) or _NAME.match(self._given):
+            raise UsageError(
+                f"'{self._given}' is no name for a capture",
+                "Up to 60 letters, digits, dots, dashes and underscores, such as --name before-rewrite.",
+            )
+        taken = next((path for path in self.paths() if given_name(path) == self._given), None)
+        if taken is not None:
+            raise UsageError(
+                f"there is a capture named {self._given} already: {taken.name}",
+                f"Choose another --name, or remove it: fusiondoc captures remove {self._given}",
+            )
+
+    def _make_room(self, path: Path) -> None:
+        kept = where_kept.number()
+        others = [other for other in self.paths() if other != path and not is_kept(other)]
+        removed = []
+        for old in others[kept - 1 :]:
             if not being_written(old):
                 shutil.rmtree(old, ignore_errors=True)
-        return path
+                removed += [] if old.exists() else [old.name]
+        if removed:
+            names = ", ".join(removed[:3]) + (f" and {len(removed) - 3} more" if len(removed) > 3 else "")
+            self._tell(
+                f"note: removed {names}: the newest {kept} stay, and captures with a name; more with"
+                f" --keep-last N, this one with: fusiondoc captures keep {path.name}"
+            )
 
     def keep(self, *names: str) -> tuple[str, ...]:
         """Keep captures until they are removed by name; returns the names of their folders.
@@ -121,7 +200,7 @@ class CaptureStore:
         paths = [self._find(name) for name in names]
         for path in paths:
             try:
-                (path / KEEP).touch()
+                (path / KEEP).touch()  # a name that it was given stays
             except OSError as error:
                 raise cannot_write(error, path) from None
         return tuple(path.name for path in paths)
@@ -166,15 +245,35 @@ class CaptureStore:
     def _find(self, name: str) -> Path:
         paths = self.paths()
         wanted = Path(name).name
+        latest = _LATEST.match(name)
+        if latest is not None:
+            return self._latest(int(latest.group(1) or 0), paths)
+        for path in paths:
+            if given_name(path) == wanted:
+                return path
         for fits in (str.__eq__, str.startswith, str.__contains__):
             matching = [path for path in paths if fits(path.name, wanted)]
             if len(matching) == 1:
                 return matching[0]
             if matching:
-                several = ", ".join(path.name for path in matching[:5])
-                raise UsageError(f"'{name}' means {len(matching)} captures", f"Name one of: {several}")
+                several = "".join(f"\n  {path.name}" for path in matching[:_MOST_LISTED])
+                left = f"\n  and {len(matching) - _MOST_LISTED} more" if len(matching) > _MOST_LISTED else ""
+                raise UsageError(
+                    f"'{name}' means {len(matching)} captures:{several}{left}",
+                    "Name one of them; latest is the newest capture, latest~1 the one before.",
+                )
         known = [path.name for path in paths]
         raise UsageError(f"there is no capture '{name}'", self._hint(wanted, known))
+
+    def _latest(self, back: int, paths: Sequence[Path]) -> Path:
+        if back < len(paths):
+            return paths[back]
+        there = f"there are {len(paths)} captures" if len(paths) > 1 else "there is 1 capture"
+        if not paths:
+            self.newest()  # which says what to do without any
+        raise UsageError(
+            f"there is no capture 'latest~{back}': {there} in {self.folder}", "fusiondoc captures lists them."
+        )
 
     def _hint(self, wanted: str, known: Sequence[str]) -> str:
         if not known:
@@ -183,6 +282,25 @@ class CaptureStore:
         if hint.startswith("Did you mean"):
             return hint
         return f"fusiondoc captures lists them; the newest is {known[0]}."
+
+
+def is_latest(name: str) -> bool:
+    """Whether a name counts captures back from the newest."""
+    return _LATEST.match(name) is not None
+
+
+def is_kept(path: Path) -> bool:
+    """Whether this capture stays until it is removed by name."""
+    return (path / KEEP).exists()
+
+
+def given_name(path: Path) -> str | None:
+    """The name that a user gave this capture."""
+    try:
+        with (path / KEEP).open("rb") as file:
+            return file.read(200).decode("ascii") or None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def being_written(path: Path) -> bool:

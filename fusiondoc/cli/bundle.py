@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fusiondoc.cli import completion
+from fusiondoc.cli.options import captures_option
 from fusiondoc.cli.say import say, tell
 from fusiondoc.errors import UsageError
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 )
 @click.option("--no-source", is_flag=True, help="Leave out the copies of your Python files.")
 @click.option("--dry-run", is_flag=True, help="Show what would be in it, and write nothing.")
+@captures_option
 def command(capture: str | None, output: Path | None, no_source: bool, dry_run: bool) -> int:
     """Pack a capture for a bug report, with names and secrets replaced; without CAPTURE, the newest.
 

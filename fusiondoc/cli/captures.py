@@ -10,8 +10,9 @@ import click
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Seconds
-from fusiondoc.captures.store import CaptureStore
+from fusiondoc.captures.store import CaptureStore, given_name, is_kept
 from fusiondoc.cli import completion
+from fusiondoc.cli.options import captures_option
 from fusiondoc.cli.say import say, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_in
@@ -27,15 +28,20 @@ _format = click.option(
 @click.group("captures", invoke_without_command=True)
 @_format
 @click.pass_context
+@captures_option
 def command(context: click.Context, form: str) -> None:
     """List, show and remove the captures in .fusiondoc/; without a subcommand: list.
 
-    The newest 20 captures are kept, and those that `keep` names.
+    The newest 20 captures stay (--keep-last of the commands that run a model), and those that were named
+    (--name) or kept (--keep, `keep`). A capture is named by its folder, its name, latest, latest~1 (the one
+    before) and so on, or a part of its folder's name that only one has, here and in parse, kernels, check,
+    compare, repro and bundle.
 
     \b
     Examples:
       fusiondoc captures                     newest first
       fusiondoc captures show bias_gelu      by name, or a part that only one has
+      fusiondoc captures show latest~1       the one before the newest
       fusiondoc captures keep bias_gelu      until it is removed by name
       fusiondoc captures remove --all
     """
@@ -45,6 +51,7 @@ def command(context: click.Context, form: str) -> None:
 
 @command.command("list")
 @_format
+@captures_option
 def list_(form: str) -> None:
     """List the captures, newest first.
 
@@ -58,6 +65,7 @@ def list_(form: str) -> None:
 @command.command(short_help="Show what was asked for and how it ended.")
 @click.argument("name", required=False, shell_complete=completion.captures)
 @_format
+@captures_option
 def show(name: str | None, form: str) -> None:
     """Show what was asked for and how it ended (without NAME: of the newest).
 
@@ -83,6 +91,7 @@ def show(name: str | None, form: str) -> None:
 
 @command.command()
 @click.argument("names", nargs=-1, required=True, shell_complete=completion.captures)
+@captures_option
 def keep(names: tuple[str, ...]) -> None:
     """Keep captures until they are removed by name, however many newer ones there are.
 
@@ -97,6 +106,7 @@ def keep(names: tuple[str, ...]) -> None:
 @command.command()
 @click.argument("names", nargs=-1, shell_complete=completion.captures)
 @click.option("--all", "every", is_flag=True, help="Remove all captures of this folder.")
+@captures_option
 def remove(names: tuple[str, ...], every: bool) -> None:
     """Remove captures by name.
 
@@ -127,12 +137,15 @@ def _print_list(form: str) -> None:
 
     from fusiondoc.reports.text.layout_of_text import drawn
 
-    lines: list[tuple[str, ...]] = [("NAME", "FUSER", "TORCH", "ENDED", "TARGET")]
+    kept = any(is_kept(capture.path) for capture in captures)
+    heads = ("NAME", *(("KEPT",) if kept else ()), "FUSER", "TORCH", "ENDED", "TARGET")
+    lines: list[tuple[str, ...]] = [heads]
     for capture in captures:
         row = _summary(capture)
-        line = (row["name"], row["fuser"] or "?", row["torch"] or "?", row["ended"], row["target"])
+        stays = (row["given_name"] or ("yes" if row["kept"] else ""),) if kept else ()
+        line = (row["name"], *stays, row["fuser"] or "?", row["torch"] or "?", row["ended"], row["target"])
         lines.append(tuple(map(one_line, line)))
-    others = sum(max(len(line[column]) for line in lines) + 2 for column in range(4))
+    others = sum(max(len(line[column]) for line in lines) + 2 for column in range(len(heads) - 1))
     left = max(_LEAST_TARGET, shutil.get_terminal_size((80, 24)).columns - others)
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     for *words, target in lines:
@@ -148,6 +161,8 @@ def _summary(capture: Capture) -> dict[str, Any]:
     return {
         "name": capture.name,
         "path": str(capture.path),
+        "kept": is_kept(capture.path),
+        "given_name": given_name(capture.path),
         "created": capture.request.created,
         "target": capture.request.target.text or "?",
         "torch": capture.request.torch,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.options import make_request, peak_option, run_options
+from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
 from fusiondoc.cli.say import say, tell
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError, did_you_mean
@@ -80,13 +80,12 @@ def command(
     failed = None
     if targets and is_target(targets[0], tell):
         # Here: what runs a target takes longer to import than what reads a log.
-        from fusiondoc.captures.store import CaptureStore
         from fusiondoc.runner.progress import terminal_progress
         from fusiondoc.workflows.run import FollowUps, diagnose_target
 
         done = diagnose_target(
             make_request(targets[0], targets[1:], options),
-            CaptureStore(),
+            store_for(options),
             follow_ups=FollowUps(
                 rerun=not no_rerun, profile=expectations is not None and expectations.need_profile
             ),

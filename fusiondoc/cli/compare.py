@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from fusiondoc.cli import completion
+from fusiondoc.cli.options import captures_option
 from fusiondoc.cli.output import in_colour, output_checked, write
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
@@ -33,8 +34,8 @@ def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[Compl
 
 
 @click.command(name="compare")
-@click.argument("a", shell_complete=_sides)
-@click.argument("b", shell_complete=_sides)
+@click.argument("a", required=False, shell_complete=_sides)
+@click.argument("b", required=False, shell_complete=_sides)
 @click.option(
     "--slower-than",
     default="10%",
@@ -64,14 +65,21 @@ def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[Compl
     shell_complete=_words,
     help="Exit with status 1 on this change. Can be repeated.",
 )
+@captures_option
 def command(
-    a: str, b: str, slower_than: str, format_: str | None, output: Path | None, fail_on: tuple[str, ...]
+    a: str | None,
+    b: str | None,
+    slower_than: str,
+    format_: str | None,
+    output: Path | None,
+    fail_on: tuple[str, ...],
 ) -> int:
     """What changed from A to B: groups, reasons, kernels, speed.
 
     A and B are logs, folders of logs, captures (a folder, or a name as fusiondoc captures lists it), saved
     JSON reports, - for a log on stdin, or results of fusiondoc bench. Groups are matched by their operators
-    and source lines, never by name or order.
+    and source lines, never by name or order. Without B the newest capture is B; without both, A and B are
+    the two newest captures of one target.
 
     \b
     Words for --fail-on:
@@ -84,12 +92,15 @@ def command(
     \b
     Examples:
       fusiondoc compare before.log after.log
+      fusiondoc compare                      the two newest captures of one target
+      fusiondoc compare latest~1 latest
       fusiondoc compare baseline.json new.log --fail-on split --fail-on slower
       fusiondoc compare bench-before.json bench-after.json --fail-on slower
       fusiondoc compare 20260102-030405-model 20260102-040506-model
     """
     _check_words(fail_on)
     threshold = _share(slower_than)
+    a, b = _both(a, b)
     if a == b == "-":
         raise UsageError("A and B cannot both be stdin", "Save one of the logs to a file.")
     from fusiondoc.comparison.compare_reports import compare
@@ -108,6 +119,22 @@ def command(
     if hits:
         tell(f"failed on: {', '.join(dict.fromkeys(hits))}")
     return FINDINGS_FOUND if hits else 0
+
+
+def _both(a: str | None, b: str | None) -> tuple[str, str]:
+    """What is compared, where the user did not name both; says which."""
+    if a is not None and b is not None:
+        return a, b
+    from fusiondoc.captures.store import CaptureStore
+
+    store = CaptureStore()
+    if a is None:
+        old, new = store.two_newest()
+        tell(f"A is {old.name}, B is {new.name}: the two newest captures of {new.request.target.text}")
+        return old.name, new.name
+    newest = store.newest()
+    tell(f"B is {newest.name}, the newest capture")
+    return a, newest.name
 
 
 def _compare_benches(

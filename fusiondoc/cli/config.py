@@ -12,6 +12,7 @@ from typing import Any, Iterable, Mapping
 
 import click
 
+from fusiondoc.captures import where_kept
 from fusiondoc.cli.say import tell
 from fusiondoc.diagnosis.suppression import Ignore, parse_ignore, suppress
 from fusiondoc.errors import UsageError, did_you_mean
@@ -45,6 +46,10 @@ def apply(ctx: click.Context, path: str, kind: str, commands: Iterable[str]) -> 
         return
     known = {name: _options(name) for name in SHARING if name in commands}
     ignore = settings.options.pop("ignore", None)
+    for key in (where_kept.IN, where_kept.LAST):
+        named = settings.options.pop(key, None) or settings.options.pop(key.replace("-", "_"), None)
+        if named is not None:
+            _captures(key, named, settings)
     knob = settings.tables.pop("knob", None)  # knob = {single_node = "on"}
     if knob is not None:
         pairs = [f"{name}={_knob_text(value.value)}" for name, value in knob[1].items()]
@@ -89,6 +94,17 @@ def apply(ctx: click.Context, path: str, kind: str, commands: Iterable[str]) -> 
     ctx.meta[PYTHON] = pythons[0] if pythons else settings.shown
     ctx.default_map = defaults
     ctx.meta[META] = _ignore(ignore)
+
+
+def _captures(key: str, value: Value, settings: Settings) -> None:
+    """Where captures are kept, and how many: for every command, those that only read them too."""
+    text = str(value.value)
+    if isinstance(value.value, (bool, dict, list)) or value.value is None:
+        raise UsageError(f"{value.place}: {key} must be text or a number", _HINT)
+    if key == where_kept.IN:
+        _inside(text, key, value, settings)
+        text = _from_here(text, key, settings)
+    where_kept.configure(key, text, value.place)
 
 
 def heard(report: Report) -> Report:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.options import make_request, peak_option, run_options, source_root_option
+from fusiondoc.cli.options import make_request, peak_option, run_options, source_root_option, store_for
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, output_checked, report_options, write_file
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import INTERRUPTED
@@ -78,14 +78,13 @@ def command(
     """
     check_fail_on(fail_on)
     # Here: --help and shell completion need none of it.
-    from fusiondoc.captures.store import CaptureStore
     from fusiondoc.cli.config import heard
     from fusiondoc.runner.progress import terminal_progress
     from fusiondoc.workflows.run import FollowUps, diagnose_target
 
     done = diagnose_target(
         make_request(target, script_args, options),
-        CaptureStore(),
+        store_for(options),
         follow_ups=FollowUps(not no_rerun, timed or trace_file is not None, try_changes, try_eval),
         peak=peak,
         source_roots=source_root,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Sequence
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.options import make_request, peak_option, run_options
+from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
 from fusiondoc.cli.output import in_colour, write
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import INTERRUPTED, UsageError
@@ -142,7 +142,7 @@ def _of_target(arguments: Sequence[str], options: dict[str, Any], dumps: tuple[s
     from fusiondoc.workflows.kernels import of_target
 
     request = make_request(arguments[0], arguments[1:], {**options, "dumps": dumps})
-    return of_target(request, tell=tell, progress=terminal_progress)
+    return of_target(request, store_for(options), tell=tell, progress=terminal_progress)
 
 
 def _of_logs(

@@ -64,7 +64,10 @@ class LazyGroup(click.Group):
 
 def _configure(ctx: click.Context) -> None:
     """Defaults from the configuration, if there is one; only then is anything imported for it."""
+    from fusiondoc.captures import where_kept
     from fusiondoc.cli.config_file import find
+
+    ctx.call_on_close(where_kept.forget)
 
     found = find()
     if found is not None:

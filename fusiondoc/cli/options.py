@@ -17,6 +17,7 @@ from fusiondoc.model.fusers import FRONTENDS, RECIPES, REQUESTS
 
 if TYPE_CHECKING:
     from fusiondoc.captures.request import RunRequest
+    from fusiondoc.captures.store import CaptureStore
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,6 +28,29 @@ def seed_of(_: click.Context, __: click.Parameter, value: int | None) -> int | N
     if value is not None and not -(2**63) <= value < 2**64:
         raise click.BadParameter(f"{value} has more than 64 bits.")
     return value
+
+
+def _kept(_: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Where captures are kept, and how many, for all that reads or makes them in this call."""
+    if value is not None:
+        from fusiondoc.captures import where_kept
+
+        where_kept.say(param.opts[0].lstrip("-"), str(value))
+
+
+_CAPTURES_IN = click.option(
+    "--captures-in",
+    type=click.Path(file_okay=False),
+    metavar="FOLDER",
+    callback=_kept,
+    expose_value=False,
+    help="The folder of captures: .fusiondoc/ here, unless this or FUSIONDOC_CAPTURES names another.",
+)
+
+
+def captures_option(command: F) -> F:
+    """``--captures-in FOLDER``, which holds for the whole call."""
+    return _CAPTURES_IN(command)
 
 
 _OPTIONS = (
@@ -116,6 +140,19 @@ _OPTIONS = (
         metavar="PATH",
         help="The interpreter whose torch runs the model; by default this one.",
     ),
+    click.option(
+        "--name",
+        metavar="NAME",
+        help="Name the capture, for fusiondoc compare NAME latest; it is kept until it is removed by name.",
+    ),
+    click.option("--keep", is_flag=True, help="Keep the capture until it is removed by name."),
+    click.option(
+        "--keep-last",
+        metavar="N",
+        callback=_kept,
+        expose_value=False,
+        help="Keep the newest N captures (20; or FUSIONDOC_KEEP_LAST), and those with a name.",
+    ),
 )
 
 
@@ -156,9 +193,20 @@ def source_root_option(command: F) -> F:
 
 def run_options(command: F) -> F:
     """Every option that says how to run a model."""
-    for option in reversed(_OPTIONS):
+    for option in reversed((*_OPTIONS, _CAPTURES_IN)):
         command = option(command)
     return command
+
+
+def store_for(options: dict[str, Any]) -> CaptureStore:
+    """Where the capture of a run goes, with the name that ``--name`` gives it; notes go to stderr."""
+    from fusiondoc.captures.store import CaptureStore
+    from fusiondoc.workflows.inputs import is_target
+
+    name = options.get("name")
+    if name is not None and is_target(name):
+        raise UsageError(f"--name {name}: that is the form of a target", "Choose a name without .py or .pt.")
+    return CaptureStore(name=name, keep=bool(options.get("keep")), tell=tell)
 
 
 def chosen_knobs(texts: Sequence[str]) -> dict[str, str]:

@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.options import peak_option, source_root_option
+from fusiondoc.cli.options import captures_option, peak_option, source_root_option
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
 
 
 @click.command(name="parse")
 @click.argument("logs", nargs=-1, metavar="[LOG]...", shell_complete=completion.files)
+@captures_option
 @peak_option
 @source_root_option
 @report_options

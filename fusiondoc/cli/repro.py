@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Iterator
 
 import click
 
+from fusiondoc.cli.options import captures_option
 from fusiondoc.cli.say import say, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.model.fusers import CHOICES
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     metavar="N",
     help="Stop --minimise after that many children.",
 )
+@captures_option
 def command(
     logs: tuple[str, ...],
     group: str | None,

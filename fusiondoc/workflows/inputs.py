@@ -144,14 +144,15 @@ def _no_folder_of_reports(argument: str, path: Path) -> None:
 
 
 def _named(argument: str) -> Path:
-    """The capture of that name."""
+    """The capture of that name, or ``latest``, ``latest~1``."""
     store = CaptureStore()
     try:
         return store.get(argument).path
     except UsageError as error:
         if not error.message.startswith(f"there is no capture '{argument}'"):
             raise
-        hint = error.hint if store.paths() else f"Name a file; there are no captures in {FOLDER}/ here."
+        where = f"{FOLDER}/ here" if store.folder == Path.cwd() / FOLDER else store.folder
+        hint = error.hint if store.paths() else f"Name a file; there are no captures in {where}."
     try:
         find_logs([argument])
     except UsageError as error:

@@ -9,7 +9,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.kept_files import texts
 from fusiondoc.captures.own import request_again
 from fusiondoc.captures.request import RunRequest
-from fusiondoc.captures.store import CaptureStore, Place, Within
+from fusiondoc.captures.store import Place, Within
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.checks import USUAL, check_dumps, how_to_set, is_set, together
@@ -38,13 +38,13 @@ class Looked:
     lacking: tuple[str, ...] = ()
 
 
-def of_target(request: RunRequest, *, tell: Tell, progress: ShowProgress) -> Looked:
+def of_target(request: RunRequest, store: Place, *, tell: Tell, progress: ShowProgress) -> Looked:
     """Run a target that is to print the dumps of the request, and those that name its kernels."""
     nvfuser = _check(request)
     fuser = "nnc" if request.fuser == "auto" and not nvfuser else request.fuser
     usual = [name for name in USUAL.get(fuser, ()) if name not in request.dumps]
     request = replace(request, dumps=(*request.dumps, *usual))
-    return _run(request, CaptureStore(), tell, progress)
+    return _run(request, store, tell, progress)
 
 
 def of_arguments(

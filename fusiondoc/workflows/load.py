@@ -11,6 +11,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import ended_early
 from fusiondoc.captures.kept_files import kept_source, project_root, read_source, text_of
 from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, PassDone
+from fusiondoc.captures.store import is_latest
 from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
@@ -55,8 +56,11 @@ def side(argument: str) -> Report:
     Raises:
         UsageError: there is no such thing, or it cannot be read.
     """
-    report = _report([source_of(argument)], None, ())
+    source = source_of(argument)
+    report = _report([source], None, ())
     name = "stdin" if argument == "-" else argument
+    if is_latest(argument) and source.path is not None:
+        name = source.path.name
     inner = str(report.target.get("name") or "")
     if named_json(argument) or "capture" in report.target:
         name += f" ({inner})" if inner not in ("", argument) else ""
