@@ -111,8 +111,17 @@ def _shape(tensor: TensorType) -> str:
     return "(" + ", ".join("any" if size is None else str(size) for size in tensor.sizes) + ")"
 
 
+def of_other_gradients(first: Group, others: Sequence[Group]) -> bool:
+    """Whether a gradient was made again with other operators: ``specialize_autogradzero.cpp`` leaves out
+    what computes gradients that are not defined, and sums that no broadcast needs."""
+    ops = [node.op for node in first.nodes]
+    return first.phase == "backward" and all([node.op for node in other.nodes] != ops for other in others)
+
+
 def in_words(first: Group, others: Sequence[Group]) -> str:
     """``input 0 came with the shapes (4, 8), (5, 8)``: the input and property that changed most."""
+    if of_other_gradients(first, others):
+        return "other gradients were defined then, so that its operators are others"
     seen: dict[tuple[int, str], list[str]] = {}
     for other in others:
         for change in changes(first, other):
@@ -124,3 +133,16 @@ def in_words(first: Group, others: Sequence[Group]) -> str:
     (place, what), values = max(seen.items(), key=lambda item: len(item[1]))
     listed = ", ".join(values[:5]) + (", ..." if len(values) > 5 else "")
     return f"input {place} came with {what if what.endswith('s') else what + 's'} {listed}"
+
+
+def advice_on_more(first: Group, others: Sequence[Group]) -> str:
+    """What saves further specialisations of a group."""
+    if of_other_gradients(first, others):
+        return (
+            "Use the same outputs in the loss of every step: one that some steps leave out can be added as"
+            " 0 * output.sum(), so that its gradient is always defined."
+        )
+    return (
+        "Keep shapes, strides and dtypes the same from call to call, pad them, or use dynamic shapes:"
+        " --knob fusion_strategy=DYNAMIC:10."
+    )

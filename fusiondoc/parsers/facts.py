@@ -344,6 +344,9 @@ class Facts:
     compiling: set[int] = field(default_factory=set)
     """Indexes into ``iterations`` in which a plan or kernel was made."""
     profiled: set[int] = field(default_factory=set)
+    gradients_profiled: dict[tuple[str, ...], array[int]] = field(default_factory=dict)
+    """Where graphs of gradients are printed that an executor begins to profile, by the kinds of their
+    inputs."""
     disordered: bool = False
     """stdout and stderr are not in true order: kernels cannot be tied to groups."""
     work: WorkSeen = field(default_factory=WorkSeen)

@@ -10,7 +10,7 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.fallback_errors import advice_on, error_in_words
 from fusiondoc.diagnosis.rules.rule import Context, finding
-from fusiondoc.diagnosis.specialisations import FusedProducer, fused_producer, in_words
+from fusiondoc.diagnosis.specialisations import FusedProducer, advice_on_more, fused_producer, in_words
 from fusiondoc.fuser_knobs.gpu_tables import first_cuda, knows, parse_pair
 from fusiondoc.model.fusers import NNC
 from fusiondoc.model.report import Evidence, Finding, Group, Report
@@ -165,9 +165,7 @@ def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
             f"Group {describe(groups[group_id])} was specialised {more + 1} times: {why}",
             source=next((n.user_source for n in groups[group_id].nodes if n.user_source), None),
             evidence=[e for g in again for e in g.evidence[:1]],
-            advice="Keep shapes, strides and dtypes the same from call to call, pad them, or use "
-            "dynamic shapes:"
-            " --knob fusion_strategy=DYNAMIC:10.",
+            advice=advice_on_more(groups[group_id], again),
             severity="warning" if more > 1 else "note",
         )
 

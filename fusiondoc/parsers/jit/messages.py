@@ -21,6 +21,7 @@ from fusiondoc.parsers.facts import (
     positions,
 )
 from fusiondoc.parsers.jit.bare_graphs import PLAN_FILES, HeadlessPlans
+from fusiondoc.parsers.jit.gradient_plans import profiled_gradient
 from fusiondoc.parsers.jit.known_plans import KnownPlans
 from fusiondoc.parsers.jit.message_lines import CONTINUES, Print, Run
 from fusiondoc.parsers.jit.regions import LiveLayers, Regions
@@ -339,6 +340,9 @@ class JitMessages:
         self._facts.fallbacks.append(FallbackSeen("compile", True, lines, cache, self._known.group(graph)))
 
     def _profiled(self, pos: int, _: int, graph: Print) -> None:
+        kinds = profiled_gradient(graph.texts())
+        if kinds is not None:
+            self._facts.gradients_profiled.setdefault(kinds, positions()).append(pos)
         if self._facts.iterations:
             self._facts.profiled.add(len(self._facts.iterations) - 1)
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Iterable, Tuple
 
 from fusiondoc.parsers.ir.types import is_tensor
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow
+from fusiondoc.parsers.jit.gradient_plans import GradientPlan, gradient_plan
 from fusiondoc.parsers.jit.layers import Layers, layers_of
 from fusiondoc.parsers.jit.node_kinds import (
     AUTOGRAD,
@@ -117,6 +118,8 @@ class Plan:
     may_be_fallback: bool = False
     """It has the form of a fallback function: what its guard protects tells whether it is one."""
     flow: Flow | None = None
+    gradient: GradientPlan | None = None
+    """Set for a gradient's plan with checks of what is defined."""
 
     def every_group(self) -> list[PlanGroup]:
         """Its groups, then those that stand in its differentiable graphs."""
@@ -137,7 +140,7 @@ def summarise(dump: Dump, profiled: Profiled | None = None, regions: Regions | N
         profiled: what the graph tells that the same pass began with.
         regions: the differentiable graphs of the plans before it; its own are added.
     """
-    plan = Plan(complete=dump.complete, may_be_fallback=_may_be_fallback(dump))
+    plan = Plan(complete=dump.complete, may_be_fallback=_may_be_fallback(dump), gradient=gradient_plan(dump))
     layers = layers_of(dump, regions if regions is not None else Regions())
     plan.flow = _Walk(dump, plan, layers, plan.groups, plan.loose, profiled).graph(dump.graph)
     plan.of_region = plan.backward or (dump.graph.complete and len(dump.graph.outputs) != 1)

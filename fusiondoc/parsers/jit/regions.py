@@ -77,14 +77,7 @@ class Regions:
         """
         if not self._known:
             return None
-        inputs: list[tuple[str, str]] = []
-        for line in lines:
-            inputs += [
-                (name.decode("utf-8", "replace"), text.decode("utf-8", "replace"))
-                for name, text in _INPUT.findall(line)
-            ]
-            if line.rstrip().endswith(b"):"):
-                break
+        inputs = input_kinds(lines)
         names = tuple(name for name, _ in inputs)
         if names in self._known:
             return self._known[names]
@@ -115,6 +108,19 @@ class Regions:
         return None
 
 
+def input_kinds(lines: Iterable[bytes]) -> list[tuple[str, str]]:
+    """Name and kind of each input of a printed graph."""
+    inputs: list[tuple[str, str]] = []
+    for line in lines:
+        inputs += [
+            (name.decode("utf-8", "replace"), text.decode("utf-8", "replace"))
+            for name, text in _INPUT.findall(line)
+        ]
+        if line.rstrip().endswith(b"):"):
+            break
+    return inputs
+
+
 def _gradients(names: tuple[str, ...], checks: Iterable[bytes]) -> int:
     """How many of the inputs are gradients: those before the values of the forward pass. All but the first
     are zero, as a rule, and the graph asks for that (torch/csrc/jit/passes/specialize_autogradzero.cpp)."""
@@ -136,13 +142,13 @@ def _captured(
     layers: list[tuple[str, ...]] = []
     for (name, text), kept in zip(inputs, returned[-len(inputs) :]):
         mine, other = _stem(name), _stem(kept.name)
-        if _kind(text) != _kind(kept.type) or (mine and other and mine != other):
+        if kind_of(text) != kind_of(kept.type) or (mine and other and mine != other):
             return None
         layers.append(kept.layers)
     return tuple(layers)
 
 
-def _kind(text: str) -> str:
+def kind_of(text: str) -> str:
     """The type without what was profiled of it: ``Float(2, 4)`` is a Tensor."""
     name, bracket, _ = text.partition("(")
     return "Tensor" if bracket and name else text

@@ -11,16 +11,19 @@ executor: printed again it is the same.
 An executor with gradients leaves its regions (prim::DifferentiableGraph) to two executors each, forward and
 backward. The else-branch of a guard calls ``fallback_function``, which has an executor too: that of the same
 graph for other types. Its plan has a form of its own (``Plan.may_be_fallback``) and the operators of the
-group that the guard protects: this tells it apart from the executor of an equal layer.
+group that the guard protects: this tells it apart from the executor of an equal layer. A gradient's executor
+has a fallback function of its whole graph too, for other gradients that are defined
+(``jit/gradient_plans.py``): it is profiled after the first plan was made, those of equal layers before.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Iterable, Iterator, Sequence, Tuple
+from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.parsers.facts import PlanLevel, PlanUse, unpack
+from fusiondoc.parsers.jit.gradient_plans import GradientPlan
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
 
 _PENDING = 8
@@ -69,17 +72,22 @@ class Executor:
         return unpack(self.prints[0].at)[0]
 
 
-def executors_of(uses: Iterable[PlanUse], lines: int | None = None) -> list[Executor]:
+def executors_of(
+    uses: Iterable[PlanUse],
+    lines: int | None = None,
+    profiled: Mapping[tuple[str, ...], Sequence[int]] | None = None,
+) -> list[Executor]:
     """The executors whose plans these are, in the order of their first prints.
 
     Args:
         lines: of the log, if there is one.
+        profiled: where gradients began to be profiled, by the kinds of their inputs.
     """
     prints = sorted(
         ((at, number, use) for number, use in enumerate(uses) for at in use.lines), key=lambda one: one[:2]
     )
     last = _last_of_first_copy(prints, lines)
-    executors = _Fallbacks().told(_paired(prints))
+    executors = _Fallbacks(profiled or {}).told(_paired(prints))
     return [replace(one, known=one.known or one.prints[0].at > last) for one in executors]
 
 
@@ -141,7 +149,10 @@ def _becomes(left: PlanUse, optimised: PlanUse) -> bool:
 class _Fallbacks:
     """Tells which executors are those of fallback functions, and which repeat what was shown."""
 
-    def __init__(self) -> None:
+    def __init__(self, profiled: Mapping[tuple[str, ...], Sequence[int]]) -> None:
+        self._profiled = profiled
+        self._gradients: list[tuple[GradientPlan, int, tuple[PlanGroup, ...]]] = []
+        """The first plan of each gradient, where it is printed, and its groups."""
         self._groups: dict[frozenset[Op], list[PlanGroup]] = {}
         """The groups so far, by their operators; one for each types of inputs."""
         self._inside: list[Counter[tuple[_Body, tuple[str, ...]]]] = []
@@ -157,6 +168,8 @@ class _Fallbacks:
             stands_for: tuple[PlanGroup, ...] = ()
             if use.plan.may_be_fallback and not bare:
                 stands_for = self._protected(_operators(use))
+            elif use.plan.gradient is not None and not bare:
+                stands_for = self._of_gradient(use, use.plan.gradient, prints[0].at)
             elif not use.plan.backward and not use.plan.diff_graphs and not bare:
                 stands_for = self._around(use.plan.ops())
             yield Executor(tuple(prints), bare, bool(stands_for), stands_for, self._shown(use))
@@ -173,6 +186,16 @@ class _Fallbacks:
                 for diff in use.plan.diff_graphs
                 if diff.groups
             ]
+
+    def _of_gradient(self, use: PlanUse, gradient: GradientPlan, at: int) -> tuple[PlanGroup, ...]:
+        """The groups of the first plan of this gradient; none if this is the first."""
+        begun = self._profiled.get(gradient.inputs, ())
+        for first, before, groups in self._gradients:
+            later = not self._profiled or any(before < place < at for place in begun)
+            if later and first.is_of(gradient):
+                return groups
+        self._gradients.append((gradient, at, tuple(use.plan.every_group())))
+        return ()
 
     def _protected(self, ops: frozenset[Op]) -> tuple[PlanGroup, ...]:
         """The groups with these operators. A pass replaces some (a view by a copy), so most must agree."""

@@ -69,7 +69,7 @@ def groups_of(facts: Facts, plans: Iterable[PlanUse], first: int, lines: int | N
     ``lines``: of the log, if it is the only one."""
     table = GroupTable(facts, first)
     plans = list(plans)
-    for executor in executors_of(plans, lines):
+    for executor in executors_of(plans, lines, facts.gradients_profiled):
         table.add(executor)
     table.settle(plans)
     return table
