@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, Sequence, Union
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.request import RunRequest, TargetSpec, parse_target
+from fusiondoc.captures.request import RunRequest, TargetSpec, parse_module, parse_target
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.comparison.compare_reports import compare as compare_reports
 from fusiondoc.comparison.differences import Comparison
@@ -72,6 +72,7 @@ def diagnose(
     *,
     backward: bool = False,
     fuser: str = "auto",
+    frontend: str = "auto",
     runs: int = 5,
     trace: bool = False,
     knobs: Mapping[str, Any] | None = None,
@@ -87,6 +88,7 @@ def diagnose(
     peak: float | None = None,
     script: bool = False,
     script_args: Sequence[str] = (),
+    step_function: str | None = None,
     python: str | os.PathLike[str] | None = None,
     folder: str | os.PathLike[str] | None = None,
     by_name: bool = True,
@@ -110,6 +112,7 @@ def diagnose(
         backward: add a backward pass to every run.
         fuser: "auto" (nvFuser where this torch really has it, else NNC), "nvfuser", "nnc", "onednn", "legacy"
             or "none".
+        frontend: what builds the groups: "torchscript", "aot", "te" or "auto", what the target uses.
         runs: passes for each shape; a group appears in the second or third.
         trace: trace instead of scripting.
         knobs: as ``--knob``: name to value; True and False are "on" and "off".
@@ -122,7 +125,8 @@ def diagnose(
         rerun: where groups fell back, run again without fallback to see why.
         no_freeze, freeze: run a module as it is also under oneDNN Graph; freeze it under every fuser.
         peak: memory bandwidth of the GPU in GB/s to hold kernels against.
-        script, script_args: run a file as it is, with these arguments; python: the interpreter of a target.
+        script, script_args: run a file, or a module by its name, as it is; python: the interpreter of a target.
+        step_function: of a script, whose calls are its steps; by default those of its optimizer.
         folder: captures are kept in ``.fusiondoc/`` of this folder, by default the current one.
         by_name: False scripts a model here, for one whose module must not be imported again.
         tell: is called with each note for stderr.
@@ -138,12 +142,21 @@ def diagnose(
     # Here: reading logs goes on where there is nothing of what starts processes (POSIX).
     from fusiondoc.runner.interpreter import find_python
     from fusiondoc.workflows.run import FollowUps, diagnose_target, tell_nobody
-    from fusiondoc.workflows.run_model import check_fuser, knob_texts, name_of, run_model, slug_of
+    from fusiondoc.workflows.run_model import (
+        check_frontend,
+        check_fuser,
+        knob_texts,
+        name_of,
+        run_model,
+        shapes_of,
+        slug_of,
+    )
 
     request = RunRequest(
         target=TargetSpec(what if isinstance(what, str) else "", "file"),
         python=find_python(python if isinstance(python, str) and python else Path(python or sys.executable)),
         fuser=check_fuser(fuser),
+        frontend=check_frontend(frontend),
         runs=runs,
         backward=backward,
         trace=trace,
@@ -157,12 +170,16 @@ def diagnose(
         freeze=freeze,
         script=script,
         script_args=tuple(script_args),
+        step_function=step_function,
     )
     told = tell or tell_nobody
     store = CaptureStore(Path(folder) if folder is not None else None, name=name, keep=keep, tell=told)
     follow_ups = FollowUps(rerun, timing=time)
     if isinstance(what, (str, os.PathLike)):
-        request = replace(request, inputs=_texts(inputs), target=parse_target(os.fspath(what)))
+        text = os.fspath(what)
+        as_module = script and not text.endswith(".py") and not Path(text).exists()
+        target = parse_module(text) if as_module else parse_target(text)
+        request = replace(request, inputs=_texts(inputs), target=target)
         done = diagnose_target(request, store, follow_ups=follow_ups, peak=peak, tell=told)
         if done.interrupted:
             raise KeyboardInterrupt
@@ -176,7 +193,7 @@ def diagnose(
         )
     request = replace(request, target=TargetSpec(name_of(what), "file"))
     request.check()
-    shapes = _shapes(inputs)
+    shapes = shapes_of(inputs)
     place = store.new(slug_of(what))
     try:
         done = run_model(
@@ -371,23 +388,6 @@ def _texts(inputs: Any) -> tuple[str, ...]:
             "Such as inputs=['float32[8,128]:grad', '0.5']; or pass the model itself with its tensors.",
         )
     return tuple(several)
-
-
-def _shapes(inputs: Any) -> list[tuple[Any, ...]]:
-    """The arguments of a model, a tuple for each shape."""
-    if inputs is None:
-        return [()]
-    if isinstance(inputs, tuple):
-        return [inputs]
-    if isinstance(inputs, list):
-        if inputs and all(isinstance(one, tuple) for one in inputs):
-            return inputs
-        raise UsageError(
-            "a list of inputs is a list of tuples, one for each shape", "For one shape pass a tuple: (x, y)."
-        )
-    if callable(inputs) and not hasattr(inputs, "dtype"):
-        return _shapes(inputs())
-    return [(inputs,)]
 
 
 def _path(log: Log) -> str:

@@ -192,7 +192,7 @@ def test_interpreted_nnc_has_no_speed(fusiondoc: Run, tmp_path: Path) -> None:
 def test_a_script_has_no_speed(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "script.py", "print('hello')")
     report, _ = diagnose(fusiondoc, tmp_path, "script.py")
-    assert report["speed"] == [] and "a script that runs as it is" in report["speed_note"]
+    assert report["speed"] == [] and "never reached TorchScript" in report["speed_note"]
     assert report["steps"] is None and "shows no operator" in report["steps_note"]
 
 

@@ -17,7 +17,7 @@ from fusiondoc.captures.probe_records import LeftRunning, Records, raw_records, 
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in
-from fusiondoc.model.runs import Peak, Try
+from fusiondoc.model.runs import Peak, Speed, Try
 from fusiondoc.model.typed_fields import as_json, object_of, read_object, sound
 from fusiondoc.version import __version__
 from fusiondoc.whole_files import read_within
@@ -54,6 +54,10 @@ class TimedRun:
     """Why there is no speed."""
     dropped: tuple[str, ...] = ()
     """Variables of the user that it was without."""
+    speeds: tuple[Speed, ...] = ()
+    """Of a script: what its own steps take, each way."""
+    note: str | None = None
+    """How those were measured."""
 
 
 @dataclass(frozen=True)

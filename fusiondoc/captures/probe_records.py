@@ -9,9 +9,10 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Union
+from typing import Any, Iterable, Mapping, Sequence, Union
 
 from fusiondoc.captures.aot_records import AotRecords, read_aot
+from fusiondoc.captures.script_records import ScriptRecords, read_script
 from fusiondoc.captures.te_records import TeRecords, read_te
 from fusiondoc.model.runs import Speed, Spread, Verification
 from fusiondoc.model.typed_fields import read_object, sound
@@ -241,8 +242,9 @@ class Records:
     """The changed program against the program before the change, both without a fuser (``fix``)."""
     source_map: Mapping[str, str] = field(default_factory=dict)
     """Operators of the user's graphs to the lines of the program that they come from."""
-    layers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """``op|source`` -> the module path of each such node, in the order of the inlined graph."""
+    layers: tuple[Mapping[str, tuple[str, ...]], ...] = ()
+    """Of each model: ``op|source`` -> the module path of each such node, in the order of the inlined graph.
+    In a program with several models the paths begin with the model's name."""
     error: Failure | None = None
     done: Done | None = None
     left: LeftRunning | None = None
@@ -250,6 +252,7 @@ class Records:
     frontend: Frontend = Frontend()
     aot: AotRecords = field(default_factory=AotRecords)
     te: TeRecords = field(default_factory=TeRecords)
+    script: ScriptRecords = field(default_factory=ScriptRecords)
 
 
 LiveRecord = Union[FuserSwitch, Loaded, PassDone]
@@ -328,6 +331,7 @@ def read_records(data: bytes) -> Records:
         frontend=read_object(Frontend, _merged(all_of("frontend"))) or Frontend(),
         aot=read_aot(all_of),
         te=read_te(all_of),
+        script=read_script(all_of),
     )
 
 
@@ -385,11 +389,16 @@ def _source_map(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return sources
 
 
-def _layers(records: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
-    layers: dict[str, tuple[str, ...]] = {}
+def _layers(records: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, tuple[str, ...]], ...]:
+    several = len({record.get("model") for record in records}) > 1
+    found = []
     for record in records:
-        told = record.get("layers")
+        told, name = record.get("layers"), record.get("model")
+        above = str(name).replace(".", "_") if several and name is not None else ""
+        layers: dict[str, tuple[str, ...]] = {}
         for key, paths in told.items() if isinstance(told, dict) else ():
             if isinstance(paths, list) and all(isinstance(path, str) for path in paths):
-                layers[key] = tuple(paths)
-    return layers
+                layers[key] = tuple(".".join(filter(None, (above, path))) for path in paths)
+        if layers:
+            found.append(layers)
+    return tuple(found)

@@ -18,10 +18,14 @@ from fusiondoc.probe.input_text import InputTextError, named_input, parse_input
 ARCHIVE_ENDINGS = (".pt", ".pth", ".ts")
 """Endings of TorchScript archives; whether the file is one is for torch to say."""
 
+SCRIPT = "script"
+"""Kind of target of a program that runs as it is."""
+
 IN_PROCESS = "process"
 """Kind of target of a capture that a program made of itself: there is nothing to run again."""
 
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
+_STEP_FUNCTION = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*:)?[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 _EXPORTED = ".pt2"
 _FORMS = "A target is FILE.py, FILE.py:NAME, package.module:NAME or a TorchScript archive FILE.pt."
 
@@ -86,6 +90,18 @@ def parse_target(text: str, cwd: Path | None = None) -> TargetSpec:
     if _DOTTED.match(file_text) and name is not None:
         return TargetSpec(text, "module", module=file_text, name=name, call=call)
     raise UsageError(f"'{text}' is not a target" + _why_not(path, file_text), _next_step(path, file_text))
+
+
+def parse_module(text: str) -> TargetSpec:
+    """The target of ``-m NAME``.
+
+    Raises:
+        UsageError: it is no name of a module.
+    """
+    if not _DOTTED.match(text) or text.endswith(".py"):
+        hint = f"For a file: --script {text}." if text.endswith(".py") else "Such as -m package.train -- ARGS"
+        raise UsageError(f"-m {text}: not the name of a module", hint)
+    return TargetSpec(text, "module", module=text)
 
 
 def _split_name(text: str) -> tuple[str, str | None, str | None]:
@@ -157,7 +173,7 @@ def _next_step(path: Path, text: str) -> str:
     if path.with_name(path.name + ".py").is_file():
         return f"Did you mean {text}.py? {_FORMS}"
     if _DOTTED.match(text) and not path.exists():
-        return f"For a module give the name too: {text}:model. {_FORMS}"
+        return f"For a module give the name too: {text}:model; to run it as a program: -m {text}. {_FORMS}"
     return _FORMS
 
 
@@ -184,6 +200,7 @@ class Options:
     trace: bool | None = None
     script: bool | None = None
     script_args: tuple[str, ...] = ()
+    step_function: str | None = None
     inputs: tuple[str, ...] = ()
     device: str | None = None
     seed: int | None = None
@@ -236,6 +253,8 @@ class RunRequest:
     trace: bool = False
     script: bool = False
     script_args: tuple[str, ...] = ()
+    step_function: str | None = None
+    """Of a script: the function whose calls are its steps; None are those of its optimiser."""
     inputs: tuple[str, ...] = ()
     device: str | None = None
     seed: int | None = None
@@ -269,8 +288,13 @@ class RunRequest:
     def check(self) -> None:
         """Refuse what can be seen to be wrong before a process starts (UsageError)."""
         check_inputs(self.inputs)
-        if self.script and self.target.kind != "file":
+        if self.script and self.target.kind == "archive":
             raise UsageError("--script takes a Python file", f"'{self.target.text}' is none.")
+        if self.step_function is not None and not _STEP_FUNCTION.match(self.step_function):
+            raise UsageError(
+                f"--step-function {self.step_function}: not the name of a function",
+                "Such as train_step, Trainer.training_step or package.module:train_step.",
+            )
         if self.script and (self.target.name or self.inputs):
             what = f":{self.target.name}" if self.target.name else "--input"
             raise UsageError(

@@ -71,7 +71,8 @@ def command(
     Examples:
       fusiondoc diagnose examples/bias_gelu.py
       fusiondoc diagnose model.py:block --input 'float32[8,1024]:grad' --backward
-      fusiondoc diagnose --script train.py -- --epochs 1
+      fusiondoc diagnose --script train.py --time -- --epochs 1
+      fusiondoc diagnose -m package.train -- --epochs 1
       fusiondoc diagnose model.py --backward --verify
       fusiondoc diagnose model.py --backward --time
       fusiondoc diagnose model.py --trace-file steps.json.gz

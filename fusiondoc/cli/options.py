@@ -90,6 +90,19 @@ _OPTIONS = (
     click.option("--trace", is_flag=True, help="Trace the model instead of scripting it."),
     click.option("--script", is_flag=True, help="Run FILE.py as it is; its own arguments after --."),
     click.option(
+        "-m",
+        "--module",
+        "as_module",
+        is_flag=True,
+        help="TARGET is a module or package: run it as python -m does; its own arguments after --.",
+    ),
+    click.option(
+        "--step-function",
+        metavar="NAME",
+        help="What a step of a script is: calls of train_step, Class.step or package.module:NAME; by default "
+        "those of its optimizer's step.",
+    ),
+    click.option(
         "--freeze/--no-freeze",
         default=None,
         help="Freeze a module in eval mode first; by default under oneDNN Graph only, without --backward.",
@@ -234,18 +247,26 @@ def _tell_whose_python(python: Path | None) -> None:
 
 def make_request(target: str, script_args: Sequence[str], options: dict[str, Any]) -> RunRequest:
     """The request for a run; wrong usage is refused here, before anything starts."""
-    from fusiondoc.captures.request import RunRequest, parse_target
+    from fusiondoc.captures.request import RunRequest, parse_module, parse_target
     from fusiondoc.runner.interpreter import find_python
 
     _tell_whose_python(options["python"])
-    script = options["script"]
+    script = options["script"] or options["as_module"]
     if script_args and not script:
         raise UsageError(
             f"Unexpected argument '{script_args[0]}'",
             "Arguments after the target are for a script that runs as it is: --script FILE.py -- ARGS",
         )
+    if options["script"] and options["as_module"]:
+        raise UsageError("--script is for a file, and -m for a module", "Leave one of them out.")
+    if options["step_function"] is not None and not script:
+        raise UsageError(
+            "--step-function is for a script that runs as it is",
+            "A model's step is its forward pass, with --backward and the backward pass. For a script: "
+            "--script FILE.py or -m MODULE",
+        )
     return RunRequest(
-        target=parse_target(target),
+        target=parse_module(target) if options["as_module"] else parse_target(target),
         python=find_python(options["python"] or sys.executable),
         fuser=options["fuser"],
         frontend=options["frontend"],
@@ -255,6 +276,7 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
         trace=options["trace"],
         script=script,
         script_args=tuple(script_args),
+        step_function=options["step_function"],
         inputs=options["inputs"],
         device=options["device"],
         seed=options["seed"],

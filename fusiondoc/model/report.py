@@ -26,6 +26,7 @@ from fusiondoc.model.runs import (
     Try,
     Verification,
 )
+from fusiondoc.model.scripts import ScriptRun
 from fusiondoc.model.te import TeReport
 
 SCHEMA = "fusiondoc.report/1"
@@ -385,6 +386,8 @@ class Report:
     """What to do now: at most three changes, best first."""
     plan_note: str | None = None
     """Why there is nothing to change, with the numbers; None where ``plan`` says what."""
+    script: ScriptRun | None = None
+    """What a program that ran as it is reached; None for a model or a log."""
     schema: str = SCHEMA
     texts: Texts | None = field(default=None, compare=False, repr=False, metadata={"json": False})
 

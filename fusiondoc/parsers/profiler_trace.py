@@ -25,6 +25,7 @@ from fusiondoc.parsers.trace_units import (
 )
 
 STEP = "fusiondoc step"
+SCRIPT_STEP = "fusiondoc script step"
 """What probe/step_profile.py calls a step."""
 
 _HOST = {"cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "operator", "runtime"}
@@ -270,8 +271,9 @@ class _Reader:
         own = self._spans(lambda name, _: name == STEP)
         if own:
             return [begin for begin, _ in own], own[-1][1]
-        # A script: steps of its optimizer, of which the first half warms up; else the whole trace is one.
-        ends = [end for _, end in self._spans(lambda name, _: name.startswith("Optimizer.step#"))]
+        # A script: steps of its function or optimizer, of which the first half warms up; else all is one.
+        ends = [end for _, end in self._spans(lambda name, _: name == SCRIPT_STEP)]
+        ends = ends or [end for _, end in self._spans(lambda name, _: name.startswith("Optimizer.step#"))]
         if len(ends) >= 4:
             ends = ends[-min(21, len(ends) // 2 + 1) :]
             return ends[:-1], ends[-1]

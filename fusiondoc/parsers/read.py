@@ -161,12 +161,13 @@ def read_logs(
     sources: SourceMap | None = None,
     progress: Callable[[int], None] | None = None,
     work_out: WorkOut | None = None,
-    layers: LiveLayers | None = None,
+    layers: Sequence[LiveLayers] = (),
     phases: Mapping[str, str] | None = None,
 ) -> tuple[Report, Observed]:
     """Read logs, parts of one run, into one report (without findings and coverage).
 
-    ``sources`` maps operators to the user's lines where the probe found them, ``layers`` to their modules,
+    ``sources`` maps operators to the user's lines where the probe found them, ``layers`` to their modules (a
+    mapping for each model of the run),
     ``phases`` the names of code that AOTAutograd made to their phase;
     ``progress`` is told the bytes read.
     """
@@ -176,7 +177,7 @@ def read_logs(
     with _no_collection():
         first: Tag = None
         for index, log in enumerate(logs):
-            tagged = _read_one(index, log, streams, counts, progress, (layers or {}, phases or {}))
+            tagged = _read_one(index, log, streams, counts, progress, (layers, phases or {}))
             first = first if first is not None else tagged
         for stream in streams.values():
             stream.close()
@@ -189,8 +190,8 @@ def read_logs(
     return replace(report, parse=parse), observed
 
 
-_Live = Tuple[LiveLayers, Mapping[str, str]]
-"""What the live run tells: modules of operators, and phases of code."""
+_Live = Tuple[Sequence[LiveLayers], Mapping[str, str]]
+"""What the live run tells: modules of operators, of each model, and phases of code."""
 
 
 def _stats(counts: LineCounts, files: Sequence[str]) -> ParseStats:

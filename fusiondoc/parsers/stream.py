@@ -7,6 +7,7 @@ that little is done per line.
 from __future__ import annotations
 
 import re
+from typing import Sequence
 
 from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, PassMark, positions
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
@@ -76,7 +77,7 @@ def _index(lines: list[bytes], line: bytes, start: int) -> int:
 class Stream:
     """State of one stream. ``feed`` takes lines, ``close`` ends it."""
 
-    def __init__(self, facts: Facts, counts: LineCounts, layers: LiveLayers | None = None) -> None:
+    def __init__(self, facts: Facts, counts: LineCounts, layers: Sequence[LiveLayers] = ()) -> None:
         self.facts = facts
         self._counts = counts
         self._kernels = KernelTracker(facts)

@@ -20,7 +20,7 @@ from .iterations import Passes
 from .models import frozen_if_asked, is_frozen, not_compiled, signature, to_torchscript
 from .pass_inputs import positional
 from .records import Records
-from .script_run import run_script
+from .script_run import run_as_script
 from .source_map import source_map
 from .targets import ready, runs_as_script
 
@@ -162,15 +162,9 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
             watch.finish()
             modules.finish()
         return
-    records.write("target", how="script", label=os.path.basename(target["path"]), signature=None)
     try:
-        with clock.users_work(), stdio.LOG.told_when_put_back(records.write):
-            if spec.get("profile"):
-                from .step_profile import profile_script
-
-                profile_script(torch, lambda: run_script(target["path"]), records, spec["folder"])
-            else:
-                run_script(target["path"])
+        with stdio.LOG.told_when_put_back(records.write):
+            run_as_script(torch, spec, records, clock)
     finally:
         stdio.mark("end")
         watch.finish()

@@ -22,12 +22,13 @@ _SECONDS = 1.0
 """A bigger model than can be walked in this time keeps what was found until then."""
 
 
-def source_map(torch: Any, scripted: Any) -> dict[str, Any]:
+def source_map(torch: Any, scripted: Any, always: bool = False) -> dict[str, Any]:
     """What the record of this name holds.
 
     ``map``: ``op|file:line:column`` as printed -> ``file:line`` of the user's, for operators in packages'
     files that only one line of the user's leads to. ``layers``: the same key -> the module path of each such
-    node of tensors, in the order of the inlined graph; "" for the model itself.
+    node of tensors, in the order of the inlined graph; "" for the model itself. Empty for a model without
+    modules in it, unless ``always``.
     """
     walk = _Walk(torch)
     graph = getattr(scripted, "graph", None)
@@ -36,7 +37,7 @@ def source_map(torch: Any, scripted: Any) -> dict[str, Any]:
         walk.graph(graph, instance, "", None, ())
     return {
         "map": {key: lines.copy().pop() for key, lines in walk.found.items() if len(lines) == 1},
-        "layers": walk.layers if walk.whole and any(map(any, walk.layers.values())) else {},
+        "layers": walk.layers if walk.whole and (always or any(map(any, walk.layers.values()))) else {},
     }
 
 
@@ -101,7 +102,7 @@ class _Walk:
             self.graph(graph, instance, path, self._line(node) or users_line, (*callers, name))
 
     def _note(self, node: Any, kind: str, path: str, users_line: str | None) -> None:
-        tensors = any("Tensor" in output.type().str() for output in node.outputs())
+        tensors = any(_holds_tensor(output.type()) for output in node.outputs())
         called = users_line is not None and kind.startswith("aten::")
         source = _source(node) if tensors or called else None
         if source is None:
@@ -121,6 +122,11 @@ class _Walk:
 
     def _is_library(self, source: str) -> bool:
         return source.startswith((self._torch_folder, "<")) or bool(_PACKAGES.search(source))
+
+
+def _holds_tensor(type_: Any) -> bool:
+    """Of a traced graph a tensor's type is written with its sizes: ``Float(8, 128)``."""
+    return type_.kind() == "TensorType" or "Tensor" in type_.str()
 
 
 def _source(node: Any) -> str | None:

@@ -53,6 +53,25 @@ def ratio(eager: Sequence[float], variant: Sequence[float]) -> Ratio:
     return Ratio(both.median, both.low * (1 - PROCESS_SPREAD), both.high * (1 + PROCESS_SPREAD))
 
 
+def of_processes(eager: Sequence[Sequence[float]], variant: Sequence[Sequence[float]]) -> Ratio:
+    """The ratio over several processes of each: the interval of all rounds, and at least as wide as the
+    processes differ from one another. Where the host is the limit, two processes of one program differ by far
+    more than the rounds of each.
+
+    Args:
+        eager: rounds of each process; its n-th process is held against the n-th of ``variant``.
+
+    Raises:
+        ValueError: no round is in both.
+    """
+    pairs = [pair for one, other in zip(eager, variant) for pair in zip(one, other)]
+    whole = ratio([one for one, _ in pairs], [other for _, other in pairs])
+    apart = [
+        _median(sorted(one)) / _median(sorted(other)) for one in eager if one for other in variant if other
+    ]
+    return Ratio(whole.value, min(whole.low, *apart), max(whole.high, *apart))
+
+
 def _median(ordered: Sequence[float]) -> float:
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -16,6 +16,7 @@ from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.diagnosis.script_models import script_run
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.diagnosis.te_report import te_report
 from fusiondoc.errors import UsageError
@@ -209,6 +210,8 @@ def report_of(
             "capture": str(_shown(capture)),
         },
     )
+    reached = bool(report.unfused or parsed.observed.headers)
+    report = replace(report, script=script_run(told.script, report, reached))
     speed, note = speed_of(capture, report)
     report = replace(
         report,

@@ -31,7 +31,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.errors import ModelFailed, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import check_knob
-from fusiondoc.model.fusers import REQUESTS
+from fusiondoc.model.fusers import FRONTENDS, REQUESTS
 from fusiondoc.workflows.run import Finished, FollowUps, Tell, report_run, run_target, tell_nobody
 
 TARGET = "fusion_target.py"
@@ -320,6 +320,13 @@ def check_fuser(fuser: str) -> str:
     return fuser
 
 
+def check_frontend(frontend: str) -> str:
+    """The frontend, if there is one of that name; else UsageError."""
+    if frontend not in FRONTENDS:
+        raise UsageError(f"unknown frontend '{frontend}'", did_you_mean(frontend, FRONTENDS))
+    return frontend
+
+
 def knob_texts(knobs: Mapping[str, Any] | None) -> dict[str, str]:
     """Values of knobs as ``--knob`` takes them; True is "on".
 
@@ -345,3 +352,20 @@ def slug_of(fn: Any) -> str:
 
 def _knob(value: Any) -> str:
     return ("on" if value else "off") if isinstance(value, bool) else str(value)
+
+
+def shapes_of(inputs: Any) -> list[tuple[Any, ...]]:
+    """The arguments of a model, a tuple for each shape."""
+    if inputs is None:
+        return [()]
+    if isinstance(inputs, tuple):
+        return [inputs]
+    if isinstance(inputs, list):
+        if inputs and all(isinstance(one, tuple) for one in inputs):
+            return inputs
+        raise UsageError(
+            "a list of inputs is a list of tuples, one for each shape", "For one shape pass a tuple: (x, y)."
+        )
+    if callable(inputs) and not hasattr(inputs, "dtype"):
+        return shapes_of(inputs())
+    return [(inputs,)]

@@ -7,12 +7,13 @@ from typing import Callable
 
 from fusiondoc.captures.capture import Capture, TimedRun
 from fusiondoc.captures.ending import Ended
-from fusiondoc.captures.request import RunRequest
+from fusiondoc.captures.request import SCRIPT, RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.report import Report
 from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress
+from fusiondoc.workflows.script_timing import time_script
 from fusiondoc.workflows.speed import why_not_timed
 
 FOLDER = "timing"
@@ -32,6 +33,11 @@ def run_timing(
         tell(f"note: --time: {why_not}")
         capture.keep_timing(TimedRun(problem=why_not))
         return True
+    if capture.records.target.how == SCRIPT:
+        kept = time_script(request, capture, report, tell, progress)
+        if kept is not None:
+            capture.keep_timing(kept)
+        return kept is not None
     timed = replace(request, timing=True, verify=False, dumps=(), command=())
     tell("timing without logs, eager against TorchScript")
     with progress(f"{request.target.label} timed") as bar:

@@ -102,9 +102,14 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
         return  # FD907: nobody knows what it ran
     if context.request is not None:
         itself = " itself" if context.left is not None else ""
+        found = ""
+        if report.script is not None:
+            names = [one.name for one in report.script.models]
+            found = f": it ran {report.script.instead}"
+            found += f", and did not call what it scripted: {', '.join(names[:4])}" if names else ""
         yield finding(
             "FD901",
-            f"The program{itself} ran nothing in TorchScript, so no fuser had anything to say",
+            f"The program{itself} ran nothing in TorchScript, so no fuser had anything to say{found}",
             advice="Script or trace the model in it (torch.jit.script) and call it at least three times; or"
             " name the function and its inputs: fusiondoc diagnose FILE.py:NAME --input 'float32[8,128]'.",
         )

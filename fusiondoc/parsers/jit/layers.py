@@ -152,7 +152,9 @@ class _Reading:
         self._regions: list[_Region] = []
         self._captured: dict[int, frozenset[str]] = {}
         """Of a value that a gradient takes from the forward pass: the layers of what made or took it."""
-        self._live: LiveLayers = {}
+        self._live: Sequence[LiveLayers] = ()
+        self._several = False
+        """The paths of live layers begin with the name of a model, which no scope has."""
         self._by_live: dict[int, tuple[str, str]] = {}
         """Of a node of a live run: its key, and its layer."""
         self._scopes = False
@@ -166,8 +168,9 @@ class _Reading:
                 self._module[number] = ""
         around = regions.around(tuple(env))
         self._live = regions.live
+        self._several = len(regions.live) > 1
         if around is not None:
-            self._live = dict(around.live)
+            self._live = (dict(around.live),)
             for name, layers in zip(env, around.captured):
                 self._captured[env[name]] = frozenset(layers)
             for name, owner, before in zip(env, around.owners, around.before):
@@ -264,20 +267,29 @@ class _Reading:
 
     def _ask_live(self) -> None:
         """The layers that the live run told: nodes at one place stand in the plan as in the inlined graph, if
-        all of them are there."""
+        all of them are there. Of several models it is the one that explains most nodes, if only one does."""
+        found = [self._layers_of(live) for live in self._live]
+        most = max(map(len, found), default=0)
+        best = [one for one in found if len(one) == most]
+        if most and all(one == best[0] for one in best):
+            self._by_live = best[0]
+
+    def _layers_of(self, live: LiveLayers) -> dict[int, tuple[str, str]]:
         nodes: dict[str, list[Node]] = {}
         for node, _, _ in self._nodes_read:
             if node.source is not None and any(holds_tensor(v.type) for v in node.outputs):
                 key = f"|{node.source}"
-                key = key if key in self._live else f"{node.kind}{key}"
-                if key in self._live:
+                key = key if key in live else f"{node.kind}{key}"
+                if key in live:
                     nodes.setdefault(key, []).append(node)
+        found: dict[int, tuple[str, str]] = {}
         for key, here in nodes.items():
-            layers = self._live[key]
+            layers = live[key]
             if len(set(layers)) == 1:
                 layers = layers[:1] * len(here)
             if len(layers) == len(here):
-                self._by_live.update((id(node), (key, layer)) for node, layer in zip(here, layers))
+                found.update((id(node), (key, layer)) for node, layer in zip(here, layers))
+        return found
 
     def infer(self) -> None:
         """What has no scope is told by the one module whose parameters it reads. What a pass made is told
@@ -287,7 +299,7 @@ class _Reading:
         for (node, inputs, outputs), made in zip(self._nodes_read, by_pass):
             known = self._all(inputs)
             layer = layer_of_scope(node.scope)
-            if id(node) in self._by_live and node.scope is None:
+            if id(node) in self._by_live and (node.scope is None or self._several):
                 layer = self._by_live[id(node)][1] or None
             elif layer is None and node.scope is None and (made or not self._scopes):
                 owners = {self._owner[n] for n in known if n in self._owner}

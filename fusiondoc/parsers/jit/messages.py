@@ -8,7 +8,7 @@ but for value names, are looked up. Grammar: torch/csrc/jit/jit_log.cpp.
 from __future__ import annotations
 
 import re
-from typing import Callable
+from typing import Callable, Sequence
 
 from fusiondoc.parsers.facts import (
     CacheInstance,
@@ -63,7 +63,7 @@ class JitMessages:
     """Takes runs of JIT log lines in order and notes what they say in ``facts``."""
 
     def __init__(
-        self, facts: Facts, counts: LineCounts, kernels: KernelTracker, layers: LiveLayers | None = None
+        self, facts: Facts, counts: LineCounts, kernels: KernelTracker, layers: Sequence[LiveLayers] = ()
     ) -> None:
         self._facts = facts
         self._counts = counts

@@ -47,13 +47,14 @@ class Regions:
     (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp names those of the subgraph so).
     """
 
-    def __init__(self, live: LiveLayers | None = None) -> None:
+    def __init__(self, live: Sequence[LiveLayers] = ()) -> None:
         self._known: dict[tuple[str, ...], Around | None] = {}
         self._kept: list[tuple[Kept, ...]] = []
         """What each differentiable graph returns whose gradient made no plan yet, in order."""
         self._gradient: tuple[tuple[str, ...], Around, bool] | None = None
         """The last graph of a gradient: its inputs, what is told of them, and whether its pass printed it."""
-        self.live: LiveLayers = _by_place(live or {})
+        self.live = tuple(map(_by_place, live))
+        """Of each model of the run."""
 
     def learn(self, names: tuple[str, ...], around: Around) -> None:
         """Names that stand for two different places tell nothing."""

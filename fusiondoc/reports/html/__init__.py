@@ -15,7 +15,7 @@ from typing import Callable
 from markupsafe import Markup
 
 from fusiondoc.model.report import Report
-from fusiondoc.reports.html.aot_view import aot_view
+from fusiondoc.reports.html.aot_view import aot_view, script_view
 from fusiondoc.reports.html.closing import expectations_view, findings_view, log_view, reproduce_view
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
 from fusiondoc.reports.html.module_list import module_list
@@ -36,6 +36,7 @@ _SECTIONS: tuple[tuple[str, str, Callable[[Context], object]], ...] = (
     ("program", "Program", program_view),
     ("source", "Source", source_view),
     ("modules", "Modules", module_list),
+    ("script", "What the program ran", script_view),
     ("aot", "AOTAutograd", aot_view),
     ("groups", "Groups", group_list),
     ("unfused", "Not fused", unfused_list),

@@ -1,11 +1,12 @@
-"""The section on AOTAutograd: each function with its graphs, its groups and what its partition keeps."""
+"""The sections on where graphs come from: the models of a program, and AOTAutograd's functions with their
+graphs, their groups and what a partition keeps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from fusiondoc.model.aot import AotFunction
-from fusiondoc.reports import aot_words
+from fusiondoc.reports import aot_words, script_words
 from fusiondoc.reports.html.page_context import Context
 
 
@@ -26,6 +27,17 @@ class FunctionView:
 class AotView:
     modules: tuple[str, ...]
     functions: tuple[FunctionView, ...]
+
+
+@dataclass(frozen=True)
+class ScriptView:
+    lines: tuple[str, ...]
+
+
+def script_view(context: Context) -> ScriptView | None:
+    """What a program that ran as it is gave to TorchScript; None of another run."""
+    lines = script_words.lines(context.report)
+    return ScriptView(tuple(lines)) if lines else None
 
 
 def aot_view(context: Context) -> AotView | None:

@@ -11,6 +11,7 @@ from rich.text import Text
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Report
+from fusiondoc.reports import script_words
 from fusiondoc.reports.plan_words import last_word
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.step_words import sentence
@@ -116,6 +117,9 @@ def _fuser(report: Report, all_of_it: bool) -> str:
 def _verdict(report: Report) -> Text:
     groups = report.fusion_groups
     unfused = sum(row.count for row in outside(report))
+    if report.script is not None and not report.script.reached and not groups:
+        text = f"nothing: the program never reached TorchScript; it ran {report.script.instead}"
+        return Text(text, style=STYLES["warning"])
     if not groups and not report.unfused:
         return Text("unknown: the log shows no plan of an executor", style=STYLES["warning"])
     if not groups:
@@ -220,6 +224,12 @@ def _when(report: Report) -> str:
     return (line + "  " if line else "") + ", ".join(parts)
 
 
+def program(report: Report) -> RenderableType | None:
+    """The models of a program that ran as it is, and its steps; None of another run."""
+    lines = script_words.lines(report)
+    return Lines(*(Text(line) for line in lines)) if lines else None
+
+
 def render(
     report: Report,
     *,
@@ -261,6 +271,7 @@ def _sections(report: Report, width: int, every: bool) -> Sequence[tuple[str, Re
     return (
         ("Speed", speed(report, width - 1)),
         ("Time", where_time_goes(report)),
+        ("Program", program(report)),
         ("AOTAutograd", aot(report)),
         ("Transformer Engine", te_plans(report)),
         ("Groups", groups(report, every)),
