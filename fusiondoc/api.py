@@ -125,7 +125,7 @@ def diagnose(
         rerun: where groups fell back, run again without fallback to see why.
         no_freeze, freeze: run a module as it is also under oneDNN Graph; freeze it under every fuser.
         peak: memory bandwidth of the GPU in GB/s to hold kernels against.
-        script, script_args: run a file, or a module by its name, as it is; python: the interpreter of a target.
+        script, script_args: run a file, or a module by its name, as it is; python: the interpreter.
         step_function: of a script, whose calls are its steps; by default those of its optimizer.
         folder: captures are kept in ``.fusiondoc/`` of this folder, by default the current one.
         by_name: False scripts a model here, for one whose module must not be imported again.

@@ -9,10 +9,10 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Sequence, Union
+from typing import Any, Iterable, Mapping, Union
 
 from fusiondoc.captures.aot_records import AotRecords, read_aot
-from fusiondoc.captures.script_records import ScriptRecords, read_script
+from fusiondoc.captures.script_records import ScriptRecords, layers_of_models, read_script
 from fusiondoc.captures.te_records import TeRecords, read_te
 from fusiondoc.model.runs import Speed, Spread, Verification
 from fusiondoc.model.typed_fields import read_object, sound
@@ -323,7 +323,7 @@ def read_records(data: bytes) -> Records:
         verification=_kept(_compared(one) for one in all_of("verify")),
         same_results=_kept(_compared(one) for one in all_of("same_results")),
         source_map=_source_map(all_of("source_map")),
-        layers=_layers(all_of("source_map")),
+        layers=layers_of_models(all_of("source_map")),
         error=read_object(Failure, _merged(all_of("error"))) if all_of("error") else None,
         done=read_object(Done, _merged(all_of("done"))) if all_of("done") else None,
         left=read_object(LeftRunning, _merged(all_of("left"))) if all_of("left") else None,
@@ -387,18 +387,3 @@ def _source_map(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         callers.setdefault(key.partition("|")[2], set()).add(line)
     sources.update({f"|{source}": lines.pop() for source, lines in callers.items() if len(lines) == 1})
     return sources
-
-
-def _layers(records: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, tuple[str, ...]], ...]:
-    several = len({record.get("model") for record in records}) > 1
-    found = []
-    for record in records:
-        told, name = record.get("layers"), record.get("model")
-        above = str(name).replace(".", "_") if several and name is not None else ""
-        layers: dict[str, tuple[str, ...]] = {}
-        for key, paths in told.items() if isinstance(told, dict) else ():
-            if isinstance(paths, list) and all(isinstance(path, str) for path in paths):
-                layers[key] = tuple(".".join(filter(None, (above, path))) for path in paths)
-        if layers:
-            found.append(layers)
-    return tuple(found)

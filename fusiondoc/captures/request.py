@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
+from fusiondoc.captures.script_records import check_step_function
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_arguments, masked_variables
 from fusiondoc.model.typed_fields import as_json, read_object
@@ -18,14 +19,10 @@ from fusiondoc.probe.input_text import InputTextError, named_input, parse_input
 ARCHIVE_ENDINGS = (".pt", ".pth", ".ts")
 """Endings of TorchScript archives; whether the file is one is for torch to say."""
 
-SCRIPT = "script"
-"""Kind of target of a program that runs as it is."""
-
 IN_PROCESS = "process"
 """Kind of target of a capture that a program made of itself: there is nothing to run again."""
 
 _DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
-_STEP_FUNCTION = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*:)?[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 _EXPORTED = ".pt2"
 _FORMS = "A target is FILE.py, FILE.py:NAME, package.module:NAME or a TorchScript archive FILE.pt."
 
@@ -236,7 +233,8 @@ class KeptResults:
 class RunRequest:
     """A run of a target under a fuser.
 
-    ``inputs`` are the texts of ``--input``; ``script`` runs the file as it is; ``timeout`` is in seconds;
+    ``inputs`` are the texts of ``--input``; ``script`` runs the file as it is, with steps that are calls of
+    ``step_function`` (None: of its optimiser); ``timeout`` is in seconds;
     ``dumps`` are names of PYTORCH_NVFUSER_DUMP beyond the usual ones; ``device`` None leaves everything where
     the program puts it.
     """
@@ -254,7 +252,6 @@ class RunRequest:
     script: bool = False
     script_args: tuple[str, ...] = ()
     step_function: str | None = None
-    """Of a script: the function whose calls are its steps; None are those of its optimiser."""
     inputs: tuple[str, ...] = ()
     device: str | None = None
     seed: int | None = None
@@ -265,10 +262,8 @@ class RunRequest:
     """Compare every pass with an eager one."""
     no_freeze: bool = False
     """Leave a module unfrozen under oneDNN Graph."""
-    freeze: bool = False
-    """Freeze a module in eval mode under every fuser."""
-    eval: bool = False
-    """Put a module into eval mode before it is scripted."""
+    freeze: bool = False  # the same under every fuser, in eval mode
+    eval: bool = False  # a module is put into that mode before it is scripted
     log_limit: int = 1024
     """Of a longer log, in MiB, the head, the tail and the lines about fusion between them are kept."""
     timing: bool = False
@@ -290,11 +285,7 @@ class RunRequest:
         check_inputs(self.inputs)
         if self.script and self.target.kind == "archive":
             raise UsageError("--script takes a Python file", f"'{self.target.text}' is none.")
-        if self.step_function is not None and not _STEP_FUNCTION.match(self.step_function):
-            raise UsageError(
-                f"--step-function {self.step_function}: not the name of a function",
-                "Such as train_step, Trainer.training_step or package.module:train_step.",
-            )
+        check_step_function(self.step_function)
         if self.script and (self.target.name or self.inputs):
             what = f":{self.target.name}" if self.target.name else "--input"
             raise UsageError(

@@ -3,10 +3,16 @@ dataclass a kind of record."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
+from fusiondoc.errors import UsageError
 from fusiondoc.model.typed_fields import read_object
+
+SCRIPT = "script"
+"""Kind of target of a program that runs as it is."""
+_FUNCTION = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*:)?[^\W\d]\w*(\.[^\W\d]\w*)*\Z")
 
 
 @dataclass(frozen=True)
@@ -68,3 +74,29 @@ def read_script(all_of: Callable[[str], Sequence[Mapping[str, Any]]]) -> ScriptR
         instead=instead[-1] if instead else None,
         steps=steps[-1] if steps else None,
     )
+
+
+def layers_of_models(records: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, tuple[str, ...]], ...]:
+    """Of each record ``source_map``: ``op|source`` -> the module path of each such node. In a program with
+    several models the paths begin with the model's name."""
+    several = len({record.get("model") for record in records}) > 1
+    found = []
+    for record in records:
+        told, name = record.get("layers"), record.get("model")
+        above = str(name).replace(".", "_") if several and name is not None else ""
+        layers: dict[str, tuple[str, ...]] = {}
+        for key, paths in told.items() if isinstance(told, dict) else ():
+            if isinstance(paths, list) and all(isinstance(path, str) for path in paths):
+                layers[key] = tuple(".".join(filter(None, (above, path))) for path in paths)
+        if layers:
+            found.append(layers)
+    return tuple(found)
+
+
+def check_step_function(name: str | None) -> None:
+    """Refuse what can be no function's name (UsageError)."""
+    if name is not None and not _FUNCTION.match(name):
+        raise UsageError(
+            f"--step-function {name}: not the name of a function",
+            "Such as train_step, Trainer.training_step or package.module:train_step.",
+        )

@@ -160,8 +160,7 @@ class Unfused:
     evidence: Sequence[Evidence]
     rank: int | None = None
     ran: bool | None = None
-    """False where every pass shows that it never ran: nothing that it reads was ever profiled. None where the
-    log does not tell."""
+    """False where every pass shows that it never ran: nothing it reads was ever profiled. None: not told."""
     bytes_moved: int | None = None
     """Bytes of its tensor results, written and read again, in one run: what fusing it can save."""
     layers: tuple[str, ...] = ()
@@ -237,8 +236,7 @@ class Kernel:
     """Bytes that a launch must move: inputs and outputs as nvFuser prints them (perf_debug_verbose), those of
     its group once, where it is its only kernel, or what nvFuser counted for it, where all launches agree."""
     bound: str | None = None
-    """"bandwidth", "cache" (faster than the memory: the data stay in a cache) or "launch" (moves too
-    little)."""
+    """"bandwidth", "cache" (faster than the memory: the data stay there) or "launch" (moves too little)."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Sequence
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import TimedPasses
 from fusiondoc.captures.request import IN_PROCESS
-from fusiondoc.captures.request import SCRIPT as AS_IT_IS
+from fusiondoc.captures.script_records import SCRIPT
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.bench import EAGER, Ratio
 from fusiondoc.model.report import Report
@@ -19,7 +19,7 @@ INTERPRETED = (
     "no speed: NNC ran through its own evaluator here (this torch has no LLVM), hundreds of times slower than"
     " any kernel"
 )
-SCRIPT = "no speed: the program never reached TorchScript, so there is nothing to hold against eager"
+NOT_REACHED = "no speed: the program never reached TorchScript, so there is nothing to hold against eager"
 BLOCK = "no speed: a block of a program is not run again; fusiondoc.diagnose with time=True times a model"
 NOT_ASKED_SCRIPT = "not timed: --time runs the script again, without logs, with the fuser and without"
 NOT_ASKED = "not timed: --time runs the model once more, without logs, eager against fused"
@@ -36,8 +36,8 @@ def interpreted(report: Report) -> bool:
 
 def why_not_timed(report: Report, capture: Capture) -> str | None:
     """Why an eager pass beside a fused one would say nothing; None where it would."""
-    if capture.records.target.how == AS_IT_IS and report.script is not None and not report.script.reached:
-        return SCRIPT
+    if capture.records.target.how == SCRIPT and report.script is not None and not report.script.reached:
+        return NOT_REACHED
     if capture.records.target.how == IN_PROCESS:
         return BLOCK
     return INTERPRETED if interpreted(report) else None
@@ -49,7 +49,7 @@ def speed_of(capture: Capture, report: Report) -> tuple[tuple[Speed, ...], str |
     if kept is None:
         # Only where it can be had: a report of a failed run needs no advice on speed.
         why_not = why_not_timed(report, capture) if report.groups else None
-        script = capture.records.target.how == AS_IT_IS
+        script = capture.records.target.how == SCRIPT
         return (), why_not or ((NOT_ASKED_SCRIPT if script else NOT_ASKED) if report.groups else None)
     if kept.speeds:
         return kept.speeds, kept.note

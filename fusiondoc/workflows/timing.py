@@ -7,7 +7,8 @@ from typing import Callable
 
 from fusiondoc.captures.capture import Capture, TimedRun
 from fusiondoc.captures.ending import Ended
-from fusiondoc.captures.request import SCRIPT, RunRequest
+from fusiondoc.captures.request import RunRequest
+from fusiondoc.captures.script_records import SCRIPT
 from fusiondoc.captures.store import Within
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.report import Report
