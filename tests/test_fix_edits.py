@@ -18,7 +18,7 @@ pytest.importorskip("libcst")
 
 from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes import in_place, recipes_in_code
+from fusiondoc.fixes import constants, in_place, recipes_in_code
 from fusiondoc.fixes.edits import (
     Edit,
     SourceText,
@@ -455,3 +455,65 @@ def test_without_libcst_the_next_step_is_said(monkeypatch: pytest.MonkeyPatch, f
 def test_the_place_keeps_the_style_of_the_file() -> None:
     file = parsed("if 1:\n\tx = 1\n")
     assert Place(file, "m", 0).insert(["for a in b:", "    pass"]).text == "for a in b:\n\tpass\n"
+
+
+# -- constants, numbers, settings ---------------------------------------------------------------------------
+
+
+def proposed(text: str, line: int, reason: str, op: str = "aten::softmax") -> str:
+    """The text after everything that constants.propose finds at a line."""
+    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(text=reason))
+    file = parsed(text)
+    program: Any = SimpleNamespace(sites=[Site(row, file, line)], files=[file])
+    return changed_text(text, [edit for one in constants.propose(program) for edit in one.edits])
+
+
+CLASS = """\
+class Net(nn.Module):
+    '''A net.'''
+    def __init__(self, dim):
+        self.dim = dim
+        self.other = make()
+    def forward(self, x):
+        return torch.softmax(x, self.dim)
+"""
+
+
+def test_an_attribute_that_a_fuser_must_know_is_declared_constant() -> None:
+    after = proposed(CLASS, 7, "its `dim` is no constant")
+    wanted = CLASS.replace("net.'''\n", "net.'''\n    __constants__ = [\"dim\"]\n\n")
+    assert after == wanted
+    listed = CLASS.replace("'''A net.'''", "__constants__ = ['eps']")
+    assert proposed(listed, 7, "its `dim` is no constant") == listed.replace("['eps']", "['eps', \"dim\"]")
+    branch = CLASS.replace("return torch", "if self.dim > 0: x = x + 1\n        return torch")
+    assert '__constants__ = ["dim"]' in proposed(branch, 7, "control flow", "prim::If")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("A net.'''", "A net.'''\n    dim: Final[int]"),  # it is one
+        ("'''A net.'''", "__constants__ = ('dim',)"),
+        ("x, self.dim)", "x, 1)"),
+        ("    def forward", "    def other(self): self.dim = 3\n    def forward"),  # it changes
+        ("self.dim = dim", "self.dim = make(dim)"),  # who knows what it is
+    ],
+)
+def test_what_is_no_plain_value_or_changes_is_not_declared(change: tuple[str, str]) -> None:
+    text = CLASS.replace(*change)
+    line = text[: text.index("torch.softmax")].count("\n") + 1
+    assert proposed(text, line, "its `dim` is no constant") == text
+
+
+def test_a_default_in_the_place_of_its_argument() -> None:
+    text = "def f(x, dim: int = -1, n: int = 2):\n    return torch.softmax(x, dim)\n"
+    assert proposed(text, 2, "its `dim` is no constant") == text.replace("x, dim)", "x, -1)")
+    assert proposed(text, 2, "it is alone") == text
+    required = text.replace(" = -1, n: int = 2", "")
+    assert proposed(required, 2, "its `dim` is no constant") == required
+
+
+def test_a_number_stays_a_tensor() -> None:
+    text = "def f(x, s):\n    y = x * s.item()\n    for _ in range(s.item()): y = y + 1\n    return y\n"
+    text += "z = a * b.item()\n"
+    assert proposed(text, 1, "") == text.replace("x * s.item()", "x * s")

@@ -34,7 +34,15 @@ from fusiondoc.errors import INTERRUPTED
     metavar="N",
     help="Run at most so many changed programs.",
 )
-def command(target: str, apply_: bool, force: bool, inference: bool, tries: int, **options: Any) -> int:
+@click.option(
+    "--time/--no-time",
+    "timed",
+    default=True,
+    help="Time what fuses more, and leave out what is slower (default).",
+)
+def command(
+    target: str, apply_: bool, force: bool, inference: bool, tries: int, timed: bool, **options: Any
+) -> int:
     """Find changes to the program of TARGET that let more of it fuse, and print them as a diff.
 
     Each change runs in a process of its own, on a changed copy of the file. It is kept if more is fused, if
@@ -66,6 +74,7 @@ def command(target: str, apply_: bool, force: bool, inference: bool, tries: int,
         CaptureStore(),
         inference=inference,
         most_tries=tries,
+        timed=timed,
         tell=tell,
         progress=terminal_progress,
     )

@@ -9,10 +9,10 @@ import difflib
 import io
 import re
 import tokenize
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Iterable
+from typing import Iterable, Mapping
 
 from fusiondoc.errors import UsageError
 from fusiondoc.whole_files import read_within
@@ -66,6 +66,8 @@ class Proposal:
     """What is to be known about it."""
     eval_mode: bool = False
     """It puts the model into eval mode, so it is compared with the program in eval mode."""
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    """Knobs that the run gets with the edits: ``diagnose`` sets switches back that a file throws."""
     ops: frozenset[str] = frozenset()
     """The unfused operators that it is about: once they are gone, it has nothing to do."""
     fewer: bool = False

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Callable, Iterable, Iterator, Sequence
 
-from fusiondoc.fixes import in_place, model_setup, recipes_in_code
+from fusiondoc.fixes import constants, in_place, model_setup, recipes_in_code, settings
 from fusiondoc.fixes.edits import Edit, Family, Proposal, overlapping
 from fusiondoc.fixes.fixable import Program
 
@@ -41,6 +41,10 @@ class Bundle:
     @property
     def notes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(one.note for one in self.proposals if one.note is not None))
+
+    @property
+    def knobs(self) -> dict[str, str]:
+        return {name: value for one in self.proposals for name, value in one.knobs.items()}
 
     @property
     def eval_mode(self) -> bool:
@@ -83,6 +87,8 @@ def bundles(program: Program, more: Iterable[Proposal] = ()) -> list[Bundle]:
 def _all(program: Program) -> Iterator[Proposal]:
     yield from in_place.propose(program)
     yield from recipes_in_code.propose(program)
+    yield from constants.propose(program)
+    yield from settings.propose(program)
     place = model_setup.place_of_model(program)
     if place is not None:
         yield from model_setup.propose(program, place)

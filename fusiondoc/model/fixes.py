@@ -20,12 +20,13 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Version:
-    """What a version of the program came to. Counts are sums over instances, forward and backward."""
+    """What a version of the program came to. Counts are sums over instances."""
 
     groups: int
     ops_fused: int
     launches: int
-    """Fusion groups and operators outside groups that ran: about as many kernels run."""
+    """Fusion groups and operators outside groups in the forward pass: about as many kernels run. Where
+    nothing is fused in training, no plan has the backward pass, so that is not counted on either side."""
     fallbacks: int
     wrong: tuple[str, ...] = ()
     """Results that the unchanged program does not have, by name; and those where the fuser is wrong."""

@@ -11,14 +11,14 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import KeptResults, RunRequest
 from fusiondoc.captures.store import Place
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes.edits import Edit, SourceText, changed_text, overlapping, unified_diff
+from fusiondoc.fixes.edits import Edit, Family, SourceText, changed_text, overlapping, unified_diff
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, in_packages
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.fixes import Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.report import Report
 from fusiondoc.runner.progress import ShowProgress, no_progress
-from fusiondoc.workflows.fix_runs import Interrupted, Versions, faster, measured, results_file
+from fusiondoc.workflows.fix_runs import Candidate, Interrupted, Versions, faster, measured, results_file
 from fusiondoc.workflows.run import FollowUps, Tell, diagnose_target, tell_nobody
 
 MOST_TRIES = 24
@@ -55,6 +55,7 @@ def fix_target(
     *,
     inference: bool = False,
     most_tries: int = MOST_TRIES,
+    timed: bool = True,
     tell: Tell = tell_nobody,
     progress: ShowProgress = no_progress,
 ) -> Found:
@@ -62,6 +63,7 @@ def fix_target(
 
     Args:
         inference: also try what changes the program for inference: eval mode.
+        timed: leave out what is slower; else speed is not looked at.
 
     Raises:
         UsageError: it has no model, or is no TorchScript.
@@ -81,7 +83,16 @@ def fix_target(
         if done.interrupted:
             raise KeyboardInterrupt
         _must_be_model(request, done.capture, done.report)
-        return _search(asking, done.capture, done.report, folder, inference, most_tries, tell, progress)
+        found = _found(asking, done.capture, done.report, inference)
+        versions = Versions(
+            asking,
+            done.capture,
+            {one.source.path: one.source for one in found.program.files},
+            folder,
+            progress,
+        )
+        unchanged = measured(done.report, done.capture), replace(asking, results=None)
+        return _search(found, _Search(versions, unchanged, most_tries, timed, tell), request.cwd)
 
 
 def _must_be_model(request: RunRequest, capture: Capture, report: Report) -> None:
@@ -101,16 +112,16 @@ def _no_model(request: RunRequest) -> UsageError:
     )
 
 
-def _search(
-    request: RunRequest,
-    capture: Capture,
-    report: Report,
-    folder: Path,
-    inference: bool,
-    most_tries: int,
-    tell: Tell,
-    progress: ShowProgress,
-) -> Found:
+@dataclass(frozen=True)
+class _ToTry:
+    """Changes to try, and what is only described."""
+
+    program: Program
+    bundles: tuple[Bundle, ...]
+    described: tuple[str, ...]
+
+
+def _found(request: RunRequest, capture: Capture, report: Report, inference: bool) -> _ToTry:
     loaded = capture.records.target
     program = Program(
         report,
@@ -120,36 +131,30 @@ def _search(
         training=loaded.training,
         is_module=loaded.training is not None and not loaded.scripted and not loaded.frozen,
     )
-    asked = measured(report, capture)
-    found = bundles(program)
-    left_out = [one for one in found if one.eval_mode and not inference]
-    found = [one for one in found if one not in left_out]
-    described = [
+    every = bundles(program)
+    left_out = [one for one in every if one.eval_mode and not inference]
+    described = (
         *in_packages(program),
         *(f"{path.name} could not be read: {why}" for path, why in program.unread.items()),
         *(f"not tried: {one.title} ({', '.join(one.notes)}); --inference tries it" for one in left_out[-1:]),
-    ]
-    sources = {one.source.path: one.source for one in program.files}
-    versions = Versions(request, capture, sources, folder, progress)
-    search = _Search(versions, (asked, replace(request, results=None)), most_tries, tell)
-    interrupted = False
+    )
+    return _ToTry(program, tuple(one for one in every if one not in left_out), described)
+
+
+def _search(found: _ToTry, search: _Search, cwd: Path) -> Found:
+    interrupted, speed = False, None
     try:
-        search.run(found)
+        search.run(found.bundles)
+        speed = search.speed_together()
     except (Interrupted, KeyboardInterrupt):
         interrupted = True
-    speed = None
-    kept = [one for one in search.tried if one.outcome is Outcome.KEPT]
-    if len(kept) > 1 and not interrupted:
-        speed = faster(search.asked, search.now)
-    elif kept:
-        speed = kept[0].speed
-    files = tuple(_files(sources.values(), search.edits))
+    files = tuple(_files((one.source for one in found.program.files), search.edits))
     fixes = Fixes(
-        asked=asked,
+        asked=search.asked[0],
         together=search.now[0],
         tried=tuple(search.tried),
-        diff="".join(_diff(one, request.cwd) for one in files),
-        described=tuple(described),
+        diff="".join(_diff(one, cwd) for one in files),
+        described=found.described,
         speed=speed,
         untried=search.untried,
         interrupted=interrupted,
@@ -168,34 +173,50 @@ class _Search:
     """Tries one change after the other on top of those that were kept."""
 
     def __init__(
-        self, versions: Versions, asked: tuple[Version, RunRequest], most_tries: int, tell: Tell
+        self,
+        versions: Versions,
+        asked: tuple[Version, RunRequest],
+        most_tries: int,
+        timed: bool,
+        tell: Tell,
     ) -> None:
         self._versions = versions
         self._left = most_tries
+        self._timed = timed
         self._tell = tell
         self.asked = asked
         self.now = asked
-        self.edits: tuple[Edit, ...] = ()
+        self._candidate = Candidate()
         self.tried: list[TriedFix] = []
         self.untried = 0
 
     def run(self, found: Sequence[Bundle]) -> None:
-        """All of them; those that did not help alone once more, if something was kept after them."""
+        """All of them; those that did not help alone once more, if operators changed after them."""
         waiting: list[tuple[int, int, Bundle]] = []
+        rewritten = 0
         for bundle in found:
             for one, done in self._try_whole(bundle):
                 self.tried.append(done)
                 if done.outcome is Outcome.NO_GAIN:
-                    waiting.append((self._kept, len(self.tried) - 1, one))
-        for kept, index, bundle in waiting:
-            if self._kept > kept and self._left > 0:
+                    waiting.append((rewritten, len(self.tried) - 1, one))
+                elif done.outcome is Outcome.KEPT and one.family not in (Family.INFERENCE, Family.SETTING):
+                    rewritten += 1
+        for before, index, bundle in waiting:
+            if rewritten > before and self._left > 0:
                 again = self._try(bundle)
                 if again is not None and again.outcome is not Outcome.NO_GAIN:
                     self.tried[index] = again
 
     @property
-    def _kept(self) -> int:
-        return sum(one.outcome is Outcome.KEPT for one in self.tried)
+    def edits(self) -> tuple[Edit, ...]:
+        return self._candidate.edits
+
+    def speed_together(self) -> Ratio | None:
+        """Of all that was kept, against the unchanged program."""
+        kept = [one for one in self.tried if one.outcome is Outcome.KEPT]
+        if len(kept) == 1:
+            return kept[0].speed
+        return faster(self.asked, self.now) if kept and self._timed else None
 
     def _try_whole(self, bundle: Bundle) -> list[tuple[Bundle, TriedFix]]:
         """All of a bundle at once; if that does not work, what is in it one by one."""
@@ -213,16 +234,18 @@ class _Search:
             return None  # something that was kept has changed these lines already
         if bundle.about and not bundle.about & self.now[0].unfused:
             return None  # what it is about is fused by now
+        if self.now[0].launches <= 1 and not self.now[0].fallbacks:
+            return None  # one group has everything
         if self._left <= 0:
             self.untried += 1
             return None
         self._left -= 1
         self._tell(f"trying: {bundle.title}")
-        before, edits = self.now[0], (*self.edits, *bundle.edits)
-        after, request = self._versions.measure(edits, bundle.family.name.lower(), bundle.eval_mode)
+        before, wanted = self.now[0], self._candidate.plus(bundle)
+        after, request = self._versions.measure(wanted, bundle.family.name.lower())
         outcome, speed = self._judged(bundle, after, request)
         if outcome is Outcome.KEPT:
-            self.now, self.edits = (after, request), edits
+            self.now, self._candidate = (after, request), wanted
         return TriedFix(bundle.title, bundle.lines, bundle.notes, outcome, before, after, speed)
 
     def _judged(self, bundle: Bundle, after: Version, request: RunRequest) -> tuple[Outcome, Ratio | None]:
@@ -232,7 +255,7 @@ class _Search:
             return Outcome.WRONG, None
         if not after.better_than(self.now[0], bundle.fewer):
             return Outcome.NO_GAIN, None
-        speed = faster(self.now, (after, request))
+        speed = faster(self.now, (after, request)) if self._timed else None
         if speed is not None and speed.high < 1:
             return Outcome.SLOWER, speed
         return Outcome.KEPT, speed

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Mapping, Sequence
+from typing import Mapping
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
@@ -14,6 +14,7 @@ from fusiondoc.captures.store import Within
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fixes.edits import Edit, SourceText, changed_text
 from fusiondoc.fixes.fixable import COUNTER
+from fusiondoc.fixes.proposals import Bundle
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.fixes import Version
 from fusiondoc.model.report import Report
@@ -27,6 +28,24 @@ from fusiondoc.workflows.tries import first_line
 
 FOLDER = "fix"
 """The captures of changed programs, inside the capture of the unchanged one."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A version of the program to run."""
+
+    edits: tuple[Edit, ...] = ()
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    eval_mode: bool = False
+    """It is held against the unchanged program in eval mode."""
+
+    def plus(self, bundle: Bundle) -> Candidate:
+        """With these changes on top."""
+        return Candidate(
+            (*self.edits, *bundle.edits),
+            {**self.knobs, **bundle.knobs},
+            self.eval_mode or bundle.eval_mode,
+        )
 
 
 class Interrupted(Exception):
@@ -58,38 +77,33 @@ class Versions:
         self._number = 0
         self._eval: Version | None = None
 
-    def request_of(self, edits: Sequence[Edit], eval_mode: bool = False) -> RunRequest:
-        """The run of the program with these edits."""
-        overlay: dict[str, str] = {}
-        for path in sorted({edit.path for edit in edits}):
-            source = self._sources[path]
-            text = changed_text(source.text, [edit for edit in edits if edit.path == path])
-            copy = self._folder / f"{self._number}-{len(overlay)}.py"
-            copy.write_bytes(source.bytes_of(text))
-            overlay[str(path)] = str(copy)
-        results = KeptResults(str(results_file(self._folder, eval_mode)), compare=True)
-        return replace(self._request, overlay=overlay, results=results, verify=True, command=())
-
-    def measure(
-        self, edits: Sequence[Edit], name: str, eval_mode: bool = False
-    ) -> tuple[Version, RunRequest]:
-        """Run the program with these edits.
-
-        Args:
-            eval_mode: hold it against the unchanged program in eval mode.
+    def measure(self, candidate: Candidate, name: str) -> tuple[Version, RunRequest]:
+        """Run a version of the program.
 
         Raises:
             Interrupted: the user stopped it.
         """
-        if eval_mode and self._eval is None:
+        if candidate.eval_mode and self._eval is None:
             kept = KeptResults(str(results_file(self._folder, True)), compare=False)
             request = replace(self._request, eval=True, results=kept, verify=True, command=())
             self._eval = self._measured(request, "unchanged_in_eval_mode")
             if self._eval.problem is not None or self._eval.wrong:
                 return self._eval, request
         self._number += 1
-        request = self.request_of(edits, eval_mode)
+        request = self._request_of(candidate)
         return self._measured(request, name), request
+
+    def _request_of(self, candidate: Candidate) -> RunRequest:
+        overlay: dict[str, str] = {}
+        for path in sorted({edit.path for edit in candidate.edits}):
+            source = self._sources[path]
+            text = changed_text(source.text, [edit for edit in candidate.edits if edit.path == path])
+            copy = self._folder / f"{self._number}-{len(overlay)}.py"
+            copy.write_bytes(source.bytes_of(text))
+            overlay[str(path)] = str(copy)
+        results = KeptResults(str(results_file(self._folder, candidate.eval_mode)), compare=True)
+        knobs = {**self._request.knobs, **candidate.knobs}
+        return replace(self._request, overlay=overlay, knobs=knobs, results=results, verify=True, command=())
 
     def _measured(self, request: RunRequest, name: str) -> Version:
         slug = re.sub(r"[^A-Za-z0-9_.=]+", "_", name).strip("_.")[:60]
@@ -119,7 +133,8 @@ def measured(report: Report, capture: Capture) -> Version:
     return Version(
         groups=sum(group.count for group in first),
         ops_fused=report.fused_operators,
-        launches=sum(group.count for group in first) + sum(row.count for row in alone),
+        launches=sum(group.count for group in first if group.phase != "backward")
+        + sum(row.count for row in alone if row.phase != "backward"),
         fallbacks=sum(one.count for one in report.fallbacks),
         wrong=tuple(dict.fromkeys(_told(one) for one in compared if not one.same)),
         random=tuple(dict.fromkeys(op for one in report.verification for op in one.random)),

@@ -53,7 +53,9 @@ def counts(version: Version) -> str:
     """ "3 groups with 12 operators, 20 kernels and operators in all" """
     groups = f"{version.groups} group{'s' * (version.groups != 1)}"
     operators = f"{version.ops_fused} operator{'s' * (version.ops_fused != 1)}"
-    return f"{groups} with {operators} fused, {version.launches} groups and single operators in a pass"
+    return (
+        f"{groups} with {operators} fused, {version.launches} groups and single operators in a forward pass"
+    )
 
 
 def gain(before: Version, after: Version, speed: Ratio | None) -> str:
@@ -61,7 +63,7 @@ def gain(before: Version, after: Version, speed: Ratio | None) -> str:
     parts = [
         f"{before.groups} -> {after.groups} groups",
         f"{before.ops_fused} -> {after.ops_fused} operators fused",
-        f"{before.launches} -> {after.launches} groups and single operators in a pass",
+        f"{before.launches} -> {after.launches} groups and single operators in a forward pass",
     ]
     if speed is not None:
         range_ = f"{speed.value:.2f} times as fast ({speed.low:.2f} to {speed.high:.2f})"
@@ -78,7 +80,7 @@ def why_not(one: TriedFix) -> str:
         return f"computes something else: {one.after.wrong[0]}{more}"
     if one.outcome is Outcome.SLOWER and one.speed is not None:
         return f"slower: {one.speed.value:.2f} times as fast ({one.speed.low:.2f} to {one.speed.high:.2f})"
-    return f"fuses no more ({one.after.groups} groups, {one.after.launches} groups and single operators)"
+    return f"fuses no more: {counts(one.after)}"
 
 
 def how_compared(fixes: Fixes) -> Iterator[str]:
@@ -94,6 +96,8 @@ def how_compared(fixes: Fixes) -> Iterator[str]:
     yield text
     if any(one.after.interpreted for one in fixes.tried):
         yield "speed is not judged: NNC ran through its own evaluator here (this torch has no LLVM)"
+    elif fixes.kept and all(one.speed is None for one in fixes.kept):
+        yield "speed is not judged: it was not timed, or cannot be timed here"
 
 
 def _places(one: TriedFix, shown: str) -> Iterator[str]:
