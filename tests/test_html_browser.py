@@ -198,7 +198,7 @@ def test_a_page_of_many_groups_and_nodes(
     assert len(report.groups) == GROUPS and len(report.kernels) == GROUPS
     assert sum(len(program.nodes) for program in report.programs) == 10 * GROUPS
     size = (tmp_path / "report.html").stat().st_size
-    assert size < 1_000_000 + 20_000 * GROUPS
+    assert size < 1_200_000 + 19_000 * GROUPS
     paint = browser.run("return performance.getEntriesByName('first-contentful-paint')[0].startTime")
     done = browser.run("return performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
     with capsys.disabled():
