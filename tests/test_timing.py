@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 from command_line import ROOT, Run, runs_in_this_process
-from running import write
+from running import python_apart, write
 
 from fusiondoc.runner.variables import quiet_environment
 
@@ -261,3 +262,17 @@ def test_what_prints_or_waits_is_dropped() -> None:
     environment = quiet_environment(user)
     assert environment.child(user) == {"PYTORCH_NVFUSER_DISABLE": "fma"}
     assert environment.dropped == ("PYTORCH_NVFUSER_DUMP", "ONEDNN_VERBOSE")
+
+
+def test_the_profiler_does_not_import_torchs_compiler() -> None:
+    code = f"""
+        import sys, torch
+        sys.path.insert(0, {str(ROOT)!r})
+        from fusiondoc.probe.step_profile import profiling
+        with profiling(torch, cuda=False) as run:
+            torch.ones(2) + 1
+        print([one.name for one in run.events()], "torch._inductor" in sys.modules)
+        print("_inductor" in getattr(torch, "_lazy_modules", ["_inductor"]))
+    """
+    done = python_apart(code=textwrap.dedent(code))
+    assert done.stdout.endswith("] False\nTrue\n") and "'aten::add'" in done.stdout, done.stdout + done.stderr

@@ -243,9 +243,7 @@ class Bench:
         """Milliseconds a step in which the device was busy, and a step of the profiled run."""
         if not cuda:
             return {"device_ms": None, "why": "on the CPU the device is the host"}
-        from torch.profiler import ProfilerActivity, profile
-
-        with profile(activities=[ProfilerActivity.CUDA]) as run:
+        with profiling(self._torch, cuda, host=False) as run:
             seconds = steps.loop(built, number)
         spans = _device_spans(run.events())
         if not spans:

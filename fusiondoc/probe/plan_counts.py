@@ -7,6 +7,8 @@ import os
 import tempfile
 from typing import Any, Callable, Iterator
 
+from .step_profile import profiling
+
 _SAYS_SO = b"Optimized Graph:"
 """The profiling executor logs it once for every plan that it makes for profiled types
 (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, 1.12 to 2.13)."""
@@ -58,9 +60,7 @@ def plans_made(torch: Any, folder: str) -> Iterator[PlanCount]:
 def failed_guards(torch: Any, steps: Callable[[], object]) -> int | None:
     """Guards that did not hold in ``steps``; None where the profiler does not work."""
     try:
-        from torch.profiler import ProfilerActivity, profile
-
-        with profile(activities=[ProfilerActivity.CPU]) as run:
+        with profiling(torch, cuda=False) as run:
             steps()
         return len([event for event in run.events() if event.name == _FALLBACK])
     except Exception:

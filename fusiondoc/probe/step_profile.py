@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from typing import Any, Callable, Iterator
 
@@ -192,12 +193,27 @@ class _Windows:
         return before if short and before is not None else self._last
 
 
-def profiling(torch: Any, cuda: bool, **options: Any) -> Any:
-    """torch's profiler, of the host and, with ``cuda``, of the GPU."""
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    if cuda:
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
-    return torch.profiler.profile(activities=activities, **options)
+def profiling(torch: Any, cuda: bool, host: bool = True, **options: Any) -> Any:
+    """torch's profiler, of the host and, with ``cuda``, of the GPU, without an import of the compiler.
+
+    Before a trace it asks whether ``torch._inductor`` uses CUDA graphs, which imports that and takes seconds
+    (``prepare_trace``, torch/profiler/profiler.py; ``_lazy_modules``, torch/__init__.py, 2.13). A program
+    that has not imported it uses none.
+    """
+    kinds = torch.profiler.ProfilerActivity
+    activities = [kinds.CPU] * host + [kinds.CUDA] * cuda
+    profile = torch.profiler.profile
+
+    def prepare_trace(self: Any) -> None:
+        lazy: set[str] = getattr(torch, "_lazy_modules", set())
+        kept_out = {"_inductor"} & lazy if "torch._inductor" not in sys.modules else set()
+        lazy -= kept_out
+        try:
+            profile.prepare_trace(self)
+        finally:
+            lazy |= kept_out
+
+    return type("Profile", (profile,), {"prepare_trace": prepare_trace})(activities=activities, **options)
 
 
 def _device_facts(torch: Any, cuda: bool) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from .failures import CANNOT_RUN, Refused, UserError
 from .iterations import Passes
 from .pass_inputs import Shape, call, tensors_in
 from .records import Records
+from .step_profile import profiling
 from .te_plans import OPS, Watch
 
 RECIPES = {
@@ -181,8 +182,7 @@ class TeRun:
             for number, (plan, fuser) in list(watch.latest.items()):
                 self._mark(undo, number, plan, fuser, marked)
             arguments = [make() for _ in range(_PROFILED)]
-            activities = torch.profiler.ProfilerActivity
-            with torch.profiler.profile(activities=[activities.CPU, activities.CUDA]) as profile:
+            with profiling(torch, cuda=True) as profile:
                 for one in arguments:
                     with torch.profiler.record_function(_MARK + "pass"):
                         self._step(one, training)
