@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -164,4 +166,10 @@ def _export(target: str, script_args: tuple[str, ...], options: dict[str, Any], 
     for line in made.python:
         say(line)
     say("\n# 3. Run the model at least three times (profile, compile, run), and read what it said:")
-    say(f"#    {interpreter.path} {launcher} > run.log 2>&1; fusiondoc parse run.log")
+    say(f"#    {_how_to_start(interpreter.path, launcher)}")
+
+
+def _how_to_start(python: Path, launcher: Path | str) -> str:
+    """A line for a POSIX shell."""
+    start = shlex.join([str(python), str(launcher)])
+    return f"{start} > run.log 2>&1; fusiondoc parse run.log"

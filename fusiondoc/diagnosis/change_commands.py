@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import Sequence
 
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest
+from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.model.report import Report
 
 
-def can_run_again(request: KeptRequest | None) -> bool:
-    """Whether it is a run of a target of this user's: not of a log, a notebook, or a bundle of another's."""
-    if request is None or request.bundled or request.target.text is None:
+def can_run_again(context: Context) -> bool:
+    """Whether it is a run of a target of this user's: not of a log, a notebook, or a capture of another's,
+    whose author would choose what is run."""
+    request = context.request
+    if request is None or not context.own or request.bundled or request.target.text is None:
         return False
     return request.target.kind != IN_PROCESS and not {"command", "script_args"} & set(request.masked)
 
@@ -40,6 +44,12 @@ def run_again(request: KeptRequest, more: Sequence[str] = ()) -> str:
     if options.script_args:
         words += ["--", *options.script_args]
     return shlex.join(words)
+
+
+def without_commands_of_others(report: Report, name: str) -> Report:
+    """A saved report, which anybody may have written, with commands that only read it."""
+    command = shlex.join(["fusiondoc", "compare", f"./{name}" if name.startswith("-") else name, "new.log"])
+    return replace(report, plan=tuple(replace(one, command=command) for one in report.plan))
 
 
 def compare_logs(report: Report) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Iterator, Mapping, Sequence, Tuple
@@ -80,10 +81,18 @@ class _File:
         return node
 
 
-@lru_cache(maxsize=16)
+_MOST_TEXT = 300_000
+"""Characters of a file that is parsed: its tree takes some six hundred times as much memory."""
+
+
+@lru_cache(maxsize=8)
 def _parsed(text: str) -> _File | None:
+    if len(text) > _MOST_TEXT:
+        return None
     try:
-        tree = ast.parse(text)
+        with warnings.catch_warnings():  # of the compiler, on literals such as "\\d"
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     nodes: dict[int, list[ast.AST]] = {}

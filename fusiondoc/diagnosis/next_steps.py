@@ -96,7 +96,7 @@ def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedCh
     kind = _KINDS.get(finding.code, ChangeKind.REPAIR)
     more: tuple[str, ...] = ()
     advice = re.split(r"(?<=[.;]) ", finding.advice or "")[0].rstrip(".;")
-    if kind is ChangeKind.RUNS and can_run_again(context.request) and context.request is not None:
+    if kind is ChangeKind.RUNS and can_run_again(context) and context.request is not None:
         runs = 2 * (context.request.options.runs or 5)
         more, advice = ("--runs", str(max(runs, 5))), f"Run it more often: --runs {max(runs, 5)}"
     elif kind is ChangeKind.FUSER:
@@ -295,7 +295,7 @@ def _signature(group: WouldBeGroup) -> tuple[str, int]:
 
 def _command(report: Report, context: Context, more: Sequence[str]) -> str:
     request = context.request
-    if request is not None and can_run_again(request):
+    if request is not None and can_run_again(context):
         return run_again(request, more)
     return compare_logs(report)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import warnings
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -308,7 +309,9 @@ _MOST_SOURCE = 1 << 20
 def _definitions(file: str) -> tuple[tuple[int, int, str, bool], ...] | None:
     """(first line, last line, qualified name, whether it is a class), outer ones first."""
     try:
-        tree = ast.parse(read_within(Path(file), _MOST_SOURCE)) if file.endswith(".py") else None
+        with warnings.catch_warnings():  # of the compiler, on literals such as "\\d"
+            warnings.simplefilter("ignore")
+            tree = ast.parse(read_within(Path(file), _MOST_SOURCE)) if file.endswith(".py") else None
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     if tree is None:

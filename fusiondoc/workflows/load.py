@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
-from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.capture import REQUEST, Capture
 from fusiondoc.captures.ending import ended_early
 from fusiondoc.captures.kept_files import kept_source, project_root, read_source, text_of
+from fusiondoc.captures.own import is_own
 from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, PassDone
 from fusiondoc.captures.store import is_latest
 from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules
+from fusiondoc.diagnosis.change_commands import without_commands_of_others
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.rule import Context
@@ -80,6 +82,7 @@ def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequenc
             return report_of(first.capture(), peak, source_roots=source_roots)
         if first.kind is Kind.REPORT:
             saved = _without_secrets(_saved(first.text, first.path))
+            saved = without_commands_of_others(saved, first.text)
             return saved if peak is None else with_peak(saved, peak)
     logs = logs_of(sources)
     report, observed = read_logs(logs, work_out=Reasons())
@@ -227,6 +230,7 @@ def report_of(
     context = Context(
         parsed.observed,
         capture.request,
+        is_own(capture.path, REQUEST),
         capture.result,
         told.error,
         capture.rerun,

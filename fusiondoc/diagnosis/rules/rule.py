@@ -22,6 +22,8 @@ class Context:
     observed: Observed
     request: KeptRequest | None = None
     """What was asked for; None for a plain log."""
+    own: bool = True
+    """The capture was made here by this user: what it names may be offered as a command."""
     result: Result = field(default_factory=Result)
     """How the child ended; nothing is told for a plain log."""
     error: Failure | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import Mapping
@@ -103,8 +104,9 @@ def reproduce_view(context: Context) -> Reproduce | None:
     variables = report.target.get("environment_set")
     options = report.target.get("options")
     exports = None
-    if isinstance(variables, Mapping) and variables:
-        exports = "\n".join(f"export {name}={shlex.quote(str(value))}" for name, value in variables.items())
+    if isinstance(variables, Mapping):
+        known = {str(name): str(value) for name, value in variables.items() if _SET.fullmatch(str(name))}
+        exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in known.items()) or None
     asked = None
     if isinstance(options, Mapping):
         asked = tuple((str(k), str(v)) for k, v in options.items() if v not in (None, False, [], {}, ()))
@@ -119,14 +121,24 @@ def reproduce_view(context: Context) -> Reproduce | None:
     )
 
 
-def _shell(command: object) -> str:
-    """The command as one types it; the program's own path says nothing to others."""
+_SET = re.compile(
+    r"PYTORCH_JIT_(?:LOG_LEVEL|TYPE_VERBOSITY)|PYTORCH_NVFUSER_(?:DUMP|ENABLE|DISABLE|DISABLE_FALLBACK)"
+    r"|(?:ONEDNN|ONEDNN_GRAPH|DNNL)_VERBOSE"
+)
+"""Variables that fusiondoc sets: a capture or report of another's may name any, and lines are there to be
+copied."""
+
+
+def _shell(command: object) -> str | None:
+    """The command as one types it; the program's own path says nothing to others. None for one that is not
+    fusiondoc's: somebody else may have written the capture."""
     if not isinstance(command, (list, tuple)):
-        return str(command)
+        return None
     words = [str(word) for word in command]
-    if words and words[0].endswith(("fusiondoc", "fusiondoc/__main__.py")):
-        words[0] = "fusiondoc"
-    return " ".join(map(shlex.quote, words))
+    program = re.split(r"[/\\]", words[0]) if words else [""]
+    if program[-1] not in ("fusiondoc", "fusiondoc.exe") and program[-2:] != ["fusiondoc", "__main__.py"]:
+        return None
+    return " ".join(map(shlex.quote, ["fusiondoc", *words[1:]]))
 
 
 @dataclass(frozen=True)
