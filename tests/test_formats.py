@@ -18,8 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from fusiondoc.model.report import Finding, Suppressed
-from fusiondoc.model.runs import Expectation
+from fusiondoc.model.report import Finding
+from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.reports import code_annotations, junit
 from fusiondoc.reports.printable import visible
 from fusiondoc.workflows.load import report_from

@@ -16,8 +16,8 @@ from conftest import FIXTURES
 
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.differences import Comparison
-from fusiondoc.model.report import Dump, Evidence, Report, Segment, Suppressed
-from fusiondoc.model.runs import Expectation, Iteration, Peak, Speed, Spread, Try, Verification
+from fusiondoc.model.report import Dump, Evidence, Report, Segment
+from fusiondoc.model.runs import Expectation, Iteration, Peak, Speed, Spread, Suppressed, Try, Verification
 from fusiondoc.reports import code_annotations, json_format, markdown
 from fusiondoc.reports.comparison import comment, page, terminal
 from fusiondoc.reports.html import render as render_page

@@ -10,6 +10,7 @@ ReduceOps.cpp, RNN.cpp, group_norm.cpp; 1.12 to 2.13).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from fusiondoc.diagnosis.operators import WITH_FORMULA, taken_by
 
@@ -266,6 +267,7 @@ RECIPES: tuple[Recipe, ...] = (
 # fmt: on
 
 
+@lru_cache(maxsize=1000)
 def recipe_for(
     op: str, fuser: str, torch_version: str | None = None, gradients: bool | None = None
 ) -> Recipe | None:

@@ -14,7 +14,8 @@ from typing import Sequence
 from fusiondoc.captures.kept_files import project_root, read_source, text_of
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.report import Finding, Report, Suppressed
+from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.runs import Suppressed
 from fusiondoc.model.source import Source, path_ends_with
 
 _COMMENT = re.compile(r"#\s*fusiondoc:\s*ignore\b(?:\s*\[([^\]]*)\])?", re.IGNORECASE)

@@ -22,6 +22,7 @@ from fusiondoc.model.runs import (
     Speed,
     Spread,
     Steps,
+    Suppressed,
     Time,
     Try,
     Verification,
@@ -117,6 +118,10 @@ class Group:
     """The nodes: equal layers, unrolled copies, equal plans of several executors."""
     time: Time | None = None
     """Of all its nodes together, in a step of the profiled run."""
+    kernels_left_out: int = 0
+    """Kernels of its graph that ``kernels`` does not list: hundreds of groups share hundreds of them."""
+    evidence_left_out: int = 0
+    """Lines of evidence that a saved report does not hold."""
 
     @property
     def ops(self) -> tuple[str, ...]:
@@ -171,6 +176,7 @@ class Unfused:
     """Operators that the fuser takes and that are in no group because of these, which stand next to them."""
     time: Time | None = None
     """Of all of them together, in a step of the profiled run."""
+    evidence_left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -188,6 +194,7 @@ class Fallback:
     rank: int | None = None
     error_kind: str | None = None
     """What failed (the kinds of parsers/errors.py): codegen, kernel, driver, program ..."""
+    evidence_left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -198,6 +205,7 @@ class Dump:
     """Its name in PYTORCH_NVFUSER_DUMP (``cuda_kernel``), or the log of another fuser."""
     text: str
     evidence: Sequence[Evidence] = ()
+    evidence_left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -237,6 +245,9 @@ class Kernel:
     its group once, where it is its only kernel, or what nvFuser counted for it, where all launches agree."""
     bound: str | None = None
     """"bandwidth", "cache" (faster than the memory: the data stay there) or "launch" (moves too little)."""
+    groups_left_out: int = 0
+    """Groups of its graph that ``groups`` does not list: hundreds of kernels share hundreds of them."""
+    evidence_left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -259,6 +270,7 @@ class Finding:
     """The operators that it is about, where it is about operators outside groups."""
     time: Time | None = None
     """What that which it is about takes of a step of the profiled run."""
+    evidence_left_out: int = 0
 
     @property
     def in_header(self) -> bool:
@@ -269,18 +281,6 @@ class Finding:
     def in_rows(self) -> bool:
         """It says of a row of ``unfused`` what stands there: reports count these."""
         return self.code.startswith("FD2") and not self.keeps_out and self.code not in ("FD236", "FD237")
-
-
-@dataclass(frozen=True)
-class Suppressed:
-    """A finding that the user suppressed: it is counted, and fails nothing."""
-
-    code: str
-    severity: str
-    message: str
-    source: str | None
-    by: str
-    """What suppresses it: ``config`` and the entry of ``ignore``, or the comment's ``file:line``."""
 
 
 @dataclass(frozen=True)

@@ -217,6 +217,18 @@ NO_BACKWARD = "it is of a backward pass, and this run had none"
 
 
 @dataclass(frozen=True)
+class Suppressed:
+    """A finding that the user suppressed: it is counted, and fails nothing."""
+
+    code: str
+    severity: str
+    message: str
+    source: str | None
+    by: str
+    """What suppresses it: ``config`` and the entry of ``ignore``, or the comment's ``file:line``."""
+
+
+@dataclass(frozen=True)
 class Expectation:
     """One expectation of ``check`` and what was found."""
 

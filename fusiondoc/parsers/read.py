@@ -66,11 +66,11 @@ def assemble(
     for facts in streams:
         plans = _plans_that_count(facts, level)
         groups = groups_of(facts, plans, 1 + sum(len(one.groups) for one in made), lines)
-        kernels, segments, run_by = kernels_of(
+        kernels, segments, run_by, left_out = kernels_of(
             facts, groups, 1 + sum(len(one.kernels) for one in made), files
         )
         fallbacks, fell_back = fallbacks_of(facts, groups, files)
-        told = RunOfGroups(groups.runs(), kernels, run_by, segments, fell_back)
+        told = RunOfGroups(groups.runs(), kernels, run_by, segments, left_out, fell_back)
         rows = group_rows(groups, told, files, sources)
         unfused, reasons = unfused_of(
             facts, groups.plans, groups.copies, _fuser_of(facts, groups), work_out, (files, sources)

@@ -19,8 +19,8 @@ from urllib.parse import quote
 
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.module_tree import outside
-from fusiondoc.model.report import Finding, Report, Suppressed
-from fusiondoc.model.runs import Expectation
+from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import Source
 from fusiondoc.reports.printable import in_json, markdown, visible
 from fusiondoc.reports.text.expectation_lines import sentence

@@ -8,39 +8,38 @@ schema is refused.
 
 from __future__ import annotations
 
-import inspect
-import json
 import re
 from collections import abc
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Callable, Mapping, Sequence, Union
+from typing import Any, Callable, Sequence, Union
 
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
 from fusiondoc.model.bench import Bench, BenchPhase
-from fusiondoc.model.report import SCHEMA, SEVERITIES, Group, Report
+from fusiondoc.model.report import SCHEMA, SEVERITIES, Report
 from fusiondoc.model.typed_fields import field_types, is_figure, json_within, sound
+from fusiondoc.reports.json_text import DERIVED, names_in_json, text_of, value_of
 from fusiondoc.reports.printable import in_json
 
 
 def render(model: Report | Comparison) -> str:
     """A report or a comparison as JSON text, keys in the order of the schema."""
-    return in_json(json.dumps(as_dict(model), indent=2, ensure_ascii=False)) + "\n"
+    return in_json(text_of(model, _first(model))) + "\n"
 
 
 def as_dict(model: Report | Comparison) -> dict[str, Any]:
     """A report or a comparison as plain dictionaries and lists. What is not known is None."""
     data = plain(model)
     assert isinstance(data, dict)
-    first = ("schema", *DERIVED.get(type(model), ()))
-    return {**{name: data.pop(name) for name in first}, **data}
+    return {**{name: data.pop(name) for name in _first(model)}, **data}
 
 
-DERIVED: Mapping[type, tuple[str, ...]] = {Group: ("ops",), Comparison: ("same", "coverage_changed")}
-"""Properties that stand in JSON beside the fields of a class."""
+def _first(model: Report | Comparison) -> tuple[str, ...]:
+    """The fields that come first."""
+    return ("schema", *DERIVED.get(type(model), ()))
 
 
 def plain(value: Any) -> Any:
@@ -48,10 +47,8 @@ def plain(value: Any) -> Any:
     if value is None or type(value) in (str, int, float, bool):  # nearly all
         return value
     if is_dataclass(value):
-        names = [f.name for f in fields(value) if f.metadata.get("json", True)]
-        for kind in inspect.getmro(type(value)):
-            names += DERIVED.get(kind, ())
-        return {name: plain(getattr(value, name)) for name in names}
+        kind: Any = type(value)
+        return {name: plain(value_of(value, name)) for name in names_in_json(kind)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, abc.Mapping):

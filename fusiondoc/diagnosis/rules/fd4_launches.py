@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence
+from itertools import islice
+from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.diagnosis.rules.fd3_failures import describe
 from fusiondoc.diagnosis.rules.rule import Context, finding
@@ -24,13 +25,13 @@ NEAR = 3
 def segmented(report: Report, context: Context) -> Iterable[Finding]:
     """FD403: a group that runs as several kernels, which pass values through memory."""
     kernels = {kernel.id: kernel for kernel in report.kernels}
-    groups = {group.id: group for group in report.groups}
+    runs = _runs_of_kernels(report)
     for group in report.groups:
         # Of one instance: a traced layer has kernels of its own.
         names_of_one = next((one.kernels for one in group.instances if one.kernels), group.kernels)
         mine = [kernels[name] for name in names_of_one if name in kernels]
-        count = len(group.segments) if len(group.segments) > 1 else _kernels_a_run(mine, groups)
-        if count < 2:
+        count = len(group.segments) if len(group.segments) > 1 else _kernels_a_run(mine, runs)
+        if count < 2 or group.kernels_left_out or any(kernel.groups_left_out for kernel in mine):
             continue
         extra = _extra_bytes(group, mine) if len(mine) == count else None
         names = ", ".join(kernel.id for kernel in mine)
@@ -39,7 +40,7 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
             "FD403",
             f"Group {describe(group)} runs as {count} kernels ({names}){costs}{_why(group)}",
             source=_line_of(group),
-            evidence=[line for kernel in mine for line in kernel.evidence[:1]][:3],
+            evidence=list(islice((line for kernel in mine for line in kernel.evidence[:1]), 3)),
             advice="nvFuser found no schedule for all of it. Reductions over different dimensions cannot"
             " share a kernel: a gradient of a broadcast bias or weight is such a one, and a frozen one"
             " (requires_grad=False) needs none.",
@@ -47,20 +48,25 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
-def _kernels_a_run(kernels: Sequence[Kernel], groups: dict[str, Group]) -> int:
+def _runs_of_kernels(report: Report) -> dict[str, int | None]:
+    """Id of a kernel -> how often the instances ran that it is a kernel of; None where the log does not
+    tell of one of them."""
+    runs: dict[str, int | None] = {}
+    for group in report.groups:
+        for one in group.instances:
+            for name in one.kernels:
+                known = runs.get(name, 0)
+                runs[name] = None if known is None or one.runs is None else known + one.runs
+    return runs
+
+
+def _kernels_a_run(kernels: Sequence[Kernel], runs: Mapping[str, int | None]) -> int:
     """How many kernels one run of the group launches: their launches over the runs of the groups that have
     them. Kernels for other shapes of the same group do not count. 0 where the log does not tell."""
     each = []
     for kernel in kernels:
-        runs = [
-            one.runs
-            for name in kernel.groups
-            if name in groups
-            for one in groups[name].instances
-            if kernel.id in one.kernels
-        ]
-        total = sum(one for one in runs if one is not None)
-        if kernel.launches is None or not total or None in runs:
+        total = runs.get(kernel.id)
+        if kernel.launches is None or not total:
             return 0
         each.append(kernel.launches / total)
     return round(sum(each))

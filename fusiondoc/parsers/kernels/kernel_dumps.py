@@ -225,15 +225,16 @@ class KernelDumps:
 
     def _report(self, lines: list[bytes], pos: int) -> None:
         """What ptxas says of a compile."""
-        kernels: dict[bytes, KernelUse] = {}
-        for offset, line in enumerate(lines):
-            entry = PTXAS_ENTRY.search(line)
-            name = demangle(entry.group(1)) if entry else None
-            if name is None:
-                continue
-            kernel = kernels[name] = self._kernels.built(name.decode("ascii"), b"ptxas", pos + offset)
-            self._kernels.placer.of_kernel(kernel, "ptxas_verbose", lines, pos)
-        read_ptxas(lines, kernels)
+        entries = [(offset, name) for offset, name in enumerate(map(_entry, lines)) if name is not None]
+        # A report begins with what the module as a whole has, on the line before the first entry.
+        ends = [end - (b" bytes gmem" in lines[end - 1]) for end, _ in entries[1:]]
+        start = 0
+        for (offset, name), end in zip(entries, [*ends, len(lines)]):
+            kernel = self._kernels.built(name.decode("ascii"), b"ptxas", pos + offset)
+            own = lines[start:end]
+            self._kernels.placer.of_kernel(kernel, "ptxas_verbose", own, pos + start)
+            read_ptxas(own, {name: kernel})
+            start = end
 
     def _file(self, line: bytes, pos: int) -> None:
         """``PRINTING: __tmp_kernel1.cu``: cuda_to_file, debug_info, ptx, cubin, sass_to_file wrote a file."""
@@ -261,6 +262,12 @@ class KernelDumps:
         if option == "kernel_args" and not any(b"(strides" in line or b"dtype" in line for line in lines):
             option = "print_args"
         self._kernels.placer.of_kernel(kernel, option, lines, pos)
+
+
+def _entry(line: bytes) -> bytes | None:
+    """The kernel that ptxas begins to compile on this line."""
+    entry = PTXAS_ENTRY.search(line)
+    return demangle(entry.group(1)) if entry else None
 
 
 def read_ptxas(lines: list[bytes], kernels: Mapping[bytes, KernelUse]) -> None:

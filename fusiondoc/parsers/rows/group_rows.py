@@ -306,6 +306,8 @@ class RunOfGroups(NamedTuple):
     run_by: Mapping[Member, Sequence[str]]
     """Instance -> ids of its kernels."""
     segments: Mapping[str, tuple[Segment, ...]]
+    left_out: Mapping[str, int]
+    """Id of a group -> kernels that are not listed."""
     fell_back: AbstractSet[str]
 
 
@@ -339,6 +341,7 @@ def _finished(
         outputs=group.outputs,
         runs=told.runs.of_group.get(row.id),
         kernels=tuple(kernels),
+        kernels_left_out=told.left_out.get(row.id, 0),
         bytes_in=_bytes(group.inputs),
         bytes_out=_bytes(group.outputs),
         fallback=row.id in told.fell_back,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
-from typing import Mapping, NamedTuple, Sequence, Tuple
+from typing import Iterable, Mapping, NamedTuple, Sequence, Tuple
 
 from fusiondoc.model.report import Dump, Fallback, Kernel, Segment
 from fusiondoc.model.runs import Spread
@@ -30,6 +30,82 @@ class KernelRows(NamedTuple):
     segments: dict[str, tuple[Segment, ...]]
     run_by: dict[Member, list[str]]
     """Instance of a group -> ids of the kernels that run it."""
+    left_out: dict[str, int]
+    """Id of a group -> kernels of its graph that its row does not list."""
+
+
+MOST_PAIRS = 20_000
+"""Pairs of a kernel and a group of one graph that are listed: 140 equal groups with 140 kernels. Of more, all
+kernels go with the first groups, and all groups with the first kernels."""
+
+
+@dataclass
+class _Graph:
+    """What goes with the kernels of one graph."""
+
+    rows: list[GroupRow]
+    members: list[Member]
+    kernels: int = 0
+    seen: int = 0
+    """Of these kernels."""
+
+    @property
+    def pairs(self) -> int:
+        return self.kernels * max(len(self.members), len(self.rows))
+
+    @property
+    def first_kernels(self) -> int:
+        """How many kernels list all groups."""
+        return max(1, MOST_PAIRS // max(1, len(self.members), len(self.rows)))
+
+    @property
+    def first_groups(self) -> int:
+        """How many groups list all kernels."""
+        return max(1, MOST_PAIRS // max(1, self.kernels))
+
+
+class _Tied(NamedTuple):
+    """The groups that a kernel is of."""
+
+    rows: Sequence[GroupRow]
+    members: Sequence[Member]
+    left_out: int = 0
+    """Rows that are not listed."""
+
+
+class _Ties:
+    """Kernels to groups: any kernel of a graph can be of any group with that graph."""
+
+    def __init__(self, graphs: Iterable[PlanGroup | None], groups: GroupTable) -> None:
+        self._graphs: dict[bytes, _Graph] = {}
+        for graph in graphs:
+            if graph is None:
+                continue
+            known = self._graphs.get(graph.canonical)
+            if known is None:
+                rows = groups.of_graph(graph)
+                known = self._graphs[graph.canonical] = _Graph(rows, _instances(rows, graph))
+            known.kernels += 1
+
+    def of(self, graph: PlanGroup | None) -> _Tied:
+        """For the next kernel of this graph."""
+        if graph is None:
+            return _Tied((), ())
+        known = self._graphs[graph.canonical]
+        known.seen += 1
+        if known.pairs <= MOST_PAIRS or known.seen <= known.first_kernels:
+            return _Tied(known.rows, known.members)
+        most = known.first_groups
+        return _Tied(known.rows[:most], known.members[:most], max(0, len(known.rows) - most))
+
+    def left_out(self) -> dict[str, int]:
+        """Id of a group -> kernels of its graph that do not list it."""
+        return {
+            row.id: known.kernels - known.first_kernels
+            for known in self._graphs.values()
+            if known.pairs > MOST_PAIRS and known.kernels > known.first_kernels
+            for row in known.rows[known.first_groups :]
+        }
 
 
 def kernels_of(facts: Facts, groups: GroupTable, first: int, files: list[str]) -> KernelRows:
@@ -40,18 +116,20 @@ def kernels_of(facts: Facts, groups: GroupTable, first: int, files: list[str]) -
     cuts = [(runtime, cuts_of(runtime)) for runtime in runtimes]
     ids = {use: f"K{number}" for number, use in enumerate(facts.kernels, first)}
     told = scheduled(cut for _, of_runtime in cuts for cut in of_runtime)
-    kernels = _compiled_kernels(facts, groups, ids, told, files)
+    graphs = [_graph_of(use) for use in facts.kernels]
+    ties = _Ties((*graphs, *(made.graph for made in facts.printed_kernels)), groups)
+    tied = [ties.of(graph) for graph in graphs]
+    kernels = _compiled_kernels(facts, tied, ids, told, files)
     run_by: dict[Member, list[str]] = {}
-    for use in facts.kernels:
-        graph = use.owner.graph if use.owner is not None else None
-        for member in _instances(_rows_of(use, groups), graph):
+    for use, own in zip(facts.kernels, tied):
+        for member in own.members:
             run_by.setdefault(member, []).append(ids[use])
-    owners = _owners(facts, groups)
+    owners = _owners(facts, groups, ties)
     for number, members in enumerate(owners, first + len(kernels)):
         for member in members:
             run_by.setdefault(member, []).append(f"K{number}")
     kernels += _printed_kernels(facts, groups, owners, first + len(kernels), files)
-    return KernelRows(kernels, _segments(cuts, groups, ids, files), run_by)
+    return KernelRows(kernels, _segments(cuts, groups, ids, files), run_by, ties.left_out())
 
 
 def _instances(rows: Sequence[GroupRow], graph: PlanGroup | None) -> list[Member]:
@@ -63,20 +141,20 @@ def _instances(rows: Sequence[GroupRow], graph: PlanGroup | None) -> list[Member
 
 def _compiled_kernels(
     facts: Facts,
-    groups: GroupTable,
+    tied: Sequence[_Tied],
     ids: Mapping[KernelUse, str],
     told: Mapping[KernelUse, Scheduled],
     files: list[str],
 ) -> list[Kernel]:
     kernels = []
-    for use in facts.kernels:
-        rows = _rows_of(use, groups)
+    for use, own in zip(facts.kernels, tied):
         scheduler, dumps = told.get(use) or _scheduling(use, facts.disordered)
         kernels.append(
             Kernel(
                 id=ids[use],
                 name=use.name,
-                groups=tuple(row.id for row in rows),
+                groups=tuple(row.id for row in own.rows),
+                groups_left_out=own.left_out,
                 launches=use.launches or None,
                 block=use.block,
                 grid=use.grid,
@@ -137,10 +215,9 @@ def _shape(segment: Segment) -> tuple[object, ...]:
     return segment.index, segment.scheduler, segment.refused, segment.ops
 
 
-def _rows_of(use: KernelUse, groups: GroupTable) -> list[GroupRow]:
-    if use.disputed or use.owner is None:
-        return []
-    return groups.of_cache(use.owner)
+def _graph_of(use: KernelUse) -> PlanGroup | None:
+    """The graph of the group that a kernel is of; None if that is not told."""
+    return None if use.disputed or use.owner is None else use.owner.graph
 
 
 class FallbackRows(NamedTuple):
@@ -209,11 +286,11 @@ def _printed_kernels(
     return kernels
 
 
-def _owners(facts: Facts, groups: GroupTable) -> list[list[Member]]:
+def _owners(facts: Facts, groups: GroupTable, ties: _Ties) -> list[Sequence[Member]]:
     """The instances that each kernel runs. NNC prints the graph. oneDNN Graph prints operators and sizes:
     partitions that agree in them belong to the groups that agree in them one by one, in order, if there are
     as many and none stands in a branch."""
-    found = [_instances(groups.of_graph(kernel.graph), kernel.graph) for kernel in facts.printed_kernels]
+    found: list[Sequence[Member]] = [ties.of(kernel.graph).members for kernel in facts.printed_kernels]
     alike: dict[_Shape, list[int]] = {}
     for place, kernel in enumerate(facts.printed_kernels):
         if kernel.operators:

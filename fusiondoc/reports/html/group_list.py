@@ -157,8 +157,12 @@ def _group(group: Group, context: Context) -> GroupRow:
             SegmentRow(one.index, one.scheduler, ", ".join(runs_of(one.ops)), one.kernels, one.refused)
             for one in group.segments
         ),
-        printed=f"Printed {len(group.evidence):,} times in the log, first at {place}." if several else None,
+        printed=_printed(group, place) if several else None,
     )
+
+
+def _printed(group: Group, place: str) -> str:
+    return f"Printed {len(group.evidence) + group.evidence_left_out:,} times in the log, first at {place}."
 
 
 def _line(user_source: str | None, source: str | None, context: Context) -> Line:

@@ -301,7 +301,7 @@ class NodeData:
                 visible(text),
                 bool(row and row.reason.stated),
                 quotes,
-                len(row.evidence) if row else 0,
+                len(row.evidence) + row.evidence_left_out if row else 0,
             ]
         )
         return self._rows[key]

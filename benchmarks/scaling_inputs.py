@@ -1,0 +1,326 @@
+"""Logs of any size, each hard on reading in one way: many of one thing, or one thing that is very large.
+
+Every line has the form that torch prints (the recordings under ``fixtures/`` hold such lines); only how many
+there are, and how long they are, no model is likely to reach. ``CASES`` names them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable, Iterator
+
+_T = "Float(64, 1024, strides=[1024, 1], requires_grad=0, device=cuda:0)"
+_LAUNCH = (
+    "Launch Parameters: BlockDim.x = 256, BlockDim.y = 1, BlockDim.z = -1, "
+    "GridDim.x = %d, GridDim.y = -1, GridDim.z = -1, Smem Size = 0\n"
+)
+_PASS = "[DUMP graph_fuser.cpp:2503] "
+_CACHE = "[DUMP kernel_cache.cpp:810] "
+_MADE = "[DEBUG kernel_cache.cpp:809] GraphCache constructor: 0x%x\n"
+_RUNS = "[DEBUG kernel_cache.cpp:818] running GraphCache: 0x%x\n"
+
+Lines = Iterator[str]
+
+
+def _prefixed(prefix: str, lines: Iterator[str]) -> str:
+    return "".join(f"{prefix}{line}\n" for line in lines)
+
+
+def _body(source: int, number: int = 1) -> Lines:
+    """A group of two operators. To nvFuser's cache, groups of other numbers are others, those of other
+    source lines are not."""
+    yield f"graph(%0 : {_T},"
+    yield f"      %1 : {_T}):"
+    yield f"  %2 : int = prim::Constant[value={number}]()"
+    yield f"  %3 : {_T} = aten::mul(%0, %1) # model.py:{source}:8"
+    yield f"  %4 : {_T} = aten::add(%3, %1, %2) # model.py:{source}:15"
+    yield "  return (%4)"
+
+
+def _plan(groups: int, first: int = 0, equal: bool = False) -> Lines:
+    """A plan whose groups follow each other; ``equal`` but for their source lines."""
+    yield f"graph(%x.1 : {_T},"
+    yield f"      %v0 : {_T}):"
+    for i in range(groups):
+        yield f"  %v{i + 1} : {_T} = prim::CudaFusionGroup_{i}(%v{i}, %x.1)"
+    yield f"  return (%v{groups})"
+    for i in range(groups):
+        head, *rest = _body(first + i, 1 if equal else i)
+        yield f"with prim::CudaFusionGroup_{i} = {head}"
+        yield from rest
+
+
+def _kernel(name: str, source: int, lines: int) -> Lines:
+    yield f"\n======= Codegen output for kernel: {name} =======\n\n"
+    yield f"__global__ void {name}(Tensor<float, 2> T0) {{\n"
+    for line in range(lines):
+        yield f"  T0[{line}] = T0[{line}] * {source}.f;\n"
+    yield "}\n\n======================================\n\n"
+
+
+def caches(size: int) -> Lines:
+    """A model with ``size`` groups under nvFuser: each has a cache, which is made, run and compiles a
+    kernel."""
+    yield _PASS + "Before Compilation: \n"
+    yield _prefixed(_PASS, _plan(size))
+    for i in range(size):
+        yield _MADE % (0x55A700000000 + i * 64)
+        yield _CACHE + "GraphCache created for graph\n"
+        yield _prefixed(_CACHE, _body(i, i))
+        yield _RUNS % (0x55A700000000 + i * 64)
+        yield from _kernel(f"kernel{i + 1}", i, 3)
+        yield _LAUNCH % (i + 1)
+        yield f"kernel{i + 1} run in 0.0{i % 90 + 10} ms, achieved: 1000.5 GB/s\n"
+
+
+def plain_caches(size: int) -> Lines:
+    """As ``caches``, without plans: the level that prints them was off."""
+    for i in range(size):
+        yield _MADE % (0x55A700000000 + i * 64)
+        yield _RUNS % (0x55A700000000 + i * 64)
+        yield from _kernel(f"kernel{i + 1}", i, 3)
+        yield f"kernel{i + 1} run in 0.0{i % 90 + 10} ms, achieved: 1000.5 GB/s\n"
+
+
+def equal_caches(size: int) -> Lines:
+    """As ``caches``, but the groups differ in their source lines only: each kernel may be that of any of
+    them."""
+    yield _PASS + "Before Compilation: \n"
+    yield _prefixed(_PASS, _plan(size, equal=True))
+    for i in range(size):
+        yield _MADE % (0x55A700000000 + i * 64)
+        yield _CACHE + "GraphCache created for graph\n"
+        yield _prefixed(_CACHE, _body(i))
+        yield _RUNS % (0x55A700000000 + i * 64)
+        yield from _kernel(f"kernel{i + 1}", i, 3)
+        yield f"kernel{i + 1} run in 0.0{i % 90 + 10} ms, achieved: 1000.5 GB/s\n"
+
+
+def one_group_many_caches(size: int) -> Lines:
+    """As ``equal_caches``, of a single group."""
+    yield _PASS + "Before Compilation: \n"
+    yield _prefixed(_PASS, _plan(1))
+    for i in range(size):
+        yield _MADE % (0x55A700000000 + i * 64)
+        yield _CACHE + "GraphCache created for graph\n"
+        yield _prefixed(_CACHE, _body(0))
+        yield _RUNS % (0x55A700000000 + i * 64)
+        yield from _kernel(f"kernel{i + 1}", i, 3)
+        yield f"kernel{i + 1} run in 0.0{i % 90 + 10} ms, achieved: 1000.5 GB/s\n"
+
+
+def _ptxas(kernel: int, registers: int) -> Lines:
+    name = f"_ZN11CudaCodeGen{6 + len(str(kernel))}kernel{kernel}ENS_6TensorIfLi1EEES1_"
+    yield "ptxas info    : 307 bytes gmem\n"
+    yield f"ptxas info    : Compiling entry function '{name}' for 'sm_90'\n"
+    yield f"ptxas info    : Function properties for {name}\n"
+    yield "ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+    yield f"ptxas info    : Used {registers} registers, 16 bytes smem\n"
+
+
+def ptxas_one(size: int) -> Lines:
+    """``size`` reports of ptxas, all of one kernel, one right behind another."""
+    for i in range(size):
+        yield from _ptxas(1, i % 200 + 16)
+
+
+def ptxas_many(size: int) -> Lines:
+    """Reports of ptxas of ``size`` kernels, one right behind another."""
+    for i in range(size):
+        yield from _ptxas(i + 1, i % 200 + 16)
+
+
+def nested_sections(size: int) -> Lines:
+    """Each ``with`` section holds the node of the next one."""
+    yield _PASS + "Before Compilation: \n"
+
+    def graphs() -> Lines:
+        yield f"graph(%x : {_T}):"
+        yield f"  %y : {_T} = prim::DifferentiableGraph_0(%x)"
+        yield "  return (%y)"
+        for _ in range(size):
+            yield f"with prim::DifferentiableGraph_0 = graph(%x : {_T}):"
+            yield f"  %y : {_T} = prim::DifferentiableGraph_0(%x)"
+            yield "  return (%y)"
+
+    yield _prefixed(_PASS, graphs())
+
+
+def unfused(size: int) -> Lines:
+    """A plan of ``size`` operators in no group, each of a source line of its own."""
+    yield _PASS + "Before Compilation: \n"
+
+    def graph() -> Lines:
+        yield f"graph(%v0 : {_T}):"
+        for i in range(size):
+            yield f"  %v{i + 1} : {_T} = aten::erfinv(%v{i}) # model.py:{i + 1}:8"
+        yield f"  return (%v{size})"
+
+    yield _prefixed(_PASS, graph())
+
+
+_NNC = "[DEBUG tensorexpr_fuser.cpp:%d] "
+
+
+def nnc_rejections(size: int) -> Lines:
+    """NNC says of ``size`` nodes why it takes none of them."""
+    for i in range(size):
+        yield _NNC % 650 + f"Considering node:%v{i} : {_T} = aten::erfinv(%x) # model.py:{i + 1}:8\n"
+        yield _NNC % 1144 + "Failed cond tensorexpr::isSupported(node)\n"
+
+
+def rejections(size: int) -> Lines:
+    """nvFuser says of ``size`` different nodes why it takes none of them."""
+    for i in range(size):
+        yield (
+            "[UPDATE partition.cpp:236] rejecting node from fusion (node not parsible): "
+            f"%v{i} : {_T} = aten::erfinv(%x.{i}) # model.py:{i + 1}:8\n"
+        )
+
+
+def _one_node(megabytes: float, attribute: Callable[[int], str]) -> Lines:
+    yield _PASS + "Before Compilation: \n"
+
+    def graph() -> Lines:
+        yield f"graph(%x : {_T}):"
+        yield f"  %c : str = prim::Constant[value={attribute(int(megabytes * 1_000_000))}]()"
+        yield f"  %y : {_T} = aten::erfinv(%x) # model.py:1:8"
+        yield "  return (%y)"
+
+    yield _prefixed(_PASS, graph())
+
+
+def long_line(size: int) -> Lines:
+    """One node with a line of ``size`` hundredths of a megabyte: as many outputs and inputs."""
+    count = size * 10_000 // 60
+    yield _PASS + "Before Compilation: \n"
+
+    def graph() -> Lines:
+        yield f"graph(%x : {_T}):"
+        outputs = ", ".join(f"%o{i} : Tensor" for i in range(count))
+        inputs = ", ".join("%x" for _ in range(count))
+        yield f"  {outputs} = aten::chunk({inputs}) # model.py:1:8"
+        yield f"  %y : {_T} = aten::erfinv(%x) # model.py:2:8"
+        yield "  return (%y)"
+
+    yield _prefixed(_PASS, graph())
+
+
+def long_string(size: int) -> Lines:
+    """A string attribute of ``size`` hundredths of a megabyte."""
+    return _one_node(size / 100, lambda count: '"' + 'ab\\"c, d=' * (count // 9) + '"')
+
+
+def many_brackets(size: int) -> Lines:
+    """Brackets in brackets, ``size`` hundredths of a megabyte of them."""
+    return _one_node(size / 100, lambda count: "[" * (count // 2) + "]" * (count // 2))
+
+
+def big_graph(size: int) -> Lines:
+    """A plan of ``size`` nodes, of which every second is a constant."""
+    yield _PASS + "Before Compilation: \n"
+
+    def graph() -> Lines:
+        yield f"graph(%v0 : {_T}):"
+        for i in range(size // 2):
+            yield f"  %c{i} : int = prim::Constant[value={i}]()"
+            yield f"  %v{i + 1} : {_T} = aten::erfinv(%v{i}, %c{i}) # model.py:{i + 1}:8"
+        yield f"  return (%v{size // 2})"
+
+    yield _prefixed(_PASS, graph())
+
+
+def launches(size: int) -> Lines:
+    """A kernel that runs ``size`` times, with its arguments, which differ every time."""
+    yield from _kernel("kernel1", 1, 3)
+    for i in range(size):
+        yield "Arguments for kernel1:\nInputs:\n"
+        yield f"tensor dtype: float sizes: ({i}, 1024, ) stride: (1024, 1, ) pointer: 0x7f{i:010x}\n"
+        yield "Outputs:\n"
+        yield f"tensor dtype: float sizes: ({i}, 1024, ) stride: (1024, 1, ) pointer: 0x7e{i:010x}\n"
+        yield "Reduction and semaphore buffers:\n"
+        yield _LAUNCH % (i + 1)
+        yield f"kernel1 run in 0.0{i % 90 + 10} ms, achieved: 1000.5 GB/s\n"
+
+
+def many_ranks(size: int) -> Lines:
+    """``size`` ranks that all run something of their own, line by line in turn."""
+    graphs = [list(_plan(8, 1000 * rank)) for rank in range(size)]
+    for place in range(-1, len(graphs[0])):
+        for rank in range(size):
+            text = graphs[rank][place] if place >= 0 else "Before Compilation: "
+            yield f"[rank{rank}]:{_PASS}{text}\n"
+
+
+def onednn(size: int) -> Lines:
+    """``size`` partitions of oneDNN Graph, each compiled and run once."""
+    for i in range(size):
+        tensors = f"in0_f32:0:strided:undef:{i + 1}x32:32s1 out0_f32:1:strided:undef:{i + 1}x64:64s1"
+        head = f"cpu,{100_000 + i},matmul_post_ops,aten::linear;aten::relu,,"
+        tail = f"{head}{tensors},fpm:strict,matmul_t,dnnl_backend"
+        yield f"onednn_verbose,v1,graph,compile,{tail},0.1\n"
+        yield f"onednn_verbose,v1,graph,exec,{tail},0.0119629\n"
+
+
+def model_of_groups(size: int) -> Lines:
+    """A model of ``size`` groups and ten times as many nodes."""
+    yield _PASS + "Before Compilation: \n"
+
+    def graph() -> Lines:
+        yield f"graph(%x.1 : {_T},"
+        yield f"      %v0 : {_T}):"
+        for i in range(size):
+            yield f"  %v{i + 1} : {_T} = prim::CudaFusionGroup_{i}(%v{i}, %x.1)"
+            for j in range(4):
+                yield f"  %u{i}.{j} : {_T} = aten::erfinv(%v{i + 1}) # model.py:{10 * i + j}:8"
+        yield f"  return (%v{size})"
+        for i in range(size):
+            yield f"with prim::CudaFusionGroup_{i} = graph(%0 : {_T},"
+            yield f"      %1 : {_T}):"
+            yield f"  %2 : {_T} = aten::mul(%0, %1) # model.py:{10 * i + 5}:8"
+            yield f"  %3 : {_T} = aten::relu(%2) # model.py:{10 * i + 6}:8"
+            yield f"  %4 : {_T} = aten::sigmoid(%3) # model.py:{10 * i + 7}:8"
+            yield f"  %5 : {_T} = aten::mul(%4, %1) # model.py:{10 * i + 8}:8"
+            yield f"  %6 : {_T} = aten::tanh(%5) # model.py:{10 * i + 9}:8"
+            yield "  return (%6)"
+
+    yield _prefixed(_PASS, graph())
+
+
+@dataclass(frozen=True)
+class Case:
+    make: Callable[[int], Lines]
+    sizes: tuple[int, ...]
+    """To measure."""
+    small: int
+    """For a count of operations, here and at twice this size."""
+    compare: bool = False
+    """The report is compared with that of a log whose every second line of source is another one."""
+
+    @property
+    def name(self) -> str:
+        return self.make.__name__
+
+
+CASES = (
+    Case(caches, (250, 500, 1000, 10_000), 40),
+    Case(plain_caches, (250, 500, 1000, 10_000), 40),
+    Case(equal_caches, (250, 500, 1000, 10_000), 40),
+    Case(one_group_many_caches, (250, 500, 1000, 10_000), 40),
+    Case(ptxas_one, (4000, 8000, 16_000), 100),
+    Case(ptxas_many, (2000, 4000, 8000), 100),
+    Case(nested_sections, (200, 2000, 20_000), 400),
+    Case(unfused, (4000, 8000, 16_000), 150),
+    Case(nnc_rejections, (10_000, 20_000, 40_000), 200),
+    Case(unfused, (4000, 8000, 16_000), 150, compare=True),
+    Case(nnc_rejections, (10_000, 20_000, 40_000), 200, compare=True),
+    Case(long_line, (250, 500, 1000), 4),
+    Case(big_graph, (25_000, 50_000, 100_000), 300),
+    Case(long_string, (125, 250, 500), 4),
+    Case(many_brackets, (125, 250, 500), 4),
+    Case(launches, (20_000, 40_000, 80_000), 200),
+    Case(many_ranks, (128, 256, 512), 8),
+    Case(onednn, (8000, 16_000, 32_000), 100),
+    Case(rejections, (125_000, 250_000, 500_000), 300),
+    Case(model_of_groups, (500, 1000, 2000), 25),
+)
