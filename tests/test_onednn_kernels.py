@@ -142,3 +142,80 @@ def test_a_real_run(fusiondoc: Run, tmp_path: Path) -> None:
     assert ran and [k["launches"] for k in report["kernels"]] == [len(times) for times in ran.values()]
     assert report["kernels"][0]["groups"] == ["G1"]
     assert "aten::linear;aten::relu" in report["kernels"][0]["code"]
+
+
+def test_what_computes_each_partition() -> None:
+    kernels = report_of(LOG).kernels
+    assert [kernel.implementation for kernel in kernels] == [
+        "brg_conv_fwd:avx512_core",
+        "brg_matmul:avx512_core",
+        "brg_matmul:avx512_core",
+        "brg_matmul:avx512_core",
+    ]
+    # By a plain search: the last primitive that is no reorder before each line of the partition.
+    last, found = "", {}
+    for line in raw_log.read(LOG).decode().split("\n"):
+        fields = line.split(",")
+        if fields[2:4] == ["primitive", "exec"] and fields[5] != "reorder":
+            last = fields[6]
+        elif fields[2:4] == ["graph", "exec"]:
+            found.setdefault(fields[5], set()).add(last)
+    assert [{kernel.implementation} for kernel in kernels] == list(found.values())
+
+
+_GRAPH = (
+    "{head}graph,exec,cpu,100006,matmul_post_ops,aten::linear;aten::relu,,"
+    "in0_f32:0:strided:undef:2x32:32s1 out0_f32:4:strided:undef:2x64:64s1,fpm:strict,{own}dnnl_backend,0.05"
+)
+_MATMUL = (
+    "exec,cpu,{kind},{name},undef,src:f32::blocked:ab::f0 wei_f32,"
+    "attr-post-ops:eltwise_relu ,,2x32:32x64,{ms}"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        # Its own are those that fit into its time: an eager product before it is not.
+        (
+            [
+                "onednn_verbose,v1,primitive," + _MATMUL.format(kind="matmul", name="gemm:jit", ms=7.5),
+                "onednn_verbose,v1,primitive," + _MATMUL.format(kind="reorder", name="jit:uni", ms=0.01),
+                "onednn_verbose,v1,primitive," + _MATMUL.format(kind="matmul", name="ref:any", ms=0.03),
+                _GRAPH.format(head="onednn_verbose,v1,", own="matmul_t,"),
+            ],
+            "ref:any",
+        ),
+        # nor is another kind of operator, even if it would fit
+        (
+            [
+                "onednn_verbose,primitive," + _MATMUL.format(kind="convolution", name="jit:avx2", ms=0.001),
+                "onednn_verbose,primitive,"
+                + _MATMUL.format(kind="inner_product", name="brgemm:avx2", ms=0.03),
+                "onednn_verbose,primitive," + _MATMUL.format(kind="eltwise", name="jit:avx2", ms=0.01),
+                _GRAPH.format(head="onednn_verbose,", own=""),
+            ],
+            "inner_product brgemm:avx2 + eltwise jit:avx2",
+        ),
+        # oneDNN 2 of torch 1.12 to 2.0: no component, and with ONEDNN_VERBOSE_TIMESTAMP
+        (
+            [
+                "dnnl_verbose,1654764777225.709961,"
+                + _MATMUL.format(kind="matmul", name="brg:avx512_core", ms=0.04),
+                _GRAPH.format(head="onednn_graph_verbose,", own="").replace("graph,exec", "exec", 1),
+            ],
+            "brg:avx512_core",
+        ),
+        # a later version of the format, without lines of primitives
+        ([_GRAPH.format(head="onednn_verbose,v2,1693533460193.3,", own="matmul_t,")], "matmul_t"),
+        ([_GRAPH.format(head="onednn_verbose,", own="")], None),
+        # what no partition ran is nobody's
+        (["onednn_verbose,v1,primitive," + _MATMUL.format(kind="matmul", name="ref", ms="1e")], "none"),
+    ],
+)
+def test_which_primitives_are_a_partitions_own(lines: list[str], expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.log"
+    path.write_text("\n".join(lines) + "\n")
+    report = report_of(path)
+    assert report.parse.unrecognised == 0 and report.parse.user_output == 0
+    assert [kernel.implementation for kernel in report.kernels] == ([] if expected == "none" else [expected])

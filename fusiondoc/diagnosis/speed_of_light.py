@@ -127,8 +127,8 @@ def _rate(kernel: Kernel, moved: int | None) -> float | None:
 def _bound(kernel: Kernel, moved: int | None, share: float | None, peak: float | None) -> str | None:
     if share is not None and share > 1:
         return CACHE
-    if kernel.ms is None:
-        return None
+    if kernel.ms is None or kernel.implementation is not None:
+        return None  # of oneDNN Graph: a CPU has no launches
     if moved is None and kernel.gb_per_s is not None:
         moved = round(kernel.gb_per_s.median * kernel.ms.median * 1e6)  # launches of several shapes
     if moved is None:

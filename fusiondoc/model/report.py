@@ -238,16 +238,16 @@ class Kernel:
     occupancy: float | None = None
     """Share of the warps of a multiprocessor that can be resident, from 0 to 1."""
     first_ms: float | None = None
-    """Median of the first launches after a compile, which ``ms`` and ``gb_per_s`` leave out, unless there
-    were no others: then all three are of these."""
+    """Median of the first launches after a compile, which ``ms`` leaves out, unless there were no others."""
     bytes_moved: int | None = None
-    """Bytes that a launch must move: inputs and outputs as nvFuser prints them (perf_debug_verbose), those of
-    its group once, where it is its only kernel, or what nvFuser counted for it, where all launches agree."""
+    """Bytes that a launch must move: as nvFuser prints them or counted them, or those of its only group."""
     bound: str | None = None
     """"bandwidth", "cache" (faster than the memory: the data stay there) or "launch" (moves too little)."""
     groups_left_out: int = 0
     """Groups of its graph that ``groups`` does not list: hundreds of kernels share hundreds of them."""
     evidence_left_out: int = 0
+    implementation: str | None = None
+    """What computes a partition of oneDNN Graph, such as ``brg_matmul:avx512_core`` or ``ref:any``."""
 
 
 @dataclass(frozen=True)

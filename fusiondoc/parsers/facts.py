@@ -260,6 +260,8 @@ class PrintedKernel:
     """What it holds, by name (oneDNN Graph, which prints no graph)."""
     tensors: tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]] = ((), ())
     """Sizes of its inputs and outputs (oneDNN Graph)."""
+    implementation: str | None = None
+    """What computes it (oneDNN Graph)."""
     main: str | None = None
     """Which of ``texts`` is its code."""
     texts: dict[str, bytes] = field(default_factory=dict)

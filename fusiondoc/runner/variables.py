@@ -102,7 +102,9 @@ def run_environment(
         known = catalogue.dump_options(torch)
         usual = checks.without_hidden([name for name in DUMPS if name in known], options)
         wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
-    _add_needs(wanted, dumps, user)
+    # Without it a log of oneDNN Graph tells neither what its partitions became nor how long they take.
+    usual_of_fuser = checks.USUAL["onednn"] if fuser == "onednn" else ()
+    _add_needs(wanted, (*dumps, *usual_of_fuser), user)
     merged: list[str] = []
     notes: list[str] = []
     if user.get(JIT_LOG):

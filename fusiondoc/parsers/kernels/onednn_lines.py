@@ -4,7 +4,9 @@
 matmul_t,dnnl_backend,0.0119629``: engine, partition, kind, operators, formats, tensors, ..., milliseconds
 (src/graph/utils/verbose.cpp of oneDNN 3). ``v1`` is missing before 3.5 and a time stamp may follow it; oneDNN
 Graph on its own (torch 1.12 to 2.0) prints ``onednn_graph_verbose,exec,...`` under ONEDNN_GRAPH_VERBOSE.
-Lines of primitives are not tied to a partition: they name none.
+A partition runs its primitives one after the other in the thread that says so, so those printed right before
+it that fit into its time and are of its kinds of operators are its own: they name the implementation
+(``brg_matmul:avx512_core``, ``ref:any``). Their lines have no component before oneDNN 3 (torch 1.12 to 2.0).
 """
 
 from __future__ import annotations
@@ -23,7 +25,40 @@ _MOST_TEXT = 20
 
 _HEAD = re.compile(rb"(?:onednn|dnnl)_verbose,(?:v\d+,)?(?:\d+\.\d+,)?graph,(exec|compile[^,]*),(.*)$")
 _GRAPH_HEAD = re.compile(rb"(?:onednn|dnnl)_graph_verbose,(?:\d+\.\d+,)?(exec|compile[^,]*),(.*)$")
+_PRIMITIVE = re.compile(
+    rb"(?:onednn|dnnl)_verbose,(?:v\d+,)?(?:\d+\.\d+,)?(?:primitive,)?exec,\w+,(\w+),([^,]*),.*,([\d.e+-]+)$"
+)
 _TENSOR = re.compile(rb"(in|out)\d{1,9}_\w+:\d+:\w+:\w+:(\d{1,18}(?:x\d{1,18})*|)(?::|$)")
+
+
+_MOST_PRIMITIVES = 64
+"""Primitives of one partition."""
+
+_KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("conv", ("convolution", "deconvolution")),
+    ("linear", ("matmul", "inner_product")),
+    ("matmul", ("matmul", "inner_product")),
+    ("addmm", ("matmul", "inner_product")),
+    ("bmm", ("matmul",)),
+    ("softmax", ("softmax", "softmax_v2")),
+    ("layer_norm", ("layer_normalization", "layer_normalization_v2")),
+    ("batch_norm", ("batch_normalization", "batch_normalization_v2")),
+    ("pool", ("pooling", "pooling_v2")),
+    ("prelu", ("prelu",)),
+    ("cat", ("concat",)),
+    ("mean", ("reduction",)),
+    ("sum", ("reduction", "sum")),
+)
+"""Part of an operator's name -> the primitives that compute it; all others are eltwise or binary ones."""
+_ELEMENTWISE = ("eltwise", "eltwise_v2", "binary", "sum", "shuffle", "resampling")
+
+
+class _Primitive(NamedTuple):
+    """A primitive that ran."""
+
+    kind: str
+    implementation: str
+    ms: float
 
 
 class _Line(NamedTuple):
@@ -32,6 +67,7 @@ class _Line(NamedTuple):
     operators: tuple[str, ...]
     tensors: tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]
     ms: float | None
+    implementation: str | None
 
 
 class OneDnnPartitions:
@@ -41,10 +77,13 @@ class OneDnnPartitions:
         self._facts = facts
         self._known: dict[tuple[bytes, tuple[str, ...], object], PrintedKernel] = {}
         self._texts: dict[int, list[bytes]] = {}
+        self._ran: list[_Primitive] = []
+        """Primitives since a partition ran."""
 
     def take(self, line: bytes, pos: int) -> None:
         found = _HEAD.match(line) or _GRAPH_HEAD.match(line)
         if found is None:
+            self._note_primitive(line)
             return
         read = _read(found.group(2))
         if read is None:
@@ -64,9 +103,41 @@ class OneDnnPartitions:
             kernel.launches += 1
             if read.ms is not None:
                 kernel.ms.append(read.ms)
+            kernel.implementation = self._implementation(read) or kernel.implementation
+            self._ran.clear()
         else:
             kernel.compiles += 1
         self._keep(kernel, line)
+
+    def _note_primitive(self, line: bytes) -> None:
+        found = _PRIMITIVE.match(line)
+        if found is None:
+            return
+        try:
+            ms = float(found.group(3))
+        except ValueError:
+            return
+        kind, name = (found.group(n).decode("utf-8", "replace") for n in (1, 2))
+        self._ran.append(_Primitive(kind, name, ms))
+        del self._ran[:-_MOST_PRIMITIVES]
+
+    def _implementation(self, read: _Line) -> str | None:
+        """Of the primitives that the partition ran, those that are no copies into another layout; without any
+        the name of the partition's own executor."""
+        kinds = _kinds_of(read.operators)
+        left = (read.ms or 0.0) * 1.001 + 1e-3
+        own: list[_Primitive] = []
+        for one in reversed(self._ran):
+            left -= one.ms
+            if left < 0 or not (one.kind in kinds or one.kind == "reorder"):
+                break
+            own.append(one)
+        names = [one for one in reversed(own) if one.kind != "reorder"] or own[:1]
+        if not names:
+            return read.implementation
+        several = len({one.kind for one in names}) > 1
+        said = (f"{one.kind} {one.implementation}" if several else one.implementation for one in names)
+        return " + ".join(dict.fromkeys(said))
 
     def _keep(self, kernel: PrintedKernel, line: bytes) -> None:
         """Lines that differ in more than the time."""
@@ -95,4 +166,23 @@ def _read(text: bytes) -> _Line | None:
         ms = None
     if ms is not None and ms - ms != 0:
         ms = None
-    return _Line(fields[1], fields[2], operators, (tuple(inputs), tuple(outputs)), ms)
+    # "fpm:strict,conv_fwd_t,dnnl_backend,0.01" since oneDNN 3.5; before, nothing stands between.
+    name = fields[-3].decode("utf-8", "replace") if len(fields) >= 10 else ""
+    return _Line(
+        fields[1],
+        fields[2],
+        operators,
+        (tuple(inputs), tuple(outputs)),
+        ms,
+        name if name and ":" not in name else None,
+    )
+
+
+def _kinds_of(operators: tuple[str, ...]) -> frozenset[str]:
+    """Primitives that may compute these operators, by the names that the program or the graph gives them."""
+    found = set(_ELEMENTWISE)
+    for name in operators:
+        for part, kinds in _KINDS:
+            if part in name.lower():
+                found.update(kinds)
+    return frozenset(found)

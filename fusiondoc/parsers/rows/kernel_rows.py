@@ -281,6 +281,7 @@ def _printed_kernels(
                 evidence=evidence,
                 rank=facts.rank,
                 dumps=tuple(Dump(option, made.text(option), evidence) for option in made.texts),
+                implementation=made.implementation,
             )
         )
     return kernels

@@ -111,6 +111,7 @@ def _columns(report: Report) -> list[_Column]:
         _Column("name", lambda k: k.name, right=False, wanted=4),
         _Column("group", _groups, right=False),
         _Column("layer", lambda k: folded(layers.get(k.id, ()), 1), right=False, wanted=4),
+        _Column("computed by", lambda k: k.implementation or "", right=False, wanted=13),
         _Column("part", lambda k: parts.get(k.id, ""), wanted=9),
         _Column("runs", lambda k: _number(k.launches), wanted=8),
         _Column("grid", lambda k: dims(k.grid, "x", "-"), wanted=6),
@@ -229,6 +230,7 @@ def _segment(kernel: Kernel, group: Group) -> str | None:
 def _needs(kernel: Kernel, shown: Collection[str]) -> str:
     """What the kernel needs of the device and how it ran, but for what the table has a column for."""
     words = [f"{kernel.scheduler} scheduler"] if kernel.scheduler else []
+    words += [f"computed by {kernel.implementation}"] if kernel.implementation else []
 
     def add(column: str, value: object, text: str) -> None:
         if value is not None and column not in shown:

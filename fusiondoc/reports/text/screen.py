@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Sequence
 
 from rich.console import Group as Lines
@@ -168,6 +169,12 @@ def _loses(code: str) -> bool:
 
 def _kernels(report: Report) -> str:
     launched = [k for k in report.kernels if k.gb_per_s is not None]
+    computed = [k for k in report.kernels if k.implementation is not None]
+    if computed and not launched:
+        names = Counter(k.implementation for k in computed).most_common(3)
+        by = ", ".join(f"{name} x{times}" if times > 1 else str(name) for name, times in names)
+        ms = sum(k.ms.median for k in computed if k.ms)
+        return f"{count(len(computed), 'partition')} of oneDNN Graph: {by}; {ms:.3g} ms for one run of each"
     if not launched:
         return count(len(report.kernels), "kernel") if report.kernels else ""
     best = max(k.gb_per_s.median for k in launched if k.gb_per_s)
