@@ -18,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from fusiondoc.model.report import Finding
+from fusiondoc.model.change_plan import ChangeKind, Edit, PlannedChange
+from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
-from fusiondoc.reports import code_annotations, junit
+from fusiondoc.reports import code_annotations, junit, sarif
 from fusiondoc.reports.printable import visible
 from fusiondoc.workflows.load import report_from
 
@@ -50,19 +51,28 @@ def check_xml(text: str) -> ElementTree.Element:
 @pytest.mark.parametrize("log", LOGS, ids=lambda p: p.name)
 def test_every_log_in_every_format(log: Path) -> None:
     report = report_from([str(log)])
-    data = json.loads(code_annotations.sarif(report))
+    data = json.loads(sarif.render(report))
     SARIF.validate(data)
     results = data["runs"][0]["results"]
-    assert [r["ruleId"] for r in results] == [f.code for f in report.findings]
+    planned = [r for r in results if r["ruleId"] == "plan"]
+    assert results[: len(planned)] == planned and len(planned) == len(code_annotations.planned(report))
+    results = results[len(planned) :]
+    findings = [f for f in report.findings if not f.in_header]
+    assert [r["ruleId"] for r in results] == [f.code for f in findings]
     rules = data["runs"][0]["tool"]["driver"]["rules"]
     assert all(rules[r["ruleIndex"]]["id"] == r["ruleId"] for r in results)
-    for finding, result in zip(report.findings, results):
-        if finding.source:
+    for finding, result in zip(findings, results):
+        if not finding.source:  # of the file as a whole: never of its first line
+            assert all("region" not in one["physicalLocation"] for one in result["locations"])
+        else:
             place = result["locations"][0]["physicalLocation"]
             shown = f"{place['artifactLocation']['uri']}:{place['region']['startLine']}"
             assert finding.source.endswith(shown) and not shown.startswith("/")
     issues = json.loads(code_annotations.gitlab(report))
-    assert len({one["fingerprint"] for one in issues}) == len(issues) == len(report.findings)
+    in_lines = [f for f in findings if f.source]
+    without = len(findings) > len(in_lines)
+    assert len({one["fingerprint"] for one in issues}) == len(issues)
+    assert len(issues) == len(planned) + len(in_lines) + without
     assert {one["severity"] for one in issues} <= {"info", "minor", "major", "critical", "blocker"}
     root = check_xml(junit.render(report))
     assert len(root.findall(".//testcase")) == max(1, len(report.findings))
@@ -71,6 +81,10 @@ def test_every_log_in_every_format(log: Path) -> None:
     lines = code_annotations.github(report).splitlines()
     assert all(re.match(r"::(error|warning|notice) [^:]*title=[^:]*::.", line) for line in lines)
     assert len(lines) <= 30
+    # What has no line is said once, on no line.
+    assert sum("line=" not in line for line in lines) <= without + (
+        "which GitHub would not" in "".join(lines[-1:])
+    )
 
 
 def test_the_xsd_and_the_reader_that_others_use(tmp_path: Path) -> None:
@@ -90,7 +104,7 @@ def test_the_xsd_and_the_reader_that_others_use(tmp_path: Path) -> None:
 
 
 def test_the_schema_refuses_what_is_no_sarif() -> None:
-    data = json.loads(code_annotations.sarif(report_from([str(REJECTS)])))
+    data = json.loads(sarif.render(report_from([str(REJECTS)])))
     data["runs"][0]["results"][0]["level"] = "bad"
     with pytest.raises(jsonschema.ValidationError):
         SARIF.validate(data)
@@ -124,6 +138,7 @@ NASTY = st.text(st.sampled_from("a%:,\r\n=]\x00\x1b&<|`*\u2028é\ud83d 0"), max_
 def test_no_text_breaks_a_format(message: str, advice: str, file: str) -> None:
     report = replace(
         REPORT,
+        plan=(),
         findings=(Finding("FD201", "error", message, f"m{file}.py:3", (), advice),),
         suppressed=(Suppressed("FD202", "note", message, f"m{file}.py:4", f"config: {file}"),),
         expectations=(Expectation(file, False, message, advice, file, "f.yaml", 2, 1),),
@@ -134,7 +149,7 @@ def test_no_text_breaks_a_format(message: str, advice: str, file: str) -> None:
     assert (command, properties["line"], properties["title"]) == ("error", "3", "fusiondoc FD201")
     said = message + (f"\n{advice}" if advice else "")
     assert text == visible(said.replace("\r\n", "\n"))
-    SARIF.validate(json.loads(code_annotations.sarif(report)))
+    SARIF.validate(json.loads(sarif.render(report)))
     json.loads(code_annotations.gitlab(report))
     check_xml(junit.render(report).encode("utf-8", "backslashreplace").decode())
     rows = [
@@ -144,13 +159,13 @@ def test_no_text_breaks_a_format(message: str, advice: str, file: str) -> None:
 
 
 def test_suppressed_findings_and_expectations_in_sarif() -> None:
-    report = report_from([str(REJECTS)])
+    report = replace(report_from([str(REJECTS)]), plan=())
     report = replace(
         report,
         suppressed=(Suppressed("FD202", "note", "x", "a b.py:4", "comment: a b.py:4"),),
         expectations=(Expectation("s", False, "a", "b", "c", "f.yaml", 7, 3), Expectation("s", True, "a", "b", None, "f.yaml", 8, 3)),
     )  # fmt: skip
-    results = json.loads(code_annotations.sarif(report))["runs"][0]["results"]
+    results = json.loads(sarif.render(report))["runs"][0]["results"]
     assert (results[0]["ruleId"], results[0]["level"]) == ("expectation", "error")
     assert results[0]["locations"][0]["physicalLocation"]["region"]["startLine"] == 7
     assert results[-1]["suppressions"] == [{"kind": "inSource", "justification": "comment: a b.py:4"}]
@@ -164,7 +179,7 @@ def test_fingerprints_outlive_moved_lines() -> None:
         report, findings=tuple(replace(f, source=re.sub(r"\d+$", "99", f.source or "") or None) for f in report.findings)
     )  # fmt: skip
     before, after = (
-        [r["partialFingerprints"] for r in json.loads(code_annotations.sarif(one))["runs"][0]["results"]] for one in (report, moved)
+        [r["partialFingerprints"] for r in json.loads(sarif.render(one))["runs"][0]["results"]] for one in (report, moved)
     )  # fmt: skip
     assert before == after and len({json.dumps(one) for one in before}) == len(before)
 
@@ -217,3 +232,72 @@ def test_a_real_run_names_the_users_line(fusiondoc: Run, tmp_path: Path) -> None
         for r in json.loads(done.stdout)["runs"][0]["results"]
     ]  # fmt: skip
     assert ("FD211", "model.py", 4) in places
+
+
+def with_a_plan(after: str = "        y = y + x") -> Report:
+    edits = (
+        Edit("model.py", 23, "        y += x", after),
+        Edit("model.py", 40, "    é = x.relu_()", "    é = x.relu()"),
+        Edit("other.py", 2, "x += 1", "x = x + 1"),
+    )
+    change = PlannedChange(
+        "Write x = x + y instead of x += y", ChangeKind.OUT_OF_PLACE, "model.py:23", "y += x", "y = y + x",
+        "8 groups of add+relu", None, 1000, "fusiondoc diagnose model.py", 16, ("aten::add_",), ("FD230",), None,
+        edits,
+    )  # fmt: skip
+    return replace(REPORT, findings=(), plan=(change,))
+
+
+def test_sarif_holds_the_lines_of_the_plan_as_fixes(tmp_path: Path) -> None:
+    data = json.loads(sarif.render(with_a_plan()))
+    SARIF.validate(data)
+    (result,) = data["runs"][0]["results"]
+    assert (result["ruleId"], result["level"]) == ("plan", "note")
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 23
+    (fix,) = result["fixes"]
+    files = {one["artifactLocation"]["uri"]: one["replacements"] for one in fix["artifactChanges"]}
+    assert list(files) == ["model.py", "other.py"]
+    # Applied as a tool applies them, they make the lines of the plan.
+    lines = {23: "        y += x", 40: "    é = x.relu_()"}
+    for one in files["model.py"]:
+        region, text = one["deletedRegion"], one["insertedContent"]["text"]
+        line = lines[region["startLine"]]
+        lines[region["startLine"]] = (
+            line[: region["startColumn"] - 1] + text + line[region["endColumn"] - 1 :]
+        )
+    assert lines == {23: "        y = y + x", 40: "    é = x.relu()"}
+
+
+def test_the_plan_is_in_annotations_and_in_the_job_summary() -> None:
+    command, properties, text = unescaped(code_annotations.github(with_a_plan()).splitlines()[0])
+    assert (command, properties["file"], properties["line"]) == ("notice", "model.py", "23")
+    assert text.startswith(
+        "Do this first (1 of 1): Write x = x + y instead of x += y\nunlocks 8 groups of add+relu"
+    )
+    summary = code_annotations.github_summary(with_a_plan())
+    assert "**Do this first**" in summary and "   - y += x\n   + y = y + x\n" in summary
+
+
+@pytest.mark.parametrize("after", ["```\n::error::x", "a\u202eb", "</code> @user"])
+def test_a_line_of_code_ends_no_fence_and_is_no_command(after: str) -> None:
+    report = with_a_plan()
+    report = replace(report, plan=(replace(report.plan[0], after=after, change=after),))
+    summary = code_annotations.github_summary(report)
+    assert summary.count("```") == 2 and not re.search("^::|\u202e", summary, flags=re.M)
+
+
+def test_the_environment_is_no_problem_of_a_pull_request() -> None:
+    note = Finding("FD001", "note", "nvFuser is not in TorchScript of torch 2.13", None, (), None)
+    error = replace(note, severity="error")
+    assert code_annotations.github(replace(REPORT, plan=(), findings=(note,))) == ""
+    assert "FD001" in code_annotations.github(replace(REPORT, plan=(), findings=(error,)))
+
+
+def test_what_has_no_line_is_said_once_and_on_no_line() -> None:
+    findings = tuple(Finding("FD402", "note", f"m{i}", None, (), None) for i in range(5))
+    report = replace(REPORT, plan=(), findings=findings, target={"name": "m.py", "capture": "c"})
+    (line,) = code_annotations.github(report).splitlines()
+    assert line.startswith("::notice title=fusiondoc summary::5 findings that are of no line")
+    assert "line=" not in line and all(f"m{i}" in line for i in range(5))
+    (issue,) = json.loads(code_annotations.gitlab(report))
+    assert issue["check_name"] == "summary" and issue["location"]["path"] == "m.py"

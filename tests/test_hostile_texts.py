@@ -18,7 +18,7 @@ from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.report import Dump, Evidence, Report, Segment
 from fusiondoc.model.runs import Expectation, Iteration, Peak, Speed, Spread, Suppressed, Try, Verification
-from fusiondoc.reports import code_annotations, json_format, markdown
+from fusiondoc.reports import code_annotations, json_format, markdown, sarif
 from fusiondoc.reports.comparison import comment, page, terminal
 from fusiondoc.reports.html import render as render_page
 from fusiondoc.reports.printable import in_github_log, in_json, no_workflow_commands, visible, visible_in
@@ -269,7 +269,7 @@ def test_annotations_hold_no_hidden_character() -> None:
 
 def test_json_has_hidden_characters_as_escapes() -> None:
     report = report_of(HOSTILE["control"])
-    for render in (json_format.render, code_annotations.sarif, code_annotations.gitlab):
+    for render in (json_format.render, sarif.render, code_annotations.gitlab):
         assert not has_hidden(render(report))
     assert json.loads(json_format.render(report))["fuser"]["why"] in (None, HOSTILE["control"])
     text = json.dumps(["\x9b\u202e\U000e0041é"], ensure_ascii=False)

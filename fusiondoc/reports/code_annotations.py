@@ -1,10 +1,11 @@
 """Findings at their lines of the repository, as tools of a code host take them: annotations of GitHub
-Actions, GitLab's code quality report, and SARIF 2.1.0 (OASIS) for code scanning.
+Actions and GitLab's code quality report.
 
 GitHub: workflow commands such as ``::warning file=model.py,line=31::message``; escaping is that of the
 runner's own toolkit (actions/toolkit, packages/core/src/command.ts). GitLab: a JSON list of issues in the
 format of Code Climate; the keys are those that docs.gitlab.com (CI/CD, Code Quality, "Code Quality report
-format") requires. SARIF: one run, a rule for each code that occurs, the user's lines.
+format") requires. ``sarif.py`` has SARIF. What has no line of the user's is never put on some line: one
+summary names it.
 """
 
 from __future__ import annotations
@@ -14,28 +15,32 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, NamedTuple, Sequence
-from urllib.parse import quote
+from typing import NamedTuple, Sequence
 
-from fusiondoc.model.codes import CODES
+from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
-from fusiondoc.model.source import Source
+from fusiondoc.model.source import PACKAGES, Source
+from fusiondoc.reports.plan_words import gain, plan_in_markdown, unlocks
 from fusiondoc.reports.printable import in_json, markdown, visible
 from fusiondoc.reports.text.expectation_lines import sentence
 from fusiondoc.reports.wording import covered
-from fusiondoc.version import __version__
 
 EXPECTATION = "expectation"
 """What machine formats call the rule behind a broken expectation."""
 
 
+PLAN = "plan"
+"""What machine formats call a change of the plan."""
+
+
 class Location(NamedTuple):
-    """A line of a file; ``file`` is relative to the repository where it lies in it, with forward slashes."""
+    """A line of a file, or all of it; ``file`` is relative to the repository where it lies in it, with
+    forward slashes."""
 
     file: str
-    line: int
+    line: int | None
 
 
 class Problem(NamedTuple):
@@ -47,17 +52,50 @@ class Problem(NamedTuple):
     advice: str | None
     location: Location | None
     suppressed_by: str | None = None
+    edits: tuple[Edit, ...] = ()
+    """Lines to be changed."""
+
+    @property
+    def in_a_line(self) -> bool:
+        """Whether a reader can be shown the line that it is about."""
+        return self.location is not None and self.location.line is not None
+
+
+def planned(report: Report) -> list[Problem]:
+    """The changes of the plan that have a line of the user's, best first."""
+    found = []
+    for number, change in enumerate(report.plan, 1):
+        place = Source.parse(change.where)
+        if place is None or _OF_A_PACKAGE.match(place.file) or change.kind in _OF_A_FINDING:
+            continue
+        head = f"Do this first ({number} of {len(report.plan)}): {change.change}"
+        said = [unlocks(change), gain(change)]
+        if change.before is not None and change.after is not None:
+            said += [f"- {change.before}", f"+ {change.after}"]
+        where = Location(relative(place.file), place.line)
+        text = "\n".join(filter(None, [*said, change.note, change.command]))
+        found.append(Problem(PLAN, "note", head, text, where, edits=change.edits))
+    return found
+
+
+_OF_A_FINDING = (ChangeKind.REPAIR, ChangeKind.LOG)
+"""What a finding of its own says already."""
+
+_OF_A_PACKAGE = re.compile(rf"{PACKAGES}[/\\]")
 
 
 def problems(report: Report, suppressed: bool = False) -> list[Problem]:
-    """Broken expectations, findings worst first and, if asked for, suppressed findings."""
+    """Broken expectations, findings worst first and, if asked for, suppressed findings. What reports say of
+    the environment in their first lines is none."""
     found = [
         Problem(EXPECTATION, "error", sentence(one), None, expectation_location(one))
         for one in report.expectations
         if not one.holds
     ]
     found += [
-        Problem(f.code, f.severity, f.message, f.advice, finding_location(f, report)) for f in report.findings
+        Problem(f.code, f.severity, f.message, f.advice, finding_location(f, report))
+        for f in report.findings
+        if not f.in_header
     ]
     if suppressed:
         found += [
@@ -73,19 +111,19 @@ def expectation_location(one: Expectation) -> Location | None:
 
 
 def finding_location(finding: Finding | Suppressed, report: Report) -> Location | None:
-    """The user's line; without one the first line of the target's file; of a log the line that proves it, or
-    its first one. None where all that is known is the standard input."""
+    """The user's line; without one the target's file, or the log. None where all that is known is the
+    standard input."""
     place = Source.parse(finding.source)
     if place is not None and place.has_file:
         return Location(relative(place.file), place.line)
     target = str(report.target.get("name") or "")
     if report.target.get("capture") and ".py" in target:
-        return Location(relative(target[: target.rindex(".py") + 3]), 1)
+        return Location(relative(target[: target.rindex(".py") + 3]), None)
     evidence = next(iter(finding.evidence), None) if isinstance(finding, Finding) else None
     if evidence is None:
         name = str(report.target.get("capture") or target.split(", ")[0])
-        return Location(relative(name), 1) if name and not name.startswith("<") else None
-    return Location(relative(evidence.file), evidence.line) if not evidence.file.startswith("<") else None
+        return Location(relative(name), None) if name and not name.startswith("<") else None
+    return Location(relative(evidence.file), None) if not evidence.file.startswith("<") else None
 
 
 def relative(path: str) -> str:
@@ -126,18 +164,26 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def github(report: Report) -> str:
-    """A line for each problem, at most ten of a kind; then a line on those left out. Empty without any."""
+    """A line for each change of the plan and each problem that has a line of the user's, at most ten of a
+    kind; then one on what has none, and one on those left out. Empty without any."""
     lines = []
     left_out = 0
     shown = dict.fromkeys(_COMMANDS, 0)
-    # One notice is kept for the line on the rest.
-    most = {"error": MOST, "warning": MOST, "note": MOST - 1}
-    for problem in problems(report):
+    every = [*planned(report), *problems(report)]
+    without = [problem for problem in every if not problem.in_a_line]
+    # Some are kept for the lines on the rest.
+    most = dict.fromkeys(_COMMANDS, MOST - 1)
+    most["note"] -= 1
+    for problem in every:
+        if not problem.in_a_line:
+            continue
         if shown.get(problem.severity, 0) >= most.get(problem.severity, 0):
             left_out += 1
             continue
         shown[problem.severity] += 1
         lines.append(_line(problem))
+    if without:
+        lines.append(_line(_summed_up(without)))
     if left_out:
         lines.append(
             f"::notice title=fusiondoc::{left_out} more, which GitHub would not show: see the report"
@@ -145,9 +191,24 @@ def github(report: Report) -> str:
     return "".join(line + "\n" for line in lines)
 
 
+_MOST_SUMMED = 8
+
+
+def _summed_up(without: Sequence[Problem]) -> Problem:
+    """One problem for all that have no line, as bad as the worst of them."""
+    if len(without) == 1:
+        return without[0]._replace(location=None)
+    lines = [f"{one.code}: {one.message}" for one in without[:_MOST_SUMMED]]
+    if len(without) > _MOST_SUMMED:
+        lines.append(f"and {len(without) - _MOST_SUMMED} more")
+    worst = min((one.severity for one in without), key=list(_COMMANDS).index)
+    text = f"{len(without)} findings that are of no line"
+    return Problem("summary", worst, text, "\n".join(lines), None)
+
+
 def _line(problem: Problem) -> str:
     parts = []
-    if problem.location is not None:
+    if problem.location is not None and problem.in_a_line:
         parts = [f"file={_property(problem.location.file)}", f"line={problem.location.line}"]
     parts.append(f"title={_property('fusiondoc ' + problem.code)}")
     text = problem.message + (f"\n{problem.advice}" if problem.advice else "")
@@ -192,6 +253,7 @@ def github_summary(report: Report) -> str:
     if report.expectations:
         broken = sum(not one.holds for one in report.expectations)
         lines += ["", f"{len(report.expectations) - broken} of {len(report.expectations)} expectations hold."]
+    lines += ["", *plan_in_markdown(report)] if report.plan or report.plan_note else []
     found = problems(report)
     if found:
         lines += ["", "| | code | where | what |", "|---|---|---|---|", *map(_row, found[:_MOST_ROWS])]
@@ -203,7 +265,10 @@ def github_summary(report: Report) -> str:
 
 
 def _row(problem: Problem) -> str:
-    place = f"{problem.location.file}:{problem.location.line}" if problem.location else ""
+    place = ""
+    if problem.location is not None:
+        line = problem.location.line
+        place = problem.location.file + (f":{line}" if line is not None else "")
     cells = (problem.severity, problem.code, place, problem.message)
     return f"| {' | '.join(map(markdown, cells))} |"
 
@@ -212,76 +277,27 @@ SEVERITY = {"error": "critical", "warning": "major", "note": "info"}
 
 
 def gitlab(report: Report) -> str:
-    """The report; what has no file at all is left out, because GitLab needs one."""
-    found = [(problem, problem.location) for problem in problems(report)]
-    placed = [(problem, place) for problem, place in found if place is not None]
+    """The report. What has no line is summed up at the begin of its file, because GitLab needs one; what has
+    no file at all is left out."""
+    every = [*planned(report), *problems(report)]
+    placed = [problem for problem in every if problem.in_a_line]
+    without = [problem for problem in every if problem.location is not None and not problem.in_a_line]
+    if without:
+        file = without[0].location.file if without[0].location is not None else ""
+        placed.append(_summed_up(without)._replace(location=Location(file, 1)))
     issues = [
         {
             "type": "issue",
             "check_name": problem.code,
-            "description": problem.message,
+            "description": problem.message
+            if problem.code != "summary"
+            else f"{problem.message}: {problem.advice}",
             "categories": ["Performance"],
             "severity": SEVERITY.get(problem.severity, "info"),
             "fingerprint": print_,
-            "location": {"path": place.file, "lines": {"begin": place.line}},
+            "location": {"path": problem.location.file, "lines": {"begin": problem.location.line}},
         }
-        for (problem, place), print_ in zip(placed, fingerprints([problem for problem, _ in placed]))
+        for problem, print_ in zip(placed, fingerprints(placed))
+        if problem.location is not None
     ]
     return in_json(json.dumps(issues, indent=2, ensure_ascii=False)) + "\n"
-
-
-SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-
-
-def sarif(report: Report) -> str:
-    """The report as SARIF text. Suppressed findings are in it, marked as such."""
-    found = problems(report, suppressed=True)
-    codes = sorted({problem.code for problem in found})
-    results = [
-        _result(problem, codes.index(problem.code), print_)
-        for problem, print_ in zip(found, fingerprints(found))
-    ]
-    driver = {
-        "name": "fusiondoc",
-        "semanticVersion": __version__,
-        "rules": [_rule(code) for code in codes],
-    }
-    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-    log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
-    return in_json(json.dumps(log, indent=2, ensure_ascii=False)) + "\n"
-
-
-def _rule(code: str) -> dict[str, Any]:
-    known = CODES.get(code)
-    title = known.title if known else "A fusion expectation is broken"
-    level = known.severity if known else "error"
-    more = f"fusiondoc explain {code}" if known else "The expectation is in the file given with --expect."
-    return {
-        "id": code,
-        "shortDescription": {"text": title},
-        "help": {"text": more},
-        "defaultConfiguration": {"level": level},
-    }
-
-
-def _result(problem: Problem, rule: int, fingerprint: str) -> dict[str, Any]:
-    text = problem.message + (f"\n{problem.advice}" if problem.advice else "")
-    result: dict[str, Any] = {
-        "ruleId": problem.code,
-        "ruleIndex": rule,
-        "level": problem.severity,
-        "message": {"text": text},
-        "locations": [_location(problem.location)] if problem.location else [],
-        "partialFingerprints": {"fusiondoc/v1": fingerprint},
-    }
-    if problem.suppressed_by is not None:
-        kind = "inSource" if problem.suppressed_by.startswith("comment") else "external"
-        result["suppressions"] = [{"kind": kind, "justification": problem.suppressed_by}]
-    return result
-
-
-def _location(place: Location) -> dict[str, Any]:
-    outside = Path(place.file).is_absolute()
-    uri = ("file://" if outside else "") + quote(place.file, errors="replace")
-    artifact = {"uri": uri} if outside else {"uri": uri, "uriBaseId": "%SRCROOT%"}
-    return {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": place.line}}}

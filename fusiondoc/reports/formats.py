@@ -16,7 +16,7 @@ REPORT_RENDERERS = {
     "json": "fusiondoc.reports.json_format:render",
     "html": "fusiondoc.reports.html:render",
     "markdown": "fusiondoc.reports.markdown:render",
-    "sarif": "fusiondoc.reports.code_annotations:sarif",
+    "sarif": "fusiondoc.reports.sarif:render",
     "junit": "fusiondoc.reports.junit:render",
     "gitlab": "fusiondoc.reports.code_annotations:gitlab",
     "github": "fusiondoc.reports.code_annotations:github",

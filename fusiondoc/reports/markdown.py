@@ -12,6 +12,7 @@ from fusiondoc.model.layer_names import folded
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Expectation
+from fusiondoc.reports.plan_words import plan_in_markdown
 from fusiondoc.reports.printable import markdown as _text
 from fusiondoc.reports.printable import markdown_code as _code
 from fusiondoc.reports.source_code import near, where_from, without_column
@@ -60,7 +61,7 @@ def render(report: Report) -> str:
         "findings": (
             "Findings",
             "",
-            [_finding(f) for f in report.findings if not f.in_rows],
+            [_finding(f) for f in report.findings if not f.in_rows and not f.in_header],
             True,
         ),
         "groups": (
@@ -147,6 +148,12 @@ def _head(report: Report) -> Iterable[str]:
         best = f", up to {percent(max(shares))} of the peak" if shares else ""
         yield f"\nKernels: {rates[0]:,.0f} to {rates[-1]:,.0f} GB/s{best}"
     yield ""
+    lines = plan_in_markdown(report)
+    if lines:
+        yield "\n".join(line[:_MOST_OF_A_LINE] for line in lines) + "\n"
+
+
+_MOST_OF_A_LINE = 1_000
 
 
 def _header(*names: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Report
+from fusiondoc.reports.printable import markdown, markdown_code, one_line
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.step_words import milliseconds
 from fusiondoc.reports.wording import count, covered, size, verdict
@@ -44,3 +45,27 @@ def last_word(report: Report) -> str:
     first = report.plan[0]
     where = f" ({place(first)})" if first.where is not None else ""
     return f"{said}. Do first: {first.change}{where}"
+
+
+def plan_in_markdown(report: Report) -> list[str]:
+    """The plan as lines of GitHub-flavoured Markdown: for comments and job summaries."""
+    if not report.plan:
+        return [f"**Nothing to do**: {markdown(report.plan_note)}"] if report.plan_note else []
+    lines = [f"**{TITLE}**", ""]
+    for number, change in enumerate(report.plan, 1):
+        where, brings = place(change), gain(change)
+        head = f"{number}. **{markdown(change.change)}**"
+        head += f" ({markdown_code(where)})" if where else ""
+        lines.append(head + (f": {markdown(brings)}" if brings else ""))
+        lines += [f"   {markdown(text)}" for text in (unlocks(change), change.note) if text]
+        if change.before is not None and change.after is not None:
+            rows = [f"- {row}" for row in change.before.split("\n")]
+            rows += [f"+ {row}" for row in change.after.split("\n")]
+            lines += ["   ```diff", *(f"   {_in_a_fence(row)}" for row in rows), "   ```"]
+        lines.append(f"   {markdown_code(change.command)}")
+    return lines
+
+
+def _in_a_fence(row: str) -> str:
+    """A line of code that ends no fence."""
+    return one_line(row).replace("```", "`` `")
