@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,9 @@ def command(
         progress=terminal_progress,
     )
     report = heard(done.report)
-    emit(report, format_, output)
+    text = format_ in (None, "text") and output is None and "GITHUB_ACTIONS" not in os.environ
+    if done.failed is None or not text or report.groups or report.unfused:
+        emit(report, format_, output)  # else its error, which follows, is all that there is to say
     if done.interrupted:
         tell(f"interrupted; what was captured is in {done.capture.path}")
         return INTERRUPTED

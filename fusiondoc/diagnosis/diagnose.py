@@ -48,6 +48,7 @@ TE_RULES: tuple[Rule, ...] = (
     fd3_failures.timed_out,
     fd3_failures.program_failed,
     *fd1_operation_fuser.RULES,
+    fd9_log.interrupted,
     fd9_log.left_running,
 )
 """For a run whose groups are of Transformer Engine: its log has no graphs."""
@@ -65,10 +66,12 @@ def diagnose(report: Report, context: Context) -> Report:
     return with_plan(replace(report, findings=tuple(findings)), context)
 
 
-def _badness(finding: Finding) -> tuple[int, bool, float, int, int, bool, int]:
-    """Worst first. Of equally bad ones first what the whole run suffers from, then by the milliseconds that
-    fusing could save, where a profile tells them, then what keeps most operators out of groups, of equals one
-    with a recipe, then what saves most memory traffic when it is fixed."""
+def _badness(finding: Finding) -> tuple[int, bool, bool, float, int, int, bool, int]:
+    """Worst first; what can be changed before what cannot, and the environment last.
+
+    Of equally bad ones first what the whole run suffers from, then by the milliseconds that fusing could
+    save, where a profile tells them, then what keeps most operators out of groups, of equals one with a
+    recipe, then what saves most memory traffic when it is fixed."""
     family = CODES[finding.code].family
     if family in (Family.ENVIRONMENT, Family.RUNS) and finding.severity != "note":
         rank = 0
@@ -78,5 +81,6 @@ def _badness(finding: Finding) -> tuple[int, bool, float, int, int, bool, int]:
         rank = 2 if finding.code != "FD236" else 3
     kept, saved = finding.keeps_out or 0, finding.saves_bytes or 0
     told = finding.time.could_save_ms if finding.time is not None else None
-    bad = SEVERITIES.index(finding.severity), rank > 0, -(told or 0.0)
+    fixed = finding.in_header or (finding.advice or "").startswith("Nothing")
+    bad = SEVERITIES.index(finding.severity), fixed, rank > 0, -(told or 0.0)
     return (*bad, rank, -kept, finding.recipe is None and kept > 0, -saved)

@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Iterable, Sequence, Tuple
 
+from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.change_candidates import Candidate, candidates
 from fusiondoc.diagnosis.change_commands import can_run_again, compare_logs, run_again
 from fusiondoc.diagnosis.rules.rule import Context
@@ -37,7 +38,7 @@ def with_plan(report: Report, context: Context) -> Report:
         blocking = [one for one in blocking if one.codes != ("FD102",)]
     later = list(_later(report, context)) if not changes else []
     plan = tuple([*blocking, *changes, *later][:MOST])
-    return replace(report, plan=plan, plan_note=None if plan else _nothing_to_do(report))
+    return replace(report, plan=plan, plan_note=None if plan else _nothing_to_do(report, context))
 
 
 # What the findings say of the whole run
@@ -58,7 +59,8 @@ def _blocking(report: Report, context: Context) -> Iterable[PlannedChange]:
     seen: set[str] = set()
     for finding in report.findings:
         early = finding.code in ("FD101", "FD102", "FD103", "FD104", "FD901") and not report.groups
-        if finding.code in seen or finding.advice is None or finding.keeps_out:
+        failed = finding.code == "FD905"
+        if finding.code in seen or finding.keeps_out or (finding.advice is None and not failed):
             continue
         if finding.severity == "error" or (early and finding.severity == "warning"):
             seen.add(finding.code)
@@ -103,6 +105,8 @@ def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedCh
         more = ("--fuser", "auto")
     elif kind is ChangeKind.STATIC_SHAPES:
         more = ("--knob", "fusion_strategy=DYNAMIC:10")
+    if finding.code == "FD905" and not advice:
+        advice = "Mend the program first: it ended with an error"
     knob = re.search(r"--knob (\w+=[\w:]+)", finding.advice or "")
     if finding.code == "FD104" and knob is not None:
         more = ("--knob", knob[1])
@@ -303,8 +307,10 @@ def _command(report: Report, context: Context, more: Sequence[str]) -> str:
 # Nothing to do
 
 
-def _nothing_to_do(report: Report) -> str:
+def _nothing_to_do(report: Report, context: Context) -> str:
     """Why nothing is to be changed, with the numbers."""
+    if context.result.ended is Ended.INTERRUPTED and not report.groups:
+        return "The run was interrupted before a group was made, so nothing can be said about what to change"
     name = report.fuser.effective or report.fuser.requested
     fuser = fuser_title(name) if name in FUSERS else "the fuser"
     if not report.groups and not report.unfused:

@@ -188,7 +188,9 @@ def _strides_of_a_group(group: Group, producer: FusedProducer, again: Sequence[G
 
 
 def program_failed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD905: the user's program ended with an error."""
+    """FD905: the user's program ended with an error. Ctrl-C is none of its own."""
+    if context.result.ended is Ended.INTERRUPTED:
+        return
     error = context.error
     if error is not None:
         yield finding(

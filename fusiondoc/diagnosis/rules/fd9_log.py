@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
+from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
@@ -127,6 +128,17 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
     yield finding("FD901", what, advice=HOW_TO_LOG)
 
 
+def interrupted(report: Report, context: Context) -> Iterable[Finding]:
+    """FD902: the user ended the run."""
+    if context.result.ended is Ended.INTERRUPTED:
+        yield finding(
+            "FD902",
+            "The run was interrupted; this report is of what it did until then",
+            severity="note",
+            advice="Let it run to its end; fewer passes (--runs) or smaller inputs take less time.",
+        )
+
+
 def cut_off(report: Report, context: Context) -> Iterable[Finding]:
     """FD902: graphs or kernels that are not printed to their end."""
     if report.parse.truncated:
@@ -221,6 +233,7 @@ def _still(left: LeftRunning) -> str:
 
 
 RULES = (
+    interrupted,
     nothing_in_log,
     turned_away,
     cut_off,

@@ -28,13 +28,18 @@ def fallbacks(report: Report) -> RenderableType | None:
     return table
 
 
-def findings(report: Report, every: bool = False) -> RenderableType:
+def findings(report: Report, every: bool = False) -> RenderableType | None:
     """Every finding with its advice; those that say no more than the section of their operators, or the first
     lines, are not repeated."""
     shown = [f for f in report.findings if not f.in_header and (every or not f.in_rows)]
     rest = [f for f in report.findings if f.in_rows and not every]
     if not shown and not rest:
         return Text("none")
+    worst = next((f for f in shown if f.severity == "error"), None)
+    if worst is not None and not (worst.advice or worst.source or every):
+        shown.remove(worst)  # the first screen has all of it
+        if not shown and not rest:
+            return None
     parts: list[RenderableType] = []
     for finding in shown if every else shown[:MOST_ROWS]:
         parts.append(_finding(finding))

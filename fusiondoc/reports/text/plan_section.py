@@ -20,9 +20,10 @@ def plan(report: Report) -> RenderableType | None:
             return None
         return Lines(Text("Nothing to do", style="bold"), Padding(prose(report.plan_note), (0, 0, 0, 1)))
     parts: list[RenderableType] = [Text(TITLE, style="bold")]
+    problem = next((f.message for f in report.findings if f.severity == "error"), None)
     commands = {change.command for change in report.plan}
     for number, change in enumerate(report.plan, 1):
-        parts += _change(number, change)
+        parts += _change(number, change, problem)
         if len(commands) > 1:
             parts.append(Unbroken(f"    $ {change.command}", "cyan"))
     if len(commands) == 1:
@@ -30,7 +31,8 @@ def plan(report: Report) -> RenderableType | None:
     return Lines(*parts)
 
 
-def _change(number: int, change: PlannedChange) -> list[RenderableType]:
+def _change(number: int, change: PlannedChange, said: str | None) -> list[RenderableType]:
+    """``said``: what the lines above have said already."""
     head = Text(f"{number}. ", style="bold")
     head.append_text(prose(change.change, "bold"))
     brings = gain(change)
@@ -38,7 +40,7 @@ def _change(number: int, change: PlannedChange) -> list[RenderableType]:
         head.append(f"  {brings}", style="green")
     lines: list[RenderableType] = [Padding(head, (0, 0, 0, 1))]
     where = place(change)
-    if change.unlocks:
+    if change.unlocks and change.unlocks != said:
         lines.append(_indented(prose(unlocks(change))))
     if where:
         lines.append(_indented(Text(where, style="dim")))

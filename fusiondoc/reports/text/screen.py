@@ -7,6 +7,7 @@ from typing import Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model.codes import CODES, Loss
@@ -66,7 +67,7 @@ def heading(report: Report, all_of_it: bool = False) -> RenderableType:
     return table
 
 
-def summary(report: Report) -> RenderableType:
+def summary(report: Report) -> Table:
     """Why, how fast, and when: what comes after what to do."""
     table = fields()
     for number, reason in enumerate(_why_not(report)):
@@ -261,8 +262,10 @@ def render(
     parts: list[RenderableType] = [heading(report, detail is Detail.ALL)]
     what_to_do = plan(report)
     if what_to_do is not None:
-        parts += ["", what_to_do, ""]
-    parts.append(summary(report))
+        parts += ["", what_to_do]
+    more = summary(report)
+    if more.row_count:
+        parts += [""] * (what_to_do is not None) + [more]
     sections = _sections(report, width, detail is Detail.ALL) if detail is not Detail.SUMMARY else ()
     for title, part in sections:
         if part is not None:
