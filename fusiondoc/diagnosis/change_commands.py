@@ -20,10 +20,10 @@ def can_run_again(context: Context) -> bool:
     return request.target.kind != IN_PROCESS and not {"command", "script_args"} & set(request.masked)
 
 
-def run_again(request: KeptRequest, more: Sequence[str] = ()) -> str:
+def run_again(request: KeptRequest, more: Sequence[str] = (), command: str = "diagnose") -> str:
     """``fusiondoc diagnose TARGET`` with the options of the run, and those in ``more`` for it."""
     options = request.options
-    words = ["fusiondoc", "diagnose", request.target.text or ""]
+    words = ["fusiondoc", command, request.target.text or ""]
     for name, usual in (("fuser", "auto"), ("frontend", "auto"), ("device", None), ("seed", None)):
         value = getattr(options, name)
         if value not in (None, usual) and f"--{name}" not in more:

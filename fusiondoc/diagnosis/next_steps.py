@@ -239,7 +239,7 @@ def _planned(
         unlocks=unlocks,
         gain_ms=_milliseconds(gain, one, report),
         gain_bytes=gain.bytes,
-        command=_command(report, context, one.options if not one.kind.in_source else ("--verify",)),
+        command=_command_of(one, report, context),
         operators=gain.operators,
         ops=tuple(dict.fromkeys(row.op for row in rows)),
         codes=tuple(dict.fromkeys(row.reason.code for row in rows)),
@@ -295,6 +295,25 @@ def _signature(group: WouldBeGroup) -> tuple[str, int]:
     names = [op.rpartition("::")[2].rstrip("_") for op in group.ops]
     shown = "+".join(names[:_MOST_OPS]) + ("+…" if len(names) > _MOST_OPS else "")
     return shown, len(group.groups)
+
+
+_TRIED_BY_FIX = (
+    ChangeKind.OUT_OF_PLACE,
+    ChangeKind.NOT_INPLACE,
+    ChangeKind.RECIPE,
+    ChangeKind.DIMENSIONS,
+)
+
+
+def _command_of(one: Candidate, report: Report, context: Context) -> str:
+    """``fusiondoc fix`` tries what it knows; another change of the program is made first, and verified."""
+    request = context.request
+    if request is None or not can_run_again(request) or not one.kind.in_source:
+        return _command(report, context, one.options)
+    scripted = not request.options.script and request.target.kind in ("file", "module")
+    if one.kind in _TRIED_BY_FIX and one.edits and scripted:
+        return run_again(request, command="fix")
+    return run_again(request, ("--verify",))
 
 
 def _command(report: Report, context: Context, more: Sequence[str]) -> str:

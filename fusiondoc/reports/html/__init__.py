@@ -20,6 +20,7 @@ from fusiondoc.reports.html.closing import expectations_view, findings_view, log
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
 from fusiondoc.reports.html.module_list import module_list
 from fusiondoc.reports.html.page_context import Context
+from fusiondoc.reports.html.plan_view import plan_view
 from fusiondoc.reports.html.program_view import program_view
 from fusiondoc.reports.html.run_views import numbers_view, speed_view, time_line, tries_view
 from fusiondoc.reports.html.source_view import source_view
@@ -31,6 +32,7 @@ from fusiondoc.version import __version__
 _HERE = Path(__file__).resolve().parent
 
 _SECTIONS: tuple[tuple[str, str, Callable[[Context], object]], ...] = (
+    ("plan", "Do this first", plan_view),
     ("expectations", "Expectations", expectations_view),
     ("findings", "Findings", findings_view),
     ("program", "Program", program_view),

@@ -68,7 +68,7 @@ def findings_view(context: Context) -> Findings:
         quotes = context.quotes(finding.evidence)
         return FindingRow(finding, shown(finding.source), takes(finding.time), quotes)
 
-    findings = context.report.findings
+    findings = [one for one in context.report.findings if not one.in_header]
     single = [one for one in findings if one.in_rows]
     return Findings(
         main=tuple(row(one) for one in findings if not one.in_rows),
