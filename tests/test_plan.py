@@ -15,9 +15,11 @@ from fusiondoc.captures.request import KeptRequest, KeptTarget, Options
 from fusiondoc.diagnosis.change_commands import can_run_again, compare_logs, run_again
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place
 from fusiondoc.diagnosis.recipes import recipe_for
+from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.report import Program, ProgramNode, Report
+from fusiondoc.parsers.observed import Observed
 from fusiondoc.reports.text.layout_of_text import Detail, can_link, prose
 from fusiondoc.reports.text.screen import render
 from fusiondoc.workflows.load import report_from
@@ -232,10 +234,12 @@ def test_names_are_quoted(name: str) -> None:
 
 
 def test_what_another_packed_is_never_run_again() -> None:
-    assert can_run_again(request())
-    assert not can_run_again(replace(request(), bundled=True))
-    assert not can_run_again(replace(request(), masked=("script_args",)))
-    assert not can_run_again(None)
+    own = Context(Observed(), request(), own=True)
+    assert can_run_again(own)
+    assert not can_run_again(replace(own, own=False))
+    assert not can_run_again(replace(own, request=replace(request(), bundled=True)))
+    assert not can_run_again(replace(own, request=replace(request(), masked=("script_args",))))
+    assert not can_run_again(replace(own, request=None))
 
 
 # Where it is said
@@ -397,8 +401,6 @@ def test_an_interruption_is_no_failure_of_the_program() -> None:
     from fusiondoc.captures.ending import Result
     from fusiondoc.captures.probe_records import Failure
     from fusiondoc.diagnosis.diagnose import diagnose
-    from fusiondoc.diagnosis.rules.rule import Context
-    from fusiondoc.parsers.observed import Observed
 
     failure = Failure("forward", "KeyboardInterrupt", "", "Traceback", None)
     report = replace(foreign("blocks1.script.train.nvfuser"), groups=(), unfused=())

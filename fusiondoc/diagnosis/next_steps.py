@@ -308,7 +308,7 @@ _TRIED_BY_FIX = (
 def _command_of(one: Candidate, report: Report, context: Context) -> str:
     """``fusiondoc fix`` tries what it knows; another change of the program is made first, and verified."""
     request = context.request
-    if request is None or not can_run_again(request) or not one.kind.in_source:
+    if request is None or not can_run_again(context) or not one.kind.in_source:
         return _command(report, context, one.options)
     scripted = not request.options.script and request.target.kind in ("file", "module")
     if one.kind in _TRIED_BY_FIX and one.edits and scripted:

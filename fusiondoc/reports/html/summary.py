@@ -108,11 +108,13 @@ class Header:
 def header(context: Context) -> Header:
     report = context.report
     why = report.fuser.why
+    why = why[len("auto: ") :] if why and why.startswith("auto: ") else why
+    gone = next((one for one in report.findings if one.in_header), None)
     return Header(
         name=str(report.target.get("name") or ""),
         verdict=verdict(report),
         where=" · ".join([*machine(report), fuser(report)]),
-        fuser_why=why[len("auto: ") :] if why and why.startswith("auto: ") else why,
+        fuser_why=f"{gone.message} ({gone.code})" if gone is not None else why,
         fused=_fused(report),
         not_fused=_not_fused(report),
         why=_why(context),

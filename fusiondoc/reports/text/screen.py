@@ -100,18 +100,14 @@ def _fuser(report: Report, all_of_it: bool) -> str:
     """On one line; where nvFuser is missing, which is the usual case, the long reason only if asked for."""
     state = report.fuser
     name = fuser(report, none="none")
-    if not state.why or (state.effective is None and state.requested is None):
-        return name
     gone = next((f for f in report.findings if f.code == "FD001" and f.in_header), None)
-    if gone is not None and not all_of_it:
+    if gone is not None and not (all_of_it and state.why):
         torch = report.environment.get("torch")
         where = f"torch {torch}" if torch else "this torch"
-        why = (
-            f"no nvFuser in {where}"
-            if gone.message.startswith("nvFuser is not in")
-            else "nvFuser cannot work here"
-        )
-        return f"{name}: {why} (FD001)"
+        missing = gone.message.startswith("nvFuser is not in")
+        return f"{name}: {f'no nvFuser in {where}' if missing else 'nvFuser cannot work here'} (FD001)"
+    if not state.why or (state.effective is None and state.requested is None):
+        return name
     why = state.why[len("auto: ") :] if state.why.startswith("auto: ") else state.why
     return f"{name}: {why}"
 
