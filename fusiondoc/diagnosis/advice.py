@@ -15,6 +15,8 @@ from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import Unfused
+from fusiondoc.parsers.jit import rejections
+from fusiondoc.parsers.jit.flow import SIDE_EFFECTS
 
 NO_RULE = ("FD201", "FD211", "FD233")
 """Reasons that only another way to write the operator takes away, or another place for it."""
@@ -44,6 +46,8 @@ def advice_on(row: Unfused, run: RunFacts) -> Advice:
         return Advice(text, sure=True)
     off = run.fuser == "nnc" and row.op in REDUCTIONS
     recipe = _recipe(row.op, run) if row.reason.code in REPLACEABLE and not off else None
+    if recipe is not None and recipe.follows and run.at_the_end(row):
+        recipe = None
     if recipe is not None:
         sure = recipe.caution is None
         return Advice(_by_recipe(row, run, recipe), recipe if sure else None, sure)
@@ -191,6 +195,9 @@ def _control_flow(row: Unfused, run: RunFacts) -> str:
 
 
 def _separated(row: Unfused, run: RunFacts) -> str:
+    moved = _reordered(row, run)
+    if moved is not None:
+        return moved
     barrier = _barrier(row)
     recipe = _recipe(barrier, run)
     if recipe is not None:
@@ -245,7 +252,59 @@ def _argument(row: Unfused, run: RunFacts) -> str:
         when = "" if run.gradients is False else "for inference, "
         other = "" if run.traced else ", or trace the module instead of scripting it"
         return f"Make it a constant: {when}freeze the module (torch.jit.freeze(scripted.eval())){other}."
-    return CODES["FD219"].advice or ""
+    if row.reason.text == rejections.VIEW_SHARED and row.op == "prim::ConstantChunk":
+        return (
+            "Take what is used outside by itself, x.narrow(1, 0, n), instead of from the chunk: then all uses"
+            " of the chunk are in the group."
+        )
+    if row.reason.text == rejections.NO_SHAPE:
+        knob = " (--knob fusion_strategy=STATIC:10)" if run.live else ""
+        return f"Let groups be made for fixed shapes: torch.jit.set_fusion_strategy([('STATIC', 10)]){knob}."
+    return _STATED.get(row.reason.text) or CODES["FD219"].advice or ""
+
+
+_STATED: Mapping[str, str] = {
+    rejections.VIEW_SHARED: "Make another view for what is used outside, x.view([...]) of the tensor before"
+    " it: then all uses of this one are in the group.",
+    **dict.fromkeys(
+        (rejections.LIST_SHARED, rejections.CAT_SHARED),
+        "Compute before the list is made: torch.cat([f(x), f(y)], 1) instead of f(torch.cat([x, y], 1)).",
+    ),
+    **dict.fromkeys(
+        (rejections.LIST_ELSEWHERE, rejections.CAT_ELSEWHERE),
+        "Write the list where it is joined: torch.cat([x, y], 1), not one that is appended to or given.",
+    ),
+    **dict.fromkeys(
+        (rejections.DIM, rejections.CAT_DIM), "Write its `dim` as a number, not as an argument or a variable."
+    ),
+    rejections.TRAINING: "Nothing in training; for inference, put the module into eval mode: model.eval().",
+    rejections.PASS_STOPPED: "Unset PYTORCH_JIT_OPT_LIMIT.",
+}
+"""What NNC states -> what to do. All but the last two are tried in ``fixtures/logs/refused_arguments.py``."""
+
+
+def _reordered(row: Unfused, run: RunFacts) -> str | None:
+    """What stands between can often be moved: the text begins with it."""
+    text = row.reason.text
+    if text.startswith("a number that"):
+        return (
+            "Compute the number before: of the model's input (x.size(0)), or of another tensor that the group"
+            " does not compute."
+        )
+    if text.startswith(tuple(SIDE_EFFECTS.values())) or text.startswith("aten::wait"):
+        return "Do that before or after these operators."
+    return None
+
+
+def _order(row: Unfused, run: RunFacts) -> str:
+    moved = _reordered(row, run)
+    barrier = _barrier(row)
+    if moved is None and "wait for each other" in row.reason.text and barrier:
+        recipe = _recipe(barrier, run)
+        if recipe is not None:
+            return f"Change {barrier}: {recipe.words}."
+        return f"Nothing, as long as {barrier} is in no group: one runs before it, the other behind it."
+    return moved or CODES["FD216"].advice or ""
 
 
 def _not_profiled(row: Unfused, run: RunFacts) -> str:
@@ -267,6 +326,7 @@ _WORDED: Mapping[str, Callable[[Unfused, RunFacts], str]] = {
     **dict.fromkeys(NO_RULE, _no_rule),
     "FD213": _not_on_this_device,
     "FD215": _types,
+    "FD216": _order,
     "FD219": _argument,
     "FD222": _device,
     "FD223": _dtype,

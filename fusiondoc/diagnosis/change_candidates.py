@@ -86,7 +86,8 @@ def _takes(op: str, run: RunFacts) -> bool:
 
 
 def _recipe(row: Unfused, run: RunFacts) -> Recipe | None:
-    return recipe_for(row.op, run.fuser, run.torch, run.gradients) if run.fuser is not None else None
+    found = recipe_for(row.op, run.fuser, run.torch, run.gradients) if run.fuser is not None else None
+    return None if found is not None and found.follows and run.at_the_end(row) else found
 
 
 def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:

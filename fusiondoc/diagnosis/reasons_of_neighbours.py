@@ -16,7 +16,8 @@ from fusiondoc.diagnosis.surroundings import (
     reason,
 )
 from fusiondoc.model.report import Reason
-from fusiondoc.parsers.jit.flow import CONTROL, GROUP, REGION, FlowNode
+from fusiondoc.model.source import from_package
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, REGION, SIDE_EFFECTS, FlowNode
 
 _MOST_ARGUMENTS = 128
 """NVRTC_KERNEL_ARG_LIMIT of nvFuser, subgraphArgLimit of NNC."""
@@ -69,7 +70,7 @@ def surroundings(place: Place) -> Reason | None:
         return reason("FD227", f"{_views(views)} stands between it and {_name(partner)}{hint}")
     apart = [partner for partner, _ in partners]
     barriers = [
-        Barrier(found, side, place.behind(found)) for side in _SIDES for found in reached[side].barriers
+        Barrier(found, side, place.behind(found, side)) for side in _SIDES for found in reached[side].barriers
     ]
     if apart or (node.block and any(barrier.node.kind == CONTROL for barrier in barriers)):
         block = (node.block or (apart[0].block if apart else ()) or (None,))[-1]
@@ -96,17 +97,32 @@ def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
     node, nodes = place.node, place.flow.nodes
     for partner in partners:
         first, last = (node, partner) if partner.place in node.after else (partner, node)
-        for between in sorted(first.after - {last.place}):
+        if last.place in first.numbers:
+            text = f"a number that {_it(last, node)} takes is computed of the result of {_it(first, node)}"
+            return reason("FD227", f"{text} or of its size: fused, the two would wait for each other")
+        for between in sorted((first.after | first.numbers) - {last.place}):
             if not place.joinable(nodes[between]) and _leads(place, between, last.place):
                 way = nodes[between]
                 return reason(
                     "FD227",
-                    f"{way.op}{at(way)} takes the result of {_it(first, node)} and leads to"
-                    f" {_it(last, node)}: fused, the two would wait for each other",
+                    f"{way.op}{at(way)} takes the result of {_it(first, node)}"
+                    + (" or a number of its size" if between not in first.after else "")
+                    + f" and leads to {_it(last, node)}: fused, the two would wait for each other",
                 )
     for partner in partners:
         low, high = sorted((node.place, partner.place))
+        for before, kind, source in place.flow.stops:
+            if low < before <= high:
+                where = f" ({from_package(source)})" if source else ""
+                text = f"{SIDE_EFFECTS[kind]}{where} stands between it and {_name(partner)}"
+                return reason("FD227", f"{text}, and operators are not moved past that")
         for writer in nodes[low + 1 : high]:
+            if writer.op == "aten::wait" and writer.block == node.block:
+                return reason(
+                    "FD227",
+                    f"aten::wait{at(writer)} waits for another task between it and {_name(partner)}, and"
+                    " operators are not moved past that",
+                )
             inside = writer.block[: len(node.block)] == node.block
             if is_in_place(writer.op) and inside:
                 return reason(

@@ -43,6 +43,8 @@ class Recipe:
     """Definitions that ``after`` calls."""
     arguments: bool = False
     """The fuser has a rule for the operator, and this is how its arguments must look."""
+    follows: bool = False
+    """It moves what follows the operator in front of it: nothing to move at the end of a graph."""
     caution: str | None = None
     shown: str = ""
     """What to do in words, where the expressions are only an example."""
@@ -246,11 +248,11 @@ RECIPES: tuple[Recipe, ...] = (
     # What has a kernel of the library, and what is around it
     Recipe("cat", "torch.tanh(torch.cat([x, y], 1)) * 2.0",
         "torch.cat([torch.tanh(x) * 2.0, torch.tanh(y) * 2.0], 1)",
-        _XY, "tanh mul", left="cat", needs="what follows is element-wise", difference=EXACT,
+        _XY, "tanh mul", left="cat", needs="what follows is element-wise", difference=EXACT, follows=True,
         shown="torch.cat([f(x), f(y)], 1) instead of f(torch.cat([x, y], 1))"),
     Recipe("stack", "torch.tanh(torch.stack([x, y], 1)) * 2.0",
         "torch.stack([torch.tanh(x) * 2.0, torch.tanh(y) * 2.0], 1)",
-        _XY, "tanh mul", left="stack", needs="what follows is element-wise", difference=EXACT,
+        _XY, "tanh mul", left="stack", needs="what follows is element-wise", difference=EXACT, follows=True,
         shown="torch.stack([f(x), f(y)], 1) instead of f(torch.stack([x, y], 1))"),
     Recipe("baddbmm", "torch.baddbmm(m, a, b, beta=1.0, alpha=0.125)", "m + torch.bmm(a, b) * 0.125",
         "m=float32[2,4,4] a=float32[2,4,8] b=float32[2,8,4]", "mul add", left="bmm",

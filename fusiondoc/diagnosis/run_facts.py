@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Iterable
 
 from fusiondoc.captures.kept_files import project_root
+from fusiondoc.diagnosis.operators import VIEWS, taken_by
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source
@@ -47,6 +48,12 @@ class RunFacts:
     """fusiondoc ran the program: another run can be another way."""
     project: Path | None
     """The folder whose files are the user's."""
+    last: frozenset[tuple[str, str | None]] = frozenset()
+    """Operators (kind and source) whose results nothing takes that this fuser could fuse."""
+
+    def at_the_end(self, row: Unfused) -> bool:
+        """Whether nothing that could be fused takes its result, in any plan."""
+        return (row.op, row.source) in self.last
 
     def owner(self, row: Unfused) -> Owner:
         """Whose line it is that makes the operator."""
@@ -102,7 +109,31 @@ def run_facts(report: Report, context: Context) -> RunFacts:
         ),
         live=live,
         project=project_root(Path(request.cwd)) if request is not None and request.cwd else None,
+        last=_last(report, report.fuser.effective or report.fuser.requested),
     )
+
+
+def _last(report: Report, fuser: str | None) -> frozenset[tuple[str, str | None]]:
+    last: set[tuple[str, str | None]] = set()
+    others: set[tuple[str, str | None]] = set()
+    for program in report.programs:
+        after: dict[int, list[int]] = {}
+        for one, other in program.edges:
+            after.setdefault(one, []).append(other)
+        for place, node in enumerate(program.nodes):
+            todo, seen = list(after.get(place, ())), {place}
+            taken = bool(program.cut)
+            while todo and not taken:
+                other = todo.pop()
+                if other in seen:
+                    continue
+                seen.add(other)
+                found = program.nodes[other]
+                if found.op in VIEWS:
+                    todo += after.get(other, ())
+                taken = found.kind != "operator" or (fuser is not None and taken_by(found.op, fuser))
+            (others if taken else last).add((node.op, node.source))
+    return frozenset(last - others)
 
 
 def _types(report: Report) -> Iterable[str]:

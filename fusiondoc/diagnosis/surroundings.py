@@ -157,16 +157,19 @@ class Place:
                     barriers.append(found)
         return Reach(tuple(partners), tuple(barriers))
 
-    def behind(self, barrier: FlowNode) -> FlowNode | None:
-        """The nearest thing that could be fused, up to three operators away, behind a barrier."""
+    def behind(self, barrier: FlowNode, side: Side) -> FlowNode | None:
+        """The nearest thing that could be fused, up to three operators away, behind a barrier. Of equally
+        near ones it is that on its far side."""
+        far = barrier.before if side == "before" else barrier.after
         seen = {self.node.place, barrier.place}
-        ring = [barrier]
+        ring = sorted(self.neighbours(barrier), key=lambda n: n.place not in far)
         for _ in range(3):
-            ring = [n for r in ring for n in self.neighbours(r) if n.place not in seen]
+            ring = [n for n in ring if n.place not in seen]
             seen.update(n.place for n in ring)
             for node in ring:
                 if self.joinable(node) and node.block == self.node.block:
                     return node
+            ring = [n for r in ring for n in self.neighbours(r)]
         return None
 
     @property

@@ -11,6 +11,7 @@ from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS
 from fusiondoc.model.report import Finding, Report
+from fusiondoc.parsers.jit.messages import LOOKS_AT
 from fusiondoc.parsers.lines.error_texts import is_of_fuser
 
 HOW_TO_LOG = (
@@ -64,7 +65,9 @@ def _reasons(report: Report, context: Context, fuser: str) -> Iterable[str]:
         row.reason.code in _STATED_BY_A_FUSER for row in report.unfused if row.op.startswith("aten::")
     )
     stated = any(row.reason.stated for row in report.unfused)
-    if worked_out and not stated and not (fuser == "nvfuser" and "partition" in context.observed.levels):
+    seen = context.observed
+    asked = "partition" in seen.levels if fuser == "nvfuser" else LOOKS_AT in seen.headers
+    if worked_out and not stated and not asked:
         log = ">partition" if fuser == "nvfuser" else ">>tensorexpr_fuser"
         yield f"what the fuser itself says about the operators that it rejected ({log})"
 

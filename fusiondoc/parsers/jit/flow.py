@@ -27,6 +27,14 @@ _MAKES_OF_A_SIZE = frozenset(f"aten::{name}" for name in ("empty", "zeros", "one
 _LONGEST_LIST = 10
 """Sizes and axes have no more elements."""
 
+SIDE_EFFECTS = {
+    "prim::Print": "a print",
+    "prim::SetAttr": "an assignment to an attribute of the module",
+    "aten::warn": "a warning",
+    "aten::manual_seed": "a call of torch.manual_seed",
+}
+"""Nodes that compute no tensor and past which none is moved (hasSideEffects of torch/csrc/jit/ir/ir.cpp)."""
+
 EDGE = "edge"
 """An input or output of the graph."""
 
@@ -67,6 +75,8 @@ class FlowNode:
     """Control flow whose condition reads its result, or a size or type of it."""
     sizes: set[int] = field(default_factory=set)
     """Operators that make a tensor of the size of its result."""
+    numbers: set[int] = field(default_factory=set)
+    """What takes a number that is computed of its result or of its sizes."""
     requires_grad: bool = False
     operands: tuple[Operand, ...] = ()
     ran: bool | None = None
@@ -85,6 +95,8 @@ class Flow:
         self.regions = False
         self.gradients = False
         """A tensor in it was profiled with ``requires_grad=1``."""
+        self.stops: list[tuple[int, str, str | None]] = []
+        """Each of SIDE_EFFECTS: how many nodes stand before it, its kind and source."""
         self._types = dict(types)
         self._made: dict[str, set[int]] = {}
         self._maker: dict[str, Node] = {}
@@ -122,6 +134,9 @@ class Flow:
         if node.kind in _MAKES_OF_A_SIZE:
             for maker in self._behind_numbers(node.inputs):
                 self.nodes[maker].sizes.add(index)
+        if kind in (GROUP, OPERATOR):
+            for maker in self._behind_numbers(name for name in node.inputs if name not in tensors):
+                self.nodes[maker].numbers.add(index)
         for value in node.outputs:
             if holds_tensor(value.type):
                 self._made[value.name] = {index}

@@ -28,6 +28,7 @@ from fusiondoc.parsers.jit.regions import LiveLayers, Regions
 from fusiondoc.parsers.jit.rejections import (
     CONSIDERING,
     FAILED,
+    INTO,
     MERGING,
     REMARKS,
     FailedConditions,
@@ -48,13 +49,16 @@ PREFIX = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ([\w+-]+)\.(?:cpp|h|cu|cc):\d{3,}
 _POINTER_MADE = b"GraphCache constructor: "
 _POINTER_RUNS = b"running GraphCache: "
 _TOO_SMALL = b"Fusion group is too small, unmerging: "
-_SINGLE = (FAILED, CONSIDERING, MERGING, _TOO_SMALL, *REMARKS)
+_SINGLE = (FAILED, CONSIDERING, MERGING, INTO, _TOO_SMALL, *REMARKS)
 
 _INDENTED = (b"  Added node ", b"  Got #partitions: ")
 """Messages of torch/csrc/jit/codegen/onednn/graph_helper.cpp that begin like the lines of a graph."""
 
 _AFTER_WORK = (*PLAN_FILES, "partition")
 """Files of torch whose messages stand before or after the work on a group, never inside it."""
+
+LOOKS_AT = "Considering node:"
+"""Counted among the headers: NNC states what it refuses."""
 
 PASS_STARTS = (b"Before Fusion:", b"Before TExprFuser:")
 
@@ -244,8 +248,11 @@ class JitMessages:
             self._conditions.failed(payload[len(FAILED) :], pos, self.pending)
         elif payload.startswith(CONSIDERING):
             self._conditions.look_at(payload[len(CONSIDERING) :])
+            self._facts.headers[LOOKS_AT] = self._facts.headers.get(LOOKS_AT, 0) + 1
         elif payload.startswith(MERGING):
             self._conditions.look_at(payload[len(MERGING) :])
+        elif payload.startswith(INTO):
+            self._conditions.goes_into(payload[len(INTO) :])
         elif payload in REMARKS:
             self._conditions.remarked(payload)
         elif payload.startswith(_TOO_SMALL):

@@ -14,7 +14,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Iterable, Tuple
 
 from fusiondoc.parsers.ir.types import is_tensor
-from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow
 from fusiondoc.parsers.jit.gradient_plans import GradientPlan, gradient_plan
 from fusiondoc.parsers.jit.layers import Layers, layers_of
 from fusiondoc.parsers.jit.node_kinds import (
@@ -313,7 +313,9 @@ class _Walk:
                 self.flow.alias(value.name, (inner,))
             return
         if not blocks and not is_operator(node):
-            if kind in GUARDS or kind in HANDED_ON or kind.startswith(NOT_OPERATORS):
+            if kind in SIDE_EFFECTS:
+                self.flow.stops.append((len(self.flow.nodes), kind, node.source))
+            elif kind in GUARDS or kind in HANDED_ON or kind.startswith(NOT_OPERATORS):
                 self.flow.pass_through(node)
             elif kind == "prim::NumToTensor" or (
                 kind == "prim::Constant" and any(_ONE_NUMBER.match(v.type) for v in node.outputs)

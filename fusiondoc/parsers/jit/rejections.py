@@ -170,6 +170,8 @@ def with_source(statements: Statements) -> Statements:
 FAILED = b"Failed cond "
 CONSIDERING = b"Considering node:"
 MERGING = b"Trying to merge: "
+INTO = b"Current fusion group: "
+"""What MERGING tries to put it into: a group, or the operator that is to begin one."""
 
 WRAPPER = "canHandle(producer) || producer->kind() == prim::TensorExprGroup"
 """It follows the condition of ``canHandle`` that failed."""
@@ -179,13 +181,19 @@ NO_TYPES = "NNC does not support a type or argument of it"
 NO_LOWERING = "NNC has no lowering for it"
 _FULL = "the group would have more than 128 arguments"
 _OTHER_DEVICE = "its tensors are on another device than the group"
-_LIST_ELSEWHERE = "its list of tensors is made outside the graph, or changed"
-_LIST_SHARED = "its list of tensors is used a second time"
-_DIM = "its `dim` is no constant"
-_CAT_ELSEWHERE = "the list of the aten::cat after it is made outside the graph, or changed"
-_CAT_SHARED = "the list of the aten::cat after it is used a second time"
-_CAT_DIM = "the `dim` of the aten::cat after it is no constant"
+LIST_ELSEWHERE = "its list of tensors is made outside the graph, or changed"
+LIST_SHARED = "its list of tensors is used a second time"
+DIM = "its `dim` is no constant"
+CAT_ELSEWHERE = "the list of the aten::cat after it is made outside the graph, or changed"
+CAT_SHARED = "the list of the aten::cat after it is used a second time"
+CAT_DIM = "the `dim` of the aten::cat after it is no constant"
+_REORDERS = "would change the order of dependent operators"
 _STARTS_NONE = "what comes after it is {}, and NNC starts no group with one"
+
+VIEW_SHARED = "it makes a view that is used outside the group, too"
+PASS_STOPPED = "PYTORCH_JIT_OPT_LIMIT stops the pass before it"
+NO_SHAPE = "torch cannot compute its shape from those of its inputs, which groups of dynamic shapes need"
+TRAINING = "it is in training mode, and NNC takes it in eval mode only"
 
 CONDITIONS = {
     # canHandle
@@ -195,9 +203,9 @@ CONDITIONS = {
         "FD217",
         "PYTORCH_TENSOREXPR_DONT_FUSE names it",
     ),
-    "node->input(0)->node()->kind() == prim::ListConstruct": ("FD219", _LIST_ELSEWHERE),
-    "node->input(0)->uses().size() == 1": ("FD219", _LIST_SHARED),
-    "node->input(1)->node()->kind() == prim::Constant": ("FD219", _DIM),
+    "node->input(0)->node()->kind() == prim::ListConstruct": ("FD219", LIST_ELSEWHERE),
+    "node->input(0)->uses().size() == 1": ("FD219", LIST_SHARED),
+    "node->input(1)->node()->kind() == prim::Constant": ("FD219", DIM),
     "tensorexpr::pickDeviceType(listconstruct->inputs())": (
         "FD214",
         "the tensors of its list have no device, or several",
@@ -206,16 +214,16 @@ CONDITIONS = {
     "node->input(5)->node()->kind() == prim::Constant": ("FD219", "its `training` is no constant"),
     "!toIValue(node->input(5)).value().toBool()": (
         "FD219",
-        "it is in training mode, and NNC takes it in eval mode only",
+        TRAINING,
     ),
     "tensorexpr::isSupported(node)": ("FD211", NO_LOWERING),
     "typesAreSupported(node)": ("FD215", NO_TYPES),
-    "JIT_OPT_ALLOWED": ("FD219", "PYTORCH_JIT_OPT_LIMIT stops the pass before it"),
+    "JIT_OPT_ALLOWED": ("FD219", PASS_STOPPED),
     "node->kind() == prim::ListConstruct || node->kind() == prim::TensorExprGroup"
     " || node->isMemberOf(tensorexpr::getCustomOperatorSet())"
     " || (node->maybeSchema() && shapeComputeGraphForSchema(node->schema()))": (
         "FD219",
-        "torch cannot compute its shape from those of its inputs, which groups of dynamic shapes need",
+        NO_SHAPE,
     ),
     # canMerge
     "consumer->owningBlock() == producer->owningBlock()": (
@@ -228,24 +236,24 @@ CONDITIONS = {
     "*consumer_device == *producer_device": ("FD214", _OTHER_DEVICE),
     "aliasDb_->couldMoveBeforeTopologically(producer, consumer)": (
         "FD216",
-        "moving it to the group would change the order of dependent operators",
+        f"moving it to the group {_REORDERS}",
     ),
-    "use.user == consumer": ("FD219", "it makes a view that is used outside the group, too"),
+    "use.user == consumer": ("FD219", VIEW_SHARED),
     "consumer->kind() != prim::ListConstruct": ("FD219", _STARTS_NONE.format("a list")),
     "consumer->kind() != aten::slice": ("FD219", _STARTS_NONE.format("aten::slice")),
     "consumer->kind() != aten::unsqueeze": ("FD219", _STARTS_NONE.format("aten::unsqueeze")),
     "consumer->kind() != prim::ConstantChunk": ("FD219", _STARTS_NONE.format("a chunk")),
     "producer->kind() != prim::Constant": ("FD219", "NNC starts no group for a constant"),
-    "producer->input(0)->node()->kind() == prim::ListConstruct": ("FD219", _LIST_ELSEWHERE),
-    "producer->input(0)->uses().size() == 1": ("FD219", _LIST_SHARED),
-    "producer->input(1)->node()->kind() == prim::Constant": ("FD219", _DIM),
+    "producer->input(0)->node()->kind() == prim::ListConstruct": ("FD219", LIST_ELSEWHERE),
+    "producer->input(0)->uses().size() == 1": ("FD219", LIST_SHARED),
+    "producer->input(1)->node()->kind() == prim::Constant": ("FD219", DIM),
     "listconstruct_device": ("FD214", "the tensors of a list have no device, or several"),
     "*listconstruct_device == *consumer_device": ("FD214", _OTHER_DEVICE),
     "isFusableOnDevice(input->node())": ("FD213", "NNC may not fuse on the device of a tensor of its list"),
     "(nInputs + listConstruct->inputs().size()) <= subgraphArgLimit": ("FD218", _FULL),
-    "consumer->input(0)->node()->kind() == prim::ListConstruct": ("FD219", _CAT_ELSEWHERE),
-    "consumer->input(0)->uses().size() == 1": ("FD219", _CAT_SHARED),
-    "consumer->input(1)->node()->kind() == prim::Constant": ("FD219", _CAT_DIM),
+    "consumer->input(0)->node()->kind() == prim::ListConstruct": ("FD219", CAT_ELSEWHERE),
+    "consumer->input(0)->uses().size() == 1": ("FD219", CAT_SHARED),
+    "consumer->input(1)->node()->kind() == prim::Constant": ("FD219", CAT_DIM),
     "isFusableOnDevice(producer)": ("FD213", "NNC may not fuse on its device"),
 }
 """C++ condition -> (finding code, plain words). Any other is FD219 with its own text."""
@@ -266,12 +274,17 @@ class FailedConditions:
 
     def __init__(self) -> None:
         self._node: bytes | None = None
+        self._into: bytes | None = None
         self._remark: str | None = None
         self._known: dict[bytes, NodeText | None] = {}
 
     def look_at(self, node: bytes) -> None:
         """A node is being considered, or tried as the next member of a group."""
         self._node, self._remark = node, None
+
+    def goes_into(self, node: bytes) -> None:
+        """What the next nodes are tried as members of."""
+        self._into = node
 
     def remarked(self, remark: bytes) -> None:
         """One of REMARKS: why the next condition fails."""
@@ -287,6 +300,11 @@ class FailedConditions:
             return
         code, words = CONDITIONS.get(text, ("FD219", f"NNC's condition `{text}` does not hold"))
         state(into, node, code, remark if remark is not None and code == "FD215" else words, pos)
+        if code == "FD216" and self._into is not None:
+            # Of an operator that was to begin a group it says the same.
+            begins = self._read(self._into)
+            if begins is not None and begins.kind not in _NEVER_STARTS:
+                state(into, begins, code, f"moving {node.kind} to it {_REORDERS}", pos)
 
     def _read(self, text: bytes) -> NodeText | None:
         if text not in self._known:
