@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Callable, Mapping
 
-from fusiondoc.diagnosis.operators import LIBRARY, fusible_by, taken_by
+from fusiondoc.diagnosis.operators import LIBRARY, WITH_FORMULA, fusible_by, taken_by
 from fusiondoc.diagnosis.recipes import Recipe, recipe_for
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
 from fusiondoc.model.codes import CODES
@@ -98,10 +98,14 @@ def _by_recipe(row: Unfused, run: RunFacts, recipe: Recipe) -> str:
     return text + (f": fusiondoc explain {name}" if recipe.helper else ".")
 
 
+def _reductions(run: RunFacts) -> str:
+    how = "--knob nnc_reductions=on" if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
+    return f"Let NNC take reductions: {how}."
+
+
 def _no_rule(row: Unfused, run: RunFacts) -> str:
     if run.fuser == "nnc" and row.op in REDUCTIONS:
-        how = "--knob nnc_reductions=on" if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
-        return f"Let NNC take reductions: {how}."
+        return _reductions(run)
     if run.fuser is not None and taken_by(row.op, run.fuser, run.torch):
         if "`training`" in row.reason.text:
             return _argument(row, run)
@@ -165,7 +169,7 @@ def _gradient(row: Unfused, run: RunFacts) -> str:
         return _in_place(row, run)
     training = "move operators without a gradient formula out of the block"
     ends = re.findall(r"(aten::\w+)(?: \([^()]*\))? (?:before|after) it (changes|has)", row.reason.text)
-    if ends and ends[0][1] == "changes":
+    if ends and ends[0][1] == "changes" and ends[0][0][:-1] in WITH_FORMULA:
         training = f"change {ends[0][0]}, which works in place, to {ends[0][0][:-1]}"
     elif ends and "alone in its" in row.reason.text and all(op in LIBRARY for op, _ in ends):
         return "Nothing: what stands next to it are kernels of libraries."
@@ -199,9 +203,14 @@ def _separated(row: Unfused, run: RunFacts) -> str:
     if moved is not None:
         return moved
     barrier = _barrier(row)
+    if "wait for each other" in row.reason.text:
+        return _waits(row)
+    if run.fuser == "nnc" and barrier in REDUCTIONS:
+        return _reductions(run)
     recipe = _recipe(barrier, run)
     if recipe is not None:
-        return f"Change {barrier}: {recipe.words}."
+        more = "; ".join(text for text in (recipe.needs, recipe.caution) if text)
+        return f"Change {barrier}: {recipe.words}{f' ({more})' if more else ''}."
     plain = barrier[:-1]
     if barrier.endswith("_") and run.fuser is not None and taken_by(plain, run.fuser, run.torch):
         return f"Change {barrier}, which works in place, to {plain}."
@@ -296,14 +305,14 @@ def _reordered(row: Unfused, run: RunFacts) -> str | None:
     return None
 
 
+def _waits(row: Unfused) -> str:
+    return f"Nothing, as long as {_barrier(row)} is in no group: one runs before it, the other behind it."
+
+
 def _order(row: Unfused, run: RunFacts) -> str:
     moved = _reordered(row, run)
-    barrier = _barrier(row)
-    if moved is None and "wait for each other" in row.reason.text and barrier:
-        recipe = _recipe(barrier, run)
-        if recipe is not None:
-            return f"Change {barrier}: {recipe.words}."
-        return f"Nothing, as long as {barrier} is in no group: one runs before it, the other behind it."
+    if moved is None and "wait for each other" in row.reason.text:
+        return _waits(row)
     return moved or CODES["FD216"].advice or ""
 
 

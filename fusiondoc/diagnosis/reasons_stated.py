@@ -37,7 +37,7 @@ _FLOATS = ("Float", "Double", "Half", "BFloat16")
 
 _FLOATS_ONLY = aten("fmod remainder pow")
 _INTEGERS_ONLY = aten("__lshift__ __rshift__")
-_ON_CPU_ONLY = aten("conv2d matmul")
+_ON_CPU_ONLY = aten("conv2d _convolution matmul")
 _ON_GPU_ONLY = aten("erf erfc")
 
 

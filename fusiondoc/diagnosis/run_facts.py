@@ -49,10 +49,10 @@ class RunFacts:
     project: Path | None
     """The folder whose files are the user's."""
     last: frozenset[tuple[str, str | None]] = frozenset()
-    """Operators (kind and source) whose results nothing takes that this fuser could fuse."""
+    """Operators (kind and source) whose results nothing element-wise takes that this fuser could fuse."""
 
     def at_the_end(self, row: Unfused) -> bool:
-        """Whether nothing that could be fused takes its result, in any plan."""
+        """Whether nothing element-wise that could be fused takes its result, in any plan."""
         return (row.op, row.source) in self.last
 
     def owner(self, row: Unfused) -> Owner:
@@ -113,9 +113,18 @@ def run_facts(report: Report, context: Context) -> RunFacts:
     )
 
 
+_WHOLE = """
+batch_norm layer_norm group_norm instance_norm softmax log_softmax sum mean std var amax amin sum_to_size
+native_batch_norm native_layer_norm _batch_norm_impl_index
+"""
+_OF_A_WHOLE = frozenset(f"aten::{name}" for name in _WHOLE.split())
+"""Operators whose results are no function of single elements: what is joined cannot be split before them."""
+
+
 def _last(report: Report, fuser: str | None) -> frozenset[tuple[str, str | None]]:
     last: set[tuple[str, str | None]] = set()
     others: set[tuple[str, str | None]] = set()
+    inside = {group.id: {node.op for node in group.nodes} for group in report.groups}
     for program in report.programs:
         after: dict[int, list[int]] = {}
         for one, other in program.edges:
@@ -131,7 +140,10 @@ def _last(report: Report, fuser: str | None) -> frozenset[tuple[str, str | None]
                 found = program.nodes[other]
                 if found.op in VIEWS:
                     todo += after.get(other, ())
-                taken = found.kind != "operator" or (fuser is not None and taken_by(found.op, fuser))
+                ops = inside.get(found.group or "", {found.op})
+                taken = not ops & _OF_A_WHOLE and (
+                    found.kind != "operator" or (fuser is not None and taken_by(found.op, fuser))
+                )
             (others if taken else last).add((node.op, node.source))
     return frozenset(last - others)
 

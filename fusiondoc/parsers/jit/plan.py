@@ -13,9 +13,9 @@ from hashlib import blake2b
 from itertools import repeat
 from typing import TYPE_CHECKING, Iterable, Tuple
 
-from fusiondoc.parsers.ir.types import is_tensor
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow
 from fusiondoc.parsers.jit.gradient_plans import GradientPlan, gradient_plan
+from fusiondoc.parsers.jit.host_numbers import HostNumbers
 from fusiondoc.parsers.jit.layers import Layers, layers_of
 from fusiondoc.parsers.jit.node_kinds import (
     AUTOGRAD,
@@ -33,9 +33,6 @@ from fusiondoc.parsers.jit.regions import Regions
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir.graph import Dump, Graph, Node
-
-_ONE_NUMBER = re.compile(r"\w+\((requires_grad=[01], )?device=cpu\)\Z")
-"""The type of a tensor of one number on the CPU, as tracing makes of sizes and numbers."""
 
 _DEEPEST = 60
 """Differentiable graphs in one another beyond this are not entered: the walk recurses. torch makes two."""
@@ -229,15 +226,14 @@ class _Walk:
         self.loose = loose
         self._profiled = profiled or Profiled()
         self.flow = Flow(self._profiled.types)
-        self._constants: set[str] = set()
-        self._numbers: set[str] = set()
-        """Values that are numbers for the host though they are tensors: traces compute sizes with them."""
+        self._numbers = HostNumbers(self.flow.type_of)
         self._sized: set[int] = set()
         """Negative dimensions that nvFuser's own nodes compute sizes with; they stand before the group."""
 
     def graph(self, graph: Graph) -> Flow:
         for value in graph.params:
             self.flow.define(value.name, value.type)
+            self._numbers.parameter(value.name, value.type)
         # An executor makes a plan of a graph that ran.
         self.nodes(graph.nodes, (), True)
         return self.flow
@@ -266,14 +262,6 @@ class _Walk:
             if node.ran is None and node.block == block:
                 node.ran = True in known if known else ran
 
-    def _computes_numbers(self, node: Node) -> bool:
-        """Whether it is arithmetic with numbers for the host."""
-        tensors = {name for name in node.inputs if is_tensor(self.flow.type_of(name))}
-        if not self._numbers.intersection(tensors) or not tensors <= self._numbers | self._constants:
-            return False
-        self._numbers.update(v.name for v in node.outputs)
-        return True
-
     def _group(self, node: Node, block: tuple[int, ...]) -> None:
         body = self.dump.resolve(node)
         place = self.flow.add(GROUP, node, block)
@@ -286,6 +274,8 @@ class _Walk:
             self.plan.users = self.plan.users or any(_from_file(source) for _, source in group.body)
 
     def _region(self, node: Node, block: tuple[int, ...]) -> None:
+        if self._numbers.computes(node):
+            return
         body = self.dump.resolve(node)
         place = self.flow.add(REGION, node, block)
         # One whose inputs were not profiled is dissolved again (guardDifferentiableGraph of
@@ -311,21 +301,18 @@ class _Walk:
             self.nodes(blocks[0].nodes, block, None)
             for value, inner in zip(node.outputs, blocks[0].outputs):
                 self.flow.alias(value.name, (inner,))
+                self._numbers.alias(value.name, inner)
             return
         if not blocks and not is_operator(node):
             if kind in SIDE_EFFECTS:
                 self.flow.stops.append((len(self.flow.nodes), kind, node.source))
             elif kind in GUARDS or kind in HANDED_ON or kind.startswith(NOT_OPERATORS):
                 self.flow.pass_through(node)
-            elif kind == "prim::NumToTensor" or (
-                kind == "prim::Constant" and any(_ONE_NUMBER.match(v.type) for v in node.outputs)
-            ):
-                self._numbers.update(v.name for v in node.outputs)
-            elif kind == "prim::Constant" and node.attributes.get("value", "").startswith("{"):
-                # A tensor of one number, of which the executor's plan does not tell where it is.
-                self._constants.update(v.name for v in node.outputs)
+                self._numbers.handed_on(node)
+            else:
+                self._numbers.made(node)
             return
-        if not blocks and self._computes_numbers(node):
+        if not blocks and self._numbers.computes(node):
             return
         index = self.flow.add(CONTROL if blocks else OPERATOR, node, block)
         name = node.outputs[0].name if node.outputs else ""

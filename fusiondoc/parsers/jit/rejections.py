@@ -261,6 +261,7 @@ CONDITIONS = {
 REMARKS = {
     b"Params of conv2d are not supported": "NNC takes only 3x3 depthwise convolutions of float32 with a bias,"
     " equal strides, equal padding and no dilation",
+    b"This aten::_convolution node is not a 2D conv": "NNC takes convolutions in two dimensions only",
     b"Shapes of matmul inputs are not supported": "NNC takes only products of two matrices, both contiguous",
 }
 """What stands on the line before ``typesAreSupported(node)``, in plain words: conv2dIsSupported and
