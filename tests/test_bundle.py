@@ -229,6 +229,17 @@ def test_damaged_archives(tmp_path: Path, fusiondoc: Run) -> None:
     refused(path, fusiondoc, "cannot be read as an archive")
 
 
+def test_a_zip_of_many_files_is_refused_before_they_are_listed(
+    tmp_path: Path, fusiondoc: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list of a zip is built whole by zipfile: its end tells how long it is."""
+    monkeypatch.setattr(archives, "MOST_MEMBERS", 3)
+    with zipfile.ZipFile(tmp_path / "b.zip", "w") as packed:
+        for number in range(5):
+            packed.writestr(f"c/{number}", b"")
+    refused(tmp_path / "b.zip", fusiondoc, "more than 3 files")
+
+
 def test_zips_that_are_refused(tmp_path: Path, fusiondoc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "b.zip"
 
