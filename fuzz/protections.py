@@ -367,8 +367,8 @@ TAKEN = (
         "secrets in formats",
         "test_secrets.py::test_no_format_shows_one",
         "workflows/load.py",
-        "        environment=masked_in(report.environment),\n",
-        "",
+        "    return replace(\n        report,\n        environment=masked_in(",
+        "    return report\n    return replace(\n        report,\n        environment=masked_in(",
     ),
     Taken(
         "secrets in requests",
@@ -495,6 +495,18 @@ TAKEN = (
         "runner/supervisor.py",
         "                os.kill(pid, number)",
         "                os.kill(pid, 0)",
+        (
+            (
+                "runner/supervisor.py",
+                "            os.killpg(self._pid, number)",
+                "            os.killpg(self._pid, 0)",
+            ),
+            (
+                "runner/supervised.py",
+                "                os.killpg(self._pid, how)",
+                "                os.killpg(self._pid, 0)",
+            ),
+        ),
     ),
     Taken(
         "an interpreter without end",

@@ -16,7 +16,7 @@ from typing import Any, Iterator
 import pytest
 import raw_log
 from command_line import ROOT
-from conftest import FIXTURES
+from conftest import FIXTURES, Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
@@ -122,6 +122,23 @@ def test_a_number_that_no_report_can_have_is_refused(key: str, number: str) -> N
     with pytest.raises(UsageError, match=f"parse.{key}") as refused:
         read_report(data.encode(), "saved.json")
     assert refused.value.hint
+
+
+def test_what_was_found_before(fusiondoc: Run, tmp_path: Path) -> None:
+    """Rows of docs/reliability.md that no other test repeats."""
+    graph = CORPUS["log"][0]
+    TARGETS["log"](graph + b"\nkernel1 run in 0.5 ms, achieved: 0 GB/s\n")
+    report = json.loads((ROOT / "fuzz/corpus/saved_report/lines.json").read_text())
+    report["coverage"]["fraction"] = 1e308
+    TARGETS["saved_report"](json.dumps(report).encode())
+    capture = (ROOT / "fuzz/corpus/capture/composite").read_bytes()
+    endless = capture.replace(b'"timeout": 600.0', b'"timeout": 1e400')
+    assert endless != capture
+    TARGETS["capture"](endless)
+    (tmp_path / "a.log").write_bytes(graph)
+    if Path("/dev/zero").exists():
+        done = fusiondoc("check", "a.log", "--expect", "/dev/zero", cwd=tmp_path)
+        assert done.returncode == 2 and "no regular file" in done.stderr
 
 
 @pytest.mark.parametrize("depth", [5, 340, 3000])

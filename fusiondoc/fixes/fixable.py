@@ -113,11 +113,15 @@ class Program:
         if name.startswith("<") or not name.endswith(".py"):
             return None
         path = self.cwd / name
-        real = path.resolve()
+        try:
+            real = path.resolve()
+            is_file = real.is_file()
+        except (OSError, ValueError, RuntimeError):  # a log may hold any name
+            return None
         if {"site-packages", "dist-packages"} & set(real.parts):
             return None
         inside = any(root in real.parents for root in self.roots)
-        return real if inside and real.is_file() else None
+        return real if inside and is_file else None
 
     def file(self, name: str) -> ParsedFile | None:
         """The file of that name; None if it is not the user's or cannot be read."""
