@@ -46,6 +46,14 @@ def test_a_release_is_checked_before_it_is_published() -> None:
     assert release["permissions"] == {"contents": "read"} and "permissions" not in build
 
 
+def test_the_floor_of_coverage_is_held_every_night() -> None:
+    nightly = yaml.safe_load((WORKFLOWS / "nightly.yml").read_text(encoding="utf-8"))
+    commands = [step.get("run", "") for step in nightly["jobs"]["coverage"]["steps"]]
+    (measured,) = [shlex.split(line) for line in commands if line.startswith("pytest ")]
+    assert "--cov" in measured and not {"-k", "-m"} & {*measured}, "all tests, or the floor means nothing"
+    assert re.search(r"^fail_under = 90$", (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
+
+
 def test_hooks_of_pre_commit_run_what_the_extras_install() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0][
         "hooks"

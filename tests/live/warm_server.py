@@ -11,6 +11,7 @@ which ends with its interpreter.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -21,6 +22,9 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 import torch  # noqa: F401 - what takes two seconds
+
+with contextlib.suppress(ImportError):
+    import sympy  # noqa: F401 - and half a second, which torch imports at the first trace
 
 MOST_BYTES = 1 << 16
 AT_START = ("PYTHON", "LD_", "OMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCH_", "CUDA_", "NVIDIA_", "COV")
