@@ -97,25 +97,37 @@ def masked_variables(variables: Mapping[str, str]) -> dict[str, str]:
 def masked_in(value: T) -> T:
     """A report, a record or JSON with the secrets of every text in it masked; what is under a name that says
     secret in a mapping too, and lists named ``command`` or ``script_args`` as arguments."""
+    return texts_changed(value, masked, lambda key, item: (key, _masked_item(key, item)))
+
+
+def texts_changed(value: T, change: Callable[[str], str], entry: Callable[[Any, Any], tuple[Any, Any]]) -> T:
+    """A report, a record or JSON with another text for each; itself where none is another.
+
+    Lists and tuples are gone through; other sequences (packed lines of a log) are left as they are, as are
+    fields that stand in no JSON.
+
+    Args:
+        entry: the same for a key of a mapping and what is under it.
+    """
     made: Any = value
     if isinstance(value, str):
-        made = masked(value)
+        made = change(value)
     elif is_dataclass(value) and not isinstance(value, type):
         changed = {}
         for name in _names(type(value)):
             before = getattr(value, name)
-            after = masked_in(before)
+            after = texts_changed(before, change, entry)
             if after is not before:
                 changed[name] = after
         made = replace(value, **changed) if changed else value
     elif isinstance(value, (tuple, list)):
-        items = [masked_in(one) for one in value]
+        items = [texts_changed(one, change, entry) for one in value]
         if any(a is not b for a, b in zip(items, value)):
             is_named = isinstance(value, tuple) and hasattr(value, "_fields")
             made = type(value)(*items) if is_named else type(value)(items)
     elif isinstance(value, Mapping):
-        items_of = {key: _masked_item(key, item) for key, item in value.items()}
-        made = value if items_of == value else items_of
+        entries = dict(entry(key, item) for key, item in value.items())
+        made = value if entries == value else entries
     return made  # type: ignore[no-any-return]
 
 

@@ -128,8 +128,8 @@ def _signals_raise() -> Iterator[None]:
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with the status of the contract."""
     debug = bool(os.environ.get("FUSIONDOC_DEBUG"))
-    # A report is made of very many objects that stay and form no cycles. At every 700 allocations, the usual, the
-    # collector takes a tenth of the time of a long log for them.
+    # A report is very many objects that stay and form no cycles: at every 700 allocations, as is usual, the
+    # collector takes a tenth of the time of a long log.
     gc.set_threshold(50_000, 20, 20)
     for name in ("stdout", "stderr"):
         # Closed by the caller: Python has None there, which older click cannot write to.

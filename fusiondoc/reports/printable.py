@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, Mapping, TypeVar
+from typing import TypeVar
+
+from fusiondoc.masking import texts_changed
 
 T = TypeVar("T")
 
@@ -48,33 +49,8 @@ def in_json(text: str) -> str:
 
 
 def visible_in(value: T) -> T:
-    """A report, or a part of one, with every string ``visible``.
-
-    Mappings, lists and tuples are gone through; other sequences (packed lines of a log) are left as they are.
-    """
-    made: Any = value
-    if isinstance(value, str):
-        made = visible(value)
-    elif is_dataclass(value) and not isinstance(value, type):
-        changed = {}
-        for field in fields(value):
-            if not field.metadata.get("json", True):
-                continue
-            before = getattr(value, field.name)
-            after = visible_in(before)
-            if after is not before:
-                changed[field.name] = after
-        if changed:
-            made = replace(value, **changed)
-    elif isinstance(value, (tuple, list)):
-        items = [visible_in(one) for one in value]
-        if any(a is not b for a, b in zip(items, value)):
-            is_named = isinstance(value, tuple) and hasattr(value, "_fields")
-            made = type(value)(*items) if is_named else type(value)(items)
-    elif isinstance(value, Mapping):
-        made = {visible_in(key): visible_in(item) for key, item in value.items()}
-        made = value if made == value else made
-    return made  # type: ignore[no-any-return]
+    """A report, or a part of one, with every string ``visible``, keys of mappings too."""
+    return texts_changed(value, visible, lambda key, item: (visible_in(key), visible_in(item)))
 
 
 def _escape(found: re.Match[str]) -> str:
