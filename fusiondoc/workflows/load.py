@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
@@ -98,20 +98,9 @@ def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequenc
 def _without_secrets(report: Report) -> Report:
     """The report with secrets masked in all that repeats what the program or the user said; what only a
     compiler prints (groups, programs, kernels) is left as it is."""
-    return replace(
-        report,
-        environment=masked_in(report.environment),
-        knobs=masked_in(report.knobs),
-        unfused=masked_in(report.unfused),
-        fallbacks=masked_in(report.fallbacks),
-        findings=masked_in(report.findings),
-        suppressed=masked_in(report.suppressed),
-        parse=masked_in(report.parse),
-        target=masked_in(report.target),
-        tries=masked_in(report.tries),
-        speed_note=masked_in(report.speed_note),
-        steps_note=masked_in(report.steps_note),
-    )
+    kept = ("groups", "programs", "kernels")
+    named = [field.name for field in fields(report) if field.metadata.get("json", True)]
+    return replace(report, **{name: masked_in(getattr(report, name)) for name in named if name not in kept})
 
 
 def _saved(name: str, path: Path) -> Report:
