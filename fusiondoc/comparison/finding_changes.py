@@ -4,7 +4,7 @@ longer so, or outside for another reason."""
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import Callable, Hashable, Mapping, Sequence
 
@@ -110,10 +110,19 @@ def _fused(report: Report, side: int, places: Places) -> set[Hashable]:
 def _settle_sourceless(a: Sequence[_Row], b: Sequence[_Row]) -> None:
     """A row without a source stands for all of its operator and reason on the other side: some versions of
     torch lose sources, and a count is that of one plan while such a row gathers several plans."""
-    for one in a:
-        for other in b:
-            if one.left and other.left and one.kind == other.kind and (one.sourceless or other.sourceless):
-                one.absorbed = other.absorbed = True
+    kinds: dict[Hashable, tuple[list[_Row], list[_Row]]] = defaultdict(lambda: ([], []))
+    for side, rows in enumerate((a, b)):
+        for row in rows:
+            if row.left:
+                kinds[row.kind][side].append(row)
+    for ones, others in kinds.values():
+        for rows, opposite in ((ones, others), (others, ones)):
+            if opposite and any(row.sourceless for row in opposite):
+                for row in rows:
+                    row.absorbed = True
+            elif opposite:
+                for row in rows:
+                    row.absorbed = row.sourceless
     for row in (*a, *b):
         if row.absorbed:
             row.left = 0
@@ -126,18 +135,21 @@ def _settle(
     found: Callable[[_Row, _Row, int], None],
 ) -> None:
     """Match as many nodes of rows with equal keys as both sides have."""
-    waiting: dict[Hashable, list[_Row]] = defaultdict(list)
+    waiting: dict[Hashable, deque[_Row]] = defaultdict(deque)
     for other in b:
         if other.left:
             waiting[key(other)].append(other)
     waiting.pop(None, None)
     for one in a:
-        for other in waiting.get(key(one), ()) if one.left else ():
+        queue = waiting.get(key(one)) if one.left else None
+        while queue and one.left:
+            other = queue[0]
             count = min(one.left, other.left)
-            if count:
-                one.left -= count
-                other.left -= count
-                found(one, other, count)
+            one.left -= count
+            other.left -= count
+            found(one, other, count)
+            if not other.left:
+                queue.popleft()
 
 
 def _change(change: str, a: Unfused | None, b: Unfused | None, count: int) -> UnfusedChange:
