@@ -8,8 +8,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, TypeVar
 
 import click
 
@@ -152,6 +153,12 @@ def emit(
     """
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
+    if format_ == "json":
+        from fusiondoc.reports.json_format import render_in_parts
+
+        write_parts(render_in_parts(report), output)
+        _tell_github(report, format_, output)
+        return
     if format_ != "text":
         text = render_report(report, format_)
     else:
@@ -173,6 +180,11 @@ def emit(
     if output is None and format_ in ("junit", "markdown", "html"):
         text = in_github_log(text)
     write(text, output)
+    _tell_github(report, format_, output)
+
+
+def _tell_github(report: Report, format_: str, output: Path | None) -> None:
+    """Annotations and the summary, in GitHub Actions."""
     if os.environ.get("GITHUB_ACTIONS") == "true" and (format_ != "github" or output is not None):
         from fusiondoc.reports.code_annotations import append_github_summary, github
 
@@ -194,16 +206,40 @@ def write(text: str, output: Path | None) -> None:
     write_file(output, text.encode("utf-8", "backslashreplace"), "--output")
 
 
-def write_file(file: Path, data: bytes, option: str) -> None:
+def write_parts(parts: Iterable[str], output: Path | None) -> None:
+    """The same for a text in parts."""
+    if output is None:
+        for part in _joined(parts):
+            click.echo(part, nl=False)
+        return
+    write_file(output, (part.encode("utf-8", "backslashreplace") for part in _joined(parts)), "--output")
+
+
+_MOST_JOINED = 1000
+
+
+def _joined(parts: Iterable[str]) -> Iterator[str]:
+    """Fewer and larger parts."""
+    left = iter(parts)
+    while True:
+        some = "".join(islice(left, _MOST_JOINED))
+        if not some:
+            return
+        yield some
+
+
+def write_file(file: Path, data: bytes | Iterable[bytes], option: str) -> None:
     """Write the file that ``option`` names, whole or not at all.
 
     Raises:
         UsageError: it cannot be written.
     """
-    from fusiondoc.whole_files import write_whole
+    from fusiondoc.whole_files import whole_file
 
     try:
-        write_whole(file, data)
+        with whole_file(file) as out:
+            for part in (data,) if isinstance(data, bytes) else data:
+                out.write(part)
     except OSError as error:
         raise UsageError(
             f"Cannot write {file}: {error.strerror}", f"Choose another file with {option}."

@@ -13,7 +13,7 @@ from collections import abc
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Callable, Sequence, Union
+from typing import Any, Callable, Iterator, Sequence, Union
 
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.errors import UsageError
@@ -21,13 +21,18 @@ from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
 from fusiondoc.model.bench import Bench, BenchPhase
 from fusiondoc.model.report import SCHEMA, SEVERITIES, Report
 from fusiondoc.model.typed_fields import field_types, is_figure, json_within, sound
-from fusiondoc.reports.json_text import DERIVED, names_in_json, text_of, value_of
+from fusiondoc.reports.json_text import DERIVED, names_in_json, parts_of, value_of
 from fusiondoc.reports.printable import in_json
 
 
 def render(model: Report | Comparison) -> str:
     """A report or a comparison as JSON text, keys in the order of the schema."""
-    return in_json(text_of(model, _first(model))) + "\n"
+    return "".join(render_in_parts(model))
+
+
+def render_in_parts(model: Report | Comparison) -> Iterator[str]:
+    """The same, in parts: the text of a large report takes more memory than the report."""
+    return map(in_json, parts_of(model, _first(model)))
 
 
 def as_dict(model: Report | Comparison) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from enum import Enum
 from functools import lru_cache
 from inspect import getmro
 from json.encoder import encode_basestring
-from typing import Any, Mapping
+from typing import Any, Iterator, Mapping
 
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.report import Group
@@ -84,3 +84,25 @@ def text_of(value: Any, first: tuple[str, ...] = (), margin: str = "\n") -> str:
         parts = [text_of(item, (), inner) for item in value]
         return f"[{inner}{f',{inner}'.join(parts)}{margin}]" if parts else "[]"
     return json.dumps(value, ensure_ascii=False)
+
+
+def parts_of(value: Any, first: tuple[str, ...]) -> Iterator[str]:
+    """The same text of a dataclass in parts, one for each member of its sequences."""
+    kind: Any = type(value)
+    names = names_in_json(kind)
+    names = (*first, *(name for name in names if name not in first))
+    margin = "\n  "
+    before = "{"
+    for name in names:
+        yield f'{before}{margin}"{name}": '
+        before = ","
+        item = value_of(value, name)
+        if not isinstance(item, tuple) or not item:
+            yield text_of(item, (), margin)
+            continue
+        between = "["
+        for one in item:
+            yield f"{between}{margin}  {text_of(one, (), margin + '  ')}"
+            between = ","
+        yield f"{margin}]"
+    yield "\n}\n"
