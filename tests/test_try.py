@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import Run
 from running import write
 
-from fusiondoc.captures.request import RunRequest, parse_target
-from fusiondoc.diagnosis.changes import effect
+from fusiondoc.captures.request import Options, RunRequest, parse_target
+from fusiondoc.diagnosis.changes import FREEZE, IN_PLACE_OFF, effect, suggested
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
+from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.model.runs import Try
+from fusiondoc.reports.wording import verdict_on_tries
+from fusiondoc.workflows import tries
 from fusiondoc.workflows.timed_tries import speeds_in_turns
 
 NET = """
@@ -184,3 +188,64 @@ def test_what_was_tried_is_timed_in_turns_against_the_run_as_asked(tmp_path: Pat
     asked, same, other = speeds_in_turns([(request, "none"), (request, "none"), (request, None)])
     assert asked is None and other is None
     assert same is not None and same.low <= same.value <= same.high
+
+
+# -- what is tried, with what it is compared, and the verdict -----------------------------------------------
+
+
+def unfused(op: str, code: str, source: str = "m.py:1:2", text: str = "why") -> Unfused:
+    return Unfused(op, source, None, "forward", 1, Reason(code, text, True), (), ran=True)
+
+
+def changes(
+    rows: list[Unfused], training: bool | None, fuser: str = "nnc", **options: Any
+) -> dict[str, tuple[str, ...]]:
+    report: Any = SimpleNamespace(
+        unfused=rows,
+        findings=(),
+        groups=(),
+        environment={"torch": "2.13.0"},
+        fuser=SimpleNamespace(effective=fuser),
+    )
+    return {one.name: one.codes for one in suggested(report, Options(**options), "file", training)}
+
+
+def test_only_what_can_matter_is_tried() -> None:
+    """No reductions for a pooling, no freezing in training, no inplace=False with nothing in place."""
+    softmax, pool = unfused("aten::softmax", "FD211"), unfused("aten::max_pool2d", "FD211")
+    assert "nnc_reductions=on" in changes([softmax], None)
+    assert "nnc_reductions=on" not in changes([pool], None)
+    relu = unfused("aten::relu_", "FD230", "torch/nn/functional.py:1:2")
+    norm = unfused("aten::batch_norm", "FD211", "torch/nn/functional.py:9:2")
+    assert changes([relu, norm], False)[IN_PLACE_OFF] == ("FD230",)
+    assert changes([relu, norm], False)[FREEZE] == ("FD211",)
+    assert not {FREEZE, IN_PLACE_OFF} & set(changes([pool], False))
+    assert FREEZE not in changes([norm], True)  # in training mode
+    assert FREEZE not in changes([norm], False, backward=True)
+    assert FREEZE not in changes([norm], False, freeze=True)
+    assert not {FREEZE, IN_PLACE_OFF} & set(changes([relu, norm], None))  # no module
+    mine = unfused("aten::add_", "FD230", "m.py:3:4")
+    assert IN_PLACE_OFF not in changes([mine], False)  # no module of torch.nn made it
+
+
+def test_a_frozen_run_is_compared_with_a_frozen_one() -> None:
+    asked, frozen = row(), row(frozen=True, groups=2)
+    assert tries._like(frozen, [asked]) == 0  # none was tried before it
+    assert tries._like(row(frozen=True), [asked, frozen]) == 1
+    assert tries._like(row(), [asked, frozen]) == 0
+    assert tries._like(row(frozen=True), [asked, row(frozen=True, problem="no")]) == 0
+
+
+def test_the_verdict_names_the_best_or_says_that_nothing_helped() -> None:
+    same, wrong = row(change="same"), row(change="wrong", ops_fused=12, wrong=2)
+    assert verdict_on_tries((row(), same, wrong)) == "Nothing helped: no change of 2 fuses more or is faster"
+    slower = row(change="slower", ops_fused=15, speed=Ratio(0.5, 0.4, 0.6))
+    assert verdict_on_tries((row(), slower)).startswith("Nothing helped")
+    good, better = row(change="good", ops_fused=11), row(change="better", groups=1, ops_fused=13, unfused=1)
+    assert verdict_on_tries((row(), good, better)) == (
+        "Best: better: 3 → 1 groups, 10 → 13 operators fused, 4 → 1 not fused; good helped too"
+    )
+    frozen = row(change="--freeze", frozen=True, ops_fused=12)
+    other = row(change="--fuser onednn", frozen=True, ops_fused=12, against=1)
+    assert verdict_on_tries((row(), frozen, other)).startswith("Best: --freeze")
+    assert "helped too" not in verdict_on_tries((row(), frozen, other))

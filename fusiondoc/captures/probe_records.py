@@ -61,9 +61,9 @@ class Loaded:
     frozen_here: bool | None = None
     """It was frozen by fusiondoc, and not by the program."""
     training: bool | None = None
-    """A module in training mode, before fusiondoc did anything to it; only ``fix`` asks."""
+    """A module in training mode, before fusiondoc did anything to it; None for a function."""
     scripted: bool | None = None
-    """It was TorchScript already. Only ``fix`` asks."""
+    """It was TorchScript already."""
 
 
 @dataclass(frozen=True)

@@ -208,6 +208,7 @@ class Options:
     no_freeze: bool | None = None
     freeze: bool | None = None
     eval: bool | None = None
+    in_place_off: bool | None = None
     timing: bool | None = None
     profile: bool | None = None
     log_limit: int | None = None
@@ -264,6 +265,7 @@ class RunRequest:
     """Leave a module unfrozen under oneDNN Graph."""
     freeze: bool = False  # the same under every fuser, in eval mode
     eval: bool = False  # a module is put into that mode before it is scripted
+    in_place_off: bool = False  # inplace=False on all its modules
     log_limit: int = 1024
     """Of a longer log, in MiB, the head, the tail and the lines about fusion between them are kept."""
     timing: bool = False

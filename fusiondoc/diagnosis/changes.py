@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Iterable, Mapping
+from typing import Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.request import Options
 from fusiondoc.diagnosis.operators import taken_by
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.entries import exists_in, parse_version
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
-from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Try
 
 MOST_TRIES = 8
@@ -27,7 +27,17 @@ class Change:
     double_runs: bool = False
     trace: bool = False
     eval: bool = False
+    freeze: bool = False
+    in_place_off: bool = False
 
+
+FREEZE, IN_PLACE_OFF = "--freeze", "inplace=False on all modules"
+
+_REDUCED = {"nnc_reductions": frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])}
+"""Knob -> the operators that it is about; any for others."""
+
+_FOLDED = frozenset(["aten::batch_norm", "aten::dropout", "aten::feature_dropout", "prim::If", "prim::Loop"])
+"""What freezing takes out or makes constant (torch/csrc/jit/passes/freeze_module.cpp, fold_conv_bn.cpp)."""
 
 _CONTROL_FLOW = ("prim::If", "prim::Loop")
 
@@ -35,12 +45,13 @@ _NEXT = {"nvfuser": ("nnc",), "nnc": ("nvfuser", "onednn"), "onednn": ("nnc",), 
 """The fuser to try in the place of another, best first."""
 
 
-def suggested(report: Report, options: Options, kind: str) -> list[Change]:
+def suggested(report: Report, options: Options, kind: str, training: bool | None = None) -> list[Change]:
     """The changes that the findings of a report suggest and this torch can make, the worst finding's first.
 
     Args:
         options: of the run (``RunRequest.options()``); what was asked for already is no change.
         kind: of the target: "file", "module" or "archive"; an archive cannot be traced.
+        training: whether the target is a module in training mode; None where it is none, or nothing tells.
     """
     rows = [row for row in report.unfused if row.ran is not False]
     found = list(dict.fromkeys([*(f.code for f in report.findings), *(row.reason.code for row in rows)]))
@@ -53,7 +64,29 @@ def suggested(report: Report, options: Options, kind: str) -> list[Change]:
         if row.op in _CONTROL_FLOW and row.reason.code not in wanted.setdefault(TRACE, []):
             wanted[TRACE].append(row.reason.code)
     made = (_change(name, tuple(codes), report, options, kind) for name, codes in wanted.items())
-    return [change for change in made if change is not None][:MOST_TRIES]
+    changes = [*_of_the_module(rows, options, training), *(change for change in made if change is not None)]
+    return changes[:MOST_TRIES]
+
+
+def _of_the_module(rows: Sequence[Unfused], options: Options, training: bool | None) -> Iterator[Change]:
+    """Out of place, and frozen, where an operator tells that this can matter."""
+    if training is None or options.script:
+        return
+    codes = tuple(dict.fromkeys(row.reason.code for row in rows if _of_module_in_place(row)))
+    if codes and not options.in_place_off:
+        yield Change(IN_PLACE_OFF, codes, in_place_off=True)
+    codes = tuple(dict.fromkeys(row.reason.code for row in rows if _is_folded(row)))
+    if codes and not (training and not options.eval) and not options.backward and not options.freeze:
+        yield Change(FREEZE, codes, freeze=True)
+
+
+def _of_module_in_place(row: Unfused) -> bool:
+    in_place = row.op.endswith("_") and not row.op.endswith("__") and row.reason.code != "FD226"
+    return in_place and row.source is not None and "torch/nn/functional" in row.source.replace("\\", "/")
+
+
+def _is_folded(row: Unfused) -> bool:
+    return row.op in _FOLDED or "constant" in row.reason.text
 
 
 def eval_mode() -> Change:
@@ -73,6 +106,10 @@ def _change(name: str, codes: tuple[str, ...], report: Report, options: Options,
         return None if fuser is None else Change(f"--fuser {fuser}", codes, fuser=fuser)
     knob, _, value = name.partition("=")
     if not _works(knob, report) or options.knobs.get(knob) == value:
+        return None
+    about = _REDUCED.get(knob)
+    ops = {row.op for row in report.unfused if row.ran is not False and row.reason.code in codes}
+    if about is not None and ops and not ops & about:
         return None
     return Change(name, codes, knobs={knob: value})
 
@@ -119,16 +156,15 @@ def with_tries(findings: Iterable[Finding], tries: tuple[Try, ...]) -> list[Find
     """The findings, their advice followed by "Tried --trace: 3 groups become 1." """
     if len(tries) < 2:
         return list(findings)
-    asked = tries[0]
     return [
-        _told(finding, asked, [one for one in tries[1:] if finding.code in one.codes]) for finding in findings
+        _told(finding, tries, [one for one in tries[1:] if finding.code in one.codes]) for finding in findings
     ]
 
 
-def _told(finding: Finding, asked: Try, tries: list[Try]) -> Finding:
+def _told(finding: Finding, every: tuple[Try, ...], tries: list[Try]) -> Finding:
     if not tries:
         return finding
-    said = "; ".join(f"{one.change}: {effect(asked, one)}" for one in tries)
+    said = "; ".join(f"{one.change}: {effect(every[one.against], one)}" for one in tries)
     advice = f"{finding.advice} " if finding.advice else ""
     return replace(finding, advice=f"{advice}Tried {said}.")
 

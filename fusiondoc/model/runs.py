@@ -124,7 +124,11 @@ class Try:
     capture: str | None = None
     """Its folder inside the capture of the run."""
     speed: Ratio | None = None
-    """Against the run as it was asked for, timed in turns and without logs; None where it was not timed."""
+    """Against the run that it is compared with, timed in turns and without logs; None where it was not."""
+    against: int = 0
+    """Which of the tries it is compared with: a frozen module with a frozen one."""
+    frozen: bool = False
+    """The module was frozen for it."""
 
 
 @dataclass(frozen=True)

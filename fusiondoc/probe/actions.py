@@ -17,7 +17,16 @@ from .clock import Clock
 from .failures import Refused, UserError, message_of, users_traceback
 from .fused_modules import FusedModules
 from .iterations import Passes
-from .models import frozen_if_asked, is_frozen, not_compiled, signature, to_torchscript
+from .models import (
+    as_given,
+    frozen,
+    frozen_if_asked,
+    is_frozen,
+    not_compiled,
+    prepared,
+    signature,
+    to_torchscript,
+)
 from .pass_inputs import positional
 from .records import Records
 from .script_run import run_as_script
@@ -261,9 +270,9 @@ def _run_model(
         _run_te(torch, spec, records, clock, loaded, te_watch)
         return
     model, shapes = loaded.model, loaded.shapes
+    records.write("target", **as_given(torch, model))
     with clock.users_work():
-        if spec.get("eval") and isinstance(model, torch.nn.Module):
-            model = model.eval()
+        model = prepared(torch, model, spec)
         if frontend != "torchscript" and not spec.get("timing"):
             modules.name_layers(model)
         chosen = frontends.choose(torch, frontend, model)
@@ -349,8 +358,7 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         torch.manual_seed(spec["seed"])
     loaded = ready(torch, spec, clock)
     model = not_compiled(loaded.model, _noting(records))
-    if spec["eval"] and isinstance(model, torch.nn.Module):
-        model = model.eval()
+    model = prepared(torch, model, spec)
     records.write("target", how="model", label=loaded.label, signature=signature(model))
     with clock.users_work():
         try:
@@ -359,6 +367,8 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
             raise
         except Exception as error:
             raise UserError("inputs") from error
+    if spec.get("freeze"):
+        model = frozen(torch, to_torchscript(torch, model, shapes[0].example, spec["trace"]))
     bench = Bench(torch, spec["variant"], model, shapes, spec["phase"], records)
     bench.run(
         spec["control"], spec["trace"], spec["round_seconds"], lambda: _turn_knobs(torch, spec["knobs"])

@@ -27,9 +27,6 @@ def tell_results(
         spec: ``results`` {"file", "compare"}: where they are kept, and whether they are there already.
     """
     wanted = spec["results"]
-    scripted = isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
-    training = getattr(model, "training", None) if isinstance(model, torch.nn.Module) else None
-    records.write("target", training=training, scripted=scripted)
     before, pythons = _states(torch), random.getstate()
     try:
         found = [_of_shape(torch, model, shape, number, spec) for number, shape in enumerate(shapes)]

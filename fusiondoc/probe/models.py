@@ -28,6 +28,25 @@ def to_torchscript(
     return _trace(torch, model, example(), note) if trace else _script(torch, model)
 
 
+def as_given(torch: Any, model: Any) -> dict[str, Any]:
+    """What is told of the model before anything is done to it."""
+    return {
+        "training": getattr(model, "training", None) if isinstance(model, torch.nn.Module) else None,
+        "scripted": isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)),
+    }
+
+
+def prepared(torch: Any, model: Any, spec: dict[str, Any]) -> Any:
+    """The model in eval mode, and with its modules out of place, where the request says so."""
+    if not isinstance(model, torch.nn.Module):
+        return model
+    if spec.get("in_place_off"):
+        for module in model.modules():
+            if getattr(module, "inplace", False):
+                module.inplace = False
+    return model.eval() if spec.get("eval") else model
+
+
 def frozen(torch: Any, scripted: Any) -> Any:
     """The module frozen; as it is where it cannot be: a function, a module in training mode, one that is
     frozen already (freezing takes the attribute ``training`` away, torch/csrc/jit/passes/freeze_module.cpp).

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Callable, Iterable, NamedTuple
+from typing import Callable, Iterable, NamedTuple, Sequence
 
 from fusiondoc.model.fusers import FUSERS, fuser_title
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Group, Kernel, Report
-from fusiondoc.model.runs import Speed
+from fusiondoc.model.runs import Speed, Try
 
 NO_DIFFERENCE = "no difference"
 """What is said of a ratio whose 95 % interval holds 1."""
@@ -20,6 +20,45 @@ def count(number: int, what: str) -> str:
     """``3 groups``, ``1 group``, ``2 passes``."""
     ending = "es" if what.endswith("s") else "s"
     return f"{number:,} {what}" + ("" if number == 1 else ending)
+
+
+def verdict_on_tries(tries: Sequence[Try]) -> str:
+    """What ``--try`` came to: the change that helps most, or that none does."""
+    helped = [one for one in tries[1:] if _helps(one, tries[one.against])]
+    if not helped:
+        number = len(tries) - 1
+        return (
+            f"Nothing helped: no change of {number} fuses more or is faster"
+            if number
+            else "Nothing was tried"
+        )
+    best = max(helped, key=lambda one: _gain(one, tries[one.against]))
+    base = tries[best.against]
+    parts = [
+        f"{base.groups} → {best.groups} groups",
+        f"{base.ops_fused} → {best.ops_fused} operators fused",
+        f"{base.unfused} → {best.unfused} not fused",
+    ]
+    if best.speed is not None:
+        parts.append(f"{best.speed.value:.2f} times as fast" if best.speed.differs else NO_DIFFERENCE)
+    others = [one.change for one in helped if one is not best]
+    return f"Best: {best.change}: {', '.join(parts)}" + (
+        f"; {', '.join(others)} helped too" if others else ""
+    )
+
+
+def _helps(one: Try, base: Try) -> bool:
+    """More is fused, or it is faster; and it is right and not slower."""
+    if one.problem is not None or one.wrong or one.fallbacks > base.fallbacks:
+        return False
+    if one.speed is not None and one.speed.differs:
+        return one.speed.value > 1
+    return one.ops_fused > base.ops_fused or (one.unfused < base.unfused and one.ops_fused >= base.ops_fused)
+
+
+def _gain(one: Try, base: Try) -> tuple[float, int, int]:
+    speed = one.speed.value if one.speed is not None and one.speed.differs else 1.0
+    return speed, one.ops_fused - base.ops_fused, base.unfused - one.unfused
 
 
 def size(number: int | None) -> str:

@@ -50,6 +50,8 @@ class BenchRequest:
     forward: bool = True
     trace: bool = False
     eval: bool = False
+    freeze: bool = False
+    in_place_off: bool = False
     device: str | None = None
     seed: int = 0
     knobs: Mapping[str, str] = field(default_factory=dict)
@@ -168,6 +170,8 @@ def start_variant(
         "round_seconds": request.round_seconds,
         "trace": request.trace,
         "eval": request.eval,
+        "freeze": request.freeze,
+        "in_place_off": request.in_place_off,
         "device": request.device,
         "seed": request.seed,
         "knobs": dict(request.knobs),

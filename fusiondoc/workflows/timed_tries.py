@@ -56,6 +56,8 @@ def _started(request: RunRequest, fuser: str | None, folder: Path) -> VariantRun
         backward=request.backward,
         trace=request.trace,
         eval=request.eval,
+        freeze=request.freeze,
+        in_place_off=request.in_place_off,
         device=request.device,
         seed=request.seed or 0,
         knobs=request.knobs,

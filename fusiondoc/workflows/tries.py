@@ -13,6 +13,7 @@ from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.diagnosis.changes import Change, eval_mode, suggested
 from fusiondoc.errors import FusiondocError
+from fusiondoc.model.bench import Ratio
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Try
 from fusiondoc.runner.launch import run
@@ -36,13 +37,23 @@ def run_tries(
     progress: ShowProgress,
 ) -> bool:
     """Run every suggested change and keep the results in ``capture``; False if the user interrupted."""
-    changes = suggested(report, request.options(), request.target.kind)
-    if with_eval and not request.script:
+    training = capture.records.target.training
+    changes = suggested(report, request.options(), request.target.kind, training)
+    if with_eval and training and not request.eval:
         changes.append(eval_mode())
+    elif with_eval:
+        tell(
+            "note: --try-eval: the target is "
+            + ("in eval mode already" if training is False else "no module")
+        )
     if not changes:
         tell("note: --try: no finding suggests a change that can be made here")
         return True
-    rows = [measured(_named(ASKED, capture), (), report, capture, capture.failure())]
+    rows = [
+        replace(
+            measured(_named(ASKED, capture), (), report, capture, capture.failure()), frozen=_froze(capture)
+        )
+    ]
     ran = [(request, _timeable(rows[0], report))]
     finished = True
     for number, change in enumerate(changes, 1):
@@ -51,7 +62,7 @@ def run_tries(
         if interrupted:
             finished = False
             break
-        rows.append(row)
+        rows.append(replace(row, against=_like(row, rows)))
         ran.append((changed(request, change), row_fuser))
     if finished:
         rows, finished = _timed(rows, ran, tell)
@@ -70,10 +81,20 @@ def _timed(
         return rows, True
     tell("timing what was tried, in turns and without logs")
     try:
-        speeds = speeds_in_turns(ran)
+        return [replace(row, speed=speed) for row, speed in zip(rows, _speeds(rows, ran))], True
     except KeyboardInterrupt:
         return rows, False
-    return [replace(row, speed=speed) for row, speed in zip(rows, speeds)], True
+
+
+def _speeds(rows: list[Try], ran: list[tuple[RunRequest, str | None]]) -> list[Ratio | None]:
+    """Each against the run that it is compared with."""
+    found: list[Ratio | None] = [None] * len(rows)
+    for first in sorted({row.against for row in rows}):
+        these = [first, *(index for index, row in enumerate(rows) if row.against == first and index != first)]
+        if len(these) > 1 and ran[first][1] is not None:
+            for index, speed in zip(these[1:], speeds_in_turns([ran[index] for index in these])[1:]):
+                found[index] = speed
+    return found
 
 
 def _timeable(row: Try, report: Report) -> str | None:
@@ -98,7 +119,17 @@ def _try(
         return _failed(change, FusiondocError("interrupted")), None, True
     report = report_of(done)
     row = measured(_named(change.name, done), change.codes, report, done, done.failure())
-    return replace(row, capture=folder), _timeable(row, report), False
+    return replace(row, capture=folder, frozen=_froze(done)), _timeable(row, report), False
+
+
+def _froze(capture: Capture) -> bool:
+    return bool(capture.records.target.frozen_here)
+
+
+def _like(row: Try, before: list[Try]) -> int:
+    """The first run with which it is fair to compare: a frozen module with a frozen one, if there is one."""
+    alike = (index for index, one in enumerate(before) if one.frozen == row.frozen and one.problem is None)
+    return next(alike, 0)
 
 
 def _named(name: str, capture: Capture) -> str:
@@ -115,6 +146,8 @@ def changed(request: RunRequest, change: Change) -> RunRequest:
         runs=request.runs * (2 if change.double_runs else 1),
         trace=request.trace or change.trace,
         eval=request.eval or change.eval,
+        freeze=request.freeze or change.freeze,
+        in_place_off=request.in_place_off or change.in_place_off,
         command=(),
     )
 

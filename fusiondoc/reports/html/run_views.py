@@ -11,7 +11,7 @@ from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Iteration, Speed, Try, Verification
 from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.html.summary import Bar
-from fusiondoc.reports.wording import NO_DIFFERENCE, count, seconds
+from fusiondoc.reports.wording import NO_DIFFERENCE, count, seconds, verdict_on_tries
 
 _ALONE = 3
 """So many equal passes in a row have a line each; more are put together."""
@@ -183,12 +183,15 @@ class Tried:
 @dataclass(frozen=True)
 class Tries:
     rows: tuple[Tried, ...]
+    verdict: str
 
 
 def tries_view(context: Context) -> Tries | None:
     """``--try``: the run again with one change each."""
     rows = context.report.tries
-    return Tries(tuple(_tried(row, rows[0]) for row in rows)) if rows else None
+    if not rows:
+        return None
+    return Tries(tuple(_tried(row, rows[row.against]) for row in rows), verdict_on_tries(rows))
 
 
 def _speed_of(row: Try) -> str:

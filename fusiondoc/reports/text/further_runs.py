@@ -15,7 +15,7 @@ from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Speed, Try, Verification
 from fusiondoc.reports.step_words import milliseconds, remarks, share
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, bar, more, size, sparkline
-from fusiondoc.reports.wording import NO_DIFFERENCE, against
+from fusiondoc.reports.wording import NO_DIFFERENCE, against, verdict_on_tries
 
 
 def pairs(report: Report) -> list[tuple[Speed | None, Speed | None]]:
@@ -159,9 +159,12 @@ def tries(report: Report) -> RenderableType | None:
     ]
     if any(row.speed is not None for row in report.tries):
         lines.append(Text("speed: against the run as asked, timed in turns and without logs", style="dim"))
+        if any(row.against for row in report.tries):
+            lines.append(Text("what is frozen is compared with the first run that is frozen", style="dim"))
     elif any(row.steady_seconds is None and row.groups for row in report.tries):
         why = "no speed where NNC ran through its own evaluator (no LLVM in this torch)"
         lines.append(Text(why, style="dim"))
+    lines.append(Text(verdict_on_tries(report.tries), style="bold"))
     return Lines(*lines)
 
 
