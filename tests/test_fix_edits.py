@@ -30,9 +30,13 @@ from fusiondoc.fixes.edits import (
 from fusiondoc.fixes.fixable import Site
 from fusiondoc.fixes.model_setup import Place, _in_place_off, place_of_model
 from fusiondoc.fixes.syntax import ParsedFile
-from fusiondoc.workflows import fix_apply
+from fusiondoc.model.bench import Ratio
+from fusiondoc.model.fixes import Outcome, TriedFix, Version
+from fusiondoc.model.runs import Verification
+from fusiondoc.workflows import fix, fix_apply
 from fusiondoc.workflows.fix import ChangedFile
 from fusiondoc.workflows.fix_apply import apply, uncommitted
+from fusiondoc.workflows.fix_runs import Rounding
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
 
@@ -517,3 +521,46 @@ def test_a_number_stays_a_tensor() -> None:
     text = "def f(x, s):\n    y = x * s.item()\n    for _ in range(s.item()): y = y + 1\n    return y\n"
     text += "z = a * b.item()\n"
     assert proposed(text, 1, "") == text.replace("x * s.item()", "x * s")
+
+
+# -- what a difference is worth, and what is timed ----------------------------------------------------------
+
+
+def compared(
+    what: str, off: float, same: bool = False, phase: str = "backward", detail: str | None = None
+) -> Any:
+    return Verification(1, 0, phase, what, same, off, off, 1e-4, True, True, "value", detail)
+
+
+def test_a_difference_that_roundings_make_is_none() -> None:
+    rounding = Rounding([compared("grad a", 1e-3), compared("grad b", 1e-6)])
+    assert rounding.explains(compared("grad a", 9e-3))
+    assert not rounding.explains(compared("grad a", 2e-2))
+    assert not rounding.explains(compared("grad b", 2e-4))
+    assert rounding.explains(compared("grad of another name", 9e-3))  # as the worst of its phase
+    assert not rounding.explains(compared("output 0", 2e-4, phase="forward"))
+    assert not rounding.explains(compared("grad a", 1e-3, detail="shape [2], before [3]"))
+
+
+def searched(monkeypatch: pytest.MonkeyPatch, speeds: list[Ratio | None]) -> Any:
+    """A search that kept as many changes as there are speeds after the first."""
+    monkeypatch.setattr(fix, "speeds_of", lambda versions: speeds)
+    version = Version(1, 2, 3, 0)
+    search: Any = fix._Search(SimpleNamespace(), (version, SimpleNamespace()), 9, True, lambda line: None)
+    for row in range(len(speeds) - 1):
+        edit = Edit(Path("m.py"), row, row, str(row))
+        search._steps.append(fix._Step(fix.Candidate((edit,)), (version, SimpleNamespace()), row))
+        search.tried.append(TriedFix(str(row), (), (), Outcome.KEPT, version, version))
+    return search
+
+
+def test_what_is_slower_is_taken_back_to_the_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = searched(monkeypatch, [None, Ratio(1.2, 1.1, 1.3), Ratio(0.5, 0.4, 0.6)])
+    assert search.time() == Ratio(1.2, 1.1, 1.3)
+    assert [one.outcome for one in search.tried] == [Outcome.KEPT, Outcome.SLOWER]
+    assert [edit.text for edit in search.edits] == ["0"]
+    search = searched(monkeypatch, [None, Ratio(0.5, 0.4, 0.6)])
+    assert search.time() is None and search.edits == ()
+    search = searched(monkeypatch, [None, Ratio(0.9, 0.8, 1.1), Ratio(1.0, 0.9, 1.1)])
+    search.time()
+    assert len(search._steps) == 3 and all(one.outcome is Outcome.KEPT for one in search.tried)

@@ -240,6 +240,8 @@ class Records:
     verification: tuple[Verification, ...] = ()
     same_results: tuple[Verification, ...] = ()
     """The changed program against the program before the change, both without a fuser (``fix``)."""
+    rounding: tuple[Verification, ...] = ()
+    """The program without a fuser against itself, its inputs changed by a rounding (``fix``)."""
     source_map: Mapping[str, str] = field(default_factory=dict)
     """Operators of the user's graphs to the lines of the program that they come from."""
     layers: tuple[Mapping[str, tuple[str, ...]], ...] = ()
@@ -321,6 +323,7 @@ def read_records(data: bytes) -> Records:
         speeds=_kept(read_object(TimedPasses, one) for one in all_of("speed")),
         profiled=read_object(Profiled, _merged(all_of("profiled"))) if all_of("profiled") else None,
         verification=_kept(_compared(one) for one in all_of("verify")),
+        rounding=_kept(_compared(one) for one in all_of("rounding")),
         same_results=_kept(_compared(one) for one in all_of("same_results")),
         source_map=_source_map(all_of("source_map")),
         layers=layers_of_models(all_of("source_map")),

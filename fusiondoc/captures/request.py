@@ -13,6 +13,7 @@ from typing import Any, Mapping, Sequence
 from fusiondoc.captures.script_records import check_step_function
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_arguments, masked_variables
+from fusiondoc.model.fixes import KeptResults
 from fusiondoc.model.typed_fields import as_json, read_object
 from fusiondoc.probe.input_text import InputTextError, named_input, parse_input
 
@@ -223,14 +224,6 @@ class Options:
 
 
 @dataclass(frozen=True)
-class KeptResults:
-    """What a program computes without a fuser: ``file`` keeps it; with ``compare`` it is there already."""
-
-    file: str
-    compare: bool
-
-
-@dataclass(frozen=True)
 class RunRequest:
     """A run of a target under a fuser.
 
@@ -265,7 +258,7 @@ class RunRequest:
     """Leave a module unfrozen under oneDNN Graph."""
     freeze: bool = False  # the same under every fuser, in eval mode
     eval: bool = False  # a module is put into that mode before it is scripted
-    in_place_off: bool = False  # inplace=False on all its modules
+    in_place_off: bool = False
     log_limit: int = 1024
     """Of a longer log, in MiB, the head, the tail and the lines about fusion between them are kept."""
     timing: bool = False
@@ -277,7 +270,6 @@ class RunRequest:
     overlay: Mapping[str, str] = field(default_factory=dict)
     """Source files of the program -> files whose text runs in their place (``fix``)."""
     results: KeptResults | None = None
-    """Keep what the program computes without a fuser, or hold it against what was kept (``fix``)."""
     cwd: Path = field(default_factory=Path.cwd)
     command: tuple[str, ...] = ()
     """The command line as the user gave it; only kept in the capture."""

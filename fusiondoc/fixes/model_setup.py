@@ -154,9 +154,9 @@ def propose(program: Program, place: Place) -> Iterator[Proposal]:
     if off:
         yield _in_place_off(place, off)
     ops = {f"aten::{base_of(row.op)}" for row in program.rows}
-    for recipe in dict.fromkeys(one for op in sorted(ops) for one in helping(program, op)):
+    for recipe in dict.fromkeys(one for op in _dearest_first(program, ops) for one in helping(program, op)):
         yield from _replaced(place, recipe, _both(recipe.replaces & ops))
-    if program.is_module and not program.backward and place.may_freeze:
+    if program.is_module and not program.backward and not program.options.trace and place.may_freeze:
         yield from _frozen(program, place)
 
 
@@ -192,6 +192,14 @@ _ONLY_IF = {
     "AdaptiveAvgPool2d": "{0}.output_size in (1, (1, 1))",
 }
 """What else has to be so of a module that the recipe can stand for."""
+
+
+def _dearest_first(program: Program, ops: set[str]) -> list[str]:
+    """Those that keep most operators out of groups first."""
+    cost = dict.fromkeys(ops, 0)
+    for row in program.rows:
+        cost[f"aten::{base_of(row.op)}"] += row.keeps_out or row.count
+    return sorted(ops, key=lambda op: (-cost[op], op))
 
 
 def _both(ops: frozenset[str]) -> frozenset[str]:
@@ -258,7 +266,7 @@ def _frozen(program: Program, place: Place) -> Iterator[Proposal]:
     frozen = f"{place.name} = {freeze}({script}({place.name}))"
     if not program.training:
         edits = (*imports, *more, *place.edits, place.insert([frozen], rank=8))
-        yield Proposal(Family.INFERENCE, title, edits, (place.where,), "for inference only")
+        yield Proposal(Family.INFERENCE, title, edits, (place.where,), "for inference only", freeze=True)
         return
     mode = f"{place.name}.eval()"
     note = "for inference only: dropout and batch norm compute something else than in training"
@@ -268,4 +276,4 @@ def _frozen(program: Program, place: Place) -> Iterator[Proposal]:
     )
     edits = (*imports, *more, *place.edits, place.insert([mode, frozen], rank=8))
     title = f"{place.name} in eval mode and frozen"
-    yield Proposal(Family.INFERENCE, title, edits, (place.where,), note, eval_mode=True)
+    yield Proposal(Family.INFERENCE, title, edits, (place.where,), note, eval_mode=True, freeze=True)

@@ -57,6 +57,10 @@ class Bundle:
         return frozenset().union(*told) if all(told) else frozenset()
 
     @property
+    def freeze(self) -> bool:
+        return any(one.freeze for one in self.proposals)
+
+    @property
     def fewer(self) -> bool:
         return any(one.fewer for one in self.proposals)
 
@@ -65,8 +69,8 @@ class Bundle:
         return [Bundle(self.family, (one,)) for one in self.proposals] if len(self.proposals) > 1 else []
 
 
-_ALONE = {Family.MODULE_RECIPE, Family.INFERENCE, Family.SETTING}
-"""Families whose proposals are alternatives, or are about different operators."""
+_ALONE = {Family.INFERENCE, Family.SETTING}
+"""Families whose proposals are alternatives."""
 
 
 def bundles(program: Program, more: Iterable[Proposal] = ()) -> list[Bundle]:

@@ -284,11 +284,19 @@ def _dimensions(program: Program, site: Site) -> Iterator[Proposal]:
 
 
 def _rank(program: Program, site: Site) -> int | None:
-    """How many dimensions the operator's input has, where every plan says the same."""
-    found = set()
-    for one in program.report.programs:
-        for node in one.nodes:
-            if node.op == site.row.op and node.source == site.row.source and node.inputs:
-                sizes = re.match(r"\w+\(((?:\d+, )*\d+)(?:,|\))", node.inputs[0])
-                found.add(len(sizes.group(1).split(", ")) if sizes else None)
-    return found.pop() if len(found) == 1 else None
+    """How many dimensions the operator's input has: by the plans, else those of most tensors of the run's
+    groups (a wrong guess fails, or computes something else, in the run that tries it)."""
+    nodes = [node for one in program.report.programs for node in one.nodes if node.source == site.row.source]
+    own = [node.inputs[0] for node in nodes if node.op == site.row.op and node.inputs]
+    groups = [text for group in program.report.groups for text in (*group.inputs, *group.outputs)]
+    for texts in (own, groups):
+        ranks = [rank for rank in map(_dimensions_of, texts) if rank]
+        if ranks:
+            return max(sorted(set(ranks)), key=ranks.count)
+    return None
+
+
+def _dimensions_of(text: str) -> int | None:
+    """Of a type such as ``Float(4, 8, strides=[8, 1], device=cpu)``."""
+    sizes = re.match(r"\w+\(((?:[\d*]+, )*[\d*]+)(?:,|\))", text)
+    return len(sizes.group(1).split(", ")) if sizes else None

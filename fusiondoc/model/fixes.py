@@ -34,6 +34,9 @@ class Version:
     """Random operators that drew numbers."""
     by_statistics: bool = False
     """Fused results were held against eager ones by statistics, since both draw random numbers."""
+    allowed: float | None = None
+    """How far results may be off relative to their size, where roundings alone move them further than the
+    usual tolerances allow."""
     problem: str | None = None
     """Why it failed."""
     timeable: str | None = None
@@ -94,3 +97,11 @@ class Fixes:
     @property
     def kept(self) -> tuple[TriedFix, ...]:
         return tuple(one for one in self.tried if one.outcome is Outcome.KEPT)
+
+
+@dataclass(frozen=True)
+class KeptResults:
+    """What the program computes without a fuser: kept in ``file``, or held against it (``fix``)."""
+
+    file: str
+    compare: bool

@@ -28,8 +28,11 @@ def tell_results(
     """
     wanted = spec["results"]
     before, pythons = _states(torch), random.getstate()
+    shaken: list[Any] = []
     try:
         found = [_of_shape(torch, model, shape, number, spec) for number, shape in enumerate(shapes)]
+        if not wanted["compare"]:
+            shaken = [_of_shape(torch, model, shape, number, spec, 1) for number, shape in enumerate(shapes)]
     finally:
         random.setstate(pythons)
         torch.set_rng_state(before[0])
@@ -37,6 +40,10 @@ def tell_results(
             torch.cuda.set_rng_state_all(before[1:])
     if not wanted["compare"]:
         torch.save([rows for rows, _ in found], wanted["file"])
+        coarsest = _coarsest(torch, model, shapes)
+        for number, ((rows, _), (others, _)) in enumerate(zip(found, shaken)):
+            results = _compared(torch, others, rows, coarsest)
+            records.write("rounding", iteration=0, inputs=number, results=results)
         return
     kept = torch.load(wanted["file"])
     coarsest = _coarsest(torch, model, shapes)
@@ -49,13 +56,19 @@ def tell_results(
 
 
 def _of_shape(
-    torch: Any, model: Any, shape: Shape, number: int, spec: dict[str, Any]
+    torch: Any, model: Any, shape: Shape, number: int, spec: dict[str, Any], shake: int = 0
 ) -> tuple[list[Any], bool]:
-    """The rows of one pass, and whether random numbers were drawn in it."""
+    """The rows of one pass, and whether random numbers were drawn in it.
+
+    Args:
+        shake: change every parameter and input by about so many roundings before.
+    """
     twin = eager_twin(torch, model, "fix")
     torch.manual_seed(number)
     random.seed(number)
     arguments = copy.deepcopy(arguments_of(shape))
+    if shake:
+        _shake(torch, parameters_of(twin) + tensors_in(torch, arguments), shake)
     torch.manual_seed(number)
     backward = spec["backward"]
     wants_grad = backward or any(one.requires_grad for one in tensors_in(torch, arguments))
@@ -79,6 +92,17 @@ def _of_shape(
         named = getattr(twin, "named_parameters", list)
         rows += [("backward", "grad " + name, one.grad) for name, one in named() if one.requires_grad]
     return [(phase, what, _plain(one)) for phase, what, one in rows], drew
+
+
+def _shake(torch: Any, tensors: list[Any], roundings: int) -> None:
+    """How far results then are apart is what roundings alone do to this program: a fused kernel rounds at
+    other places."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for one in tensors:
+            if one.is_floating_point():
+                sign = torch.randint(0, 2, one.shape, generator=generator) * 2 - 1
+                one.mul_((1 + sign * roundings * torch.finfo(one.dtype).eps).to(one.device, one.dtype))
 
 
 def _plain(tensor: Any) -> Any:

@@ -8,17 +8,25 @@ from pathlib import Path
 from typing import Iterable, Sequence
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.request import KeptResults, RunRequest
+from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Place
 from fusiondoc.errors import UsageError
 from fusiondoc.fixes.edits import Edit, Family, SourceText, changed_text, overlapping, unified_diff
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, in_packages
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.fixes import Fixes, Outcome, TriedFix, Version
+from fusiondoc.model.fixes import Fixes, KeptResults, Outcome, TriedFix, Version
 from fusiondoc.model.report import Report
 from fusiondoc.runner.progress import ShowProgress, no_progress
-from fusiondoc.workflows.fix_runs import Candidate, Interrupted, Versions, faster, measured, results_file
+from fusiondoc.workflows.fix_runs import (
+    Candidate,
+    Interrupted,
+    Rounding,
+    Versions,
+    measured,
+    results_file,
+    speeds_of,
+)
 from fusiondoc.workflows.run import FollowUps, Tell, diagnose_target, tell_nobody
 
 MOST_TRIES = 24
@@ -91,7 +99,8 @@ def fix_target(
             folder,
             progress,
         )
-        unchanged = measured(done.report, done.capture), replace(asking, results=None)
+        rounding = Rounding(done.capture.records.rounding)
+        unchanged = measured(done.report, done.capture, rounding), replace(asking, results=None)
         return _search(found, _Search(versions, unchanged, most_tries, timed, tell), request.cwd)
 
 
@@ -145,7 +154,7 @@ def _search(found: _ToTry, search: _Search, cwd: Path) -> Found:
     interrupted, speed = False, None
     try:
         search.run(found.bundles)
-        speed = search.speed_together()
+        speed = search.time()
     except (Interrupted, KeyboardInterrupt):
         interrupted = True
     files = tuple(_files((one.source for one in found.program.files), search.edits))
@@ -185,8 +194,7 @@ class _Search:
         self._timed = timed
         self._tell = tell
         self.asked = asked
-        self.now = asked
-        self._candidate = Candidate()
+        self._steps: list[_Step] = [_Step(Candidate(), asked, -1)]
         self.tried: list[TriedFix] = []
         self.untried = 0
 
@@ -195,41 +203,58 @@ class _Search:
         waiting: list[tuple[int, int, Bundle]] = []
         rewritten = 0
         for bundle in found:
-            for one, done in self._try_whole(bundle):
-                self.tried.append(done)
-                if done.outcome is Outcome.NO_GAIN:
-                    waiting.append((rewritten, len(self.tried) - 1, one))
-                elif done.outcome is Outcome.KEPT and one.family not in (Family.INFERENCE, Family.SETTING):
+            for one, index in self._try_whole(bundle):
+                outcome = self.tried[index].outcome
+                if outcome is Outcome.NO_GAIN:
+                    waiting.append((rewritten, index, one))
+                elif outcome is Outcome.KEPT and one.family not in (Family.INFERENCE, Family.SETTING):
                     rewritten += 1
         for before, index, bundle in waiting:
             if rewritten > before and self._left > 0:
-                again = self._try(bundle)
-                if again is not None and again.outcome is not Outcome.NO_GAIN:
-                    self.tried[index] = again
+                self._try(bundle, index)
 
     @property
     def edits(self) -> tuple[Edit, ...]:
-        return self._candidate.edits
+        return self._steps[-1].candidate.edits
 
-    def speed_together(self) -> Ratio | None:
-        """Of all that was kept, against the unchanged program."""
-        kept = [one for one in self.tried if one.outcome is Outcome.KEPT]
-        if len(kept) == 1:
-            return kept[0].speed
-        return faster(self.asked, self.now) if kept and self._timed else None
+    @property
+    def now(self) -> tuple[Version, RunRequest]:
+        """The program with all that is kept so far."""
+        return self._steps[-1].version
 
-    def _try_whole(self, bundle: Bundle) -> list[tuple[Bundle, TriedFix]]:
-        """All of a bundle at once; if that does not work, what is in it one by one."""
-        done = self._try(bundle)
-        if done is None:
+    def time(self) -> Ratio | None:
+        """Time the program after each change that was kept, all in turns; if the last is slower than the
+        unchanged program, only the changes up to the fastest stay. Returns the speed of what stays."""
+        if len(self._steps) == 1 or not self._timed:
+            return None
+        self._tell("timing what fuses more, in turns and without logs")
+        speeds = speeds_of([step.version for step in self._steps])
+        for step, speed in zip(self._steps[1:], speeds[1:]):
+            self.tried[step.row] = replace(self.tried[step.row], speed=speed)
+        last = speeds[-1]
+        if last is None or last.high >= 1:
+            return last
+        best = max(range(len(speeds)), key=lambda index: _value(speeds[index]))
+        for step in self._steps[best + 1 :]:
+            self.tried[step.row] = replace(self.tried[step.row], outcome=Outcome.SLOWER)
+        del self._steps[best + 1 :]
+        return speeds[best]
+
+    def _try_whole(self, bundle: Bundle) -> list[tuple[Bundle, int]]:
+        """All of a bundle at once; if that does not work, what is in it one by one. With their rows."""
+        index = self._try(bundle)
+        if index is None:
             return []
         singly = bundle.singly()
-        if done.outcome in (Outcome.KEPT, Outcome.NO_GAIN) or not singly:
-            return [(bundle, done)]
-        rows = ((one, self._try(one)) for one in singly)
+        if self.tried[index].outcome in (Outcome.KEPT, Outcome.NO_GAIN) or not singly:
+            return [(bundle, index)]
+        del self.tried[index]
+        rows = [(one, self._try(one)) for one in singly]
         return [(one, row) for one, row in rows if row is not None]
 
-    def _try(self, bundle: Bundle) -> TriedFix | None:
+    def _try(self, bundle: Bundle, row: int | None = None) -> int | None:
+        """Its row among what was tried, a new one unless ``row`` is one of before; None if it has nothing to
+        do, or may not be tried any more."""
         if overlapping([*self.edits, *bundle.edits]):
             return None  # something that was kept has changed these lines already
         if bundle.about and not bundle.about & self.now[0].unfused:
@@ -241,21 +266,35 @@ class _Search:
             return None
         self._left -= 1
         self._tell(f"trying: {bundle.title}")
-        before, wanted = self.now[0], self._candidate.plus(bundle)
+        before, wanted = self.now[0], self._steps[-1].candidate.plus(bundle)
         after, request = self._versions.measure(wanted, bundle.family.name.lower())
-        outcome, speed = self._judged(bundle, after, request)
+        outcome = self._judged(bundle, after)
+        done = TriedFix(bundle.title, bundle.lines, bundle.notes, outcome, before, after)
+        if row is None:
+            self.tried.append(done)
+            row = len(self.tried) - 1
+        elif outcome is not Outcome.NO_GAIN:
+            self.tried[row] = done
         if outcome is Outcome.KEPT:
-            self.now, self._candidate = (after, request), wanted
-        return TriedFix(bundle.title, bundle.lines, bundle.notes, outcome, before, after, speed)
+            self._steps.append(_Step(wanted, (after, request), row))
+        return row
 
-    def _judged(self, bundle: Bundle, after: Version, request: RunRequest) -> tuple[Outcome, Ratio | None]:
+    def _judged(self, bundle: Bundle, after: Version) -> Outcome:
         if after.problem is not None:
-            return Outcome.FAILED, None
-        if after.wrong and set(after.wrong) - set(self.asked[0].wrong):
-            return Outcome.WRONG, None
-        if not after.better_than(self.now[0], bundle.fewer):
-            return Outcome.NO_GAIN, None
-        speed = faster(self.now, (after, request)) if self._timed else None
-        if speed is not None and speed.high < 1:
-            return Outcome.SLOWER, speed
-        return Outcome.KEPT, speed
+            return Outcome.FAILED
+        if set(after.wrong) - set(self.asked[0].wrong):
+            return Outcome.WRONG
+        return Outcome.KEPT if after.better_than(self.now[0], bundle.fewer) else Outcome.NO_GAIN
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The program after a change that was kept; ``row`` is the change's place among what was tried."""
+
+    candidate: Candidate
+    version: tuple[Version, RunRequest]
+    row: int
+
+
+def _value(speed: Ratio | None) -> float:
+    return 1.0 if speed is None else speed.value

@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Mapping
+from typing import Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
-from fusiondoc.captures.request import KeptResults, RunRequest
+from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fixes.edits import Edit, SourceText, changed_text
 from fusiondoc.fixes.fixable import COUNTER
 from fusiondoc.fixes.proposals import Bundle
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.fixes import Version
+from fusiondoc.model.fixes import KeptResults, Version
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Verification
 from fusiondoc.runner.launch import run
@@ -38,6 +38,8 @@ class Candidate:
     knobs: Mapping[str, str] = field(default_factory=dict)
     eval_mode: bool = False
     """It is held against the unchanged program in eval mode."""
+    done_by_run: tuple[Edit, ...] = ()
+    """Edits that the run makes true by its options: the module is frozen where it has been moved."""
 
     def plus(self, bundle: Bundle) -> Candidate:
         """With these changes on top."""
@@ -45,6 +47,7 @@ class Candidate:
             (*self.edits, *bundle.edits),
             {**self.knobs, **bundle.knobs},
             self.eval_mode or bundle.eval_mode,
+            (*self.done_by_run, *(bundle.edits if bundle.freeze else ())),
         )
 
 
@@ -76,6 +79,7 @@ class Versions:
         self._progress = progress
         self._number = 0
         self._eval: Version | None = None
+        self._rounding = Rounding(capture.records.rounding)
 
     def measure(self, candidate: Candidate, name: str) -> tuple[Version, RunRequest]:
         """Run a version of the program.
@@ -95,15 +99,25 @@ class Versions:
 
     def _request_of(self, candidate: Candidate) -> RunRequest:
         overlay: dict[str, str] = {}
-        for path in sorted({edit.path for edit in candidate.edits}):
+        edits = [edit for edit in candidate.edits if edit not in candidate.done_by_run]
+        for path in sorted({edit.path for edit in edits}):
             source = self._sources[path]
-            text = changed_text(source.text, [edit for edit in candidate.edits if edit.path == path])
+            text = changed_text(source.text, [edit for edit in edits if edit.path == path])
             copy = self._folder / f"{self._number}-{len(overlay)}.py"
             copy.write_bytes(source.bytes_of(text))
             overlay[str(path)] = str(copy)
         results = KeptResults(str(results_file(self._folder, candidate.eval_mode)), compare=True)
         knobs = {**self._request.knobs, **candidate.knobs}
-        return replace(self._request, overlay=overlay, knobs=knobs, results=results, verify=True, command=())
+        return replace(
+            self._request,
+            overlay=overlay,
+            knobs=knobs,
+            freeze=self._request.freeze or bool(candidate.done_by_run),
+            eval=self._request.eval or (candidate.eval_mode and bool(candidate.done_by_run)),
+            results=results,
+            verify=True,
+            command=(),
+        )
 
     def _measured(self, request: RunRequest, name: str) -> Version:
         slug = re.sub(r"[^A-Za-z0-9_.=]+", "_", name).strip("_.")[:60]
@@ -115,7 +129,7 @@ class Versions:
             return Version(0, 0, 0, 0, problem=first_line(error))
         if done.result.ended is Ended.INTERRUPTED:
             raise Interrupted
-        return measured(report_of(done), done)
+        return measured(report_of(done), done, self._rounding)
 
 
 def results_file(folder: Path, eval_mode: bool) -> Path:
@@ -123,12 +137,37 @@ def results_file(folder: Path, eval_mode: bool) -> Path:
     return folder / ("results-eval.pt" if eval_mode else "results.pt")
 
 
-def measured(report: Report, capture: Capture) -> Version:
+class Rounding:
+    """How far roundings alone move the results of the unchanged program.
+
+    A fused kernel rounds at other places, and a net that is trained with batch norm over few values makes
+    much of that: results may be as far apart as ``TIMES`` what one rounding of every input does.
+    """
+
+    TIMES = 10
+
+    def __init__(self, rows: Sequence[Verification]) -> None:
+        self._moved = {row.what: row.max_rel for row in rows if row.max_rel is not None}
+        self._most = {
+            phase: max((row.max_rel or 0.0 for row in rows if row.phase == phase), default=0.0)
+            for phase in ("forward", "backward")
+        }
+
+    def explains(self, row: Verification) -> bool:
+        """Whether a difference is no larger than roundings make it."""
+        return row.max_rel is not None and row.detail is None and row.max_rel <= self.allowed(row)
+
+    def allowed(self, row: Verification) -> float:
+        return self.TIMES * self._moved.get(row.what, self._most.get(row.phase, 0.0))
+
+
+def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
     """The numbers of a run."""
     first = [group for group in report.groups if group.specialisation == 1]
     alone = [row for row in report.unfused if row.ran is not False and row.reason.code != COUNTER]
     failed = capture.failure()
     compared = (*capture.records.same_results, *report.verification)
+    off = [one for one in compared if not one.same]
     evaluated = interpreted(report)
     return Version(
         groups=sum(group.count for group in first),
@@ -136,7 +175,8 @@ def measured(report: Report, capture: Capture) -> Version:
         launches=sum(group.count for group in first if group.phase != "backward")
         + sum(row.count for row in alone if row.phase != "backward"),
         fallbacks=sum(one.count for one in report.fallbacks),
-        wrong=tuple(dict.fromkeys(_told(one) for one in compared if not one.same)),
+        wrong=tuple(dict.fromkeys(_told(one) for one in off if not rounding.explains(one))),
+        allowed=max((rounding.allowed(one) for one in off if rounding.explains(one)), default=None),
         random=tuple(dict.fromkeys(op for one in report.verification for op in one.random)),
         by_statistics=any(one.by == "statistics" for one in report.verification),
         problem=first_line(failed),
@@ -154,9 +194,8 @@ def _told(row: Verification) -> str:
     return f"{row.what} differs{off}"
 
 
-def faster(before: tuple[Version, RunRequest], after: tuple[Version, RunRequest]) -> Ratio | None:
-    """The speed of a version against another; None where it cannot be timed."""
-    if before[0].timeable is None or after[0].timeable is None:
-        return None
-    _, ratio = speeds_in_turns([(before[1], before[0].timeable), (after[1], after[0].timeable)])
-    return ratio
+def speeds_of(versions: Sequence[tuple[Version, RunRequest]]) -> list[Ratio | None]:
+    """The speed of each version against the first, timed in turns; None where it cannot be timed."""
+    if versions[0][0].timeable is None:
+        return [None] * len(versions)
+    return speeds_in_turns([(request, version.timeable) for version, request in versions])

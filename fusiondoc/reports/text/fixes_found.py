@@ -66,7 +66,7 @@ def gain(before: Version, after: Version, speed: Ratio | None) -> str:
         f"{before.launches} -> {after.launches} groups and single operators in a forward pass",
     ]
     if speed is not None:
-        range_ = f"{speed.value:.2f} times as fast ({speed.low:.2f} to {speed.high:.2f})"
+        range_ = f"{speed.value:.2f} times as fast as unchanged ({speed.low:.2f} to {speed.high:.2f})"
         parts.append(range_ if speed.differs else "no difference in speed")
     return ", ".join(parts)
 
@@ -94,6 +94,12 @@ def how_compared(fixes: Fixes) -> Iterator[str]:
         text += f" ({ops} draw{'s' * (len(fixes.together.random) == 1)} random numbers: "
         text += "both unfused sides draw the same ones, fused and eager are compared by statistics)"
     yield text
+    allowed = max((one.after.allowed or 0.0 for one in fixes.kept), default=0.0)
+    if allowed:
+        yield (
+            f"roundings alone move results of this program: fused ones may be off by {allowed:.2g} of their"
+            " size, ten times what one rounding of every input and parameter does to the unchanged program"
+        )
     if any(one.after.interpreted for one in fixes.tried):
         yield "speed is not judged: NNC ran through its own evaluator here (this torch has no LLVM)"
     elif fixes.kept and all(one.speed is None for one in fixes.kept):
