@@ -31,11 +31,12 @@ from fusiondoc.fixes.fixable import Site
 from fusiondoc.fixes.model_setup import Place, _in_place_off, place_of_model
 from fusiondoc.fixes.syntax import ParsedFile
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.fixes import Outcome, TriedFix, Version
+from fusiondoc.model.fixes import Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.runs import Verification
 from fusiondoc.workflows import fix, fix_apply
 from fusiondoc.workflows.fix import ChangedFile
 from fusiondoc.workflows.fix_apply import apply, uncommitted
+from fusiondoc.workflows.fix_as_tries import as_tries
 from fusiondoc.workflows.fix_runs import Rounding
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
@@ -564,3 +565,18 @@ def test_what_is_slower_is_taken_back_to_the_fastest(monkeypatch: pytest.MonkeyP
     search = searched(monkeypatch, [None, Ratio(0.9, 0.8, 1.1), Ratio(1.0, 0.9, 1.1)])
     search.time()
     assert len(search._steps) == 3 and all(one.outcome is Outcome.KEPT for one in search.tried)
+
+
+def test_what_fix_tried_as_rows_of_the_table_of_tries() -> None:
+    before, after = Version(1, 2, 5, 0, outside=6), Version(2, 9, 3, 0, outside=1)
+    wrong = Version(2, 9, 3, 0, wrong=("output 0 differs",), outside=1)
+    speed = Ratio(1.2, 1.1, 1.3)
+    tried = (
+        TriedFix("x + y", ("m.py:1",), (), Outcome.KEPT, before, after, speed),
+        TriedFix("freeze", (), (), Outcome.FAILED, after, Version(0, 0, 0, 0, problem="no")),
+        TriedFix("other", (), (), Outcome.WRONG, after, wrong),
+    )
+    rows = as_tries(Fixes(before, after, tried, "diff"))
+    assert [one.change for one in rows] == ["fix: x + y", "fix: freeze", "fix: other"]
+    assert (rows[0].groups, rows[0].ops_fused, rows[0].unfused, rows[0].speed) == (2, 9, 1, speed)
+    assert rows[1].problem == "no" and rows[2].wrong == 1

@@ -32,6 +32,9 @@ from fusiondoc.errors import INTERRUPTED
 )
 @click.option("--try-eval", is_flag=True, help="As --try, and with the model in eval mode.")
 @click.option(
+    "--try-fixes", is_flag=True, help="As --try, and with the changes to the program that fix tries (libcst)."
+)
+@click.option(
     "--time",
     "timed",
     is_flag=True,
@@ -56,6 +59,7 @@ def command(
     no_rerun: bool,
     try_changes: bool,
     try_eval: bool,
+    try_fixes: bool,
     timed: bool,
     trace_file: Path | None,
     peak: float | None,
@@ -84,15 +88,26 @@ def command(
     from fusiondoc.runner.progress import terminal_progress
     from fusiondoc.workflows.run import FollowUps, diagnose_target
 
+    if try_fixes:
+        from fusiondoc.fixes.syntax import require_libcst
+
+        require_libcst()
+    request = make_request(target, script_args, options)
     done = diagnose_target(
-        make_request(target, script_args, options),
+        request,
         store_for(options),
-        follow_ups=FollowUps(not no_rerun, timed or trace_file is not None, try_changes, try_eval),
+        follow_ups=FollowUps(
+            not no_rerun, timed or trace_file is not None, try_changes or try_fixes, try_eval
+        ),
         peak=peak,
         source_roots=source_root,
         tell=tell,
         progress=terminal_progress,
     )
+    if try_fixes:
+        from fusiondoc.workflows.fix_as_tries import with_fixes
+
+        done = with_fixes(request, done, tell, terminal_progress)
     report = heard(done.report)
     text = format_ in (None, "text") and output is None and "GITHUB_ACTIONS" not in os.environ
     if done.failed is None or not text or report.groups or report.unfused:

@@ -32,7 +32,9 @@ def propose(program: Program) -> Iterator[Proposal]:
             where = (f"{file.source.path}:{file.source.text.count(chr(10), 0, edit.start) + 1}",)
             ops = frozenset(row.op for row in program.rows if row.reason.code in change.codes)
             note, edits = "for the whole process", (*imports, edit)
-            yield Proposal(Family.SETTING, written[0], edits, where, note, knobs=change.knobs, ops=ops)
+            yield Proposal(
+                Family.SETTING, written[0], edits, where, note, knobs=change.knobs, ops=ops, fewer=True
+            )
     if not program.backward:
         yield from _without_grad(program)
 

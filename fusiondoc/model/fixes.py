@@ -41,6 +41,8 @@ class Version:
     """Why it failed."""
     timeable: str | None = None
     """The fuser to time it under; None where a time would say nothing."""
+    outside: int = 0
+    """Operators outside groups that ran, forward and backward."""
     unfused: frozenset[str] = frozenset()
     """Operators outside groups that ran."""
     interpreted: bool = False

@@ -181,6 +181,7 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
         by_statistics=any(one.by == "statistics" for one in report.verification),
         problem=first_line(failed),
         timeable=None if failed is not None or evaluated else report.fuser.effective,
+        outside=sum(row.count for row in alone),
         unfused=frozenset(row.op for row in alone),
         interpreted=evaluated,
     )
