@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fusiondoc import parse as api_parse
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
@@ -94,3 +95,99 @@ def test_names_frames_and_dumps(tmp_path: Path) -> None:
     assert kernel.compiles == 1
     assert (kernel.block, kernel.grid, kernel.launches) == ((128, 1, 1), (2048, 1, 1), 1)
     assert [d.option for d in kernel.dumps] == ["cuda_to_file", "ptxas_verbose", "occupancy", "kernel_args"]
+
+
+THUNDER = """\
+*** after nvFusion ***
+# Constructed by Fusion (took 1 milliseconds)
+import torch
+from thunder.executors.torchex import no_autocast
+
+@torch.no_grad()
+@no_autocast
+def computation(a, b):
+  # a: "cuda:0 f32[5, 5]"
+  # b: "tuple"
+  [t0] = nvFusion0(a, b)
+    # t0 = prims.slice_prim(a, [1, 2], [3, 4], [1, 1])  # t0: "cuda:0 f32[2, 2]"
+  return t0
+*** and what the program prints ***
+"""
+"""A trace, from https://github.com/Lightning-AI/lightning-thunder/issues/482."""
+
+DEFINITION = """\
+def nvfuser_fusion_id0(fd : FusionDefinition) -> None :
+    T0 = fd.define_tensor(shape=[1, 1, 576], contiguity=[None, None, True], dtype=DataType.BFloat16)
+    T5 = fd.ops.reshape(T0, new_shape=[1, 576])
+    fd.add_output(T5)
+
+with FusionDefinition() as fd:
+    nvfuser_fusion_id0(fd)
+$$$ out = []
+"""
+"""A definition, from https://github.com/NVIDIA/Fuser/issues/3833, shortened."""
+
+SEGMENTS = """\
+%kernel_math {
+T4_g[ rS12{i0}, rS13{i1}, iS14{i2} ]
+   = reduction( T0_g[ iS0{i0}, iS1{i1}, iS2{i2} ], op = add, initial value = float(0), allreduce = false )
+}
+
+Segmented_Fusion Dump: -- fusion segments:
+Segmented_Fusion{
+groups:
+g{2}
+
+edges:
+
+group details:
+g{(reduction)
+inputs:
+T0_g[ iS0{i0}, iS1{i1}, iS2{i2} ] float
+outputs:
+T4_g[ rS12{i0}, rS13{i1}, iS14{i2} ] float
+"""
+"""NVFUSER_DUMP=segmented_fusion, from https://github.com/NVIDIA/Fuser/issues/785, shortened."""
+
+
+def findings(text: str, tmp_path: Path) -> dict[str, str]:
+    path = tmp_path / "other.log"
+    path.write_text(text)
+    return {one.code: one.message for one in api_parse(path).findings}
+
+
+def test_a_trace_of_thunder(tmp_path: Path) -> None:
+    report = parse(THUNDER, tmp_path)
+    # Read: where it comes from and the fusion. The rest of it is not, and is nobody's output.
+    assert (report.parse.recognised, report.parse.unrecognised, report.parse.user_output) == (2, 9, 3)
+    said = findings(THUNDER, tmp_path)
+    assert said["FD910"] == (
+        "This is a log of Lightning Thunder, whose fusions are not TorchScript's: traces of Lightning Thunder"
+        " read: 1; fusions named in it: 1 (nvFusion0)"
+    )
+    assert "FD901" not in said and "FD906" not in said
+
+
+def test_a_definition_of_stand_alone_nvfuser(tmp_path: Path) -> None:
+    report = parse(DEFINITION, tmp_path)
+    assert report.parse.recognised == 5  # the definition is a dump of its kernel
+    assert (report.parse.unrecognised, report.parse.user_output) == (0, 3)
+    assert "fusions named in it: 1 (nvfuser_fusion_id0)" in findings(DEFINITION, tmp_path)["FD910"]
+
+
+def test_kernels_with_names_of_stand_alone_nvfuser_say_so(tmp_path: Path) -> None:
+    said = findings(KERNEL, tmp_path)
+    assert said["FD910"].endswith("not TorchScript's: kernels of stand-alone nvFuser read: 1")
+    assert "FD906" not in said  # its advice is for torch's log
+    torchs = KERNEL.replace(POINTWISE, "kernel1")
+    assert "FD910" not in findings(torchs, tmp_path)
+
+
+def test_ir_that_is_not_read_is_not_the_programs_output(tmp_path: Path) -> None:
+    parsed = parse(SEGMENTS, tmp_path).parse
+    assert parsed.unrecognised >= 8 and parsed.user_output <= 3
+    # The nvFuser in torch prints the same: nothing names it as the other one.
+    assert "FD910" not in findings(SEGMENTS, tmp_path)
+    # A program may print such words itself.
+    own = parse("Inputs:\ngroups:\nimport nothing\n", tmp_path).parse
+    assert (own.unrecognised, own.user_output) == (0, 3)

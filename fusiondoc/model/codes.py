@@ -376,6 +376,7 @@ _ALL = (
     Code("FD907", "warning", "The program closed or redirected the descriptors that fusers log to"),
     Code("FD908", "note", "Processes that the program had started were ended"),
     Code("FD909", "note", "The log was longer than its limit"),
+    Code("FD910", "note", "A log of stand-alone nvFuser or Lightning Thunder"),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

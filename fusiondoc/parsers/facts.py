@@ -15,6 +15,7 @@ from typing import Dict, Iterator, Mapping, NamedTuple, Sequence
 from fusiondoc.model.log_counts import LeftOut
 from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
 from fusiondoc.parsers.kernels.kept_texts import Text
+from fusiondoc.parsers.lines.other_tools import OtherTools
 from fusiondoc.parsers.work import Work, WorkSeen
 
 _LINE_BITS = 40
@@ -342,6 +343,8 @@ class Facts:
     """Line of torch's own word that nvFuser is not in this TorchScript any more."""
     options_set: int | None = None
     """Line that sets options of nvFuser in a variable."""
+    other_tools: OtherTools = field(default_factory=OtherTools)
+    """What stand-alone nvFuser and Thunder printed."""
     iterations: list[PassMark] = field(default_factory=list)
     compiling: set[int] = field(default_factory=set)
     """Indexes into ``iterations`` in which a plan or kernel was made."""

@@ -70,6 +70,12 @@ class Observed:
     """Where torch says that nvFuser is not in this TorchScript any more."""
     options_set: Evidence | None = None
     """Where a variable with options of nvFuser is set."""
+    thunder_traces: int = 0
+    """Traces of Lightning Thunder."""
+    other_fusions: tuple[str, ...] = ()
+    """Fusions that Thunder's traces and stand-alone nvFuser's definitions name."""
+    other_tools: Evidence | None = None
+    """Where the first line of stand-alone nvFuser's or Thunder's is."""
     disordered: bool = False
     """stdout and stderr are not in true order."""
     errors: tuple[LoggedError, ...] = ()
@@ -124,8 +130,14 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     releases: set[str] = set()
     gone = options = last = first_run = crash = None
     disordered = only_inner = cut = False
+    traces, other = 0, None
+    fusions: dict[str, None] = {}
     for groups in streams:
         facts = groups.facts
+        traces += facts.other_tools.traces
+        fusions.update({**facts.other_tools.fusions, **facts.other_tools.definitions})
+        if other is None and facts.other_tools.named and facts.other_tools.line is not None:
+            other = evidence(facts.other_tools.line)
         headers.update(facts.headers)
         levels |= facts.levels
         releases |= {facts.release} if facts.release is not None else set()
@@ -163,6 +175,9 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         release=releases.pop() if len(releases) == 1 else None,
         nvfuser_gone=gone,
         options_set=options,
+        thunder_traces=traces,
+        other_fusions=tuple(fusions),
+        other_tools=other,
         disordered=disordered,
         errors=tuple(errors),
         sized=tuple(sized),

@@ -245,7 +245,13 @@ class Stream:
             if line.startswith((b"[DUMP ", b"[UPDATE ", b"[DEBUG ")):
                 self._counts.unknown(pos, line)
             else:
-                self._output(line, pos)
+                theirs = self.facts.other_tools.takes(line, pos)
+                if theirs is None:
+                    self._output(line, pos)
+                elif theirs:
+                    self._counts.recognised += 1
+                else:
+                    self._counts.unknown(pos, line)
             return
         self._counts.recognised += 1
 
@@ -301,7 +307,11 @@ class Stream:
         elif b"graph(" in line and GLUED.search(line) is None and self._bare.starts(line, pos):
             self._warning = False
             return True
-        return self._text.starts(line, pos) or self._warned(line, pos)
+        if self._text.starts(line, pos):
+            # Without torch's own log, what a dump's parser leaves is the rest of that dump.
+            self.facts.other_tools.begins(line, pos, not self.facts.levels)
+            return True
+        return self._warned(line, pos)
 
     def _mark(self, line: bytes, pos: int) -> bool:
         found = MARK.match(line)

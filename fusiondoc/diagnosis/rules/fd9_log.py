@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Iterable
 
 from fusiondoc.captures.ending import Ended
@@ -33,7 +34,7 @@ _STATED_BY_A_FUSER = ("FD222", "FD223", "FD224", "FD233", "FD299")
 def missing_parts(report: Report, context: Context) -> Iterable[Finding]:
     """FD906: groups without kernels, kernels without groups, operators without the fuser's own reason."""
     fuser = report.fuser.effective or ("nvfuser" if report.kernels else None)
-    if context.request is not None or fuser not in _FUSERS:
+    if context.request is not None or fuser not in _FUSERS or any(of_other_tools(report, context)):
         return
     missing = list(_plans(context))
     missing += _reasons(report, context, fuser)
@@ -90,6 +91,7 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
         or report.kernels
         or report.fallbacks
         or report.unfused
+        or context.observed.other_tools is not None  # FD910 says whose log it is
     ):
         return
     if any(knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS for knob in report.knobs):
@@ -190,6 +192,35 @@ def turned_away(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
+_STAND_ALONE = re.compile(r"nvfuser_\w+_f\d+_c\d+_r\d+_g\d+\Z")
+"""How stand-alone nvFuser names kernels: scheduler, fusion, concretisation, runtime and group
+(``KernelExecutor::kernelName``, csrc/runtime/compiled_kernel.cpp)."""
+
+
+def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
+    """FD910: stand-alone nvFuser or Lightning Thunder wrote what is here."""
+    seen = context.observed
+    kernels = [kernel for kernel in report.kernels if _STAND_ALONE.match(kernel.name)]
+    if report.groups or (seen.other_tools is None and not kernels):
+        return
+    said = []
+    if seen.thunder_traces:
+        said.append(f"traces of Lightning Thunder read: {seen.thunder_traces}")
+    if kernels or not seen.thunder_traces:
+        said.append(f"kernels of stand-alone nvFuser read: {len(kernels) or len(report.kernels)}")
+    if seen.other_fusions:
+        names = ", ".join(seen.other_fusions[:4]) + (", ..." if len(seen.other_fusions) > 4 else "")
+        said.append(f"fusions named in it: {len(seen.other_fusions)} ({names})")
+    whose = "Lightning Thunder" if seen.thunder_traces else "stand-alone nvFuser"
+    yield finding(
+        "FD910",
+        f"This is a log of {whose}, whose fusions are not TorchScript's: {'; '.join(said)}",
+        evidence=[seen.other_tools] if seen.other_tools is not None else kernels[0].evidence[:1],
+        advice="For groups and reasons read what that tool tells itself (thunder.last_traces and"
+        " thunder.examine.get_fusions; FusionDefinition.fusion_ir); fusiondoc explains those of TorchScript.",
+    )
+
+
 def longer_than_its_limit(report: Report, context: Context) -> Iterable[Finding]:
     """FD909: the capture kept a part of the log."""
     left = report.parse.left_out
@@ -244,6 +275,7 @@ RULES = (
     out_of_order,
     longer_than_its_limit,
     left_running,
+    of_other_tools,
 )
 LAST = (missing_parts,)
 """After all other findings of its severity."""
