@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 import shutil
-from dataclasses import fields
+from dataclasses import fields, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -16,7 +16,10 @@ from conftest import FIXTURES, ROOT, Run
 from log_transforms import slow_down
 from raw_log import read
 
+from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.differences import WORDS
+from fusiondoc.reports.formats import render_comparison
+from fusiondoc.workflows.load import report_from
 
 SCHEMA = json.loads((ROOT / "docs" / "comparison.schema.json").read_text())
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
@@ -223,7 +226,7 @@ def test_code_and_registers(fusiondoc: Run, tmp_path: Path) -> None:
         (["--slower-than", "nan"], "percentage"),
         (["--slower-than", "inf%"], "percentage"),
         (["--format", "pdf"], "pdf"),
-        (["--output", "no/such/folder/x.json"], "Choose another file"),
+        (["--output", "no/such/folder/x.json"], "choose another"),
     ],
 )
 def test_wrong_options(fusiondoc: Run, args: list, words: str) -> None:
@@ -338,7 +341,7 @@ def test_html_is_whole_and_escapes_what_a_log_holds(fusiondoc: Run, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     page = Page()
     page.feed((tmp_path / "c.html").read_text())
-    assert page.open == [] and page.links == [] and "script" not in page.tags
+    assert page.open == [] and all(link.startswith("#") for link in page.links) and "script" not in page.tags
     for words in ("G1 → G1, G2", "aten::cumsum", "<script>alert(1)</script>.py:5", "FD201", "split"):
         assert words in page.text
     same = fusiondoc("compare", ONE, ONE, "--format", "html").stdout
@@ -356,3 +359,13 @@ def test_every_word_is_in_the_help_and_on_the_page(fusiondoc: Run) -> None:
         assert re.search(rf"(?<![\w-]){word}(?![\w-])", shown), word
         assert f"| `{word}` |" in page, word
     assert set(re.findall(r"^\| `([a-z-]+)` \|", page, flags=re.M)) == {*WORDS, "error", "warning", "note"}
+
+
+def test_the_page_has_a_picture_of_either_side_with_the_changed_groups_marked() -> None:
+    logs = FIXTURES / "logs"
+    b = report_from([str(logs / "nnc-2.13-split-helper.log.xz")])
+    whole = replace(b.groups[0], nodes=b.groups[0].nodes + b.groups[1].nodes)
+    page = render_comparison(compare(replace(b, groups=(whole,), unfused=()), b), "html")
+    assert page.count("<svg") >= 2 and "prefers-color-scheme: dark" in page
+    assert page.count('class="node group changed"') == 3  # one of A, the two that it became in B
+    assert 'class="node operator out hue FD211"' in page and "<script" not in page

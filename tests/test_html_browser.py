@@ -221,3 +221,47 @@ def test_a_region_leads_to_the_plan_of_its_executor(browser: Browser, tmp_path: 
     inner = next(node.program for node in outer.nodes if node.kind == "region")
     assert browser.run(select + "return s.value") == inner
     assert browser.run(f"return document.querySelector('{VISIBLE}').id") == f"picture-{inner}"
+
+
+def test_overview_fit_search_and_sorting(browser: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "long.log"
+    log.write_text(large_log(groups=25, loose=60))
+    opened(browser, tmp_path, log)
+    canvas = "const c = document.getElementById('canvas'), m = document.getElementById('overview');"
+    assert browser.run(canvas + "return !m.hidden && m.height > 0 && c.scrollHeight > 2 * c.clientHeight")
+    middle = browser.run("const b = document.getElementById('overview').getBoundingClientRect();"
+                         "return [b.left + b.width / 2, b.top + b.height / 2]")  # fmt: skip
+    browser.run(
+        canvas + "m.setPointerCapture = () => {}; m.dispatchEvent(new PointerEvent('pointerdown',"
+        " { clientX: arguments[0], clientY: arguments[1], pointerId: 1 }))",
+        *middle,
+    )
+    assert 0.3 < browser.run(canvas + "return (c.scrollTop + c.clientHeight / 2) / c.scrollHeight") < 0.7
+    browser.click("#zoom-fit")
+    assert browser.run(canvas + "return m.hidden && c.scrollHeight <= c.clientHeight + 1")
+    rows = "[...document.querySelectorAll('#kernels tbody tr:not(.missed)')]"
+    names = f"return {rows}.map(row => row.cells[0].textContent.trim())"
+    search = (
+        "const s = document.getElementById('search'); s.value = arguments[0];"
+        " s.dispatchEvent(new Event('input'))"
+    )
+    browser.run(search, "KERNEL7")
+    assert browser.until("return document.getElementById('found').textContent !== ''")
+    assert browser.run(names) == ["K7 kernel7"]
+    browser.run(search, "")
+    assert browser.until("return document.getElementById('found').textContent === ''")
+    assert len(browser.run(names)) == 25
+    head = "document.querySelectorAll('#unfused thead button')[3]"
+    moves = "return [...document.querySelectorAll('#unfused tbody tr')].map(r => r.cells[3].textContent)"
+    browser.run(head + ".click()")
+    found = [int(text.replace(",", "").split()[0]) for text in browser.run(moves)]
+    assert found == sorted(found, reverse=True)
+    assert browser.run(f"return {head}.parentElement.getAttribute('aria-sort')") == "descending"
+    assert browser.messages() == []
+
+
+def test_no_table_is_cut_at_a_usual_width(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, tmp_path, FIXTURES / "foreign" / "bert.trace.eval.nvfuser.log.xz")
+    browser.resize(1400, 900)
+    cut = "document.querySelectorAll('.scroll')].filter(s => s.scrollWidth > s.clientWidth + 1)"
+    assert browser.run(f"return [...{cut}.map(s => s.ariaLabel)") == []

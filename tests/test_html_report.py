@@ -5,20 +5,26 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import pytest
 from conftest import FIXTURES, ROOT, Run
+from made_log import large_log
 from one_page import Page
+from thorough import THOROUGH
 
 from fusiondoc.model.bench import Ratio
+from fusiondoc.model.codes import CODES
+from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Dump, Segment
 from fusiondoc.model.runs import Peak, Speed, Spread, Try, Verification
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.reports.html import render
+from fusiondoc.reports.html import page_context, render
 from fusiondoc.reports.html.layout import draw
+from fusiondoc.reports.html.page_context import Context, can_change, colours
 from fusiondoc.reports.markdown import render as render_markdown
 from fusiondoc.workflows import load
 from fusiondoc.workflows.load import report_from
@@ -251,3 +257,55 @@ def test_recordings_give_valid_pages(recordings: Path, monkeypatch: pytest.Monke
         assert Page(page).problems == [], log
         assert len(page) < 2_000_000
         assert len(render_markdown(report)) < 65_536
+
+
+def test_a_label_is_true_for_every_row_it_counts_and_what_can_be_changed_comes_first() -> None:
+    """One code over several operators says what the code says, not what is said of one of them."""
+    report = report_from([str(FIXTURES / "logs" / "legacy-2.13-regions.log.xz")])
+    context = Context(report)
+    rows = outside(report)
+    for kind in context.reasons:
+        said = {row.reason.text for row in rows if row.reason.code == kind.code}
+        assert said == {kind.text} or kind.text == CODES[kind.code].title
+        assert kind.count == sum(row.count for row in rows if row.reason.code == kind.code)
+    hopeless = [
+        all(
+            row.op in context.fixed or not can_change(row.reason.code)
+            for row in rows
+            if row.reason.code == kind.code
+        )
+        for kind in context.reasons
+    ]
+    assert hopeless == sorted(hopeless) and len(set(hopeless)) == 2
+
+
+def test_a_code_has_one_colour_on_every_page() -> None:
+    style = colours()
+    turns = re.findall(r"\.(FD2\d\d)\{--h:(\d+)\}", style)
+    assert dict(turns).keys() == {code for code in CODES if code.startswith("FD2")}
+    assert len({turn for _, turn in turns}) == len(turns)
+    for log in LOGS[:2]:
+        page = render(report_from([str(log)]))
+        assert style in page and not re.search(r'class="swatch r\d"', page)
+
+
+def test_the_parts_of_a_large_page_have_their_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_context, "MOST_DETAILS", 20_000)
+    monkeypatch.setattr(page_context, "MOST_TEXT", 10_000)
+    # The package has a function of the name of this module.
+    monkeypatch.setattr(sys.modules["fusiondoc.reports.html.program_view"], "MOST_BOXES", 30)
+    log = tmp_path / "large.log"
+    log.write_text(large_log(groups=25, loose=60))
+    page = render(report_from([str(log)]))
+    assert Page(page).problems == []
+    assert len(page) < 330_000
+    assert page.count('<details id="G') == 25  # every group has its row
+    assert "The page has no room for more of it" in page and "further nodes are left out" in page
+    assert page.count('class="node') == 30
+
+
+@pytest.mark.skipif(not THOROUGH, reason="half a minute")
+def test_a_page_of_2000_groups_and_20000_nodes_stays_below_five_megabytes(tmp_path: Path) -> None:
+    log = tmp_path / "large.log"
+    log.write_text(large_log(groups=2_000, loose=10_000))
+    assert len(render(report_from([str(log)])).encode()) < 5_000_000

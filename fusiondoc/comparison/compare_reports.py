@@ -65,6 +65,7 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         groups_same=a.fusion_groups - changed,
         kernels_same=kernels_same,
         notes=notes(a, b),
+        reports=(a, b),
     )
 
 

@@ -3,10 +3,10 @@ names. Field names are those of the JSON (``fusiondoc.comparison/1``)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Callable, Mapping
 
-from fusiondoc.model.report import SEVERITIES, Evidence, Finding, OpNode, Reason
+from fusiondoc.model.report import SEVERITIES, Evidence, Finding, OpNode, Reason, Report
 from fusiondoc.model.runs import Coverage, Spread
 
 SCHEMA = "fusiondoc.comparison/1"
@@ -192,6 +192,10 @@ class Comparison:
     notes: tuple[str, ...]
     """What one side does not tell, so that it could not be compared."""
     schema: str = SCHEMA
+    reports: tuple[Report, Report] | None = field(
+        default=None, compare=False, repr=False, metadata={"json": False}
+    )
+    """A and B, for pictures of them."""
 
     @property
     def coverage_changed(self) -> bool:

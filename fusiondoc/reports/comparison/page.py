@@ -1,24 +1,34 @@
-"""A comparison as one self-contained page: no script, no network, light and dark. Everything is escaped."""
+"""A comparison as one self-contained page in the design of the report's: no script, no network, light and
+dark, with a picture of either side in which the groups that changed are marked. Everything is escaped."""
 
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, Mapping
 
 from markupsafe import Markup
 
-from fusiondoc.comparison.differences import Comparison, GroupChange, KernelChange
+from fusiondoc.comparison.differences import Comparison, GroupChange, KernelChange, Side
+from fusiondoc.model.report import Program
 from fusiondoc.reports.comparison import words
+from fusiondoc.reports.html.page_context import colours
+from fusiondoc.reports.html.program_view import Picture, main_program, picture, within
 from fusiondoc.reports.page_templates import render_page
 from fusiondoc.reports.source_code import near
 
 _HERE = Path(__file__).resolve().parent
+_STYLE = _HERE.parent / "html" / "page.css"
+
+MOST_BOXES = 400
+"""Of the picture of one side."""
 
 _BAD = ("gone", "split", "slower", "came")
 _GOOD = ("added", "merged", "faster")
+_SEVERITIES = {"bad": "error", "good": "good", "other": "note"}
+"""The classes of the page's style."""
 _MARKS = {"came": "new", "gone": "gone", "reason": "other reason", "count": "other count"}
 
 
@@ -28,6 +38,10 @@ class Mark:
 
     text: str
     style: str
+
+    @property
+    def css(self) -> str:
+        return _SEVERITIES[self.style]
 
 
 @dataclass(frozen=True)
@@ -52,12 +66,24 @@ class Part:
 
 
 @dataclass(frozen=True)
+class SideView:
+    """A or B: in figures, and its picture where the log shows a plan."""
+
+    side: str
+    name: str
+    figures: str
+    picture: Picture | None
+    more: int
+    """Plans that are not shown."""
+
+
+@dataclass(frozen=True)
 class ComparisonPage:
-    """``sides`` and ``settings`` are rows of words."""
+    """``settings`` are rows of words."""
 
     title: str
     changed: str
-    sides: tuple[tuple[str, str, str], ...]
+    sides: tuple[SideView, ...]
     settings: tuple[tuple[str, str, str, str], ...]
     parts: tuple[Part, ...]
     notes: tuple[str, ...]
@@ -65,7 +91,7 @@ class ComparisonPage:
 
 def render(comparison: Comparison) -> str:
     """The comparison as a page of HTML."""
-    style = (_HERE / "comparison.css").read_text(encoding="utf-8")
+    style = _STYLE.read_text(encoding="utf-8") + colours()
     digest = b64encode(sha256(style.encode("utf-8")).digest()).decode("ascii")
     return render_page(
         _HERE / "templates",
@@ -122,14 +148,43 @@ def _page(comparison: Comparison) -> ComparisonPage:
     )
     return ComparisonPage(
         title="fusiondoc: " + ("nothing changed" if comparison.same else "what changed"),
-        changed=words.changed(comparison),
-        sides=tuple((name, near(one.name), words.side(one)) for name, one in sides),
+        changed="Nothing changed" if comparison.same else words.changed(comparison),
+        sides=tuple(_side(comparison, name, one) for name, one in sides),
         settings=tuple(
             (one.kind, one.name, one.a or "not set", one.b or "not set") for one in comparison.differences
         ),
         parts=tuple(part for part in parts if part.rows or part.note),
         notes=comparison.notes,
     )
+
+
+def _side(comparison: Comparison, name: str, side: Side) -> SideView:
+    """The plan of a side with most of what changed; that with most groups, where nothing did."""
+    report = comparison.reports[name == "B"] if comparison.reports is not None else None
+    drawn, more = None, 0
+    if report is not None and report.programs:
+        changed = _changed(comparison, name)
+        most = max(report.programs, key=lambda one: _changes_in(one, changed))
+        chosen = most if _changes_in(most, changed) else None
+        first = chosen.id if chosen is not None else main_program(report)
+        shown = next(one for one in within(report.programs, first, MOST_BOXES) if one.id == first)
+        known = {group.id: group for group in report.groups}
+        drawn = replace(picture(shown, known, changed), id=f"{name}-{shown.id}")
+        more = len(report.programs) + report.programs_left_out - 1
+    return SideView(name, near(side.name), words.side(side), drawn, more)
+
+
+def _changes_in(program: Program, changed: Mapping[str, str]) -> int:
+    return sum(node.group in changed for node in program.nodes)
+
+
+def _changed(comparison: Comparison, name: str) -> dict[str, str]:
+    """Of the groups of a side that changed, the class of their mark."""
+    found = {}
+    for change in comparison.groups:
+        for ref in change.b if name == "B" else change.a:
+            found[ref.id] = "changed"
+    return found
 
 
 def _group(change: GroupChange) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Iterable, Sequence
 
 from rich.console import Group as Lines
@@ -33,7 +34,7 @@ def render(comparison: Comparison, *, width: int = 80, colour: bool = False, blo
     Args:
         blocks: the place it goes to can show arrows; else they are plain ASCII.
     """
-    comparison = visible_in(comparison)
+    comparison = visible_in(replace(comparison, reports=None))
     parts: list[RenderableType] = [_summary(comparison)]
     for title, part in (
         ("Settings", _settings(comparison)),

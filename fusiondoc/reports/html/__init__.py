@@ -19,7 +19,7 @@ from fusiondoc.reports.html.aot_view import aot_view, script_view
 from fusiondoc.reports.html.closing import expectations_view, findings_view, log_view, reproduce_view
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
 from fusiondoc.reports.html.module_list import module_list
-from fusiondoc.reports.html.page_context import Context
+from fusiondoc.reports.html.page_context import Context, colours
 from fusiondoc.reports.html.plan_view import plan_view
 from fusiondoc.reports.html.program_view import program_view
 from fusiondoc.reports.html.run_views import numbers_view, speed_view, time_line, tries_view
@@ -76,7 +76,7 @@ def render(report: Report) -> str:
     context = Context(report)
     head = header(context)
     made = [Section(name, title, view(context)) for name, title, view in _SECTIONS]
-    style = (_HERE / "page.css").read_text(encoding="utf-8")
+    style = (_HERE / "page.css").read_text(encoding="utf-8") + colours()
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     policy = (
         "default-src 'none'; base-uri 'none'; form-action 'none'; "

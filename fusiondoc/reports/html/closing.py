@@ -11,7 +11,7 @@ from fusiondoc.model.log_counts import UnrecognisedLine
 from fusiondoc.model.report import Fallback, Finding
 from fusiondoc.model.runs import Expectation, KnobState
 from fusiondoc.reports.html.group_list import Facts
-from fusiondoc.reports.html.page_context import QUOTED, Context, Quotes, shown
+from fusiondoc.reports.html.page_context import QUOTED, Context, Quotes, can_change, shown
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.step_words import takes
 from fusiondoc.reports.wording import DOING, percent, seconds, size
@@ -68,7 +68,8 @@ def findings_view(context: Context) -> Findings:
         quotes = context.quotes(finding.evidence)
         return FindingRow(finding, shown(finding.source), takes(finding.time), quotes)
 
-    findings = [one for one in context.report.findings if not one.in_header]
+    told = (one for one in context.report.findings if not one.in_header)
+    findings = sorted(told, key=lambda one: not can_change(one.code))
     single = [one for one in findings if one.in_rows]
     return Findings(
         main=tuple(row(one) for one in findings if not one.in_rows),

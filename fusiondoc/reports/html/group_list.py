@@ -11,8 +11,17 @@ from markupsafe import Markup
 from fusiondoc.model.layer_names import folded, layers_of_kernels
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Group, Kernel
-from fusiondoc.reports.html.highlight import ir
-from fusiondoc.reports.html.page_context import MOST_ROWS, Context, Quotes, ReasonKind, shown
+from fusiondoc.reports.html.page_context import (
+    MOST_IN_TABLE,
+    MOST_KERNELS,
+    MOST_QUOTING,
+    MOST_ROWS,
+    Context,
+    Quotes,
+    ReasonKind,
+    hue,
+    shown,
+)
 from fusiondoc.reports.html.summary import Bar, peak_bar
 from fusiondoc.reports.source_code import where_from, without_column
 from fusiondoc.reports.step_words import takes
@@ -77,6 +86,8 @@ class GroupRow:
     operators: tuple[Operator, ...]
     segments: tuple[SegmentRow, ...]
     printed: str | None
+    detailed: bool
+    """False where the page has room for its line only."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +136,7 @@ def _group(group: Group, context: Context) -> GroupRow:
     text = context.excerpt(first) if first is not None else None
     place = context.place(first) if first is not None else ""
     body = text if text is not None else _rebuilt(group)
+    detailed = context.takes_room("groups", _DETAILS_OF_A_GROUP + 300 * len(group.nodes))
     several = first is not None and len(group.evidence) > 1
     sources = dict.fromkeys(node.user_source for node in group.nodes if node.user_source)
     return GroupRow(
@@ -149,10 +161,13 @@ def _group(group: Group, context: Context) -> GroupRow:
         inputs=tuple((short_type(one), one) for one in group.inputs),
         outputs=tuple((short_type(one), one) for one in group.outputs),
         ir_from=f" as in {place}" if text else "",
-        ir=ir(body) if context.room_for(body) else None,
+        ir=_coloured(body, context) if detailed else None,
         operators=tuple(
             Operator(node.op, _line(node.user_source, node.source, context)) for node in group.nodes
-        ),
+        )
+        if detailed
+        else (),
+        detailed=detailed,
         segments=tuple(
             SegmentRow(one.index, one.scheduler, ", ".join(runs_of(one.ops)), one.kernels, one.refused)
             for one in group.segments
@@ -163,6 +178,19 @@ def _group(group: Group, context: Context) -> GroupRow:
 
 def _printed(group: Group, place: str) -> str:
     return f"Printed {len(group.evidence) + group.evidence_left_out:,} times in the log, first at {place}."
+
+
+_DETAILS_OF_A_GROUP = 1_200
+"""Characters of a page that the folded part of a group takes, without its IR and the table of operators."""
+_DETAILS_OF_A_KERNEL = 900
+
+
+def _coloured(body: str, context: Context) -> Markup | None:
+    """The IR as it stands on the page; None where that has no room."""
+    if not context.takes_room("text", len(body)):
+        return None
+    text = context.highlighter.ir(body)
+    return text if context.takes_room("text", len(text) - len(body)) else None
 
 
 def _line(user_source: str | None, source: str | None, context: Context) -> Line:
@@ -185,7 +213,9 @@ def unfused_list(context: Context) -> Outside | None:
     if not rows and idle is None:
         return None
     order = {reason.code: nth for nth, reason in enumerate(context.reasons)}
-    rows = sorted(rows, key=lambda row: (order[row.reason.code], -(row.bytes_moved or 0)))
+    rows = sorted(
+        rows, key=lambda row: (row.op in context.fixed, order[row.reason.code], -(row.bytes_moved or 0))
+    )
     made = tuple(
         UnfusedRow(
             op=row.op,
@@ -194,16 +224,16 @@ def unfused_list(context: Context) -> Outside | None:
                 row.reason.text,
                 row.reason.stated,
                 row.count,
-                context.hue(row.reason.code),
+                hue(row.reason.code),
             ),
             layers=folded(row.layers),
             line=_line(row.user_source, row.source, context),
             nodes=f"{row.count:,}" + (" (backward)" if row.phase == "backward" else ""),
             moves=size(row.bytes_moved),
             takes=takes(row.time) or "–",
-            quotes=context.quotes(row.evidence, 1),
+            quotes=context.quotes(row.evidence, 1) if nth < MOST_QUOTING else Quotes((), 0),
         )
-        for row in rows[:MOST_ROWS]
+        for nth, row in enumerate(rows[:MOST_IN_TABLE])
     )
     timed = any(row.time is not None for row in rows)
     return Outside(made, len(rows) - len(made), any(row.layers for row in made), timed, idle)
@@ -243,6 +273,8 @@ class KernelRow:
     shared: str
     spills: int | None
     facts: Facts
+    detailed: bool
+    """False where the page has room for its row of the table only."""
     has_code: bool
     code: Markup | None
     """None where it has none, or the page has no room."""
@@ -263,7 +295,7 @@ def kernel_list(context: Context) -> Kernels | None:
         return None
     layers = layers_of_kernels(context.report)
     rows = tuple(
-        _kernel(kernel, folded(layers.get(kernel.id, ())), context) for kernel in kernels[:MOST_ROWS]
+        _kernel(kernel, folded(layers.get(kernel.id, ())), context) for kernel in kernels[:MOST_KERNELS]
     )
     return Kernels(rows, len(kernels) - len(rows), bool(layers))
 
@@ -272,8 +304,11 @@ def _kernel(kernel: Kernel, layers: str, context: Context) -> KernelRow:
     share = peak_share(kernel, context.report)
     rates = kernel.gb_per_s
     code = None
-    if kernel.code and context.room_for(kernel.code):
+    detailed = context.takes_room("kernels", _DETAILS_OF_A_KERNEL)
+    if detailed and kernel.code and context.room_for(kernel.code):
         code = Markup("\n").join(context.highlighter.cuda(kernel.code))
+        if not context.takes_room("text", len(code) - len(kernel.code)):
+            code = None
     return KernelRow(
         id=kernel.id,
         name=kernel.name,
@@ -290,10 +325,12 @@ def _kernel(kernel: Kernel, layers: str, context: Context) -> KernelRow:
         shared=size(kernel.smem_bytes),
         spills=kernel.spill_bytes,
         facts=_facts(kernel),
+        detailed=detailed,
         has_code=bool(kernel.code),
         code=code,
         dumps=tuple(
-            DumpText(one.option, one.text if context.room_for(one.text) else None) for one in kernel.dumps
+            DumpText(one.option, one.text if detailed and context.room_for(one.text) else None)
+            for one in kernel.dumps
         ),
     )
 

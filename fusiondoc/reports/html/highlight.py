@@ -13,6 +13,8 @@ from fusiondoc.reports.printable import visible
 
 MOST_COLOURED = 200_000
 """Characters of one page that get colours; spans take several times the room of the code."""
+FEW_COLOURED = 60_000
+"""The same of a page with very many rows: it is its number of elements that a browser takes long for."""
 
 _IR = re.compile(
     r"(?P<c> # .*$)|(?P<f>\b(?:aten|prim|cuda|profiler|fb)::\w+)|(?P<v>%[\w.]+)|(?P<s>\"[^\"]*\")"
@@ -22,8 +24,8 @@ _IR = re.compile(
 class Highlighter:
     """Of one page: it stops colouring when the page has enough."""
 
-    def __init__(self) -> None:
-        self._left = MOST_COLOURED
+    def __init__(self, most: int = MOST_COLOURED) -> None:
+        self._left = most
 
     def python(self, text: str) -> list[Markup]:
         """The lines of a Python source."""
@@ -32,6 +34,13 @@ class Highlighter:
     def cuda(self, text: str) -> list[Markup]:
         """The lines of a generated kernel."""
         return self._lines(text, code_colours.cuda)
+
+    def ir(self, text: str) -> Markup:
+        """TorchScript IR."""
+        if len(text) > self._left:
+            return Markup("\n").join(plain(text))
+        self._left -= len(text)
+        return ir(text)
 
     def _lines(self, text: str, parts: Callable[[str], Iterator[tuple[str, str]]]) -> list[Markup]:
         if len(text) > self._left:

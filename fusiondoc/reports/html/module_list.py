@@ -10,7 +10,7 @@ from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.html.summary import Bar
 from fusiondoc.reports.wording import count, percent, seconds
 
-MOST_MODULES = 1500
+MOST_MODULES = 1000
 
 _OPEN = 30
 """The tree is shown open down to where this many modules show."""

@@ -55,6 +55,67 @@
     }));
   }
 
+  // Tables: a click on a head sorts. Figures are read with their units, so 900 KB comes before 1.2 MB.
+  const UNITS = { KB: 1e3, MB: 1e6, GB: 1e9, "µs": 1e-6, us: 1e-6, ms: 1e-3, ns: 1e-9 };
+  const valueOf = (cell) => {
+    const said = cell ? cell.textContent.trim() : "";
+    const number = /^(?:at least )?(-?[\d,]*\.?\d+)\s*([A-Za-zµ]+)?/.exec(said);
+    return number ? Number(number[1].replace(/,/g, "")) * (UNITS[number[2]] || 1) : said;
+  };
+  const order = (a, b) => {
+    if (typeof a !== typeof b) return typeof a === "number" ? 1 : -1;
+    if (typeof a === "number") return a - b;
+    return a < b ? -1 : Number(a > b);
+  };
+  document.querySelectorAll(".scroll > table > thead > tr").forEach((heads) => {
+    const body = heads.closest("table").tBodies[0];
+    if (!body || body.rows.length < 2) return;
+    [...heads.cells].forEach((head, column) => {
+      if (!head.textContent.trim()) return;
+      const button = make("button", head.textContent);
+      button.type = "button";
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const was = head.getAttribute("aria-sort");
+        const down = was ? was === "ascending" : head.classList.contains("n");
+        [...heads.cells].forEach((one) => one.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const rows = [...body.rows].map((row) => [valueOf(row.cells[column]), row]);
+        rows.sort(([a], [b]) => (down ? order(b, a) : order(a, b)));
+        body.append(...rows.map(([, row]) => row));
+      });
+    });
+  });
+
+  // Search: of every list of the page the rows stay that hold every word.
+  const search = $("search");
+  const LISTS = "main .scroll > table > tbody > tr, main .stack > details.row, main .finding, #module-tree li";
+  let searched = null;
+  const find = () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    searched = searched || [...document.querySelectorAll(LISTS)]
+      .filter((row) => row.closest("table.source") || !row.parentElement.closest("details.row, .details"))
+      .filter((row) => !row.querySelector("table.source"))
+      .map((row) => [row, row.textContent.toLowerCase()]);
+    let hits = 0;
+    searched.forEach(([row, said]) => {
+      const fits = words.every((word) => said.includes(word));
+      row.classList.toggle("missed", !fits);
+      hits += fits;
+    });
+    $("found").textContent = words.length ? `${hits.toLocaleString("en")} rows` : "";
+  };
+  if (search) {
+    let waiting = 0;
+    search.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(find, 120); });
+    search.addEventListener("keydown", (event) => { if (event.key === "Escape") { search.value = ""; find(); } });
+    addEventListener("keydown", (event) => {
+      if (event.key !== "/" || /^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName)) return;
+      event.preventDefault();
+      search.focus();
+    });
+  }
+
   const holder = $("programs");
   if (!holder) { unfold(); return; }
   const data = JSON.parse(holder.textContent);
@@ -63,7 +124,7 @@
   const canvas = $("canvas");
   const details = $("details");
   const heading = $("details-title");
-  const split = canvas.parentElement;
+  const split = canvas.closest(".split");
   let current = null; // the picture that is shown
   let chosen = null;
   let reason = "";
@@ -113,7 +174,11 @@
     const list = make("dl", "", "facts");
     const quotes = make("ul", "", "quotes");
     const about = why < 0 ? null : data.reasons[why];
-    if (about) fact(list, `Not fused: ${about[0]} (${about[2] ? "the log states it" : "worked out"})`, [about[1]]);
+    if (about) {
+      fact(list, `Not fused: ${about[0]} (${about[2] ? "the log states it" : "worked out"})`, [about[1]]);
+      fact(list, "What to do", [about[5]]);
+      fact(list, `What ${about[0]} means`, [about[6] && `${about[6]}. Its page: fusiondoc explain ${about[0]}`]);
+    }
     fact(list, "Your line", [text(user)]);
     fact(list, "Code", [text(code)], true);
     fact(list, "Source as printed", [text(source)]);
@@ -170,14 +235,65 @@
   const zoom = (to) => {
     const svg = current.querySelector("svg");
     const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
-    scale = Math.min(2.5, Math.max(0.08, to));
-    svg.setAttribute("width", Math.round(width * scale));
-    svg.setAttribute("height", Math.round(height * scale));
+    scale = Math.min(2.5, Math.max(0.0005, to));
+    svg.setAttribute("width", Math.max(1, Math.floor(width * scale)));
+    svg.setAttribute("height", Math.max(1, Math.floor(height * scale)));
+    overview();
   };
+  // The whole picture, however long: the canvas is as high as its picture, up to a share of the window.
   const fit = () => {
-    const width = Number(current.querySelector("svg").getAttribute("viewBox").split(" ")[2]);
-    zoom(Math.min(1, (canvas.clientWidth - 16) / width));
+    const [, , width, height] = current.querySelector("svg").getAttribute("viewBox").split(" ").map(Number);
+    const note = current.querySelector(".note");
+    const room = (parseFloat(getComputedStyle(canvas).maxHeight) || canvas.clientHeight) - (note ? note.offsetHeight + 30 : 24);
+    zoom(Math.min(1, (canvas.clientWidth - 20) / width, room / height));
+    canvas.scrollTop = 0;
   };
+
+  // The overview: every box as a dot, and what of it the canvas shows. A click goes there.
+  const map = $("overview");
+  let dots = null;
+  const overview = () => {
+    const svg = current.querySelector("svg");
+    const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
+    map.hidden = height * scale < canvas.clientHeight * 1.5 && width * scale < canvas.clientWidth * 1.5;
+    if (map.hidden) return;
+    if (!dots || dots.of !== current) {
+      dots = nodesOf(current).map((node) => {
+        const [x, y] = node.getAttribute("transform").match(/[\d.]+/g).map(Number);
+        const rect = node.querySelector("rect");
+        return [x, y, Number(rect.getAttribute("width")), Number(rect.getAttribute("height")), getComputedStyle(rect).stroke];
+      });
+      dots.of = current;
+    }
+    const ratio = Math.min(110 / width, (canvas.clientHeight - 20) / height);
+    const sharp = devicePixelRatio || 1;
+    const wide = Math.max(24, width * ratio);
+    const across = wide / width;
+    map.width = wide * sharp;
+    map.height = height * ratio * sharp;
+    map.style.width = `${wide}px`;
+    map.style.height = `${height * ratio}px`;
+    const pen = map.getContext("2d");
+    pen.scale(sharp, sharp);
+    dots.forEach(([x, y, w, h, colour]) => {
+      pen.fillStyle = colour;
+      pen.fillRect(x * across, y * ratio, Math.max(2, w * across), Math.max(1, h * ratio));
+    });
+    const [left, right] = [canvas.scrollLeft / scale, (canvas.scrollLeft + canvas.clientWidth) / scale];
+    pen.strokeStyle = getComputedStyle(canvas).color;
+    pen.lineWidth = 1.5;
+    pen.strokeRect(left * across + 1, (canvas.scrollTop / scale) * ratio, Math.min(right * across, wide) - left * across - 2, Math.max(3, (canvas.clientHeight / scale) * ratio));
+    map.dataset.across = across;
+    map.dataset.down = ratio;
+  };
+  const goTo = (event) => {
+    const box = map.getBoundingClientRect();
+    canvas.scrollTop = ((event.clientY - box.top) / Number(map.dataset.down)) * scale - canvas.clientHeight / 2;
+    canvas.scrollLeft = ((event.clientX - box.left) / Number(map.dataset.across)) * scale - canvas.clientWidth / 2;
+  };
+  map.addEventListener("pointerdown", (event) => { map.setPointerCapture(event.pointerId); goTo(event); });
+  map.addEventListener("pointermove", (event) => { if (event.buttons) goTo(event); });
+  canvas.addEventListener("scroll", () => requestAnimationFrame(overview), { passive: true });
 
   const show = () => {
     document.querySelectorAll(".program").forEach((picture) => { picture.hidden = true; });
@@ -190,6 +306,7 @@
     const nodes = nodesOf(current);
     if (nodes.length && !current.querySelector('.node[tabindex="0"]')) hold(nodes[0], false);
     filter();
+    overview();
   };
 
   canvas.addEventListener("click", (event) => {

@@ -6,20 +6,36 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Iterable, Sequence
 
+from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
-from fusiondoc.reports.html.highlight import Highlighter
+from fusiondoc.reports.html.highlight import FEW_COLOURED, MOST_COLOURED, Highlighter
 from fusiondoc.reports.source_code import near, without_column
 
-HUES = 8
-"""Colours for reasons; the rest share the last one. The code stands beside every colour."""
+_TURN = 137.508
+"""Degrees between the colours of codes that follow each other: the golden angle keeps neighbours apart."""
 
 MOST_ROWS = 2_000
-"""Rows of one table."""
+"""Groups of a page."""
 
-MOST_TEXT = 900_000
-"""Characters of IR, code and dumps together: a page of any run stays below five megabytes."""
+MOST_IN_TABLE = 1_200
+"""Operators of their table."""
+
+MOST_KERNELS = 600
+
+MOST_QUOTING = 500
+"""Rows of the table of operators that quote the log."""
+
+MOST_TEXT = 700_000
+"""Characters of IR, code and dumps together, as they stand on the page: one of any run stays below five
+megabytes."""
+
+MOST_DETAILS = 300_000
+"""Characters of what is folded below groups; below kernels; of lines of the log that boxes quote."""
+
+_MANY = 1_000
+"""Groups, kernels and rows of operators from which on a page is a large one."""
 
 QUOTED = 3
 """Lines of evidence that are quoted; the rest are counted."""
@@ -57,19 +73,16 @@ class Context:
 
     def __init__(self, report: Report) -> None:
         self.report = report
-        self.highlighter = Highlighter()
+        rows = len(report.groups) + len(report.kernels) + len(report.unfused)
+        self.highlighter = Highlighter(MOST_COLOURED if rows < _MANY else FEW_COLOURED)
         self.groups = {group.id: group for group in report.groups}
         self.reasons = _reasons(report)
-        self._hues = {reason.code: reason.hue for reason in self.reasons}
+        self.fixed = _fixed_operators(report)
         self._files: dict[str, list[str] | None] = {}
         graphs = [group.evidence[0] for group in report.groups if group.evidence]
         self._excerpts = dict(report.texts.log(_lines(report), graphs)) if report.texts is not None else {}
-        self._room = MOST_TEXT
+        self._room = {"text": MOST_TEXT, **dict.fromkeys(("groups", "kernels", "nodes"), MOST_DETAILS)}
         self._logs = list(dict.fromkeys(one.file for one in (*graphs, *_lines(report))))
-
-    def hue(self, code: str | None) -> str:
-        """The class of the colour of a reason."""
-        return self._hues.get(code or "", f"r{HUES - 1}")
 
     def excerpt(self, evidence: Evidence) -> str | None:
         """The text of a line of the log, or the graph that begins there."""
@@ -99,10 +112,14 @@ class Context:
         return lines[place.line - 1].strip() or None
 
     def room_for(self, text: str) -> bool:
-        """Whether the page has room for another long text; takes it if so."""
-        if len(text) > self._room:
+        """Whether the page has room for another long text, as it stands on it; takes it if so."""
+        return self.takes_room("text", len(text))
+
+    def takes_room(self, part: str, characters: int) -> bool:
+        """Whether a part of the page (a key of ``_room``) has room for more; takes it if so."""
+        if characters > self._room[part]:
             return False
-        self._room -= len(text)
+        self._room[part] -= characters
         return True
 
     def quotes(self, evidence: Sequence[Evidence], most: int = QUOTED) -> Quotes:
@@ -121,21 +138,55 @@ def shown(source: str | None) -> str:
     return without_column(near(source))
 
 
+def hue(code: str | None) -> str:
+    """The classes of the colour of a code: the same one on every page."""
+    return f"hue {code}" if code in CODES else "hue"
+
+
+def colours() -> str:
+    """The rules of style that give every reason its colour."""
+    return "".join(
+        f".{code}{{--h:{int(code[2:]) * _TURN % 360:.0f}}}" for code in CODES if code.startswith("FD2")
+    )
+
+
+def can_change(code: str) -> bool:
+    """Whether there may be something to do about operators with this reason."""
+    return code not in CODES or CODES[code].loss is not Loss.NONE
+
+
+def _fixed_operators(report: Report) -> frozenset[str]:
+    """The operators that a finding says nothing can be done about: kernels of a library, torch's own code."""
+    return frozenset(op for one in report.findings if not can_change(one.code) for op in one.ops)
+
+
 def _reasons(report: Report) -> list[ReasonKind]:
-    """What costs most comes first: what the log states, then the bytes that fusing would save."""
+    """What can be changed comes first, then what costs most: what the log states, then the bytes that fusing
+    would save. The text is that of the rows, where all say the same; else what the code says of them all."""
     counts: dict[str, int] = {}
     moved: dict[str, int] = {}
     first: dict[str, tuple[int, str, bool]] = {}
+    fixed, hopeful = _fixed_operators(report), set()
+    texts: dict[str, set[str]] = {}
     for row in outside(report):
         code = row.reason.code
+        if can_change(code) and row.op not in fixed:
+            hopeful.add(code)
         counts[code] = counts.get(code, 0) + row.count
+        texts.setdefault(code, set()).add(row.reason.text)
         moved[code] = moved.get(code, 0) + (row.bytes_moved or 0)
         if code not in first or row.count > first[code][0]:
             first[code] = (row.count, row.reason.text, row.reason.stated)
-    order = sorted(counts, key=lambda code: (not first[code][2], -moved[code], -counts[code], code))
+
+    def rank(code: str) -> tuple[bool, bool, int, int, str]:
+        return code not in hopeful, not first[code][2], -moved[code], -counts[code], code
+
+    def text(code: str) -> str:
+        return first[code][1] if len(texts[code]) == 1 or code not in CODES else CODES[code].title
+
     return [
-        ReasonKind(code, first[code][1], first[code][2], counts[code], f"r{min(nth, HUES - 1)}")
-        for nth, code in enumerate(order)
+        ReasonKind(code, text(code), first[code][2], counts[code], hue(code))
+        for code in sorted(counts, key=rank)
     ]
 
 
@@ -144,6 +195,6 @@ def _lines(report: Report) -> Iterable[Evidence]:
     for program in report.programs:
         for node in program.nodes:
             yield from islice(node.evidence, 1)
-    for rows in (report.unfused[:MOST_ROWS], report.findings, report.fallbacks):
+    for rows in (report.unfused[:MOST_IN_TABLE], report.findings, report.fallbacks):
         for row in rows:
             yield from islice(row.evidence, QUOTED)

@@ -3,16 +3,17 @@ itself, boxes and the ways between them in the units of their SVG."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Mapping, Optional, Sequence, Tuple
 
 from markupsafe import Markup
 
+from fusiondoc.model.codes import CODES
 from fusiondoc.model.module_tree import NO_OPERATORS
-from fusiondoc.model.report import Group, Program, ProgramNode, Report, Unfused
+from fusiondoc.model.report import Evidence, Group, Program, ProgramNode, Report, Unfused
 from fusiondoc.reports.html.layout import Point, draw
-from fusiondoc.reports.html.page_context import QUOTED, Context, ReasonKind, shown
+from fusiondoc.reports.html.page_context import QUOTED, Context, ReasonKind, hue, shown
 from fusiondoc.reports.page_templates import script_data
 from fusiondoc.reports.printable import visible
 from fusiondoc.reports.wording import count, runs_of
@@ -75,9 +76,10 @@ def title(program: Program) -> str:
     return f"{' · '.join(words)} — {', '.join(parts)}"
 
 
-def picture(program: Program, context: Context) -> Picture:
-    """The picture of a program, its boxes as one reads them."""
-    groups = context.groups
+def picture(
+    program: Program, groups: Mapping[str, Group], changed: Mapping[str, str] | None = None
+) -> Picture:
+    """The picture of a program, its boxes as one reads them. ``changed``: the class of the mark of groups."""
     kept = [i for i, node in enumerate(program.nodes) if node.op not in NO_OPERATORS]
     place = {i: nth for nth, i in enumerate(kept)}
     labels = [_label(program.nodes[i], groups) for i in kept]
@@ -90,21 +92,30 @@ def picture(program: Program, context: Context) -> Picture:
         height=round(drawing.height),
         ways=tuple(map(_path, drawing.routes)),
         boxes=tuple(
-            _box(kept[nth], program.nodes[kept[nth]], labels[nth], drawing.corners[nth], context)
+            _box(
+                kept[nth], program.nodes[kept[nth]], labels[nth], drawing.corners[nth], groups, changed or {}
+            )
             for nth in drawing.order
         ),
         cut=program.cut,
     )
 
 
-def _box(index: int, node: ProgramNode, lines: Sequence[str], corner: Point, context: Context) -> Box:
+def _box(
+    index: int,
+    node: ProgramNode,
+    lines: Sequence[str],
+    corner: Point,
+    groups: Mapping[str, Group],
+    changed: Mapping[str, str],
+) -> Box:
     width, height = _size(lines)
-    group = context.groups.get(node.group or "")
-    kinds = ["node", node.kind]
+    group = groups.get(node.group or "")
+    kinds = ["node", node.kind, *filter(None, [changed.get(node.group or "")])]
     if group is not None and group.fallback:
         kinds.append("fell")
     elif node.reason is not None:
-        kinds += ["out", context.hue(node.reason)]
+        kinds += ["out", hue(node.reason)]
     if node.inside is not None:
         kinds.append("inner")
     return Box(
@@ -122,7 +133,7 @@ def _box(index: int, node: ProgramNode, lines: Sequence[str], corner: Point, con
     )
 
 
-def _label(node: ProgramNode, groups: dict[str, Group]) -> list[str]:
+def _label(node: ProgramNode, groups: Mapping[str, Group]) -> list[str]:
     group = groups.get(node.group or "")
     if group is not None:
         return _group_label(group)
@@ -197,7 +208,7 @@ class Programs:
 
 
 _HINT = (
-    "Boxes with a thick edge are fusion groups; the others are not fused. Click a box, or move with the "
+    "Click a box, or move with the "
     "arrow keys and press Enter, for its source line, IR, types and what the log says."
 )
 
@@ -208,16 +219,40 @@ def program_view(context: Context) -> Programs | None:
     if not report.programs:
         return None
     data = NodeData(context)
-    for program in report.programs:
+    first = main_program(report)
+    shown = within(report.programs, first, MOST_BOXES)
+    for program in shown:
         data.add(program)
     return Programs(
         note=_HINT,
-        first=main_program(report),
-        pictures=tuple(picture(program, context) for program in report.programs),
+        first=first,
+        pictures=tuple(picture(program, context.groups) for program in shown),
         reasons=tuple(context.reasons),
-        left=report.programs_left_out,
+        left=report.programs_left_out + len(report.programs) - len(shown),
         data=script_data(data.as_json()),
     )
+
+
+MOST_BOXES = 2_000
+"""Of all pictures together: more take megabytes, and nobody reads them."""
+
+
+def within(programs: Sequence[Program], first: str, left: int) -> list[Program]:
+    """The programs that fit, the one that is shown first before all others; the last of them cut."""
+    fitting: dict[str, Program] = {}
+    for program in sorted(programs, key=lambda one: one.id != first):
+        if left > 0:
+            fitting[program.id] = _cut(program, left)
+            left -= len(program.nodes)
+    return [fitting[program.id] for program in programs if program.id in fitting]
+
+
+def _cut(program: Program, most: int) -> Program:
+    if len(program.nodes) <= most:
+        return program
+    edges = tuple(edge for edge in program.edges if max(edge) < most)
+    cut = program.cut + len(program.nodes) - most
+    return replace(program, nodes=program.nodes[:most], edges=edges, cut=cut)
 
 
 def main_program(report: Report) -> str:
@@ -274,9 +309,21 @@ class NodeData:
             [self._text(text) for text in node.inputs],
             [self._text(text) for text in node.outputs],
             self._text(self._context.place(evidence) if evidence else None),
-            self._text(self._context.excerpt(evidence) if evidence else None),
+            self._text(self._printed(evidence)),
             self._text(node.program),
         ]
+
+    def _printed(self, evidence: Evidence | None) -> str | None:
+        """The line of the log, as far as the page has room."""
+        text = self._context.excerpt(evidence) if evidence is not None else None
+        return text if text is not None and self._context.takes_room("nodes", len(text)) else None
+
+    def _advice(self, code: str, op: str) -> str:
+        """What is advised on an operator: by a finding on it, else by its code."""
+        found = next((f for f in self._context.report.findings if f.code == code and op in f.ops), None)
+        if found is not None and found.advice:
+            return found.advice
+        return (CODES[code].advice if code in CODES else None) or ""
 
     def _reason(self, program: Program, node: ProgramNode) -> int:
         if node.reason is None:
@@ -291,7 +338,7 @@ class NodeData:
             else next((r.text for r in self._context.reasons if r.code == node.reason), "")
         )
         quotes = [
-            [visible(self._context.place(one)), visible(self._context.excerpt(one) or "")]
+            [visible(self._context.place(one)), visible(self._printed(one) or "")]
             for one in islice(row.evidence if row else (), QUOTED)
         ]
         self._rows[key] = len(self._reasons)
@@ -302,6 +349,8 @@ class NodeData:
                 bool(row and row.reason.stated),
                 quotes,
                 len(row.evidence) + row.evidence_left_out if row else 0,
+                visible(self._advice(node.reason, node.op)),
+                visible(CODES[node.reason].title if node.reason in CODES else ""),
             ]
         )
         return self._rows[key]

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import OpNode, Unfused
 from fusiondoc.model.source import Source
-from fusiondoc.reports.html.page_context import Context
+from fusiondoc.reports.html.page_context import Context, hue
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import count
 
@@ -19,7 +19,7 @@ WHOLE = 300
 
 AROUND = 6
 
-MOST_LINES = 4_000
+MOST_LINES = 1_200
 """Of all files of a page."""
 
 
@@ -147,6 +147,6 @@ def _line(number: int, code: Markup | str, mark: _Mark | None, context: Context)
         code,
         kind="both" if mark.groups and mark.outside else "in" if mark.groups else "out",
         groups=tuple(mark.groups),
-        reasons=tuple((code, context.hue(code)) for code in codes),
+        reasons=tuple((code, hue(code)) for code in codes),
         says=", ".join(said) + (" …" if len(seen) > 4 else "") + (" not fused" if said else ""),
     )
