@@ -45,7 +45,7 @@ def output_checked(ctx: click.Context, param: click.Parameter, value: Path | Non
     if not value.parent.is_dir():
         raise UsageError(
             f"Cannot write {value}: there is no folder {value.parent}",
-            f"Make it first, or choose another {option}.",
+            f"Choose another file with {option}, or make the folder first.",
         )
     ending = value.suffix.lower()
     if param.name == "output" and ending and ending not in ENDINGS and not ctx.params.get("format_"):
