@@ -134,7 +134,8 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
 
 
 def _gains(op: str, run: RunFacts) -> bool:
-    return _takes(op, run) and op not in LIBRARY and op not in NOTHING_TO_GAIN
+    taken = _takes(op, run) if run.fuser is not None else taken_by(op, "nvfuser") and taken_by(op, "nnc")
+    return taken and op not in LIBRARY and op not in NOTHING_TO_GAIN
 
 
 def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate:
@@ -230,6 +231,10 @@ def _with_lines(
             rank = ranks.get((row.op, row.source))
             edits = [by_recipe(text, place.file, place.line, recipe, rank, module)]
     made = tuple(edit for edit in edits if edit is not None)
+    sign = _SIGNS.get(row.op)
+    if made and sign is not None and one.kind is ChangeKind.OUT_OF_PLACE and f"{sign}=" not in made[0].before:
+        name = row.op.rpartition("::")[2]
+        one = replace(one, change=f"Write x = x.{name[:-1]}(y) instead of x.{name}(y)")
     return replace(one, edits=made, where=f"{made[0].file}:{made[0].line}" if made else place.at_line)
 
 

@@ -224,7 +224,7 @@ def _planned(
     rows = [report.unfused[row] for row in one.rows]
     unlocks = _unlocks(one, groups, report)
     if one.removes:
-        unlocks = f"{_count(gain.operators, 'operator')} less"
+        unlocks = f"takes {_count(gain.operators, 'operator')} out of the program"
     elif not unlocks:
         unlocks = f"{_count(gain.operators, 'operator')} that it keeps out of groups"
     if with_others:
@@ -308,12 +308,14 @@ _TRIED_BY_FIX = (
 def _command_of(one: Candidate, report: Report, context: Context) -> str:
     """``fusiondoc fix`` tries what it knows; another change of the program is made first, and verified."""
     request = context.request
-    if request is None or not can_run_again(context) or not one.kind.in_source:
+    if request is None or not can_run_again(context):
         return _command(report, context, one.options)
-    scripted = not request.options.script and request.target.kind in ("file", "module")
-    if one.kind in _TRIED_BY_FIX and one.edits and scripted:
+    tried = not request.options.script and request.target.kind in ("file", "module")
+    if tried and one.kind is ChangeKind.FREEZE:
+        return run_again(request, ("--inference",), "fix")
+    if tried and one.kind in _TRIED_BY_FIX and one.edits:
         return run_again(request, command="fix")
-    return run_again(request, ("--verify",))
+    return run_again(request, ("--verify",) if one.kind.in_source else one.options)
 
 
 def _command(report: Report, context: Context, more: Sequence[str]) -> str:

@@ -33,7 +33,7 @@ def place(change: PlannedChange) -> str:
 def unlocks(change: PlannedChange) -> str:
     """``unlocks 8 groups of add+relu``; of an error what it is."""
     text = change.unlocks or ""
-    return f"unlocks {text}" if text and change.operators else text
+    return f"unlocks {text}" if change.operators and text[:1].isdigit() else text
 
 
 def last_word(report: Report) -> str:
