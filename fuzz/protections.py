@@ -182,6 +182,13 @@ TAKEN = (
         "",
     ),
     Taken(
+        "names of captures",
+        _FOREIGN + "test_the_name_of_a_capture_is_read_from_a_plain_file",
+        "captures/store.py",
+        "        if not stat.S_ISREG(file.lstat().st_mode):",
+        "        if False:",
+    ),
+    Taken(
         "outputs of a project's file",
         _FOREIGN + "test_a_projects_file_names_outputs_of_the_project_only",
         "cli/config.py",

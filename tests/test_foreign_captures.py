@@ -113,6 +113,26 @@ def test_a_pipe_inside_is_refused_and_not_waited_on(fusiondoc: Run, capture: Pat
     assert not being_written(own) and not is_own(own, REQUEST)
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes of POSIX")
+def test_the_name_of_a_capture_is_read_from_a_plain_file(fusiondoc: Run, tmp_path: Path) -> None:
+    """A pipe is waited on for ever, and a link shows what it leads to."""
+    (tmp_path / "secret").write_text("s3cr3t")
+    for number in (1, 2):
+        folder = tmp_path / ".fusiondoc" / f"20260101-00000{number}-x"
+        folder.mkdir(parents=True)
+        (folder / "request.json").write_text('{"schema": "fusiondoc.capture/1"}')
+        (folder / "log").write_text("x\n")
+        if number == 1:
+            os.mkfifo(folder / "keep")
+        else:
+            (folder / "keep").symlink_to(tmp_path / "secret")
+    done = fusiondoc("captures", "show", "20260101-000009", cwd=tmp_path)
+    assert done.returncode == 2
+    for arguments in (["captures"], ["captures", "--format", "json"], ["captures", "show", "s3cr3t"]):
+        told = fusiondoc(*arguments, cwd=tmp_path)
+        assert "s3cr3t" not in told.stdout, told.stdout
+
+
 def test_links_to_files_of_proc_are_no_logs_of_a_folder(fusiondoc: Run, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "a.log").write_text("x\n")
@@ -136,7 +156,7 @@ def test_a_projects_file_names_outputs_of_the_project_only(fusiondoc: Run, tmp_p
     [
         ("diagnose", "trace_file = '../x.json'"),
         ("diagnose", "trace-file = '/x.json'"),
-        ("parse", "source-root = '/'"),
+        *(("parse", "source-root = '/'"), ("diagnose", "captures-in = '../other'")),
     ],
 )
 def test_a_projects_file_leads_nowhere_else(fusiondoc: Run, tmp_path: Path, command: str, text: str) -> None:

@@ -15,6 +15,7 @@ from typing import Callable, Iterator, Protocol, Sequence
 from fusiondoc.captures import where_kept
 from fusiondoc.captures.capture import Capture
 from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.whole_files import read_within
 
 FOLDER, KEPT = where_kept.FOLDER, where_kept.KEPT
 
@@ -200,6 +201,8 @@ class CaptureStore:
         paths = [self._find(name) for name in names]
         for path in paths:
             try:
+                if (path / KEEP).is_symlink():
+                    (path / KEEP).unlink()
                 (path / KEEP).touch()  # a name that it was given stays
             except OSError as error:
                 raise cannot_write(error, path) from None
@@ -296,9 +299,11 @@ def is_kept(path: Path) -> bool:
 
 def given_name(path: Path) -> str | None:
     """The name that a user gave this capture."""
+    file = path / KEEP
     try:
-        with (path / KEEP).open("rb") as file:
-            return file.read(200).decode("ascii") or None
+        if not stat.S_ISREG(file.lstat().st_mode):  # of a capture of others: a pipe, or a link to anything
+            return None
+        return read_within(file, 200).decode("ascii") or None
     except (OSError, UnicodeDecodeError):
         return None
 

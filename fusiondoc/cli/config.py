@@ -29,9 +29,9 @@ SHARING = ("diagnose", "parse", "check", "kernels", "compare", "bench")
 RUNNING = ("diagnose", "check", "kernels", "bench", "fix")
 """Commands that run the user's model, and so the interpreter that a project's file may name."""
 
-PLACES = ("output", "save", "trace-file", "source-root")
-"""Options that name what is written, or whose files are shown: a project's file may name files and folders of
-the project only."""
+PLACES = ("output", "save", "trace-file", "captures-in", "source-root")
+"""Options that name what is written or removed, or whose files are shown: a project's file may name files and
+folders of the project only."""
 
 SAID = ("apply", "force", "trust-capture", "trust-log", "update")
 """Options by which the user trusts something or lets files be changed: no file can say that."""
