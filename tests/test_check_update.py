@@ -152,6 +152,7 @@ def test_a_file_that_cannot_be_written(fusiondoc: Run, tmp_path: Path) -> None:
     assert done.returncode == 2 and "Cannot write no/folder/f.yaml" in done.stderr
 
 
+@settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=20))
 def test_any_name_is_written_so_that_it_is_read(text: str) -> None:
     assert yaml.safe_load(f"name: {quoted(text)}")["name"] == text

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from log_transforms import MEANINGLESS, slow_down
 from raw_log import read
+from thorough import THOROUGH
 
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.differences import Comparison
@@ -71,7 +72,11 @@ NOTHING: dict = {
 
 
 @pytest.mark.parametrize("name", LOGS)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=8 if THOROUGH else 3,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(seed=st.integers(0, 2**32), chosen=st.sets(st.sampled_from(MEANINGLESS), min_size=1))
 def test_what_means_nothing_is_no_change(tmp_path: Path, name: str, seed: int, chosen: set) -> None:
     log = raw(name)
@@ -90,7 +95,11 @@ def test_every_transform_changes_the_log(transform: object) -> None:
     assert any(transform(raw(name), random.Random(1)) != raw(name) for name in LOGS)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=10 if THOROUGH else 4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(
     order=st.permutations([n for n in LOGS if "ordered" not in n and "dumps" not in n and "ranks" not in n])
 )
