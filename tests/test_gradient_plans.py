@@ -28,3 +28,10 @@ def test_it_is_told_and_what_is_advised_avoids_it(name: str, told: int) -> None:
     assert len(found) == told
     for one in found:
         assert "other gradients were defined" in one.message and "0 * output.sum()" in (one.advice or "")
+
+
+def test_under_nvfuser_the_first_plans_have_the_groups_that_torch_lists() -> None:
+    """Passes rewrite some operators of the copy that becomes the second plan."""
+    groups = fusiondoc.parse(FIXTURES / "logs" / "nvfuser-2.1.2-other-gradients.log.xz").groups
+    assert sum(len(group.instances) for group in groups if group.specialisation == 1) == 5
+    assert [group.specialisation for group in groups if group.respecialises] == [2]

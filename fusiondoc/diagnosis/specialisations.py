@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterable, Sequence
+from typing import AbstractSet, Iterable, Sequence
 
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.ir.types import TensorType, parse_type
@@ -111,17 +111,14 @@ def _shape(tensor: TensorType) -> str:
     return "(" + ", ".join("any" if size is None else str(size) for size in tensor.sizes) + ")"
 
 
-def of_other_gradients(first: Group, others: Sequence[Group]) -> bool:
-    """Whether a gradient was made again with other operators: ``specialize_autogradzero.cpp`` leaves out
-    what computes gradients that are not defined, and sums that no broadcast needs."""
-    ops = [node.op for node in first.nodes]
-    return first.phase == "backward" and all([node.op for node in other.nodes] != ops for other in others)
+def in_words(first: Group, others: Sequence[Group], gradients: AbstractSet[str] = frozenset()) -> str:
+    """``input 0 came with the shapes (4, 8), (5, 8)``: the input and property that changed most.
 
-
-def in_words(first: Group, others: Sequence[Group]) -> str:
-    """``input 0 came with the shapes (4, 8), (5, 8)``: the input and property that changed most."""
-    if of_other_gradients(first, others):
-        return "other gradients were defined then, so that its operators are others"
+    Args:
+        gradients: the groups that were made again because other gradients were defined.
+    """
+    if any(other.id in gradients for other in others):
+        return "other gradients were defined then than in the first plan"
     seen: dict[tuple[int, str], list[str]] = {}
     for other in others:
         for change in changes(first, other):
@@ -135,9 +132,9 @@ def in_words(first: Group, others: Sequence[Group]) -> str:
     return f"input {place} came with {what if what.endswith('s') else what + 's'} {listed}"
 
 
-def advice_on_more(first: Group, others: Sequence[Group]) -> str:
+def advice_on_more(others: Sequence[Group], gradients: AbstractSet[str]) -> str:
     """What saves further specialisations of a group."""
-    if of_other_gradients(first, others):
+    if any(other.id in gradients for other in others):
         return (
             "Use the same outputs in the loss of every step: one that some steps leave out can be added as"
             " 0 * output.sum(), so that its gradient is always defined."

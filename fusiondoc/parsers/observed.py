@@ -85,6 +85,8 @@ class Observed:
     only_inner_plans: bool = False
     """Executors of differentiable graphs printed their plans, and no plan that holds such a graph is there:
     what is in none of them is not in the log."""
+    other_gradients: frozenset[str] = frozenset()
+    """Ids of groups that were made again because other gradients were defined."""
     plans_cut: bool = False
     """The log lacks a part of a plan."""
     first_run: LastWork | None = None
@@ -128,6 +130,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     errors: list[LoggedError] = []
     sized: list[SizedReduction] = []
     releases: set[str] = set()
+    again: set[str] = set()
     gone = options = last = first_run = crash = None
     disordered = only_inner = cut = False
     traces, other = 0, None
@@ -140,6 +143,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
             other = evidence(facts.other_tools.line)
         headers.update(facts.headers)
         levels |= facts.levels
+        again.update(row.id for row in groups.rows if row.other_gradients)
         releases |= {facts.release} if facts.release is not None else set()
         errors += (
             LoggedError(error.text, evidence(error.line), last_work(groups, error.work))
@@ -185,5 +189,6 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         first_run=first_run,
         crash=crash,
         only_inner_plans=only_inner,
+        other_gradients=frozenset(again),
         plans_cut=cut,
     )

@@ -154,7 +154,8 @@ def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
     groups = {group.id: group for group in report.groups}
     for group_id, more in counts.items():
         again = [g for g in report.groups if g.respecialises == group_id]
-        why = in_words(groups[group_id], again)
+        gradients = context.observed.other_gradients
+        why = in_words(groups[group_id], again, gradients)
         made = [fused_producer(groups[group_id], other, report.groups) for other in again]
         producer = made[0]
         if producer is not None and all(made):
@@ -165,7 +166,7 @@ def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
             f"Group {describe(groups[group_id])} was specialised {more + 1} times: {why}",
             source=next((n.user_source for n in groups[group_id].nodes if n.user_source), None),
             evidence=[e for g in again for e in g.evidence[:1]],
-            advice=advice_on_more(groups[group_id], again),
+            advice=advice_on_more(again, gradients),
             severity="warning" if more > 1 else "note",
         )
 
@@ -180,9 +181,8 @@ def _strides_of_a_group(group: Group, producer: FusedProducer, again: Sequence[G
         f" fused yet, made it with {producer.before}",
         source=next((n.user_source for n in group.nodes if n.user_source), None),
         evidence=[e for g in again for e in g.evidence[:1]],
-        advice="It settles with the new specialisation. To save its compilation, end the producing group"
-        f" before {plain}, or write .contiguous() after it, so that profiled and fused runs make the same"
-        " strides.",
+        advice="It settles with the new specialisation. To save its compilation, write .contiguous() on what"
+        f" that group returns (after {plain}), so that profiled and fused runs make the same strides.",
         severity="note",
     )
 

@@ -57,6 +57,8 @@ class Executor:
     """It is that of a fallback function, or of a region in one."""
     stands_for: tuple[PlanGroup, ...] = ()
     """The earlier groups that have the operators of this fallback function: it stands in for one of them."""
+    other_gradients: bool = False
+    """It stands in for a gradient's first plan, where other gradients are defined."""
     known: bool = False
     """Its groups were shown before: the legacy executor fuses inside a region, and prints that, before the
     region has an executor; or the whole log stands several times in the file."""
@@ -166,13 +168,15 @@ class _Fallbacks:
             use = prints[0].use
             bare = use.level == PlanLevel.PRINT
             stands_for: tuple[PlanGroup, ...] = ()
+            gradient = None if bare or use.plan.may_be_fallback else use.plan.gradient
             if use.plan.may_be_fallback and not bare:
                 stands_for = self._protected(_operators(use))
-            elif use.plan.gradient is not None and not bare:
-                stands_for = self._of_gradient(use, use.plan.gradient, prints[0].at)
+            elif gradient is not None:
+                stands_for = self._of_gradient(use, gradient, prints[0].at)
             elif not use.plan.backward and not use.plan.diff_graphs and not bare:
                 stands_for = self._around(use.plan.ops())
-            yield Executor(tuple(prints), bare, bool(stands_for), stands_for, self._shown(use))
+            other = gradient is not None and bool(stands_for)
+            yield Executor(tuple(prints), bare, bool(stands_for), stands_for, other, self._shown(use))
             for group in use.plan.every_group():
                 alike = self._groups.setdefault(frozenset(group.body), [])
                 if not any(one.body == group.body and one.inputs == group.inputs for one in alike):

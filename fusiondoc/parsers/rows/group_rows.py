@@ -60,6 +60,8 @@ class GroupRow:
     specialisation: int = 1
     first: GroupRow | None = None
     iteration: int | None = None
+    other_gradients: bool = False
+    """It was made again because other gradients were defined."""
     lines: array[int] = field(default_factory=positions)
     members: list[Member] = field(default_factory=list)
 
@@ -166,6 +168,7 @@ class GroupTable:
             row = GroupRow(f"G{self._first + len(self.rows)}", group, phase)
             if first is not None:
                 row.first = first
+                row.other_gradients = executor.other_gradients
                 row.specialisation = 2 + sum(one.first is first for one in self.rows)
             self._rows[key] = row
             self._of_body.setdefault(group.body, []).append(row)
