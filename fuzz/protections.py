@@ -187,6 +187,7 @@ TAKEN = (
         "captures/store.py",
         "        if not stat.S_ISREG(file.lstat().st_mode):",
         "        if False:",
+        (("captures/store.py", "read_within(file, 200)", 'file.open("rb").read(200)'),),
     ),
     Taken(
         "outputs of a project's file",
@@ -304,7 +305,7 @@ TAKEN = (
         "a project's file leads nowhere else",
         _FOREIGN + "test_a_projects_file_leads_nowhere_else",
         "cli/config.py",
-        '"trace-file", "source-root")',
+        '"trace-file", "captures-in", "source-root")',
         "*())",
     ),
     Taken(
