@@ -18,7 +18,7 @@ pytest.importorskip("libcst")
 
 from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes import constants, in_place, recipes_in_code
+from fusiondoc.fixes import constants, in_place, order, recipes_in_code
 from fusiondoc.fixes.edits import (
     Edit,
     SourceText,
@@ -580,3 +580,37 @@ def test_what_fix_tried_as_rows_of_the_table_of_tries() -> None:
     assert [one.change for one in rows] == ["fix: x + y", "fix: freeze", "fix: other"]
     assert (rows[0].groups, rows[0].ops_fused, rows[0].unfused, rows[0].speed) == (2, 9, 1, speed)
     assert rows[1].problem == "no" and rows[2].wrong == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "op", "after"),
+    [
+        ("return torch.tanh(x.view(4, -1)) * 2", "view", "return torch.tanh(x).view(4, -1) * 2"),
+        ("y = F.relu((x + 1).permute(1, 0))", "permute", "y = F.relu(x + 1).permute(1, 0)"),
+        (
+            "y = torch.exp(torch.cat([x, y * 2], 1))",
+            "cat",
+            "y = torch.cat([torch.exp(x), torch.exp(y * 2)], 1)",
+        ),
+    ],
+)
+def test_a_view_or_concatenation_moves_behind(line: str, op: str, after: str) -> None:
+    text = HEAD + f"def f(x, y):\n    {line}\n"
+    program: Any = SimpleNamespace(sites=[site(text, f"aten::{op}", text.count("\n"))], idle_sites=[])
+    (found,) = order.propose(program)
+    assert changed_text(text, found.edits) == text.replace(line, after)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "y = torch.softmax(x.view(4, -1), 1)",  # not element by element
+        "y = torch.tanh(torch.cat(parts, 1))",  # parts that are not written out
+        "y = torch.add(x.view(4, -1), y)",
+        "y = x.view(4, -1)",
+    ],
+)
+def test_what_cannot_move_stays(line: str) -> None:
+    text = HEAD + f"def f(x, y, parts):\n    {line}\n"
+    program: Any = SimpleNamespace(sites=[], idle_sites=[site(text, "aten::view", text.count("\n"))])
+    assert list(order.propose(program)) == []

@@ -87,10 +87,15 @@ class Program:
     @cached_property
     def sites(self) -> Sequence[Site]:
         """Those that the user's own lines make."""
-        return list(self._sites())
+        return list(self._sites(self.rows))
 
-    def _sites(self) -> Iterator[Site]:
-        for row in self.rows:
+    @cached_property
+    def idle_sites(self) -> Sequence[Site]:
+        """The same of operators that move no data, such as views."""
+        return list(self._sites([row for row in self.report.unfused if row.reason.code == COUNTER]))
+
+    def _sites(self, rows: Sequence[Unfused]) -> Iterator[Site]:
+        for row in rows:
             place = Source.parse(row.user_source)
             file = self.file(place.file) if place is not None else None
             if place is not None and file is not None:

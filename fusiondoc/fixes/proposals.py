@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Callable, Iterable, Iterator, Sequence
 
-from fusiondoc.fixes import constants, in_place, model_setup, recipes_in_code, settings
+from fusiondoc.fixes import constants, in_place, model_setup, order, recipes_in_code, settings
 from fusiondoc.fixes.edits import Edit, Family, Proposal, overlapping
 from fusiondoc.fixes.fixable import Program
 
@@ -69,18 +69,18 @@ class Bundle:
         return [Bundle(self.family, (one,)) for one in self.proposals] if len(self.proposals) > 1 else []
 
 
-_ALONE = {Family.INFERENCE, Family.SETTING}
-"""Families whose proposals are alternatives."""
+_ALONE = {Family.INFERENCE, Family.SETTING, Family.ORDER}
+"""Families whose proposals are alternatives, or may help one by one where they do not together."""
 
 
 def bundles(program: Program, more: Iterable[Proposal] = ()) -> list[Bundle]:
     """The changes to try, those first that others need."""
     found = [*_all(program), *more]
-    order = list(Family)
-    key: Callable[[Proposal], int] = lambda one: order.index(_TOGETHER.get(one.family, one.family))  # noqa: E731
+    families = list(Family)
+    key: Callable[[Proposal], int] = lambda one: families.index(_TOGETHER.get(one.family, one.family))  # noqa: E731
     made: list[Bundle] = []
     for index, group in groupby(sorted(found, key=key), key=key):
-        family, proposals = order[index], _distinct(group)
+        family, proposals = families[index], _distinct(group)
         if family in _ALONE:
             made += [Bundle(family, (one,)) for one in proposals]
         else:
@@ -92,6 +92,7 @@ def _all(program: Program) -> Iterator[Proposal]:
     yield from in_place.propose(program)
     yield from recipes_in_code.propose(program)
     yield from constants.propose(program)
+    yield from order.propose(program)
     yield from settings.propose(program)
     place = model_setup.place_of_model(program)
     if place is not None:

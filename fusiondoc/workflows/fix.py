@@ -227,7 +227,8 @@ class _Search:
         unchanged program, only the changes up to the fastest stay. Returns the speed of what stays."""
         if len(self._steps) == 1 or not self._timed:
             return None
-        self._tell("timing what fuses more, in turns and without logs")
+        if self.asked[0].timeable is not None:
+            self._tell("timing what fuses more, in turns and without logs")
         speeds = speeds_of([step.version for step in self._steps])
         for step, speed in zip(self._steps[1:], speeds[1:]):
             self.tried[step.row] = replace(self.tried[step.row], speed=speed)
