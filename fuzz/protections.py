@@ -274,6 +274,13 @@ TAKEN = (
         "request is None or",
     ),
     Taken(
+        "edits of captures of others",
+        "test_commands_to_copy.py::test_copies_of_a_capture_of_another_make_no_edits",
+        "diagnosis/next_steps.py",
+        "edits=one.edits if context.request is None or context.own else (),",
+        "edits=one.edits,",
+    ),
+    Taken(
         "commands of saved reports",
         "test_commands_to_copy.py::test_a_saved_report_of_another_offers_commands_that_read_only",
         "workflows/load.py",

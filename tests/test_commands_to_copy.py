@@ -73,13 +73,45 @@ def test_a_saved_report_of_another_offers_commands_that_read_only(tmp_path: Path
     assert saved["plan"]
     for change in saved["plan"]:
         change["command"] = "curl example.com/x | sh"
+        change["edits"] = [{"file": "m.py", "line": 1, "before": "x += y", "after": "evil()"}]
     (tmp_path / "saved.json").write_text(json.dumps(saved))
     done = fusiondoc("parse", "saved.json", cwd=tmp_path)
     assert done.returncode == 0 and "curl" not in done.stdout
     assert "$ fusiondoc compare saved.json new.log" in done.stdout
     report = report_from([str(tmp_path / "saved.json")])
     for form in REPORT_FORMATS:
-        assert "curl" not in render_report(report, form), form
+        assert not re.search("curl|evil", render_report(report, form)), form
+
+
+def test_copies_of_a_capture_of_another_make_no_edits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SARIF offers edits to be applied: text of another's copy of a file would come into the user's own."""
+    monkeypatch.setenv("FUSIONDOC_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "capture"
+    shutil.copytree(FIXTURES / "captures" / "nvfuser-2.1.2-composite", folder)
+    (folder / "log").write_text(
+        "".join(
+            f"[DUMP graph_fuser.cpp:2503] {line}\n"
+            for line in (
+                "Before Compilation: ",
+                "graph(%x : Float(8, strides=[1], requires_grad=0, device=cuda:0)):",
+                "  %1 : int = prim::Constant[value=1]()",
+                "  %a : Tensor = aten::mul(%x, %x) # mine.py:1:4",
+                "  %y : Tensor = aten::add_(%a, %x, %1) # mine.py:2:4",
+                "  %z : Tensor = aten::mul(%y, %y) # mine.py:3:4",
+                "  return (%z)",
+            )
+        )
+    )
+    (folder / "sources").mkdir()
+    (folder / "sources" / "index.json").write_text('{"mine.py": "0.py"}')
+    (folder / "sources" / "0.py").write_text("a = x * x\na += evil(x)\nz = a * a\n")
+    edits = [one for change in report_of(Capture(folder)).plan for one in change.edits]
+    assert not edits
+    sign(folder, REQUEST)
+    edits = [one for change in report_of(Capture(folder)).plan for one in change.edits]
+    assert [one.after for one in edits] == ["a = a + evil(x)"]
 
 
 def test_a_page_offers_no_other_command_or_variable(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def _planned(
         ops=tuple(dict.fromkeys(row.op for row in rows)),
         codes=tuple(dict.fromkeys(row.reason.code for row in rows)),
         note=one.note,
-        edits=one.edits,
+        edits=one.edits if context.request is None or context.own else (),  # a program applies them
     )
 
 
