@@ -116,7 +116,7 @@ def header(context: Context) -> Header:
         where=" · ".join([*machine(report), fuser(report)]),
         fuser_why=f"{gone.message} ({gone.code})" if gone is not None else why,
         fused=_fused(report),
-        not_fused=_not_fused(report),
+        not_fused=_not_fused(context),
         why=_why(context),
         fast=_fast(report),
     )
@@ -144,13 +144,14 @@ def _fused(report: Report) -> Fused:
     )
 
 
-def _not_fused(report: Report) -> NotFused:
+def _not_fused(context: Context) -> NotFused:
+    """What can be changed first."""
     counts: dict[str, int] = {}
     stated: dict[str, bool] = {}
-    for row in outside(report):
+    for row in outside(context.report):
         counts[row.op] = counts.get(row.op, 0) + row.count
         stated[row.op] = stated.get(row.op, False) or row.reason.stated
-    order = sorted(counts, key=lambda op: (not stated[op], -counts[op], op))
+    order = sorted(counts, key=lambda op: (op in context.fixed, not stated[op], -counts[op], op))
     tally = tuple((op, counts[op]) for op in order[:_MOST])
     return NotFused(sum(counts.values()), tally, max(0, len(order) - _MOST))
 
