@@ -143,3 +143,36 @@ def test_a_log_tells_its_release_by_the_lines_of_its_messages(release: str | Non
 def test_recorded_logs_tell_their_release(log: str, release: str):
     found = find_logs([str(FIXTURES / "logs" / f"nvfuser-{log}.log.xz")])
     assert read_logs(found)[1].release == release
+
+
+def test_arguments_of_the_graph_are_told_where_no_pass_is_in_the_log(tmp_path: Path):
+    """``dim`` of a mean is not profiled: what an optimised graph shows of it is what the rule saw."""
+    tensor = _TENSORS["T"]
+    text = [
+        "Optimized Graph: ",
+        f"graph(%x : {tensor}, %dim : int[], %keep : bool):",
+        "  %none : NoneType = prim::Constant()",
+        f"  %a : {tensor} = aten::tanh(%x) # m.py:1:0",
+        f"  %b : {tensor} = aten::mean(%a, %dim, %keep, %none) # m.py:2:0",
+        f"  %c : {tensor} = prim::CudaFusionGroup_0(%b)",
+        "  return (%c)",
+        f"with prim::CudaFusionGroup_0 = graph(%b : {tensor}):",
+        f"  %d : {tensor} = aten::exp(%b) # m.py:3:0",
+        f"  %e : {tensor} = aten::neg(%d) # m.py:3:0",
+        "  return (%e)",
+    ]
+    log = tmp_path / "run.log"
+    log.write_text("".join(f"[DUMP profiling_graph_executor_impl.cpp:676] {line}\n" for line in text))
+    rows = read_logs(find_logs([str(log)]), work_out=Reasons())[0].unfused
+    told = {row.op: (row.reason.code, row.reason.text) for row in rows}
+    assert told["aten::mean"] == (
+        "FD201",
+        "its `dim` and `keepdim` are arguments of this graph, not constants",
+    )
+
+
+@pytest.mark.parametrize("kind, left", [("Long(requires_grad=0, device=cpu)", 0), (_TENSORS["Z"], 1)])
+def test_sizes_that_an_executor_computes_are_no_operators(kind: str, left: int):
+    """A differentiable graph of a trace that only computes sizes has an executor of its own."""
+    text = f"graph(%w : {kind}, %n : {kind}):\n  %o : Tensor = aten::remainder(%w, %n)\n  return (%o)\n"
+    assert len(summarise(parse_dump(text.encode().split(b"\n"))).loose) == left

@@ -205,18 +205,28 @@ def _kind(operand: Operand) -> str:
     return _KINDS.get(text.rstrip("?"), "?")
 
 
-def refused_because(node: FlowNode, op: str, torch: str | None = None) -> str | None:
-    """Which condition of nvFuser's rule for ``op`` a node does not meet, in words; None if all that the log
-    shows are met. ``torch``: the version that ran, if known."""
+def refused_by_form(node: FlowNode, op: str) -> str | None:
+    """What of a node, its overload and the arguments that nvFuser does not profile, its rule refuses: it is
+    seen in any print of the node."""
     name = op.split("::")[1]
     kinds = kinds_of(node)
     overload = _OVERLOADS.get(name)
     if overload is not None and "?" not in kinds and not re.fullmatch(overload.takes, kinds):
         return overload.refused(kinds)
+    return _bad_argument(node, name)
+
+
+def refused_because(node: FlowNode, op: str, torch: str | None = None) -> str | None:
+    """Which condition of nvFuser's rule for ``op`` a node does not meet, in words; None if all that the log
+    shows are met. ``torch``: the version that ran, if known."""
+    name = op.split("::")[1]
+    form = refused_by_form(node, op)
+    if form is not None:
+        return form
     since = NVFUSER_SINCE.get(op)
     if torch is not None and since is not None and parse_version(torch) < since:
         return f"nvFuser has a rule for it only since torch {'.'.join(map(str, since))}"
-    return _bad_argument(node, name) or _bad_tensor(node, name)
+    return _bad_tensor(node, name)
 
 
 def _bad_argument(node: FlowNode, name: str) -> str | None:

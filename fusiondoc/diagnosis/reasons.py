@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import AbstractSet, Mapping
 
+from fusiondoc.diagnosis.nvfuser_rules import refused_by_form
 from fusiondoc.diagnosis.operators import BY_FUSER, WITH_FORMULA, is_fusible
 from fusiondoc.diagnosis.reasons_of_gradients import cuts_region, gradient
 from fusiondoc.diagnosis.reasons_of_neighbours import many_arguments, read_before, surroundings
@@ -168,7 +169,8 @@ class Reasons:
             found = rule(place)
             if found is not None:
                 return found
-        return None
+        cause = refused_by_form(place.node, place.loose.op) if place.fuser == "nvfuser" else None
+        return reason("FD201", cause) if cause is not None else None
 
     def refine(self, outside: Outside, stated: Reason) -> Reason:
         """The true cause behind a stated reason that names several, or the wrong one."""

@@ -233,7 +233,7 @@ class _Walk:
     def graph(self, graph: Graph) -> Flow:
         for value in graph.params:
             self.flow.define(value.name, value.type)
-            self._numbers.parameter(value.name, value.type)
+            self._numbers.parameter(value.name, self.flow.type_of(value.name))
         # An executor makes a plan of a graph that ran.
         self.nodes(graph.nodes, (), True)
         return self.flow
