@@ -77,6 +77,7 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
         "--fusion-keep",
         *("--cov", "--dist", "--durations", "--update-golden"),  # of pytest, in CONTRIBUTING
         *("--seconds", "--count", "--cuts"),  # of fuzz/, in docs/reliability.md
+        *("--only", "--repeat"),  # of benchmarks/scaling.py, in docs/scaling.md
     }
     for name in COMMANDS:
         known |= options_in(fusiondoc(name, "--help").stdout)
