@@ -242,3 +242,32 @@ def test_nvfuser_groups_are_those_of_torchs_graph_api(tmp_path: Path) -> None:
     assert all(
         node.user_source and "aot_block.py:" in node.user_source for g in report.groups for node in g.nodes
     )
+
+
+@pytest.mark.parametrize(("hasher", "phases"), [(None, ["backward"]), ("StaticShapeHasher", [])])
+def test_a_backward_graph_that_is_compiled_late(hasher: str | None, phases: list[str]) -> None:
+    """As torch 1.13 and 2.0 do it (seen with 1.13.1 and 2.0.1): when the wrapped function has returned.
+    functorch 0.2, whose default says so, keeps compilers for all places: none of them can know its own."""
+    import torch
+
+    from fusiondoc.probe.aot_graphs import Sources
+    from fusiondoc.probe.aot_watch import Watch
+
+    class Nowhere:
+        def write(self, kind: str, **fields: object) -> None:
+            pass
+
+    watch = Watch(torch, Nowhere())  # type: ignore[arg-type]
+    watch._sources = Sources(torch)
+    given, seen = {}, []
+
+    def aot_function(fn, fw_compiler, bw_compiler=None, partition_fn=None, hasher_type=hasher):
+        given["backward"] = bw_compiler
+        return lambda *args: fn(*args)
+
+    def compiler(graph):
+        seen.extend(phase for _, _, phase in watch._compiling)
+
+    watch._aot_function(aot_function)(torch.relu, compiler)(torch.ones(2))
+    given["backward"](torch.fx.symbolic_trace(torch.nn.ReLU()))
+    assert seen == phases

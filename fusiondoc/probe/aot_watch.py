@@ -155,15 +155,18 @@ class Watch:
 
     def _aot_function(self, original: Any) -> Any:
         signature = inspect.signature(original)
+        # functorch 0.2 has one cache of compilations for the process, whose key is the identity of the
+        # function and the compilers. Torch 1.13 and 2.0 keep the argument, unused; there the backward graph
+        # is compiled when the wrapped function has returned, so its compilers know the place themselves.
+        hasher = signature.parameters.get("hasher_type")
+        shared = hasher is not None and hasher.default is not None
 
         @functools.wraps(original)
         def aot_function(*args: Any, **kwargs: Any) -> Any:
             try:
                 bound = signature.bind(*args, **kwargs)
                 site = self._site_of(bound.arguments["fn"])
-                # functorch 0.2 has one cache of compilations for the process, whose key is the identity of
-                # the function and the compilers.
-                self._record_arguments(bound, None if "hasher_type" in signature.parameters else site)
+                self._record_arguments(bound, None if shared else site)
             except Exception:
                 return original(*args, **kwargs)
             return self._counted(site, original(*bound.args, **bound.kwargs))
