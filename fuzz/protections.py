@@ -382,8 +382,8 @@ TAKEN = (
         "secrets in formats",
         "test_secrets.py::test_no_format_shows_one",
         "workflows/load.py",
-        "    return replace(\n        report,\n        environment=masked_in(",
-        "    return report\n    return replace(\n        report,\n        environment=masked_in(",
+        "    return replace(report, **{name: masked_in(",
+        "    return report\n    return replace(report, **{name: masked_in(",
     ),
     Taken(
         "secrets in requests",
