@@ -216,3 +216,17 @@ def test_compare_takes_the_two_newest_of_one_target(tmp_path: Path, fusiondoc) -
     assert old.name in done.stdout and new.name in done.stdout
     assert f"B is {store.newest().name}, the newest" in fusiondoc("compare", old.name).stderr
     assert f"A        {new.name}" in fusiondoc("compare", "latest~1", "latest").stdout
+
+
+def test_a_folder_of_a_run_that_never_began_is_not_the_latest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = CaptureStore(tmp_path)
+    path = make(store)
+    store.new("model")
+    assert store.newest().path == store.get("latest").path == path
+    monkeypatch.setenv("FUSIONDOC_KEEP_LAST", "many")
+    before = store.paths()
+    with pytest.raises(UsageError, match="'many' is no number of captures"):
+        store.new("model")
+    assert store.paths() == before

@@ -95,6 +95,10 @@ class CaptureStore:
             (path for path in found if path.is_dir() and not path.is_symlink()), key=_age, reverse=True
         )
 
+    def _begun(self) -> Sequence[Path]:
+        """Those that say what was asked for: no folders of runs that never began."""
+        return [path for path in self.paths() if (path / "request.json").is_file()]
+
     def list(self) -> list[Capture]:
         """All captures that this version can read, newest first."""
         captures = []
@@ -105,7 +109,7 @@ class CaptureStore:
 
     def newest(self) -> Capture:
         """The newest capture; UsageError without one."""
-        paths = self.paths()
+        paths = self._begun() or self.paths()
         if not paths:
             raise UsageError(
                 f"there is no capture in {self.folder}",
@@ -147,6 +151,7 @@ class CaptureStore:
             UsageError: the place cannot be written, or the name is taken.
         """
         self._check_name()
+        where_kept.number()  # a wrong one is told before anything is made
         try:
             fresh = not self.folder.exists() or not any(self.folder.iterdir())
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -250,7 +255,7 @@ class CaptureStore:
         wanted = Path(name).name
         latest = _LATEST.match(name)
         if latest is not None:
-            return self._latest(int(latest.group(1) or 0), paths)
+            return self._latest(int(latest.group(1) or 0), self._begun())
         for path in paths:
             if given_name(path) == wanted:
                 return path
