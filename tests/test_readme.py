@@ -69,6 +69,7 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
         "--tee",
         "--tag-output",
         "--epochs",
+        "--steps",  # of the script in docs/how-to/programs.md
         "--strict",
         "--gpu-architecture",
         "--check",
