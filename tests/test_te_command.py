@@ -167,3 +167,11 @@ def test_nine_programs_ran_and_what_they_fused(fusiondoc: Run, tmp_path: Path) -
     assert made["scaled_residual"] == {"ForwardLinearScaleAdd", "BackwardLinearScale"}
     assert made["branch"] == {"BackwardLinearAdd"}
     assert made["norm_branch"] == {bias, back, "BackwardAddRMSNorm"}
+
+
+def test_repro_says_what_to_do_instead(fusiondoc: Run, tmp_path: Path) -> None:
+    folder = capture(tmp_path / "one", "bias in float32")
+    for options in ((), ("--group", "G1")):
+        done = fusiondoc("repro", folder, *options)
+        assert done.returncode == 2 and "Transformer Engine's operation fuser" in done.stderr
+        assert "--frontend te" in done.stderr and "PYTORCH_JIT_LOG_LEVEL" not in done.stderr

@@ -137,5 +137,11 @@ def _known_groups(arguments: tuple[str, ...]) -> Iterator[Groups]:
                 file.writelines(read_chunks(LogInput("<stdin>", None)))
             given = [str(kept) if argument == "-" else argument for argument in given]
         report = report_from(given)
+        if report.te is not None:
+            raise UsageError(
+                "groups of Transformer Engine's operation fuser have no TorchScript graph to write",
+                "Put the operators into a file of their own, with the shapes that fusiondoc parse shows, and"
+                " run that: fusiondoc diagnose FILE.py:NAME --frontend te",
+            )
         logs = logs_behind(report)
         yield groups_of(report.groups, logs, {str(Path(folder) / "stdin.log"): "<stdin>"})
