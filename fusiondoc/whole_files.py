@@ -97,8 +97,9 @@ def _open_pipe(path: Path, mode: str) -> IO[bytes]:
         other = os.O_WRONLY if mode == "rb" else os.O_RDONLY
         with contextlib.suppress(OSError):  # the thread's own end lets go of it
             os.close(os.open(path, other | os.O_NONBLOCK))
-            thread.join(MOST_WAIT)
-            opened[0].close()
+            thread.join(1)
+            for file in opened:
+                file.close()
         raise OSError(
             errno.ETIMEDOUT, f"nobody opened the other end of this pipe within {MOST_WAIT:g} s", str(path)
         )
