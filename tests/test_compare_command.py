@@ -226,7 +226,7 @@ def test_code_and_registers(fusiondoc: Run, tmp_path: Path) -> None:
         (["--slower-than", "nan"], "percentage"),
         (["--slower-than", "inf%"], "percentage"),
         (["--format", "pdf"], "pdf"),
-        (["--output", "no/such/folder/x.json"], "choose another"),
+        (["--output", "no/such/folder/x.json"], "Choose another"),
     ],
 )
 def test_wrong_options(fusiondoc: Run, args: list, words: str) -> None:

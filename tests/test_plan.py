@@ -293,6 +293,16 @@ def test_the_options_of_the_command_line(fusiondoc: Run) -> None:
     assert "\nFindings\n" in fusiondoc("parse", log, "-v").stdout
 
 
+def test_a_comparison_in_one_line_and_in_a_few(fusiondoc: Run) -> None:
+    sides = [FIXTURES / "compare" / f"{name}.log.xz" for name in ("before", "after")]
+    assert fusiondoc("compare", *sides, "-q").stdout == (
+        "1 group (1 split); 1 operator newly not fused; 1 finding came\n"
+    )
+    summary = fusiondoc("compare", *sides, "--summary").stdout
+    assert summary.startswith("A  ") and "\nGroups\n" not in summary
+    assert fusiondoc("compare", *sides).stdout.startswith(summary)
+
+
 def test_groups_that_differ_in_types_only_are_shown_once() -> None:
     report = foreign("mobilenet_v2.script.eval.nvfuser")
     text = render(report, width=120)

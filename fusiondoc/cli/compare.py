@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import in_colour, output_checked, write
+from fusiondoc.cli.output import detail, detail_options, in_colour, output_checked, write
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model.report import SEVERITIES
@@ -65,6 +65,7 @@ def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[Compl
     shell_complete=_words,
     help="Exit with status 1 on this change. Can be repeated.",
 )
+@detail_options
 @captures_option
 def command(
     a: str | None,
@@ -212,13 +213,18 @@ def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
     from fusiondoc.reports.printable import in_github_log
     from fusiondoc.reports.text.layout_of_text import can_show_blocks
 
-    text = render_comparison(
-        comparison,
-        format_,
-        width=shutil.get_terminal_size((80, 24)).columns,
-        colour=in_colour(output),
-        blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
-    )
+    if format_ == "text":
+        from fusiondoc.reports.comparison.terminal import render
+
+        text = render(
+            comparison,
+            width=shutil.get_terminal_size((80, 24)).columns,
+            colour=in_colour(output),
+            blocks=output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None)),
+            detail=detail(),
+        )
+    else:
+        text = render_comparison(comparison, format_)
     if output is None and format_ != "json":
         text = in_github_log(text)
     write(text, output)

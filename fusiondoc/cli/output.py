@@ -64,7 +64,7 @@ def _keep_detail(ctx: click.Context, param: click.Parameter, value: bool) -> Non
         ctx.meta[_DETAIL] = param.name
 
 
-def _detail() -> Any:
+def detail() -> Any:
     """How much was asked for: --quiet counts before --summary, and that before --verbose."""
     from fusiondoc.reports.text.layout_of_text import Detail
 
@@ -75,8 +75,8 @@ def _detail() -> Any:
     )
 
 
-def report_options(command: F) -> F:
-    """--format, --output, --fail-on, and how much of the text is printed."""
+def detail_options(command: F) -> F:
+    """--summary, --quiet and --verbose."""
     for option in (
         click.option(
             "--verbose",
@@ -101,6 +101,15 @@ def report_options(command: F) -> F:
             callback=_keep_detail,
             help="Print the first screen alone.",
         ),
+    ):
+        command = option(command)
+    return command
+
+
+def report_options(command: F) -> F:
+    """--format, --output, --fail-on, and how much of the text is printed."""
+    command = detail_options(command)
+    for option in (
         click.option(
             "--fail-on",
             "fail_on",
@@ -174,7 +183,7 @@ def emit(
             width=width,
             colour=in_colour(output),
             blocks=blocks,
-            detail=_detail(),
+            detail=detail(),
             links=in_colour(output) and can_link(os.environ),
         )
     if output is None and format_ in ("junit", "markdown", "html"):

@@ -15,7 +15,7 @@ from fusiondoc.comparison.differences import Comparison, GroupChange
 from fusiondoc.reports.comparison import words
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, drawn, fields, more, plain
+from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, Detail, drawn, fields, more, plain
 from fusiondoc.reports.wording import count
 
 _BAD, _GOOD, _OTHER = "red", "green", "yellow"
@@ -28,13 +28,25 @@ _KIND_STYLES = {
 _SIGNS = {"came": "+", "gone": "-", "reason": "~", "count": "~"}
 
 
-def render(comparison: Comparison, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
+def render(
+    comparison: Comparison,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    blocks: bool = True,
+    detail: Detail = Detail.USUAL,
+) -> str:
     """The comparison as text of at most ``width`` columns, with ANSI colours if ``colour``.
 
     Args:
         blocks: the place it goes to can show arrows; else they are plain ASCII.
+        detail: how much of it: what changed in one line, the first lines, or all.
     """
     comparison = visible_in(replace(comparison, reports=None))
+    if detail in (Detail.VERDICT, Detail.SUMMARY):
+        short = Text(words.changed(comparison)) if detail is Detail.VERDICT else _summary(comparison)
+        text = drawn(short, width, colour)
+        return text if blocks else plain(text)
     parts: list[RenderableType] = [_summary(comparison)]
     for title, part in (
         ("Settings", _settings(comparison)),
