@@ -201,7 +201,8 @@ def _summed_up(without: Sequence[Problem]) -> Problem:
     lines = [f"{one.code}: {one.message}" for one in without[:_MOST_SUMMED]]
     if len(without) > _MOST_SUMMED:
         lines.append(f"and {len(without) - _MOST_SUMMED} more")
-    worst = min((one.severity for one in without), key=list(_COMMANDS).index)
+    order = {severity: nth for nth, severity in enumerate(_COMMANDS)}
+    worst = min((one.severity for one in without), key=lambda severity: order.get(severity, len(order)))
     text = f"{len(without)} findings that are of no line"
     return Problem("summary", worst, text, "\n".join(lines), None)
 
