@@ -537,7 +537,8 @@ def test_a_difference_that_roundings_make_is_none() -> None:
     rounding = Rounding([compared("grad a", 1e-3), compared("grad b", 1e-6)])
     assert rounding.explains(compared("grad a", 9e-3))
     assert not rounding.explains(compared("grad a", 2e-2))
-    assert not rounding.explains(compared("grad b", 2e-4))
+    # densenet121 on an H100: the fused run turned another ReLU over than the one rounding had.
+    assert rounding.explains(compared("grad b", 9e-4)) and not rounding.explains(compared("grad b", 2e-3))
     assert rounding.explains(compared("grad of another name", 9e-3))  # as the worst of its phase
     assert not rounding.explains(compared("output 0", 2e-4, phase="forward"))
     assert not rounding.explains(compared("grad a", 1e-3, detail="shape [2], before [3]"))

@@ -183,6 +183,7 @@ def test_time_of_a_script(tmp_path: Path, fusiondoc: Run) -> None:
     assert "from one Loop.step to the next; 2 processes each way" in report["speed_note"]
     assert "eager is the script with PYTORCH_JIT=0" in report["speed_note"]
     assert report["steps"]["steps"] == 12 and report["script"]["step_by"] == "Loop.step"
+    assert report["steps"]["unprofiled_ms"] == scripted["ms"]["median"]
 
 
 def test_why_a_script_has_no_time() -> None:

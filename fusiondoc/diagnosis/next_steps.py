@@ -359,6 +359,8 @@ def _rest(report: Report) -> str:
     """What takes the time beside the groups."""
     steps = report.steps
     if steps is not None:
+        if steps.disturbed:  # its shares are those of a step that nobody else runs
+            return ""
         others = [part for part in steps.parts if part.what != GROUPS and part.share >= 0.1]
         if others:
             return f"the rest of the step is {', '.join(f'{p.what} ({p.share:.0%})' for p in others[:2])}"

@@ -140,6 +140,10 @@ class Peak:
     """"driver" (clock and bus width), "table" (by the GPU's name), "measured" (a large copy) or "given"."""
 
 
+STEP = "step"
+"""The phase of a script's own steps."""
+
+
 @dataclass(frozen=True)
 class Speed:
     """Time of one way to run the model, in a child without dumps and logs."""
@@ -147,7 +151,7 @@ class Speed:
     way: str
     """"eager", or "fused"; "scripted" where there is no group, so that nothing is fused."""
     phase: str
-    """"forward" or "forward+backward"; in captures of before that, "backward" alone."""
+    """"forward", "forward+backward" or ``STEP``; in captures of before that, "backward" alone."""
     inputs: int
     """Which of several input shapes, from 0."""
     ms: Spread

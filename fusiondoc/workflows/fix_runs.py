@@ -141,7 +141,9 @@ class Rounding:
     """How far roundings alone move the results of the unchanged program.
 
     A fused kernel rounds at other places, and a net that is trained with batch norm over few values makes
-    much of that: results may be as far apart as ``TIMES`` what one rounding of every input does.
+    much of that: results may be as far apart as ``TIMES`` what one rounding of every input does. Where a
+    rounding turns a ReLU over, the gradients of the layers before it move by far more; which ReLU it is, is
+    chance, so each gradient may also be as far off as the one that moved farthest.
     """
 
     TIMES = 10
@@ -158,7 +160,8 @@ class Rounding:
         return row.max_rel is not None and row.detail is None and row.max_rel <= self.allowed(row)
 
     def allowed(self, row: Verification) -> float:
-        return self.TIMES * self._moved.get(row.what, self._most.get(row.phase, 0.0))
+        farthest = self._most.get(row.phase, 0.0)
+        return max(self.TIMES * self._moved.get(row.what, farthest), farthest)
 
 
 def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:

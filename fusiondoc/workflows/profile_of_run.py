@@ -10,6 +10,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.diagnosis.step_time import groups_of_units, with_step_times
 from fusiondoc.errors import CannotRun, FusiondocError
 from fusiondoc.model.report import Report
+from fusiondoc.model.runs import STEP
 from fusiondoc.parsers.profiler_trace import read_places, read_trace
 from fusiondoc.parsers.trace_units import NoTrace, read_events
 from fusiondoc.reports.named_trace import named_trace
@@ -41,12 +42,19 @@ def with_profile(report: Report, capture: Capture) -> Report:
             return replace(report, steps_note="no profile: the profiled run did not come to its end")
         places = path.parent / PLACES
         known = read_places(read_events(places)) if places.is_file() else {}
+        if told.unprofiled_ms is None:
+            told = replace(told, unprofiled_ms=_timed_ms(report))
         made = with_step_times(report, read_trace(read_events(path), known), told)
     except (NoTrace, FusiondocError) as error:
         return replace(report, steps_note=f"no profile: {error}")
     if made.steps is not None and interpreted(report):
         return replace(made, steps_note="; ".join(filter(None, (made.steps_note, EVALUATED))))
     return made
+
+
+def _timed_ms(report: Report) -> float | None:
+    """Of a step of a script, whose profiled run times none without the profiler."""
+    return next((one.ms.median for one in report.speed if one.phase == STEP and one.way != "eager"), None)
 
 
 def named_trace_of(capture: Capture, report: Report, packed: bool) -> bytes:

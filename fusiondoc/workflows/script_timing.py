@@ -16,13 +16,11 @@ from fusiondoc.captures.store import Within
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.bench import EAGER
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import Speed, Spread
+from fusiondoc.model.runs import STEP, Speed, Spread
 from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress
 from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, of_processes
 
-STEP = "step"
-"""The phase, as ``Speed`` calls it."""
 WARM_UP = 6
 """Steps that do not count: nvFuser profiles, compiles forward, then backward."""
 ROUNDS = 15
