@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from thorough import examples
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations.applies import applying
+from fusiondoc.expectations.expectation import applying
 from fusiondoc.expectations.match import check
-from fusiondoc.expectations.new_section import quoted
 from fusiondoc.expectations.read_file import loads
-from fusiondoc.expectations.update import updated
+from fusiondoc.expectations.update import quoted, updated
 from fusiondoc.workflows.load import report_from
 
 REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"

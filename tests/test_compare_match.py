@@ -9,8 +9,8 @@ from conftest import FIXTURES
 
 from fusiondoc.alignment import align
 from fusiondoc.comparison.compare_reports import compare
+from fusiondoc.comparison.differences import speed_change
 from fusiondoc.comparison.kernel_changes import changed_lines, normalised
-from fusiondoc.comparison.speed_change import speed_change
 from fusiondoc.model.log_counts import ParseStats
 from fusiondoc.model.report import (
     Group,

@@ -11,8 +11,7 @@ import pytest
 from conftest import FIXTURES
 
 from fusiondoc.parsers.evidence import PackedEvidence
-from fusiondoc.reports.json_format import as_dict, read_report, render
-from fusiondoc.reports.json_text import MOST_EVIDENCE, text_of
+from fusiondoc.reports.json_format import MOST_EVIDENCE, as_dict, read_report, render, text_of
 from fusiondoc.workflows.load import report_from
 
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))[:2]

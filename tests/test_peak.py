@@ -13,7 +13,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import Environment
 from fusiondoc.fuser_knobs.gpu_tables import SLOWEST, TABLE, bandwidth_of
 from fusiondoc.model.runs import Peak
-from fusiondoc.runner.memory_bandwidth import Measured
+from fusiondoc.runner.interpreter import Measured
 from fusiondoc.runner.remembered import Cache
 from fusiondoc.workflows.peak import keep_peak, peak_of
 

@@ -14,7 +14,7 @@ from conftest import FIXTURES, ROOT
 
 from fusiondoc.errors import CannotRun
 from fusiondoc.probe import stdio
-from fusiondoc.repro.outcome import run_file
+from fusiondoc.repro.minimise import run_file
 
 LOG = FIXTURES / "compare" / "one-group.log"
 OTHER = FIXTURES / "compare" / "split.log"

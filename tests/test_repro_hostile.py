@@ -29,7 +29,7 @@ from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.repro import script as script_module
-from fusiondoc.repro.outcome import Outcome
+from fusiondoc.repro.minimise import Outcome
 from fusiondoc.repro.permitted import WRITTEN
 from fusiondoc.repro.write import Written, groups_of, listing, notes, write_script
 

@@ -185,7 +185,7 @@ def _checked(report: Report, expectations: Expectations, only: tuple[str, ...]) 
 
 
 def _sections(report: Report, expectations: Expectations, only: tuple[str, ...]) -> list[Section]:
-    from fusiondoc.expectations.applies import applying, why_not
+    from fusiondoc.expectations.expectation import applying, why_not
 
     if only:
         return [section for section in expectations.sections if section.name in only]

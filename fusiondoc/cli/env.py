@@ -63,8 +63,7 @@ def command(
         raise UsageError(
             f"Unexpected argument '{script_args[0]}'", "For a target: fusiondoc env --export TARGET"
         )
-    from fusiondoc.runner.interpreter import inspect, try_everything
-    from fusiondoc.runner.memory_bandwidth import measure_bandwidth
+    from fusiondoc.runner.interpreter import inspect, measure_bandwidth, try_everything
     from fusiondoc.runner.remembered import remembered_bandwidth
 
     interpreter = inspect(options["python"] or sys.executable)

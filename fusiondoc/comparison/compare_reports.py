@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import replace
 from typing import Any, Iterator, Mapping, Sequence
 
-from fusiondoc.comparison.differences import Comparison, Difference, ModelSpeedChange, Side
+from fusiondoc.comparison.differences import Comparison, Difference, ModelSpeedChange, Side, speed_change
 from fusiondoc.comparison.finding_changes import (
     fallback_changes,
     finding_changes,
@@ -18,7 +18,6 @@ from fusiondoc.comparison.group_changes import group_changes, other_work
 from fusiondoc.comparison.group_match import Cluster, Item, items_of, match
 from fusiondoc.comparison.kernel_changes import content, kernel_changes
 from fusiondoc.comparison.places import Places
-from fusiondoc.comparison.speed_change import speed_change
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import KnobState
 

@@ -6,10 +6,9 @@ import re
 from dataclasses import replace
 from typing import Hashable, Iterable, Sequence
 
-from fusiondoc.comparison.differences import GroupChange, GroupRef, UnfusedChange
+from fusiondoc.comparison.differences import GroupChange, GroupRef, UnfusedChange, speed_change, total
 from fusiondoc.comparison.group_match import Cluster, Item, Node, Overlap, nodes_of
 from fusiondoc.comparison.places import Places, split_source
-from fusiondoc.comparison.speed_change import speed_change, total
 from fusiondoc.model.between_groups import GroupNeighbours
 from fusiondoc.model.report import Group, Kernel, OpNode, Report
 

@@ -12,9 +12,10 @@ from math import isclose
 from typing import Any, Hashable, Mapping, Sequence
 
 from fusiondoc.alignment import candidates, greedy, pair_equal
-from fusiondoc.comparison.differences import KernelChange, KernelRef
-from fusiondoc.comparison.speed_change import (
+from fusiondoc.comparison.differences import (
     SAME_BYTES,
+    KernelChange,
+    KernelRef,
     counted_bytes,
     measured,
     rate,

@@ -10,15 +10,12 @@ from fusiondoc.diagnosis.fallback_errors import with_errors
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.rules import (
     fd0_environment,
-    fd1_aot,
     fd1_operation_fuser,
     fd1_runs,
     fd2_nodes,
     fd3_failures,
-    fd3_gradients,
-    fd3_sizes,
-    fd4_kernels,
-    fd4_launches,
+    fd3_shapes,
+    fd4_speed,
     fd5_numbers,
     fd9_log,
 )
@@ -29,15 +26,12 @@ from fusiondoc.model.report import SEVERITIES, Finding, Report
 
 RULES: tuple[Rule, ...] = (
     *fd3_failures.RULES,
-    fd3_sizes.sizes_failed,
-    *fd3_gradients.RULES,
+    *fd3_shapes.RULES,
     *fd0_environment.RULES,
     *fd5_numbers.RULES,
     *fd1_runs.RULES,
-    *fd1_aot.RULES,
     *fd9_log.RULES,
-    *fd4_kernels.RULES,
-    *fd4_launches.RULES,
+    *fd4_speed.RULES,
     *fd2_nodes.RULES,
     *fd9_log.LAST,
 )

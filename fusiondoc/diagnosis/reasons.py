@@ -23,9 +23,10 @@ from fusiondoc.diagnosis.reasons_of_node import (
     in_place,
     no_rule,
     nothing_to_gain,
+    refine_nnc,
+    refine_nvfuser,
     untyped,
 )
-from fusiondoc.diagnosis.reasons_stated import refine_nnc, refine_nvfuser
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN, Place, Rule, reason
 from fusiondoc.model.fusers import FUSERS
 from fusiondoc.model.report import Reason

@@ -4,15 +4,26 @@ Sources: torch/csrc/jit/passes/create_autodiff_subgraphs.cpp (regions grow over 
 need two operators, autodiffSubgraphNodeThreshold), torch/csrc/jit/runtime/autodiff.cpp (isDifferentiable),
 torch/csrc/jit/passes/inline_autodiff_subgraphs.cpp (a region of fewer than five nodes is dissolved) and
 torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp (guardDifferentiableGraph dissolves a region with an
-input that was not profiled; ``regions_dissolved.py``)."""
+input that was not profiled; more below).
+
+Which differentiable graph would hold an operator, and why torch has taken it apart again.
+
+Sources, 1.12 to 2.13: torch/csrc/jit/passes/create_autodiff_subgraphs.cpp (a region takes in what makes a
+tensor for it, if that can be moved to it: ``AliasDb::moveBeforeTopologicallyValid`` of
+torch/csrc/jit/ir/alias_analysis.cpp; what makes an output that shares memory with another one is put out
+again, ``unfuseAliasedOutputs``) and torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp
+(``guardDifferentiableGraph``: the types that were profiled are set at the values that enter a region, and the
+region is dissolved if one of them has none). So a value that enters a dissolved region and is a bare
+``Tensor`` in the plan is the cause of it. Tried on 2.13 with torch._C._jit_pass_create_autodiff_subgraphs.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import Callable, Iterator, NamedTuple
 
 from fusiondoc.diagnosis.nvfuser_rules import kinds_of
 from fusiondoc.diagnosis.operators import WITH_FORMULA
-from fusiondoc.diagnosis.regions_dissolved import region_around, why_dissolved
 from fusiondoc.diagnosis.surroundings import (
     MAKERS,
     Place,
@@ -24,7 +35,146 @@ from fusiondoc.diagnosis.surroundings import (
     reason,
 )
 from fusiondoc.model.report import Reason
-from fusiondoc.parsers.jit.flow import CONTROL, OPERATOR, REGION, FlowNode
+from fusiondoc.parsers.jit.flow import CONTROL, OPERATOR, REGION, FlowNode, Operand
+
+_OF_MODULE = ("", "prim::GetAttr")
+"""Who makes tensors of which torch cannot tell whether they share memory: arguments, attributes."""
+
+_SAME_MEMORY = aten("contiguous detach dropout permute squeeze t to unsqueeze")
+"""Operators with a gradient formula whose result may share memory with their input."""
+
+
+class WouldBe(NamedTuple):
+    """The differentiable graph around an operator as torch would make it."""
+
+    nodes: list[FlowNode]
+    apart: str | None
+    """Why the operator and one next to it are not in one, as a clause."""
+
+    @property
+    def size(self) -> int:
+        """Its nodes, constants included."""
+        return len(self.nodes) + len({o for one in self.nodes for o in one.operands if o.value is not None})
+
+
+def region_around(place: Place, has_formula: Callable[[FlowNode], bool]) -> WouldBe:
+    """The operators with formulas that it hangs together with, itself first."""
+    nodes = place.flow.nodes
+    found = [place.node]
+    seen = {place.node.place}
+    apart: str | None = None
+    for node in found:
+        for near in place.neighbours(node):
+            fits = near.kind == OPERATOR and near.block == node.block and near.op not in MAKERS
+            if near.place in seen or not fits or not has_formula(near):
+                continue
+            first, last = (nodes[i] for i in sorted((node.place, near.place)))
+            if _through_a_list(first, last):
+                continue
+            barrier = _between(place, first, last, has_formula)
+            if barrier is None:
+                seen.add(near.place)
+                found.append(near)
+            elif node is place.node:
+                apart = apart or barrier
+    return WouldBe(found, apart)
+
+
+def _through_a_list(first: FlowNode, last: FlowNode) -> bool:
+    """Whether the tensor goes from one to the other in a list: lists are in no differentiable graph."""
+    if any(text.startswith("Tensor") and "[]" in text for text in first.outputs):
+        return True
+    lists = [one for one in last.operands if one.type.startswith("Tensor") and "[]" in one.type]
+    return bool(lists) and not any(one.by == first.place for one in last.operands if one not in lists)
+
+
+def _between(
+    place: Place, first: FlowNode, last: FlowNode, has_formula: Callable[[FlowNode], bool]
+) -> str | None:
+    """Why the first operator cannot be moved to the last, which takes its result, as a clause."""
+    nodes = place.flow.nodes
+    for step in sorted((first.after | first.sizes) - {last.place}):
+        way = nodes[step]
+        joins = way.kind == OPERATOR and way.block == first.block and has_formula(way)
+        if step < last.place and not joins and _leads(place, step, last.place):
+            said = "the size of its result" if step not in first.after else "its result"
+            who = "it" if first is place.node else first.op
+            said = said if who == "it" else said.replace("its result", f"the result of {first.op}")
+            return (
+                f"{way.op}{at(way)} takes {said} and leads to"
+                f" {'it' if last is place.node else last.op}, so that the two cannot be brought together"
+            )
+    if not (_of_module(first) and _of_module(last)):
+        return None
+    other = last if first is place.node else first
+    for writer in nodes[first.place + 1 : last.place]:
+        inside = writer.block[: len(first.block)] == first.block
+        if inside and is_in_place(writer.op) and writer.operands and writer.operands[0].maker in _OF_MODULE:
+            return (
+                f"{writer.op}{at(writer)} between it and {other.op} changes an attribute or argument in place"
+                ", and torch moves nothing past that"
+            )
+    return None
+
+
+def _of_module(node: FlowNode) -> bool:
+    """Whether it reads a tensor that may share memory with every attribute and argument."""
+    return any(
+        (one.maker in _OF_MODULE and (one.type.startswith("Tensor") or "device=" in one.type))
+        or (one.type.startswith("Tensor") and "[]" in one.type)
+        for one in node.operands
+    )
+
+
+def _leads(place: Place, start: int, end: int) -> bool:
+    """Whether tensors, or their sizes, go from one node to another."""
+    nodes = place.flow.nodes
+    todo, seen = [start], {start}
+    while todo:
+        node = nodes[todo.pop()]
+        for after in node.after | node.sizes:
+            if after == end:
+                return True
+            if after < end and after not in seen:
+                seen.add(after)
+                todo.append(after)
+    return False
+
+
+def _entering(region: WouldBe) -> Iterator[tuple[FlowNode, Operand]]:
+    """The tensors that enter it, with the operators that read them."""
+    inside = {node.place for node in region.nodes}
+    for node in sorted(region.nodes, key=lambda one: one.place):
+        for one in node.operands:
+            is_tensor = one.type == "Tensor" or "device=" in one.type
+            if one.value is None and is_tensor and one.by not in inside:
+                yield node, one
+
+
+def why_dissolved(place: Place, region: WouldBe) -> str:
+    """Why the executor took a differentiable graph of enough nodes apart, as a clause."""
+    entering = list(_entering(region))
+    bare = [(node, one) for node, one in entering if one.type == "Tensor"]
+    if bare and len(bare) == len(entering):
+        return (
+            "of none of the tensors that enter it a type was profiled, as of code that did not run in the"
+            " profiled passes"
+        )
+    for node, one in bare:
+        maker = place.flow.nodes[one.by] if one.by is not None else None
+        read = f"that {node.op}{at(node)} reads"
+        if maker is not None and maker.kind == REGION:
+            return (
+                f"it takes a result of the differentiable graph before it {read}, and the profiled type of"
+                " that was lost at the border"
+            )
+        what = f"the result of {maker.op}{at(maker)}" if maker is not None else "a tensor"
+        return f"no type was profiled for {what} {read}"
+    same = next((one for one in region.nodes if one.op in _SAME_MEMORY), None)
+    if same is not None:
+        return f"{same.op}{at(same)} in it returns a tensor that shares memory with its input"
+    return "the plan does not show for which of its inputs or outputs"
+
 
 _KEPT_OUT = aten("view view_as reshape reshape_as transpose expand expand_as")
 """create_autodiff_subgraphs.cpp, isViewOp: views whose gradients as outputs of a region would be wrong."""

@@ -1,20 +1,135 @@
-"""``--update``: a file of expectations brought in line with a report, everything else left as it was."""
+"""``--update``: a file of expectations brought in line with a report, everything else left as it was.
+
+A section of a file of expectations written from a report: its lines as YAML.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import re
+import textwrap
 from typing import Any, Callable, Mapping, Sequence
 
+import yaml
+
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import new_section, yaml_text
-from fusiondoc.expectations.applies import applying
-from fusiondoc.expectations.expectation import Expectations, Section
+from fusiondoc.expectations import yaml_text
+from fusiondoc.expectations.expectation import Expectations, Section, applying
 from fusiondoc.expectations.fields import fits
 from fusiondoc.expectations.match import Outcome, check, lacks_backward, specialised_once
 from fusiondoc.expectations.missing import without_namespace
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.yaml_text import CannotEdit
+from fusiondoc.model.module_tree import module_tree, outside
 from fusiondoc.model.report import Group, Report
+
+_WIDTH = 100
+_HEAD = (
+    "# What fusiondoc check compares a run with; docs/commands/check.md of fusiondoc describes the keys.",
+    "# fusiondoc check --update brings it up to date.",
+)
+
+
+def new_file(report: Report) -> str:
+    """A file whose one section is what the report shows."""
+    lines = ["sections:", *(f"  {line}" for line in _item(section_lines(report)))]
+    return "\n".join([*_HEAD, *lines]) + "\n"
+
+
+def section_lines(report: Report) -> list[str]:
+    """The lines of a section that holds for this report and others of the same model and fuser."""
+    lines = []
+    name = str(report.target.get("name") or "")
+    # The capture of a run knows its model; the name of a log is no model.
+    if name and report.target.get("capture"):
+        fuser = f", {report.fuser.effective}" if report.fuser.effective else ""
+        lines.append(f"name: {quoted(name + fuser)}")
+    when = [f"target: {quoted(name)}"] if lines else []
+    if report.fuser.effective:
+        when.append(f"fuser: {report.fuser.effective}")
+    if when:
+        lines += ["when:", *(f"  {line}" for line in when)]
+    groups = group_items([group for group in report.groups if group.respecialises is None])
+    if groups:
+        lines += ["groups:", *(f"  {line}" for item in groups for line in _item(item))]
+    modules = module_items(report)
+    if modules:
+        lines += ["modules:", *(f"  {line}" for item in modules for line in _item(item))]
+    number = sum(group.count for group in report.groups if group.respecialises is None)
+    lines += [
+        f"number_of_groups: {number}",
+        f"max_fallbacks: {sum(fallback.count for fallback in report.fallbacks)}",
+    ]
+    if report.coverage.told:
+        names = sorted({row.op for row in outside(report) if fits("operator", row.op)})
+        lines += wrapped("not_fused", names)
+    if report.coverage.fraction is not None:
+        lines.append(f"min_coverage: {share(report.coverage.fraction)}")
+    return lines
+
+
+def group_items(groups: Sequence[Group]) -> list[list[str]]:
+    """The lines of an item for each group; groups with the same operators and phase are one item."""
+    same: dict[tuple[tuple[str, ...], str | None], int] = {}
+    for group in groups:
+        key = (group.ops, group.phase)
+        same[key] = same.get(key, 0) + group.count
+    items = []
+    for (ops, phase), count in same.items():
+        lines = wrapped("ops", ops)
+        if phase:
+            lines.append(f"phase: {phase}")
+        if count > 1:
+            lines.append(f"at_least: {count}")
+        items.append(lines)
+    return items
+
+
+def module_items(report: Report) -> list[list[str]]:
+    """The lines of an item for each outermost module (those in it, where it is the only one) with a group:
+    at most twenty, the largest. None where the layers or the coverage are not told."""
+    modules = module_tree(report) if report.coverage.told else ()
+    while len(modules) == 1 and modules[0].inside:
+        modules = modules[0].inside
+    written = [one for one in modules if one.fused and fits("layer", one.path) and "*" not in one.path]
+    largest = sorted(written, key=lambda one: one.fused + one.unfused)[-20:]
+    chosen = [(one.path, one.share or 0.0) for one in written if one in largest]
+    return [[f"layer: {quoted(path)}", f"coverage: {share(part)}"] for path, part in chosen]
+
+
+def wrapped(key: str, values: Sequence[str]) -> list[str]:
+    """``key: [a, b]``, over several lines where it is long."""
+    text = f"{key}: [{', '.join(values)}]"
+    return textwrap.wrap(text, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def quoted(text: str) -> str:
+    """A text as a YAML scalar, in quotes unless it is plainly a path or a name."""
+    if re.match(r"[A-Za-z_./][\w./-]*(:[\w.]+)?(, [a-z]+)?\Z", text, re.ASCII) and _is_text(text):
+        return text
+    # A string of JSON is one of YAML, but for characters that YAML does not take as they are.
+    return _UNPRINTABLE.sub(
+        lambda match: f"\\u{ord(match.group()):04x}", json.dumps(text, ensure_ascii=False)
+    )
+
+
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
+
+
+def _is_text(text: str) -> bool:
+    """Whether YAML reads the word as text: not as a number, a truth value or nothing."""
+    return bool(yaml.safe_load(text) == text)
+
+
+def share(value: float) -> str:
+    """A share rounded down to a thousandth, so that it holds for what it was taken from."""
+    return f"{math.floor(min(max(value, 0.0), 1.0) * 1000 + 1e-9) / 1000:g}"
+
+
+def _item(lines: Sequence[str]) -> list[str]:
+    return [("- " if i == 0 else "  ") + line for i, line in enumerate(lines)]
+
 
 _ROUNDS = 4
 
@@ -28,7 +143,7 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
         UsageError: the text is no file of expectations, or is written in a way that cannot be edited.
     """
     if not text.strip():
-        return new_section.new_file(report)
+        return new_file(report)
     expectations = loads(text, name)
     refuse_what_cannot_be_edited(text, name)
     sections = _chosen(expectations, report, only)
@@ -70,7 +185,7 @@ def refuse_to_drop_backward(text: str, name: str, report: Report, only: Sequence
 def _with_section(text: str, expectations: Expectations, report: Report) -> str:
     if not expectations.sections or not expectations.sections[0].path:
         raise CannotEdit("its one section is for another run; put it under 'sections:' to add one")
-    return yaml_text.append(text, ("sections",), new_section.section_lines(report))
+    return yaml_text.append(text, ("sections",), section_lines(report))
 
 
 def _section(text: str, name: str, section: Section, report: Report) -> str:
@@ -125,7 +240,7 @@ def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Re
             gone.append(outcome)
     path = (*section.path, "groups")
     left = [g for g in report.groups if g.respecialises is None and g.id not in claimed]
-    new = new_section.group_items(left)
+    new = group_items(left)
     if of_groups:
         for item in new:
             text = yaml_text.append(text, path, item)
@@ -167,7 +282,7 @@ def _as_found(text: str, outcome: Outcome, group: Group) -> str:
     elif key == "contains":
         ops = near.shared
     if near.conditions:
-        return yaml_text.replace_item(text, outcome.path, new_section.group_items([group])[0])
+        return yaml_text.replace_item(text, outcome.path, group_items([group])[0])
     path = (*outcome.path, key)
     if yaml_text.value(text, path) is None:
         path = outcome.path  # a plain list
@@ -191,7 +306,7 @@ def _whole(text: str, outcomes: Sequence[Outcome]) -> str:
         if outcome.holds or key is None or "groups" in outcome.path:
             continue
         if key == "modules" and outcome.value is not None:
-            text = yaml_text.set_value(text, (*outcome.path, "coverage"), new_section.share(outcome.value))
+            text = yaml_text.set_value(text, (*outcome.path, "coverage"), share(outcome.value))
         elif key == "findings":
             if "allow" in outcome.path:
                 for code in dict.fromkeys(f.code for f in outcome.value):
@@ -217,11 +332,11 @@ def _whole(text: str, outcomes: Sequence[Outcome]) -> str:
 _LIMITS: Mapping[str, Callable[[Any], str]] = {
     "number_of_groups": str,
     "max_fallbacks": str,
-    "min_coverage": new_section.share,
+    "min_coverage": share,
     "min_peak": lambda value: f"{math.floor(value * 100) / 100:g}",
     "min_gb_per_s": lambda value: str(math.floor(value)),
     "max_step_ms": lambda value: f"{math.ceil(value * 100) / 100:g}",
-    "min_groups_share": new_section.share,
+    "min_groups_share": share,
     "max_unfused_share": lambda value: f"{math.ceil(value * 1000) / 1000:g}",
     "max_could_save": lambda value: f"{math.ceil(value * 1000) / 1000:g}",
 }

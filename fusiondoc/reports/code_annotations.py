@@ -22,8 +22,8 @@ from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import PACKAGES, Source
-from fusiondoc.reports.plan_words import gain, plan_in_markdown, unlocks
 from fusiondoc.reports.printable import in_json, markdown, visible
+from fusiondoc.reports.step_words import gain, plan_in_markdown, unlocks
 from fusiondoc.reports.text.expectation_lines import sentence
 from fusiondoc.reports.wording import covered
 

@@ -23,7 +23,7 @@ from fusiondoc.model.bench import EACH_CALL, TRAINING, VARIANTS, Bench
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.model.suite import MEMORY, SPEED, Suite
 from fusiondoc.model.typed_fields import field_types, property_type
-from fusiondoc.reports.json_text import DERIVED
+from fusiondoc.reports.json_format import DERIVED
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _DOCUMENTS: Mapping[str, tuple[type, str]] = {

@@ -12,10 +12,10 @@ from fusiondoc.model.layer_names import folded
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Expectation
-from fusiondoc.reports.plan_words import plan_in_markdown
 from fusiondoc.reports.printable import markdown as _text
 from fusiondoc.reports.printable import markdown_code as _code
 from fusiondoc.reports.source_code import near, where_from, without_column
+from fusiondoc.reports.step_words import plan_in_markdown
 from fusiondoc.reports.wording import (
     count,
     covered,

@@ -22,8 +22,8 @@ from fusiondoc.reports.code_annotations import (
     problems,
     relative,
 )
-from fusiondoc.reports.plan_words import unlocks
 from fusiondoc.reports.printable import in_json
+from fusiondoc.reports.step_words import unlocks
 from fusiondoc.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

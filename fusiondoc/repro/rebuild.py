@@ -13,8 +13,16 @@ from fusiondoc.parsers.ir.graph import Node, Value
 from fusiondoc.parsers.ir.types import TensorType, holds_tensor, is_tensor, parse_type
 from fusiondoc.repro.locate import Found
 from fusiondoc.repro.permitted import permit
-from fusiondoc.repro.recipe import DEFINED, Input, Recipe, ScalarSpec, Step
-from fusiondoc.repro.values import scalar_input, tensor_constant, tensor_input
+from fusiondoc.repro.recipe import (
+    DEFINED,
+    Input,
+    Recipe,
+    ScalarSpec,
+    Step,
+    scalar_input,
+    tensor_constant,
+    tensor_input,
+)
 
 _COPIES = {
     f"prim::{name}_copy": f"aten::{name}"

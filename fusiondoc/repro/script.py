@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Iterable
 
 from fusiondoc.repro.permitted import check, one_line
-from fusiondoc.repro.recipe import Input, Recipe, TensorSpec
-from fusiondoc.repro.values import ir_type
+from fusiondoc.repro.recipe import Input, Recipe, TensorSpec, ir_type
 from fusiondoc.version import __version__
 
 _BODY = Path(__file__).parent / "body.py.txt"

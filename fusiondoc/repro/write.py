@@ -12,8 +12,7 @@ from fusiondoc.model.fusers import FUSER_OF_KIND
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.repro.locate import Found, cached_graphs, find_group
-from fusiondoc.repro.minimise import Search
-from fusiondoc.repro.outcome import Outcome, run_file
+from fusiondoc.repro.minimise import Outcome, Search, run_file
 from fusiondoc.repro.permitted import one_line
 from fusiondoc.repro.rebuild import rebuild
 from fusiondoc.repro.recipe import Recipe

@@ -4,6 +4,8 @@ remembered.
 They are remembered by the interpreter's path and what decides its packages (PYTHONPATH, PYTHONHOME), and
 hold as long as the interpreter and torch's ``version.py`` are the same files: checked by ``stat`` alone, so
 a second run starts no extra child.
+
+The memory bandwidth of a GPU, measured by the probe and remembered by the GPU's name.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any, Mapping
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model.typed_fields import read_object
 from fusiondoc.runner.child import Child, Ending
-from fusiondoc.runner.remembered import Cache, stamp
+from fusiondoc.runner.remembered import Cache, remember_bandwidth, stamp
 from fusiondoc.runner.supervised import NotStarted
 
 PROBE = Path(__file__).resolve().parent.parent / "probe"
@@ -278,3 +280,34 @@ def _key(path: Path) -> list[Any]:
 def _stamps(facts: Mapping[str, Any]) -> list[Any]:
     """What must be as it was for ``facts`` to hold: torch's version file, and the probe itself."""
     return [stamp(Path(facts["version_file"])), max(path.stat().st_mtime_ns for path in PROBE.glob("*.py"))]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """GB/s (10^9 bytes): read plus written by a copy within the GPU's memory, the median copy's."""
+
+    gpu: str
+    gb_per_s: float
+    copied_bytes: int
+
+
+def measure_bandwidth(python: str | Path) -> Measured:
+    """Let the probe copy within the GPU's memory (a second or two), and remember the result.
+
+    Raises:
+        CannotRun: there is no torch, no GPU, or the probe died.
+    """
+    interpreter = inspect(python)
+    interpreter.require_torch()
+    records = call_probe(interpreter.path, {"action": "bandwidth"}, timeout=300)
+    record = next((one for one in records if one["record"] == "bandwidth"), None)
+    if record is None:
+        died = next((one["signal"] for one in records if one["record"] == "died"), "no answer")
+        raise CannotRun(
+            f"the copy that measures the bandwidth did not end ({died})",
+            "See whether another program fills the GPU; or give the figure: --peak GB_PER_S.",
+        )
+    found = Measured(record["gpu"], record["gb_per_s"], record["copied_bytes"])
+    value = {"gb_per_s": found.gb_per_s, "copied_bytes": found.copied_bytes, "python": str(interpreter.path)}
+    remember_bandwidth(found.gpu, value)
+    return found

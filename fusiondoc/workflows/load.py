@@ -13,12 +13,11 @@ from fusiondoc.captures.kept_files import kept_source, project_root, read_source
 from fusiondoc.captures.own import is_own
 from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, PassDone
 from fusiondoc.captures.store import is_latest
-from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules
+from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules, script_run
 from fusiondoc.diagnosis.change_commands import without_commands_of_others
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.rule import Context
-from fusiondoc.diagnosis.script_models import script_run
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.diagnosis.te_report import te_report
 from fusiondoc.errors import UsageError

@@ -1,4 +1,7 @@
-"""FD1xx: nothing to fuse yet."""
+"""FD1xx: nothing to fuse yet.
+
+What AOTAutograd was asked for and made of it: FD105 to FD109, FD237, FD504.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,152 @@ from collections import Counter
 from typing import Iterable
 
 from fusiondoc.diagnosis.reasons_of_gradients import NO_FORMULA, RECORDED
-from fusiondoc.diagnosis.rules.fd1_aot import compiled_each_time
 from fusiondoc.diagnosis.rules.fd9_log import HOW_TO_LOG, PLANS
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.surroundings import is_in_place
+from fusiondoc.model.aot import AotFunction
 from fusiondoc.model.report import Finding, Report
+
+DYNAMO = "torch.compile"
+
+
+def compiled_each_time(one: AotFunction) -> bool:
+    """Whether each call of it was compiled for itself."""
+    return (
+        one.how != DYNAMO
+        and one.wraps is not None
+        and one.compiles >= one.wraps > 1
+        and (one.calls is None or one.calls <= one.wraps)
+    )
+
+
+def wrapped_anew(report: Report, context: Context) -> Iterable[Finding]:
+    """FD105: the wrapper is made in every call, and with it everything is traced and compiled again."""
+    for one in filter(compiled_each_time, report.aot):
+        yield finding(
+            "FD105",
+            f"{one.how} is called on {one.name} in every call: {one.wraps} wrappers,"
+            f" {one.compiles} compilations, {one.calls} calls",
+            source=one.user_source,
+            advice="Call it once, where the module is made (in __init__ or at the module's level), and keep"
+            " what it returns: from torch 1.13 on each wrapper has a cache of its own, so nothing compiled is"
+            " ever used again, and no graph runs often enough to be fused.",
+        )
+
+
+def shapes_fixed(report: Report, context: Context) -> Iterable[Finding]:
+    """FD106: graphs that are right for the shapes of the first call only."""
+    for one in report.aot:
+        several = len(one.shapes) > 1
+        if compiled_each_time(one) or one.failure is not None or not one.compiles:
+            continue
+        if several and one.compiles > 1:
+            yield finding(
+                "FD106",
+                f"{one.name} was compiled {one.compiles} times for {len(one.shapes)} kinds of arguments:"
+                f" {_few(one.shapes)}",
+                source=one.user_source,
+                advice="Pad the arguments to a few sizes"
+                + ("; or torch.compile(..., dynamic=True)." if one.how == DYNAMO else "."),
+            )
+        elif one.how != DYNAMO and one.fixed_sizes:
+            said = f"The graphs of {one.name} are fixed to the shapes of its first call"
+            if several:
+                said += f", and it was called with {len(one.shapes)}: {_few(one.shapes)}"
+            yield finding(
+                "FD106",
+                f"{said}: sizes are written into {_few(one.fixed_sizes)}",
+                source=one.user_source,
+                severity=None if several else "note",
+                advice="From torch 1.13 on nothing checks the shapes of later calls: with others the result"
+                " is wrong or an error. Use one wrapper for each shape, or pad.",
+            )
+
+
+def _few(names: Iterable[str]) -> str:
+    shown = list(names)
+    more = f" and {len(shown) - 3} more" if len(shown) > 3 else ""
+    return "; ".join(shown[:3]) + more
+
+
+def not_compiled(report: Report, context: Context) -> Iterable[Finding]:
+    """FD107: AOTAutograd, or the compiler behind it, failed."""
+    for one in report.aot:
+        if one.failure is not None:
+            yield finding(
+                "FD107",
+                f"{one.how} could not compile {one.name}: {one.failure}",
+                source=one.user_source,
+                advice="It traces tensors only: leave what depends on values (.item(), if on a tensor,"
+                " printing) and operators that TorchScript does not have out of the function.",
+            )
+
+
+def graph_breaks(report: Report, context: Context) -> Iterable[Finding]:
+    """FD108: torch.compile cut a function into several graphs."""
+    breaks = context.graph_breaks
+    if breaks.reasons:
+        total = sum(breaks.reasons.values())
+        worst = sorted(breaks.reasons.items(), key=lambda item: -item[1])
+        yield finding(
+            "FD108",
+            f"torch.compile cut the program {total} time{'s' * (total != 1)}, into {breaks.graphs} graphs:"
+            f" {_few(why for why, _ in worst)}",
+            advice="Fusion ends at each cut: move what it names out of the compiled function;"
+            " TORCH_LOGS=graph_breaks shows the lines.",
+        )
+
+
+def modules_ran_eager(report: Report, context: Context) -> Iterable[Finding]:
+    """FD109: a module that is made to fuse itself did not."""
+    for one in report.fused_modules:
+        if one.fused < one.calls or not one.calls:
+            many = f" in {one.calls - one.fused} of {one.calls} calls" if one.calls else ""
+            yield finding(
+                "FD109",
+                f"{one.kind} ran its plain operators{many}: {'; '.join(one.eager)}",
+                advice="It says nothing of that itself. Move model and inputs to a GPU, and set"
+                " xformers._is_functorch_available = True before its components are imported. A grad_fn"
+                " named CompiledFunctionBackward shows that AOTAutograd ran, not that a kernel is fused.",
+            )
+
+
+def memory_shared(report: Report, context: Context) -> Iterable[Finding]:
+    """FD237: arguments that are changed in place, or share memory with others."""
+    for one in report.aot:
+        between = [text for text in one.shared if text.startswith("arguments")]
+        said = []
+        if one.changed:
+            said.append(f"{one.name} changes {' and '.join(one.changed)} in place")
+        if between:
+            said.append(f"{' and '.join(between)} of {one.name} share memory")
+        if said:
+            yield finding(
+                "FD237",
+                "; ".join(said),
+                source=one.user_source,
+                advice="AOTAutograd compiles functions without effects: from torch 2.0 on it copies the new"
+                " value back behind the graph, before that the change can be lost. Return a new tensor"
+                " instead (x + y for x += y), and pass copies of what shares memory.",
+            )
+
+
+def saves_more(report: Report, context: Context) -> Iterable[Finding]:
+    """FD504: a partition that costs memory."""
+    for one in report.aot:
+        if one.partition is None or one.default is None:
+            continue
+        more = one.partition.saved_bytes - one.default.saved_bytes
+        if more > 0:
+            yield finding(
+                "FD504",
+                f"{one.partition.name} keeps {one.partition.saved_bytes:,} bytes of {one.name} for the"
+                f" backward pass, the default partition {one.default.saved_bytes:,}",
+                source=one.user_source,
+                advice="Give the wrapper another partition_fn: min_cut_rematerialization_partition, or"
+                " default_partition.",
+            )
+
 
 _PASSES = ("Before Fusion:", "Before TExprFuser:", "Before Compilation:", "After TExprFuser:")
 
@@ -113,4 +257,15 @@ def inner_plan_missing(report: Report, context: Context) -> Iterable[Finding]:
     )
 
 
-RULES = (only_profiling, no_fusion_pass, inner_plan_missing)
+RULES = (
+    only_profiling,
+    no_fusion_pass,
+    inner_plan_missing,
+    wrapped_anew,
+    shapes_fixed,
+    not_compiled,
+    graph_breaks,
+    modules_ran_eager,
+    memory_shared,
+    saves_more,
+)

@@ -6,8 +6,7 @@ import re
 from typing import Sequence
 
 from fusiondoc.parsers.ir.build import STRUCTURE, Builder
-from fusiondoc.parsers.ir.graph import Dump, Node
-from fusiondoc.parsers.ir.node_line import NODE, RawNode, scan_node, starts_node
+from fusiondoc.parsers.ir.graph import NODE, Dump, Node, RawNode, scan_node, starts_node
 
 _GRAPH = re.compile(r"(?:^|(?<=\W))graph\((?=\s*%|\)|\s*$)")
 _PARAMETER_LINE = re.compile(r"\s*%[^\s,=]+(?: : .*)?(?:,|\):)\s*$")

@@ -5,17 +5,88 @@ begins in.
 as a whole, or have lost its indentation. A paste often holds no more than the body of a group (``with
 prim::CudaFusionGroup_0 = graph(``). Of a plan whose header was cut off, the groups that are printed whole
 count.
+
+The lines of one message of the JIT log, which may come in several stretches of the log.
+
+Plans and graphs of groups that were printed before, so that each is parsed once: a log prints many of them
+again, equal but for value names.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Callable, Mapping, Sequence
+from array import array
+from hashlib import blake2b
+from typing import Callable, List, Mapping, NamedTuple, Sequence, Tuple
 
-from fusiondoc.parsers.facts import LineCounts, PlanLevel, PlanUse
+from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, positions
 from fusiondoc.parsers.ir.parse import parse_dump
-from fusiondoc.parsers.jit.message_lines import Print, Run
-from fusiondoc.parsers.jit.plan import summarise_rest
+from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group, summarise_rest
+from fusiondoc.parsers.jit.profiles import profiled_in
+from fusiondoc.parsers.jit.regions import Regions
+
+CONTINUES = (b" ", b"graph(", b"with ", b"-> (", b"[ ")
+"""How lines begin that go on with the message before them."""
+
+Where = List[Tuple[int, int]]
+"""(offset in the run, position) where each stretch of consecutive lines starts."""
+
+
+class Print(NamedTuple):
+    """The lines of one printed graph; their text starts at ``cut``."""
+
+    lines: list[bytes]
+    cut: int
+    stretches: array[int] | None = None
+    """Where its lines stand if others stand between them (``PlanUse.stretches``)."""
+
+    def texts(self) -> list[bytes]:
+        """The lines without what stands before their text."""
+        cut = self.cut
+        return [line[cut:] for line in self.lines] if cut else self.lines
+
+
+class Run:
+    """Lines of one prefix; ``cut`` is where their text starts. They are cut only when they are read."""
+
+    __slots__ = ("cut", "headless", "lines", "where")
+
+    def __init__(self, lines: list[bytes], cut: int, pos: int, headless: bool = False) -> None:
+        self.lines = lines
+        self.headless = headless
+        """Its first lines are not in the log."""
+        self.cut = cut
+        self.where: Where = [(0, pos)]
+
+    def extend(self, lines: list[bytes], pos: int) -> None:
+        start = len(self.lines)
+        offset, first = self.where[-1]
+        if first + start - offset != pos:
+            self.where.append((start, pos))
+        self.lines.extend(lines)
+
+    def position(self, offset: int) -> int:
+        for start, pos in reversed(self.where):
+            if start <= offset:
+                return pos + offset - start
+        return self.where[0][1]
+
+    def stretches(self, start: int, end: int) -> array[int] | None:
+        """Where the lines from ``start`` to ``end`` stand, as PlanUse has it; None if all are consecutive."""
+        inside = [(offset, pos) for offset, pos in self.where if start < offset < end]
+        if not inside:
+            return None
+        made = positions()
+        for offset, pos in [(start, self.position(start)), *inside]:
+            made.extend((offset - start, pos))
+        return made
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last graph of the run is printed to its end (a ``with`` section may still follow)."""
+        last = self.lines[-1][self.cut :]
+        return last.startswith((b"  return (", b"</GRAPH_EXPORT>")) or not last.startswith(CONTINUES)
+
 
 _HEAD = re.compile(rb"graph\((?:%[^\s,:)]+(?: : .*)?(?:,|\):)|\):)$")
 """``graph(`` with its first parameters, to the end of the line."""
@@ -189,3 +260,66 @@ def _use(run: Run, use: PlanUse) -> PlanUse:
     if stretches is not None:
         use.stretches[start] = stretches
     return use
+
+
+_NAMES = re.compile(rb"%[\w.]+")
+
+
+class KnownPlans:
+    """The plans of one stream; new ones are noted in ``facts``."""
+
+    def __init__(self, facts: Facts, regions: Regions) -> None:
+        self._facts = facts
+        self._regions = regions
+        self.began_with: Print | None = None
+        """The graph that the fusion pass which is being read began with: it tells more types."""
+        self._plans: dict[bytes, PlanUse] = {}
+        """By their text without value names."""
+        self._printed: dict[bytes, tuple[PlanUse, bool]] = {}
+        """By their very text, which is quicker to hash; and whether the values are named as in the plan."""
+        self._first_prints: set[bytes] = set()
+        self._groups: dict[bytes, PlanGroup] = {}
+
+    def plan(
+        self, graph: Print, level: PlanLevel, simple: bool, rest: bool = False
+    ) -> tuple[PlanUse, bool] | None:
+        """The plan that these lines print, parsed only if no equal one was seen; and whether its values have
+        the names of the first print."""
+        if not graph.lines:
+            return None
+        text = b"\n".join(graph.lines)
+        executor = level in (PlanLevel.FUSION_PASS, PlanLevel.EXECUTOR)
+        of_pass = level is PlanLevel.FUSION_PASS
+        around = self._regions.around_print(graph.lines, of_pass) if executor else None
+        beside = repr(around).encode() if around is not None else b""
+        key = blake2b(text + beside, digest_size=16, salt=bytes((level, simple))).digest()
+        known = self._printed.get(key)
+        if known is not None:
+            return known
+        unnamed = _NAMES.sub(b"%", text) + beside
+        bare = blake2b(unnamed, digest_size=16, salt=bytes((level, simple, 1))).digest()
+        use = self._plans.get(bare)
+        if use is None:
+            profiled = None
+            if level is PlanLevel.FUSION_PASS and self.began_with is not None:
+                profiled = profiled_in(parse_dump(self.began_with.texts()))
+            dump = parse_dump(graph.texts())
+            regions = self._regions if executor else None
+            plan = summarise_rest(dump) if rest else summarise(dump, profiled, regions)
+            use = PlanUse(plan, level, simple, headless=rest)
+            self._facts.plans.append(use)
+            self._plans[bare] = use
+            self._first_prints.add(key)
+        if len(self._printed) >= 5_000:
+            self._printed.clear()
+        known = self._printed[key] = (use, key in self._first_prints)
+        return known
+
+    def group(self, graph: Print) -> PlanGroup | None:
+        if not graph.lines:
+            return None
+        bare = blake2b(_NAMES.sub(b"%", b"\n".join(graph.lines)), digest_size=16).digest()
+        group = self._groups.get(bare)
+        if group is None:
+            group = self._groups[bare] = summarise_group(parse_dump(graph.texts()))
+        return group

@@ -20,11 +20,8 @@ from fusiondoc.parsers.facts import (
     Statements,
     positions,
 )
-from fusiondoc.parsers.jit.bare_graphs import PLAN_FILES, HeadlessPlans
-from fusiondoc.parsers.jit.gradient_plans import profiled_gradient
-from fusiondoc.parsers.jit.known_plans import KnownPlans
-from fusiondoc.parsers.jit.message_lines import CONTINUES, Print, Run
-from fusiondoc.parsers.jit.regions import LiveLayers, Regions
+from fusiondoc.parsers.jit.bare_graphs import CONTINUES, PLAN_FILES, HeadlessPlans, KnownPlans, Print, Run
+from fusiondoc.parsers.jit.regions import LiveLayers, Regions, profiled_gradient
 from fusiondoc.parsers.jit.rejections import (
     CONSIDERING,
     FAILED,

@@ -14,8 +14,6 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Iterable, Tuple
 
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow
-from fusiondoc.parsers.jit.gradient_plans import GradientPlan, gradient_plan
-from fusiondoc.parsers.jit.host_numbers import HostNumbers
 from fusiondoc.parsers.jit.layers import Layers, layers_of
 from fusiondoc.parsers.jit.node_kinds import (
     AUTOGRAD,
@@ -23,13 +21,17 @@ from fusiondoc.parsers.jit.node_kinds import (
     GUARDS,
     HANDED_ON,
     NOT_OPERATORS,
+    SIZES,
+    FromTheEnd,
+    HostNumbers,
     is_fallback,
     is_operator,
+    negative,
     of_autodiff,
+    only_sized,
 )
 from fusiondoc.parsers.jit.profiles import Profiled
-from fusiondoc.parsers.jit.reduced_sizes import SIZES, FromTheEnd, negative, only_sized
-from fusiondoc.parsers.jit.regions import Regions
+from fusiondoc.parsers.jit.regions import GradientPlan, Regions, gradient_plan
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir.graph import Dump, Graph, Node

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Callable, Mapping, Pattern
 
 from fusiondoc.parsers.facts import KernelUse
+from fusiondoc.parsers.kernels.dump_kernel import scheduler_of_parameters
 from fusiondoc.parsers.kernels.dump_kinds import BUILT, COMPILE, GROUP, KINDS, SCHEDULE, Kind, Section
 from fusiondoc.parsers.kernels.launches import LAUNCH, PERF, KernelTracker, launch_of
-from fusiondoc.parsers.kernels.segmentation import scheduler_of_parameters
 
 
 def _starts() -> dict[int, tuple[Pattern[bytes], list[Kind]]]:

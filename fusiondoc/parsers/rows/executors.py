@@ -13,7 +13,7 @@ backward. The else-branch of a guard calls ``fallback_function``, which has an e
 graph for other types. Its plan has a form of its own (``Plan.may_be_fallback``) and the operators of the
 group that the guard protects: this tells it apart from the executor of an equal layer. A gradient's executor
 has a fallback function of its whole graph too, for other gradients that are defined
-(``jit/gradient_plans.py``): it is profiled after the first plan was made, those of equal layers before.
+(``jit/regions.py``): it is profiled after the first plan was made, those of equal layers before.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.parsers.facts import PlanLevel, PlanUse, unpack
-from fusiondoc.parsers.jit.gradient_plans import GradientPlan
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
+from fusiondoc.parsers.jit.regions import GradientPlan
 
 _PENDING = 8
 """Passes whose ``Optimized Graph:`` may still come: processes in one log interleave."""

@@ -21,7 +21,7 @@ from typing import Iterable, Mapping, NamedTuple, Sequence
 from fusiondoc.model.report import Segment
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import DumpSeen, KernelUse, Runtime
-from fusiondoc.parsers.kernels.segmentation import (
+from fusiondoc.parsers.kernels.dump_kernel import (
     Asked,
     Expression,
     Part,

@@ -18,14 +18,11 @@ from fusiondoc.model.report import Report
 from fusiondoc.reports.html.aot_view import aot_view, script_view
 from fusiondoc.reports.html.closing import expectations_view, findings_view, log_view, reproduce_view
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
-from fusiondoc.reports.html.module_list import module_list
+from fusiondoc.reports.html.module_list import module_list, source_view
 from fusiondoc.reports.html.page_context import Context, colours
-from fusiondoc.reports.html.plan_view import plan_view
 from fusiondoc.reports.html.program_view import program_view
-from fusiondoc.reports.html.run_views import numbers_view, speed_view, time_line, tries_view
-from fusiondoc.reports.html.source_view import source_view
-from fusiondoc.reports.html.step_view import step_view
-from fusiondoc.reports.html.summary import header
+from fusiondoc.reports.html.run_views import numbers_view, speed_view, step_view, time_line, tries_view
+from fusiondoc.reports.html.summary import header, plan_view
 from fusiondoc.reports.page_templates import render_page
 from fusiondoc.version import __version__
 

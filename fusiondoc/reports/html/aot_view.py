@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fusiondoc.model.aot import AotFunction
-from fusiondoc.reports import aot_words, script_words
+from fusiondoc.reports import aot_words
 from fusiondoc.reports.html.page_context import Context
 
 
@@ -36,7 +36,7 @@ class ScriptView:
 
 def script_view(context: Context) -> ScriptView | None:
     """What a program that ran as it is gave to TorchScript; None of another run."""
-    lines = script_words.lines(context.report)
+    lines = aot_words.script_lines(context.report)
     return ScriptView(tuple(lines)) if lines else None
 
 

@@ -1,13 +1,21 @@
-"""The rows of the module tree on the page: which modules show, and which are folded."""
+"""The rows of the module tree on the page: which modules show, and which are folded.
+
+The user's source with what became of each line, as a coverage report shows it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Sequence
+from dataclasses import dataclass, field
+from typing import Dict, Iterator, Sequence
+
+from markupsafe import Markup
 
 from fusiondoc.model.module_tree import Module, module_tree, outside
-from fusiondoc.reports.html.page_context import Context
+from fusiondoc.model.report import OpNode, Unfused
+from fusiondoc.model.source import Source
+from fusiondoc.reports.html.page_context import Context, hue
 from fusiondoc.reports.html.summary import Bar
+from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import count, percent, seconds
 
 MOST_MODULES = 1000
@@ -92,4 +100,142 @@ def _row(at: int, module: Module, depth: int) -> ModuleRow:
         shown_ms="–" if module.ms is None else seconds(module.ms / 1e3),
         is_open=depth > 0,
         inside=tuple(_row(nth, one, depth - 1) for nth, one in enumerate(module.inside)),
+    )
+
+
+WHOLE = 300
+"""Files of so many lines are shown whole; of longer ones what is near a marked line."""
+
+AROUND = 6
+
+MOST_LINES = 1_200
+"""Of all files of a page."""
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of a file, or a gap between lines (without a number)."""
+
+    number: int | None
+    code: Markup | str = ""
+    kind: str = ""
+    """Operators of it are "in" a group, "out"side, or "both"."""
+    groups: tuple[str, ...] = ()
+    reasons: tuple[tuple[str, str], ...] = ()
+    """(code, class of its colour)."""
+    says: str = ""
+
+
+_GAP = SourceLine(None)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    name: str
+    at_hand: bool
+    lines: tuple[SourceLine, ...]
+    says: str
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """``full``: further lines were left out."""
+
+    files: tuple[SourceFile, ...]
+    full: bool
+    note: str = "Lines whose operators are in a group name it; lines with operators outside name the reason."
+
+
+@dataclass
+class _Mark:
+    groups: dict[str, int] = field(default_factory=dict)
+    """Group -> how many of its operators come from the line."""
+    outside: list[Unfused] = field(default_factory=list)
+
+
+_Files = Dict[str, Dict[int, _Mark]]
+
+
+def source_view(context: Context) -> SourceView | None:
+    """None if no line of the user's own program is known, and no file of a package is at hand."""
+    mine, packages = _marks(context)
+    files = {**packages, **mine}
+    if not files:
+        return None
+    left = MOST_LINES
+    made: list[SourceFile] = []
+    for name in sorted(files, key=lambda file: (file not in mine, -len(files[file]))):
+        lines = _lines(name, files[name], context, left)
+        left -= len(lines)
+        fused = sum(bool(mark.groups) for mark in files[name].values())
+        lost = sum(bool(mark.outside) for mark in files[name].values())
+        says = f"{count(fused, 'line')} with fused operators, {lost} with operators outside"
+        made.append(SourceFile(near(name), context.lines_of(name) is not None, tuple(lines), says))
+        if left <= 0:
+            break
+    return SourceView(tuple(made), left <= 0)
+
+
+def _marks(context: Context) -> tuple[_Files, _Files]:
+    """Of the user's files, and of packages'."""
+    files: dict[str, dict[int, _Mark]] = {}
+
+    def marked(one: OpNode | Unfused) -> Iterator[_Mark]:
+        """The user's line, and that of a package whose file is at hand."""
+        user, place = Source.parse(one.user_source), Source.parse(one.source)
+        if user is not None:
+            yield files.setdefault(user.file, {}).setdefault(user.line, _Mark())
+        if place is None or (user is not None and place.at_line == user.at_line):
+            return
+        if place.has_file and context.lines_of(place.file) is not None:
+            yield packages.setdefault(place.file, {}).setdefault(place.line, _Mark())
+
+    packages: dict[str, dict[int, _Mark]] = {}
+    for group in context.report.groups:
+        for node in group.nodes:
+            for mark in marked(node):
+                mark.groups[group.id] = mark.groups.get(group.id, 0) + 1
+    for row in outside(context.report):
+        for mark in marked(row):
+            mark.outside.append(row)
+    return files, packages
+
+
+def _lines(name: str, marks: dict[int, _Mark], context: Context, most: int) -> list[SourceLine]:
+    lines = context.lines_of(name)
+    if lines is None:
+        return [_line(number, "", marks[number], context) for number in sorted(marks)[:most]]
+    coloured = context.highlighter.python("\n".join(lines))
+    count_of_lines = len(lines) - (not lines[-1])
+    if len(lines) <= WHOLE:
+        wanted = set(range(1, count_of_lines + 1))
+    else:
+        wanted = {n for at in marks for n in range(at - AROUND, at + AROUND + 1) if 0 < n <= count_of_lines}
+    rows: list[SourceLine] = []
+    last = 0
+    for number in sorted(wanted)[:most]:
+        if number != last + 1:
+            rows.append(_GAP)
+        rows.append(_line(number, coloured[number - 1], marks.get(number), context))
+        last = number
+    if last < count_of_lines:
+        rows.append(_GAP)
+    return rows
+
+
+def _line(number: int, code: Markup | str, mark: _Mark | None, context: Context) -> SourceLine:
+    if mark is None:
+        return SourceLine(number, code)
+    codes = list(dict.fromkeys(row.reason.code for row in mark.outside))[:3]
+    seen: dict[str, int] = {}
+    for row in mark.outside:
+        seen[row.op] = seen.get(row.op, 0) + row.count
+    said = [op + (f" ×{times}" if times > 1 else "") for op, times in list(seen.items())[:4]]
+    return SourceLine(
+        number,
+        code,
+        kind="both" if mark.groups and mark.outside else "in" if mark.groups else "out",
+        groups=tuple(mark.groups),
+        reasons=tuple((code, hue(code)) for code in codes),
+        says=", ".join(said) + (" …" if len(seen) > 4 else "") + (" not fused" if said else ""),
     )

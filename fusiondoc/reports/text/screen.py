@@ -13,12 +13,11 @@ from rich.text import Text
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Report
-from fusiondoc.reports import script_words
-from fusiondoc.reports.plan_words import last_word
+from fusiondoc.reports import aot_words
 from fusiondoc.reports.printable import visible_in
-from fusiondoc.reports.step_words import sentence
-from fusiondoc.reports.text.aot_section import aot
-from fusiondoc.reports.text.findings import fallbacks, findings, log
+from fusiondoc.reports.step_words import last_word, sentence
+from fusiondoc.reports.text.aot_and_te import aot, te_plans
+from fusiondoc.reports.text.findings import fallbacks, findings, log, plan
 from fusiondoc.reports.text.further_runs import (
     pairs,
     speed,
@@ -39,8 +38,6 @@ from fusiondoc.reports.text.layout_of_text import (
     plain,
     sparkline,
 )
-from fusiondoc.reports.text.plan_section import plan
-from fusiondoc.reports.text.te_section import te_plans
 from fusiondoc.reports.wording import count, covered, fuser
 
 
@@ -230,7 +227,7 @@ def _when(report: Report) -> str:
 
 def program(report: Report) -> RenderableType | None:
     """The models of a program that ran as it is, and its steps; None of another run."""
-    lines = script_words.lines(report)
+    lines = aot_words.script_lines(report)
     return Lines(*(Text(line) for line in lines)) if lines else None
 
 
