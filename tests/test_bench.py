@@ -20,12 +20,21 @@ import pytest
 import warm_torch
 from command_line import ROOT, Run
 
+from fusiondoc.captures.request import parse_target
 from fusiondoc.comparison.bench_changes import compare_benches
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import VARIANTS, Bench, BenchPhase, BenchShape, BenchVariant, Measured, Ratio
+from fusiondoc.reports.benchmark import bench_page
 from fusiondoc.reports.benchmark.documents import as_csv, as_json, as_markdown
 from fusiondoc.reports.benchmark.tables import render
-from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, measured, rank_of_interval, ratio
+from fusiondoc.reports.benchmark.wordings import of_processes
+from fusiondoc.reports.json_format import read_bench
+from fusiondoc.runner.bench_child import Died, Ready, Round
+from fusiondoc.runner.interpreter import Interpreter
+from fusiondoc.workflows import bench as workflow
+from fusiondoc.workflows import bench_turns
+from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, measured, measured_in, rank_of_interval, ratio
+from fusiondoc.workflows.bench_turns import BenchRequest
 from fusiondoc.workflows.shape_sets import expanded
 
 SCHEMA = json.loads((ROOT / "docs" / "bench.schema.json").read_text())
@@ -93,6 +102,94 @@ def test_two_processes_may_differ_by_one_percent_for_good() -> None:
     assert not ratio([1.009] * 15, [1.0] * 15).differs
     assert ratio([1.02] * 15, [1.0] * 15).differs
     assert Ratio(0.9, 0.88, 0.92).differs and not Ratio(1.1, 0.99, 1.2).differs
+
+
+def test_times_of_several_processes_hold_the_median_of_each() -> None:
+    one, other = [1.0, 1.1, 0.9] * 3, [2.0, 2.1, 1.9] * 2
+    both = measured_in([one, other, []])
+    assert both.low <= 1.0 and both.high >= 2.0 and both.median == 1.1
+    assert measured_in([one]) == measured(one)
+
+
+def test_processes_share_the_rounds() -> None:
+    request = BenchRequest(parse_target(str(ROOT / "examples" / "bias_gelu.py")), (), rounds=15)
+    assert [request.rounds_of(number, 2) for number in range(2)] == [8, 7]
+    assert [request.rounds_of(number, 4) for number in range(4)] == [4, 4, 4, 3]
+    assert request.rounds_of(0, 1) == 15
+
+
+class _Child:
+    """Stands for a process: ``step`` seconds a step, but for what the machine adds; dies where told."""
+
+    log = Path("nowhere")
+    chosen = facts = problem = None
+
+    def __init__(self, step: float, dies: bool = False) -> None:
+        self._step, self._dies = step, dies
+        self.inputs = self.unfit = {}
+        self.ready: dict[int, Ready] = {}
+
+    def warm_up(self) -> None:
+        if self._dies:
+            raise Died("out of memory")
+        self.ready = {0: Ready(0, 1, 0.0, 0.0)}
+
+    def round(self, number: int, shape: int) -> Round:
+        return Round(number, shape, 1, self._step * (1 + 0.001 * (number % 3)))
+
+    def inspect(self, shape: int) -> None: ...
+
+    def profile(self, shape: int) -> None: ...
+
+    def end(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+@pytest.mark.parametrize("timeout", [600.0, -1.0], ids=["time", "no time"])
+def test_of_two_processes_that_differ_there_is_no_difference(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, no_progress, timeout: float
+) -> None:
+    """Seconds as seen of one program on a GPU that waits for the host: 0.84 times as fast, then 1.59."""
+    steps = {"eager": [1.0, 1.0], "nvfuser": [1 / 0.84, 1 / 1.59], "none": [0.5, 0.5], "aot": [0.5, None]}
+    started: list[str] = []
+
+    def start(_request, name, interpreter, _phase, _folder) -> bench_turns.VariantRun:
+        step = steps[name][started.count(name)]
+        started.append(name)
+        return bench_turns.VariantRun(name, interpreter, _Child(step or 1.0, step is None))
+
+    interpreter = Interpreter(Path("python"), "3.11", "linux", "2.1", None, None, None)
+    monkeypatch.setattr(workflow, "find_python", lambda path: path)
+    monkeypatch.setattr(workflow, "inspect", lambda path: interpreter)
+    monkeypatch.setattr(workflow, "start_variant", start)
+    request = BenchRequest(
+        parse_target(str(ROOT / "examples" / "bias_gelu.py")),
+        (Path(sys.executable),),
+        tuple(steps),
+        timeout=timeout,
+    )
+    found = {one.name: one for one in workflow.run_bench(request, no_progress).variants}
+    phases = {name: one.phases[0] for name, one in found.items()}
+    if timeout < 0:  # a quarter of the limit is over at once
+        assert started == list(steps) and {one.processes for one in phases.values()} == {1}
+        assert phases["nvfuser"].ratio.high < 1 and phases["nvfuser"].rounds == 15
+        return
+    told = phases["nvfuser"].ratio
+    assert told.low <= 0.84 and told.high >= 1.58 and not told.differs
+    assert phases["nvfuser"].ms.low < 640 and phases["nvfuser"].ms.high > 1190
+    assert phases["none"].ratio.low > 1.9 and (phases["none"].processes, phases["none"].rounds) == (2, 15)
+    assert (phases["aot"].processes, phases["aot"].rounds) == (1, 8)
+    assert found["aot"].available and found["aot"].reason == "forward, a further process: out of memory"
+    assert of_processes(phases.values())[0].startswith("1 to 2 processes of each variant")
+
+
+def test_a_bench_of_before_had_one_process() -> None:
+    data = json.loads(as_json(_bench()))
+    for one in data["variants"]:
+        del one["phases"][0]["processes"]
+    found = read_bench(json.dumps(data).encode(), "old.json")
+    assert {one.phases[0].processes for one in found.variants} == {1}
 
 
 def test_without_rounds_there_is_no_median() -> None:
@@ -216,9 +313,7 @@ def bench(model: Path, tmp_path_factory: pytest.TempPathFactory):
     """One run for all tests of its result."""
     from contextlib import contextmanager
 
-    from fusiondoc.captures.request import parse_target
     from fusiondoc.workflows.bench import run_bench
-    from fusiondoc.workflows.bench_turns import BenchRequest
 
     pytest.importorskip("torch")
     said: list[str] = []
@@ -237,6 +332,7 @@ def bench(model: Path, tmp_path_factory: pytest.TempPathFactory):
         variants=("eager", "nvfuser", "nnc", "onednn", "none", "aot"),
         backward=True,
         rounds=LEAST_ROUNDS,
+        processes=1,
         round_seconds=0.02,
     )
     found = run_bench(request, progress)
@@ -305,6 +401,10 @@ def test_its_documents(bench) -> None:
     assert "no LLVM" in next(row["reason"] for row in rows if row["variant"] == "nnc")
     page = as_markdown(found)
     assert "| eager |" in page and page.count("**forward") == 2
+    alone = "one process of each variant: the intervals know nothing of how processes of one program differ"
+    for document in (text, page, bench_page.render(found)):
+        assert alone in " ".join(document.split())
+    assert {row["processes"] for row in rows if row["ms_median"]} == {"1"}
 
 
 @pytest.mark.torch
@@ -328,6 +428,15 @@ def test_each_variant_tells_where_its_time_goes(bench) -> None:
     text = render(found, width=80, full=True)
     assert max(map(len, text.splitlines())) <= 80 and "Where the time goes" not in render(found)
     assert re.search(r"onednn, forward, float32\[8,16\]\n +[\d.]+ [mu]s a step: .*groups \d+ %", text)
+    assert re.search(
+        r"\*\*Where the time goes\*\*\n(.*\n)*- onednn, forward, .* a step: .*groups \d+ %",
+        as_markdown(found),
+    )
+    for row in csv.DictReader(io.StringIO(as_csv(found))):
+        told = json.loads(row["parts_ms"]) if row["parts_ms"] else None
+        timed = [one for one in rows[row["variant"]].phases if one.phase == row["phase"]] if told else []
+        assert told is None or told in [{part.what: part.ms for part in one.parts} for one in timed]
+        assert (told is None) == (not row["ms_median"])
     data = json.loads(as_json(found))
     jsonschema.validate(data, SCHEMA)
     assert set(data["variants"][0]["phases"][0]["parts"][0]) == {"what", "ms", "share"}
@@ -357,6 +466,11 @@ def test_the_command_writes_json_that_its_schema_describes(
     assert data["schema"] == "fusiondoc.bench/1" and data["shapes"][0]["sizes"] == 20
     assert data["inputs"] == data["shapes"][0]["inputs"] and data["inputs"][0].endswith(",16]")
     assert [one["name"] for one in data["variants"]] == ["eager", "none"]
+    for one in data["variants"]:
+        (phase,) = one["phases"]
+        assert (phase["processes"], phase["rounds"]) == (2, 6), "the processes share the rounds"
+    low, high = (data["variants"][1]["phases"][0]["ratio"][end] for end in ("low", "high"))
+    assert low < data["variants"][1]["phases"][0]["ratio"]["value"] < high
     assert not list(tmp_path.glob("**/.fusiondoc")), "a bench leaves no capture"
 
 
@@ -373,21 +487,22 @@ def test_a_model_that_fails_everywhere_is_the_users(fusiondoc: Run, tmp_path: Pa
 def test_the_table_in_the_readme_is_what_bench_prints(no_progress) -> None:
     """Made by this test: FUSIONDOC_WRITE_README=1 runs every variant and writes it. Without that, those that
     start quickly run, and their rows and reasons must stand there, but for numbers."""
-    from fusiondoc.captures.request import parse_target
     from fusiondoc.workflows.bench import run_bench
-    from fusiondoc.workflows.bench_turns import BenchRequest
 
     pytest.importorskip("torch")
     writing = bool(os.environ.get("FUSIONDOC_WRITE_README"))
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
-    shown = re.search(r"(<!-- bench: fusiondoc bench (\S+) --eval -->\n```text\n)(.*?)```", text, flags=re.S)
+    shown = re.search(
+        r"(<!-- bench: fusiondoc bench (\S+) --eval --processes 1 -->\n```text\n)(.*?)```", text, flags=re.S
+    )
     assert shown is not None
     request = BenchRequest(
         parse_target(str(ROOT / shown[2])),
         (Path(sys.executable),),
         variants=VARIANTS if writing else ("eager", "nvfuser", "nnc", "onednn", "none"),
         rounds=15 if writing else LEAST_ROUNDS,
+        processes=1,
         round_seconds=0.2 if writing else 0.01,
         eval=True,
     )
@@ -461,6 +576,8 @@ def test_shapes_that_cannot_be_read_say_what_was_expected(text: str, says: str) 
 
 
 def test_wrong_usage_is_refused_before_anything_starts(model: Path, fusiondoc: Run, tmp_path: Path) -> None:
+    many = fusiondoc("bench", model, "--rounds", 8, "--processes", 3)
+    assert many.returncode == 2 and "8 rounds are enough for 1 to 2 processes" in many.stderr
     few = fusiondoc("bench", model, "--rounds", 3)
     assert few.returncode == 2 and "at least 6" in few.stderr
     unknown = fusiondoc("bench", model, "--variant", "nvfusr")

@@ -85,6 +85,14 @@ ENDINGS = {
 )
 @click.option("--rounds", type=int, default=15, show_default=True, help="Rounds of each variant and phase.")
 @click.option(
+    "--processes",
+    type=int,
+    metavar="N",
+    help="Processes of each variant and phase, which share the rounds: processes of one program differ by"
+    " more than rounds of one. Default: 2; 1 in a suite, or where warming up takes longer than a quarter of"
+    " --timeout.",
+)
+@click.option(
     "--python",
     "pythons",
     multiple=True,
@@ -146,7 +154,7 @@ def command(
     """Time TARGET in every variant that can run here: eager, TorchScript with each fuser and with none,
     AOTAutograd, torch.compile.
 
-    Every variant runs in a process of its own, without logs, and all take a round in turns. A ratio whose
+    Every variant runs in processes of its own, without logs, and all take a round in turns. A ratio whose
     95 % interval holds 1 is "no difference".
 
     \b

@@ -2,13 +2,16 @@
 
 Each variant is a process of its own in each phase, and none logs anything. All of a phase live at the same
 time and run a round each in turns, in an order that changes from turn to turn, so that what slows the machine
-slows all of them.
+slows all of them. Then each variant gets a second process, and all of these take turns: where the host is the
+limit, processes of one program differ by more than rounds of one process. (All at once would need the memory
+of the GPU twice.)
 """
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
+import time
 from pathlib import Path
 from typing import Callable, ContextManager, Iterator, Mapping, Protocol, Sequence
 
@@ -26,8 +29,19 @@ from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.runner.bench_child import BenchChild, Benched, Died
 from fusiondoc.runner.interpreter import Interpreter, find_python, inspect
-from fusiondoc.workflows.bench_statistics import measured, ratio
-from fusiondoc.workflows.bench_turns import BenchRequest, VariantRun, look_at, start_variant, take_turns
+from fusiondoc.workflows.bench_statistics import measured_in, of_processes
+from fusiondoc.workflows.bench_turns import (
+    PROCESSES,
+    BenchRequest,
+    VariantRun,
+    look_at,
+    start_variant,
+    take_turns,
+)
+
+_WARM_UP_SHARE = 0.25
+"""Of the time limit: where the first processes need longer to warm up, nobody who did not ask for it waits
+for that twice."""
 
 
 class BenchProgress(Protocol):
@@ -123,41 +137,108 @@ def _phase(
     request: BenchRequest, interpreters: Sequence[Interpreter], phase: str, folder: Path, bar: BenchProgress
 ) -> tuple[list[VariantRun], bool]:
     """All variants of one phase, and whether the user interrupted."""
-    folder.mkdir()
-    runs: list[VariantRun] = []
-    interrupted = False
     names = [(name, one) for one in interpreters for name in request.variants]
-    total = len(names) + request.rounds
-    try:
-        bar.say(f"{phase}: loading", 0, total)
-        for number, (name, interpreter) in enumerate(names):
-            runs.append(start_variant(request, name, interpreter, phase, folder / f"{number}-{name}"))
-        # One after the other: a compilation beside another one would take longer.
-        for number, run in enumerate(runs):
-            bar.say(f"{phase}: {run.name} warms up", number, total)
+    first = _Turns(request, phase, folder, bar, names)
+    interrupted = first.run()
+    for number in range(1, first.processes):
+        if interrupted:
+            break
+        # Who failed once fails again.
+        of = [run for run in first.runs if run.why is None]
+        again = _Turns(request, phase, folder, bar, [(run.name, run.interpreter) for run in of], number)
+        again.processes = first.processes
+        interrupted = again.run()
+        further = dict(zip(of, again.runs))
+        for run in first.runs:
+            later = further.get(run)
+            run.further.append(later.ms if later is not None else {})
+            if later is not None and later.why is not None:
+                run.why_not_again = later.why
+    return first.runs, interrupted
+
+
+class _Turns:
+    """One process of each variant: all live at the same time and take turns.
+
+    Args:
+        number: which process of each variant, from 0; the first ones are looked at as well as timed.
+    """
+
+    def __init__(
+        self,
+        request: BenchRequest,
+        phase: str,
+        folder: Path,
+        bar: BenchProgress,
+        names: Sequence[tuple[str, Interpreter]],
+        number: int = 0,
+    ) -> None:
+        self._request = request
+        self._phase = phase
+        self._folder = folder / str(number) if number else folder
+        self._bar = bar
+        self._names = names
+        self._number = number
+        self.processes = PROCESSES if request.processes is None else request.processes
+        self.runs: list[VariantRun] = []
+
+    def run(self) -> bool:
+        """Start, warm up and time them; whether the user interrupted."""
+        self._folder.mkdir()
+        interrupted = False
+        try:
+            self._say("loading", 0)
+            for number, (name, one) in enumerate(self._names):
+                folder = self._folder / f"{number}-{name}"
+                self.runs.append(start_variant(self._request, name, one, self._phase, folder))
+            self._warm_up()
+            self._time()
+            if self._number == 0:
+                for run in self.runs:
+                    for shape in _measured_shapes(run) if run.why is None else []:
+                        look_at(run, shape)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            for run in self.runs:
+                if run.why is None and not interrupted and self._number == 0:
+                    run.benched = run.child.end()
+                run.child.kill()
+                if run.child.ready and self._number == 0:
+                    run.fallbacks = _fallbacks(run.child.log)
+        return interrupted
+
+    def _warm_up(self) -> None:
+        """One after the other: a compilation beside another one would take longer."""
+        began = time.monotonic()
+        for number, run in enumerate(self.runs):
+            self._say(f"{run.name} warms up", number)
             try:
                 run.child.warm_up()
                 run.ms = {shape: [] for shape in run.child.ready}
             except Died as died:
                 run.why = str(died)
-        shapes = sorted({shape for run in runs for shape in run.ms})
-        for number in range(request.rounds):
-            bar.say(f"{phase}: round {number + 1} of {request.rounds}", len(names) + number, total)
+        took = time.monotonic() - began
+        too_long = took > _WARM_UP_SHARE * self._request.timeout
+        if self._request.processes is None and self._number == 0 and too_long:
+            self.processes = 1
+
+    def _time(self) -> None:
+        shapes = sorted({shape for run in self.runs for shape in run.ms})
+        rounds = self._request.rounds_of(self._number, self.processes)
+        for number in range(rounds):
+            done = self._rounds_before() + number
+            self._say(f"round {done + 1} of {self._request.rounds}", len(self._names) + number)
             for shape in shapes:
-                take_turns([run for run in runs if run.why is None and shape in run.ms], number, shape)
-        for run in runs:
-            for shape in _measured_shapes(run) if run.why is None else []:
-                look_at(run, shape)
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        for run in runs:
-            if run.why is None and not interrupted:
-                run.benched = run.child.end()
-            run.child.kill()
-            if run.child.ready:
-                run.fallbacks = _fallbacks(run.child.log)
-    return runs, interrupted
+                take_turns([run for run in self.runs if run.why is None and shape in run.ms], number, shape)
+
+    def _rounds_before(self) -> int:
+        return sum(self._request.rounds_of(number, self.processes) for number in range(self._number))
+
+    def _say(self, doing: str, done: int) -> None:
+        before = self._number * len(self._names) + self._rounds_before()
+        total = self.processes * len(self._names) + self._request.rounds
+        self._bar.say(f"{self._phase}: {doing}", before + done, total)
 
 
 def _eager_of(runs: Sequence[VariantRun], interpreter: Interpreter) -> VariantRun | None:
@@ -209,6 +290,8 @@ def _variant(
         phases += [_measured_phase(phase, shape, run, eager) for shape in _measured_shapes(run)]
         if run.why is not None:
             reasons[phase] = run.why
+        if run.why_not_again is not None:
+            reasons[f"{phase}, a further process"] = run.why_not_again
         for shape, why in run.child.unfit.items():
             of_shape = run.child.inputs.get(shape)
             about = ", ".join(of_shape.inputs) if of_shape is not None else f"shape {shape + 1}"
@@ -244,13 +327,13 @@ def _variant(
 
 
 def _measured_phase(phase: str, shape: int, run: VariantRun, eager: VariantRun | None) -> BenchPhase:
-    ready, times = run.child.ready[shape], run.ms[shape]
-    ms = measured(times)
+    ready, times = run.child.ready[shape], run.processes(shape)
+    ms = measured_in(times)
     against: Ratio | None = None
     if run is eager:
         against = Ratio(1.0, 1.0, 1.0)
     elif eager is not None and eager.ms.get(shape):
-        against = ratio(eager.ms[shape], times)
+        against = of_processes(eager.processes(shape), times)
     profiled, inspected = run.profiled.get(shape), run.inspected.get(shape)
     device_ms = profiled.device_ms if profiled is not None else None
     return BenchPhase(
@@ -260,7 +343,7 @@ def _measured_phase(phase: str, shape: int, run: VariantRun, eager: VariantRun |
         ratio=against,
         device_ms=device_ms,
         busy=min(1.0, device_ms / ms.median) if device_ms is not None and ms.median > 0 else None,
-        rounds=len(times),
+        rounds=sum(len(one) for one in times),
         steps=ready.steps,
         shape=shape,
         first_ms=ready.first_ms,
@@ -268,6 +351,7 @@ def _measured_phase(phase: str, shape: int, run: VariantRun, eager: VariantRun |
         guard_failures=inspected.guard_failures if inspected is not None else None,
         peak_bytes=inspected.peak_bytes if inspected is not None else None,
         parts=run.parts.get(shape),
+        processes=sum(bool(one) for one in times),
     )
 
 

@@ -40,6 +40,18 @@ def measured(values: Sequence[float]) -> Measured:
     return Measured(_median(ordered), ordered[rank - 1], ordered[-rank])
 
 
+def measured_in(processes: Sequence[Sequence[float]]) -> Measured:
+    """Median and interval of the rounds of all processes; the interval is at least as wide as the medians of
+    the processes lie apart.
+
+    Raises:
+        ValueError: there is no round.
+    """
+    whole = measured([value for one in processes for value in one])
+    apart = [_median(sorted(one)) for one in processes if one]
+    return Measured(whole.median, min(whole.low, *apart), max(whole.high, *apart))
+
+
 def ratio(eager: Sequence[float], variant: Sequence[float]) -> Ratio:
     """How many times as fast the variant is: the median of the ratios of rounds that ran in one turn.
 

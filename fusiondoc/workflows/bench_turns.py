@@ -20,6 +20,10 @@ from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, measured
 
 ROUNDS = 15
 ROUND_SECONDS = 0.2
+PROCESSES = 2
+"""Of each variant in each phase, where nothing else is asked for."""
+LEAST_ROUNDS_OF_PROCESS = 3
+"""Fewer tell no median of a process."""
 TRACE = "trace-%d.json.gz"
 """What probe/benchmark.py calls the trace of a shape."""
 
@@ -35,7 +39,9 @@ class BenchRequest:
         inputs: one shape, as ``--input`` texts, instead of the target's own.
         shapes: several.
         random_sizes: every step gets other sizes, near those of each shape.
-        rounds: of each variant in each phase and shape.
+        rounds: of each variant in each phase and shape, in all its processes together.
+        processes: of each variant in each phase; None: ``PROCESSES``, but one where the first ones take
+            longer than a quarter of ``timeout`` to warm up.
         round_seconds: about so long a round lasts.
         timeout: seconds for a warm-up, and for every round.
     """
@@ -56,6 +62,7 @@ class BenchRequest:
     seed: int = 0
     knobs: Mapping[str, str] = field(default_factory=dict)
     rounds: int = ROUNDS
+    processes: int | None = None
     round_seconds: float = ROUND_SECONDS
     timeout: float = 600
     cwd: Path = field(default_factory=Path.cwd)
@@ -65,6 +72,10 @@ class BenchRequest:
     def phases(self) -> dict[str, bool]:
         """Which phases are timed."""
         return {FORWARD: self.forward, TRAINING: self.backward}
+
+    def rounds_of(self, number: int, processes: int) -> int:
+        """Rounds that the process of this number runs, from 0, of so many."""
+        return self.rounds // processes + (number < self.rounds % processes)
 
     def check(self) -> None:
         """Refuse what can be seen to be wrong (UsageError)."""
@@ -81,6 +92,12 @@ class BenchRequest:
                 f"--rounds {self.rounds}: at least {LEAST_ROUNDS} are needed for a 95 % interval",
                 f"Such as --rounds {ROUNDS}",
             )
+        most = self.rounds // LEAST_ROUNDS_OF_PROCESS
+        if self.processes is not None and not 1 <= self.processes <= most:
+            raise UsageError(
+                f"--processes {self.processes}: {self.rounds} rounds are enough for 1 to {most} processes",
+                f"Such as --processes {PROCESSES}; or more --rounds.",
+            )
 
 
 class VariantRun:
@@ -92,6 +109,10 @@ class VariantRun:
         self.child = child
         self.ms: dict[int, list[float]] = {}
         """Of a step of each shape, in each round."""
+        self.further: list[dict[int, list[float]]] = []
+        """The same of each further process; nothing of one that was not started or died before a round."""
+        self.why_not_again: str | None = None
+        """Why a further process could not run, or stopped."""
         self.profiled: dict[int, Profiled] = {}
         self.inspected: dict[int, Inspected] = {}
         self.parts: dict[int, tuple[Part, ...] | None] = {}
@@ -100,6 +121,10 @@ class VariantRun:
         self.fallbacks: int | None = None
         self.why: str | None = None
         """Why it could not run, or stopped."""
+
+    def processes(self, shape: int) -> list[list[float]]:
+        """The rounds of each process; none where it has none of this shape."""
+        return [one.get(shape, []) for one in (self.ms, *self.further)]
 
 
 def take_turns(runs: Sequence[VariantRun], number: int, shape: int) -> None:

@@ -327,3 +327,7 @@ def environment_of(bench: Bench) -> Iterator[tuple[str, str]]:
     rounds = {timed.rounds for one in bench.variants for timed in one.phases}
     if rounds:
         yield "rounds", " to ".join(str(one) for one in sorted({min(rounds), max(rounds)}))
+    processes = {timed.processes for one in bench.variants for timed in one.phases}
+    if processes:
+        both = sorted({min(processes), max(processes)})
+        yield "processes of each variant", " to ".join(str(one) for one in both)

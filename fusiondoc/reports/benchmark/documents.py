@@ -7,7 +7,7 @@ import io
 import json
 from typing import Iterator, Sequence
 
-from fusiondoc.model.bench import EAGER, Bench, BenchShape
+from fusiondoc.model.bench import EAGER, Bench, BenchShape, Part
 from fusiondoc.reports.benchmark.wordings import (
     changing,
     count,
@@ -20,6 +20,7 @@ from fusiondoc.reports.benchmark.wordings import (
     seconds,
     shapes_of,
     share,
+    times,
     verdict,
 )
 from fusiondoc.reports.json_format import plain
@@ -67,6 +68,11 @@ def as_markdown(bench: Bench) -> str:
                 ]
                 lines.append(_line([markdown(cell) for cell in cells]))
         lines.append("")
+    goes = times(bench)
+    if goes:
+        lines += ["**Where the time goes**", ""]
+        lines += [f"- {markdown(about)}: {markdown(text)}" for about, text in goes]
+        lines.append("")
     lines += [f"- {markdown(line)}" for line in remarks(bench)]
     absent = missing(bench)
     if absent:
@@ -92,6 +98,7 @@ COLUMNS = (
         "reason",
     ),
     *("inputs", "sizes", "first_ms", "recompiles_of_shape", "guard_failures", "peak_bytes_of_shape"),
+    *("processes", "parts_ms"),
 )
 
 
@@ -122,14 +129,19 @@ def _rows(bench: Bench) -> Iterator[list[object]]:
         of_variant += [one.groups.forward, one.groups.backward] if one.groups is not None else [None, None]
         of_variant += [one.fallbacks, one.max_difference]
         for found in one.phases or (None,):
-            times: list[object] = [None] * 12
-            of_shape: list[object] = [None] * 6
+            timed: list[object] = [None] * 12
+            of_shape: list[object] = [None] * 8
             if found is not None:
                 ratio = [found.ratio.value, found.ratio.low, found.ratio.high] if found.ratio else [None] * 3
-                times = [found.phase, found.ms.median, found.ms.low, found.ms.high, found.steps_per_s, *ratio]
-                times += [found.device_ms, found.busy, found.rounds, found.steps]
+                timed = [found.phase, found.ms.median, found.ms.low, found.ms.high, found.steps_per_s, *ratio]
+                timed += [found.device_ms, found.busy, found.rounds, found.steps]
                 known = bench.shapes[found.shape : found.shape + 1]
                 shape = known[0] if known else BenchShape(bench.inputs)
                 of_shape = [", ".join(shape.inputs), shape.sizes, found.first_ms, found.recompiles]
-                of_shape += [found.guard_failures, found.peak_bytes]
-            yield [one.interpreter, one.name, *times, *of_variant, one.reason, *of_shape]
+                of_shape += [found.guard_failures, found.peak_bytes, found.processes, _parts(found.parts)]
+            yield [one.interpreter, one.name, *timed, *of_variant, one.reason, *of_shape]
+
+
+def _parts(parts: Sequence[Part] | None) -> str | None:
+    """Milliseconds by kind of work, as a JSON object: benches have different kinds, so none is a column."""
+    return None if parts is None else json.dumps({part.what: part.ms for part in parts}, ensure_ascii=False)

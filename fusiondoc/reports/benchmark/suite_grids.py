@@ -7,7 +7,7 @@ from typing import Callable, Iterator, Sequence
 
 from fusiondoc.model.bench import EACH_CALL, EAGER, Bench, BenchVariant
 from fusiondoc.model.suite import MEMORY, Beside, Published, Suite, SuiteCase, memory_ratio, phase_of
-from fusiondoc.reports.benchmark.wordings import HOST_BOUND, groups, milliseconds, share
+from fusiondoc.reports.benchmark.wordings import HOST_BOUND, groups, milliseconds, of_processes, share
 
 SAME = "≈1"
 """The cell of a speed whose 95 % interval holds 1."""
@@ -249,7 +249,7 @@ def _here(one: Beside) -> str:
 
 def remarks(suite: Suite) -> list[str]:
     """What the numbers mean."""
-    said = []
+    said = of_processes(found for _, one in suite.variants() for found in one.phases)
     if suite.small:
         said.append(
             "sizes are small, for a CPU; the authors' are for a GPU, and so are their figures (--full)"

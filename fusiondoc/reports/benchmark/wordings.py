@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Iterable
+
 from fusiondoc.model.bench import EAGER, TRAINING, Bench, BenchPhase, BenchVariant, Ratio
 from fusiondoc.reports import step_words
 
@@ -94,9 +96,26 @@ def times(bench: Bench) -> list[tuple[str, str]]:
     return found
 
 
+def of_processes(timed: Iterable[BenchPhase]) -> list[str]:
+    """In how many processes each was timed, and what the intervals know of that."""
+    counts = sorted({one.processes for one in timed})
+    if not counts:
+        return []
+    if counts == [1]:
+        return [
+            "one process of each variant: the intervals know nothing of how processes of one program differ"
+            " (--processes 2)"
+        ]
+    least, most = counts[0], counts[-1]
+    if least == most:
+        return [f"{most} processes of each variant: the intervals hold what they differ"]
+    text = f"{least} to {most} processes of each variant: the intervals hold what they differ"
+    return [f"{text}; of one process they cannot" if least == 1 else text]
+
+
 def remarks(bench: Bench) -> list[str]:
-    """What the numbers mean: who waits for whom, what has no group."""
-    said = []
+    """What the numbers mean: in how many processes, who waits for whom, what has no group."""
+    said = of_processes(found for one in bench.variants for found in one.phases)
     for phase in phases(bench):
         for shape, label in shapes_of(bench):
             waiting = [
