@@ -423,7 +423,7 @@ TAKEN = (
     Taken(
         "names in a bundle",
         "test_bundle.py::test_names_are_replaced_everywhere",
-        "workflows/anonymous.py",
+        "workflows/bundle.py",
         "        for kind, pattern, other in self.rules:",
         "        for kind, pattern, other in ():",
     ),

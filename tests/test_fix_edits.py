@@ -34,9 +34,8 @@ from fusiondoc.model.bench import Ratio
 from fusiondoc.model.fixes import Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.runs import Verification
 from fusiondoc.workflows import fix, fix_apply
-from fusiondoc.workflows.fix import ChangedFile
+from fusiondoc.workflows.fix import ChangedFile, as_tries
 from fusiondoc.workflows.fix_apply import apply, uncommitted
-from fusiondoc.workflows.fix_as_tries import as_tries
 from fusiondoc.workflows.fix_runs import Rounding
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"

@@ -19,7 +19,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.model.scripts import ScriptRun
 from fusiondoc.probe.script_steps import _definition
 from fusiondoc.workflows.bench_statistics import of_processes, ratio
-from fusiondoc.workflows.script_timing import _why_not
+from fusiondoc.workflows.timing import _why_not
 
 PROGRAM = """
 import sys

@@ -21,7 +21,7 @@ from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.model.runs import Try
 from fusiondoc.reports.wording import verdict_on_tries
 from fusiondoc.workflows import tries
-from fusiondoc.workflows.timed_tries import speeds_in_turns
+from fusiondoc.workflows.tries import speeds_in_turns
 
 NET = """
     import torch

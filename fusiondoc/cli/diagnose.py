@@ -105,7 +105,7 @@ def command(
         progress=terminal_progress,
     )
     if try_fixes:
-        from fusiondoc.workflows.fix_as_tries import with_fixes
+        from fusiondoc.workflows.fix import with_fixes
 
         done = with_fixes(request, done, tell, terminal_progress)
     report = heard(done.report)

@@ -1,4 +1,7 @@
-"""From a target to a diff: changes found, tried, and kept where they help. (named as cli/fix.py: its work)"""
+"""From a target to a diff: changes found, tried, and kept where they help. (named as cli/fix.py: its work)
+
+``diagnose --try-fixes``: what ``fix`` tries of a run, as rows of the table of tries.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,18 @@ from typing import Iterable, Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest
-from fusiondoc.captures.store import Place
-from fusiondoc.errors import UsageError
+from fusiondoc.captures.store import Place, Within
+from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.fixes.edits import Edit, Family, SourceText, changed_text, overlapping, unified_diff
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, in_packages
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.fixes import Fixes, KeptResults, Outcome, TriedFix, Version
 from fusiondoc.model.report import Report
+from fusiondoc.model.runs import Try
 from fusiondoc.runner.progress import ShowProgress, no_progress
 from fusiondoc.workflows.fix_runs import (
+    FOLDER,
     Candidate,
     Interrupted,
     Rounding,
@@ -27,7 +32,10 @@ from fusiondoc.workflows.fix_runs import (
     results_file,
     speeds_of,
 )
-from fusiondoc.workflows.run import FollowUps, Tell, diagnose_target, tell_nobody
+from fusiondoc.workflows.load import report_of
+from fusiondoc.workflows.run import Finished, FollowUps, Tell, diagnose_target, tell_nobody
+from fusiondoc.workflows.tries import ASKED
+from fusiondoc.workflows.tries import measured as measured_try
 
 MOST_TRIES = 24
 """Runs of changed programs."""
@@ -299,3 +307,53 @@ class _Step:
 
 def _value(speed: Ratio | None) -> float:
     return 1.0 if speed is None else speed.value
+
+
+MOST = 8
+"""Changed programs that are run."""
+
+
+def with_fixes(
+    request: RunRequest, done: Finished, tell: Tell = tell_nobody, progress: ShowProgress = no_progress
+) -> Finished:
+    """The finished run with the changes to its program among its tries; its capture keeps them.
+
+    A target that ``fix`` cannot change, such as a script, is told and left as it is.
+    """
+    if done.failed is not None or done.interrupted:
+        return done
+    try:
+        place = Within(done.capture.path, f"{FOLDER}/unchanged")
+        fixes = fix_target(request, place, most_tries=MOST, tell=tell, progress=progress).fixes
+    except FusiondocError as error:
+        tell(f"note: --try-fixes: {error.message}")
+        return done
+    rows = done.report.tries or (measured_try(ASKED, (), done.report, done.capture, done.failed),)
+    done.capture.keep_tries((*rows, *as_tries(fixes)))
+    if fixes.diff:
+        tell(f"the changes as a diff: fusiondoc fix {request.target.text}")
+    report = report_of(done.capture)
+    return replace(done, report=report, interrupted=done.interrupted or fixes.interrupted)
+
+
+def as_tries(fixes: Fixes) -> list[Try]:
+    """A row for each change, made on top of those kept before it, which is the order of the rows."""
+    return [_row(one) for one in fixes.tried]
+
+
+def _row(one: TriedFix) -> Try:
+    after: Version = one.after
+    return Try(
+        change=f"fix: {one.change}",
+        codes=(),
+        groups=after.groups,
+        ops_fused=after.ops_fused,
+        unfused=after.outside,
+        fallbacks=after.fallbacks,
+        gb_per_s=None,
+        steady_seconds=None,
+        exit=0 if after.problem is None else 3,
+        problem=after.problem,
+        wrong=len(after.wrong),
+        speed=one.speed,
+    )

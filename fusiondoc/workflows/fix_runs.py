@@ -23,8 +23,7 @@ from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.speed import interpreted
-from fusiondoc.workflows.timed_tries import speeds_in_turns
-from fusiondoc.workflows.tries import first_line
+from fusiondoc.workflows.tries import first_line, speeds_in_turns
 
 FOLDER = "fix"
 """The captures of changed programs, inside the capture of the unchanged one."""

@@ -15,11 +15,10 @@ from typing import Callable
 from markupsafe import Markup
 
 from fusiondoc.model.report import Report
-from fusiondoc.reports.html.aot_view import aot_view, script_view
 from fusiondoc.reports.html.closing import expectations_view, findings_view, log_view, reproduce_view
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
-from fusiondoc.reports.html.module_list import module_list, source_view
 from fusiondoc.reports.html.page_context import Context, colours
+from fusiondoc.reports.html.program_parts import aot_view, module_list, script_view, source_view
 from fusiondoc.reports.html.program_view import program_view
 from fusiondoc.reports.html.run_views import numbers_view, speed_view, step_view, time_line, tries_view
 from fusiondoc.reports.html.summary import header, plan_view
