@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import FIXTURES
 
+from fusiondoc import render
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
@@ -118,8 +119,9 @@ def test_a_fuser_that_looked_and_made_no_group_is_named(tmp_path: Path) -> None:
     start = next(i for i, line in enumerate(lines) if line.endswith(b"] Before Fusion: "))
     end = next(i for i, line in enumerate(lines) if line.endswith(b"] Before Compilation: "))
     log.write_bytes(b"\n".join(lines[start:end]))
-    fuser = report_from([str(log)]).fuser
-    assert (fuser.effective, fuser.why) == ("nvfuser", "1 pass, no group")
+    report = report_from([str(log)])
+    assert (report.fuser.effective, report.fuser.why) == ("nvfuser", "1 pass, no group")
+    assert "nvFuser, 1 pass, no group\n" in render(report, "text")
 
 
 def test_what_nnc_left_to_nvfuser_is_no_plan_of_its_own() -> None:
@@ -129,3 +131,16 @@ def test_what_nnc_left_to_nvfuser_is_no_plan_of_its_own() -> None:
     assert not report.unfused
     assert report.coverage.fraction == 1
     assert report.fuser.effective == "nvfuser"
+
+
+def test_a_fallback_function_is_of_the_group_whose_guard_failed() -> None:
+    """Its graph can be that of another group, whose GraphCache it then runs: it is no run of that group."""
+    report = report_of("convnext.script.train.nvfuser")
+    forward = [group for group in report.groups if group.phase != "backward"]
+    (ours,) = [g for g in forward if [i.layer for i in g.instances] == ["features.2.0"] and g.runs == 0]
+    (again,) = [g for g in forward if g.respecialises == ours.id]
+    assert again.inputs != ours.inputs and [one.layer for one in again.instances] == ["features.2.0"]
+    other = next(g for g in forward if (g.inputs, g.nodes) == (again.inputs, again.nodes))
+    assert other.id not in (ours.id, again.id)
+    assert [one.layer for one in other.instances] == ["features.0.1"]
+    assert other.kernels == again.kernels

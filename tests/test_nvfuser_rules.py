@@ -176,3 +176,22 @@ def test_sizes_that_an_executor_computes_are_no_operators(kind: str, left: int):
     """A differentiable graph of a trace that only computes sizes has an executor of its own."""
     text = f"graph(%w : {kind}, %n : {kind}):\n  %o : Tensor = aten::remainder(%w, %n)\n  return (%o)\n"
     assert len(summarise(parse_dump(text.encode().split(b"\n"))).loose) == left
+
+
+def test_nor_are_they_where_the_executor_prints_once_more_what_its_pass_left(tmp_path: Path):
+    """That print has no types: they are those of the graph that the pass began with."""
+    made = "  %2 : int = prim::Constant[value=4]()\n"
+    profile = "prim::profile[profiled_type=Long(requires_grad=0, device=cpu), seen_none=0]"
+    began = f"{made}  %3 : Tensor = {profile}(%w)\n  %4 : Tensor = aten::remainder(%3, %2) # swin.py:1:0\n"
+    left = f"{made}  %4 : Tensor = aten::remainder(%w, %2) # swin.py:1:0\n"
+    lines = []
+    for place, header, body in (
+        ("graph_fuser.cpp:2419", "Before Fusion: ", began),
+        ("graph_fuser.cpp:2503", "Before Compilation: ", left),
+        ("profiling_graph_executor_impl.cpp:676", "Optimized Graph: ", left),
+    ):
+        text = f"{header}\ngraph(%w : Tensor):\n{body}  return (%4)\n"
+        lines += [f"[DUMP {place}] {line}\n" for line in text.splitlines()]
+    log = tmp_path / "run.log"
+    log.write_text("".join(lines))
+    assert not read_logs(find_logs([str(log)]), work_out=Reasons())[0].unfused

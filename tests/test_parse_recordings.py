@@ -37,7 +37,9 @@ def check_groups(path: Path) -> int:
         found[key] += len(group.instances)
     printed = Counter((ops, types) for ops, types, _ in expected)
     # A group that did not compile falls back to a function of its own, for the same types: not another node.
-    assert found == printed or (b"hits fallback" in raw_log.read(path) and found < printed), path
+    # Nor is that of a gradient's second plan, made for other gradients that are defined.
+    again = b"hits fallback" in raw_log.read(path) or "other-gradients" in path.name
+    assert found == printed or (again and found < printed), path
     order = list(dict.fromkeys((ops, types) for ops, types, _ in expected))
     assert list(found) == order, path
     return sum(found.values())

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 import pytest
 from conftest import FIXTURES
+from test_compare_match import group
+from test_compare_match import report as small_report
 
 from fusiondoc.diagnosis.nvfuser_rules import fused_views
 from fusiondoc.diagnosis.reasons import Reasons
-from fusiondoc.model.report import Report, Unfused
+from fusiondoc.diagnosis.specialisations import feeding, fused_producer
+from fusiondoc.model.report import Program, ProgramNode, Report, Unfused
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.workflows.load import report_from
@@ -193,6 +197,7 @@ def test_strides_that_a_fused_producer_changed_are_said_to_be_its_doing() -> Non
     found = {f.message.split(" (")[0]: f for f in report_from([str(path)]).findings if f.code == "FD305"}
     producers = {name: f.message.split(" times: ")[1].split(" (")[0] for name, f in found.items()}
     assert {name: by for name, by in producers.items() if by.startswith("G")} == {
+        "Group G4": "G1",
         "Group G9": "G6",
         "Group G12": "G5",
         "Group G14": "G3",
@@ -201,7 +206,21 @@ def test_strides_that_a_fused_producer_changed_are_said_to_be_its_doing() -> Non
     first = found["Group G9"]
     assert "writes input 1 with the strides [4096, 64, 8, 1]" in first.message
     assert "made it with [4096, 1, 512, 64]" in first.message
-    assert "before aten::permute, or write .contiguous() after it" in (first.advice or "")
+    assert "write .contiguous() on what that group returns (after aten::permute)" in (first.advice or "")
+
+
+def test_of_several_such_producers_the_one_that_the_group_reads_is_named() -> None:
+    out = "Float(2, 4, 8, strides=[32, 1, 4], requires_grad=0, device=cuda:0)"
+    in_order = out.replace("[32, 1, 4]", "[32, 8, 1]")
+    first = group(3, "mul add", inputs=(out,))
+    views = [group(n, "permute_copy layer_norm", outputs=(out,)) for n in (1, 2)]
+    node = ProgramNode("group", "prim::CudaFusionGroup", None, None, (), (), None, None, None, None, None)
+    nodes = tuple(replace(node, group=name) for name in ("G1", "G2", "G3"))
+    program = Program("P1", "forward", 1, None, (), nodes, ((0, 1), (1, 2)))
+    assert feeding(first, [program]) == {"G2"}
+    again = replace(first, id="G4", inputs=(in_order,))
+    named = fused_producer(first, again, replace(small_report(*views, first), programs=(program,)))
+    assert named is not None and named.group.id == "G2"
 
 
 PERMUTED = """

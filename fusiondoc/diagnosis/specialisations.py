@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import AbstractSet, Iterable, Sequence
 
-from fusiondoc.model.report import Group
+from fusiondoc.model.report import Group, Program, Report
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 
@@ -42,12 +42,25 @@ class FusedProducer:
     after: str
 
 
-def fused_producer(first: Group, again: Group, groups: Sequence[Group]) -> FusedProducer | None:
+def feeding(first: Group, programs: Iterable[Program]) -> frozenset[str]:
+    """The groups whose outputs this one reads, where a plan shows it."""
+    return frozenset(
+        maker
+        for program in programs
+        for before, after in program.edges
+        for maker in (program.nodes[before].group,)
+        if maker is not None and program.nodes[after].group == first.id
+    )
+
+
+def fused_producer(first: Group, again: Group, report: Report) -> FusedProducer | None:
     """What made the guard of ``first`` fail, if it is a group of the same program: only strides differ, the
     new ones are contiguous, and a group that takes a view in gives a tensor of the old type. Where nvFuser
     takes a permute or an expand into a group, its kernel writes the result out in order, while the profiled
     run handed on a view (``prim::permute_copy`` and the like; third_party/nvfuser/csrc/parser.cpp). Of
-    several such groups the one with as many instances counts."""
+    several such groups one that ``first`` reads counts then the one with as many
+    instances."""
+    before = feeding(first, report.programs)
     changed = changes(first, again)
     if any(change.what != "strides" for change in changed):
         return None
@@ -55,10 +68,15 @@ def fused_producer(first: Group, again: Group, groups: Sequence[Group]) -> Fused
         tensor, other = parse_type(first.inputs[change.place]), parse_type(again.inputs[change.place])
         if not isinstance(tensor, TensorType) or not isinstance(other, TensorType) or not in_order(other):
             continue
-        makers = [group for group in groups if group.id not in (first.id, again.id) and _makes(group, tensor)]
+        makers = [
+            group for group in report.groups if group.id not in (first.id, again.id) and _makes(group, tensor)
+        ]
         if makers:
             number = len(first.instances)
-            likely = min(makers, key=lambda g: (abs(len(g.instances) - number), len(g.nodes)))
+            likely = min(
+                makers,
+                key=lambda g: (g.id not in before, abs(len(g.instances) - number), len(g.nodes)),
+            )
             return FusedProducer(likely, change.place, change.before, change.after)
     return None
 

@@ -156,7 +156,7 @@ def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
         again = [g for g in report.groups if g.respecialises == group_id]
         gradients = context.observed.other_gradients
         why = in_words(groups[group_id], again, gradients)
-        made = [fused_producer(groups[group_id], other, report.groups) for other in again]
+        made = [fused_producer(groups[group_id], other, report) for other in again]
         producer = made[0]
         if producer is not None and all(made):
             yield _strides_of_a_group(groups[group_id], producer, again)

@@ -22,7 +22,7 @@ from typing import Callable, List, Mapping, NamedTuple, Sequence, Tuple
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, positions
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group, summarise_rest
-from fusiondoc.parsers.jit.profiles import profiled_in
+from fusiondoc.parsers.jit.profiles import Profiled, profiled_in
 from fusiondoc.parsers.jit.regions import Regions
 
 CONTINUES = (b" ", b"graph(", b"with ", b"-> (", b"[ ")
@@ -279,6 +279,9 @@ class KnownPlans:
         """By their very text, which is quicker to hash; and whether the values are named as in the plan."""
         self._first_prints: set[bytes] = set()
         self._groups: dict[bytes, PlanGroup] = {}
+        self._left: tuple[list[bytes], Profiled] | None = None
+        """What the last pass left, and what was profiled for it: an executor prints it once more, without
+        types."""
 
     def plan(
         self, graph: Print, level: PlanLevel, simple: bool, rest: bool = False
@@ -303,6 +306,9 @@ class KnownPlans:
             profiled = None
             if level is PlanLevel.FUSION_PASS and self.began_with is not None:
                 profiled = profiled_in(parse_dump(self.began_with.texts()))
+                self._left = (list(graph.texts()), profiled)
+            elif level is PlanLevel.EXECUTOR and self._left is not None and self._left[0] == graph.texts():
+                profiled = self._left[1]
             dump = parse_dump(graph.texts())
             regions = self._regions if executor else None
             plan = summarise_rest(dump) if rest else summarise(dump, profiled, regions)

@@ -235,13 +235,13 @@ class Flow:
     def _cause(self, name: str, depth: int) -> str:
         made = self._maker.get(name)
         if made is None:
-            return "an argument (a flag such as training)"
+            return "an argument such as a flag"
         kind = made.kind
         if kind == "prim::GetAttr":
             what = made.attributes.get("name", "").strip('"')
             return "the module's flag `training`" if what == "training" else f"the attribute `{what}`"
         if kind in ("aten::__is__", "aten::__isnot__"):
-            return "a test for None (an Optional argument)"
+            return "a test of an Optional argument for None"
         if kind in (
             "aten::Bool",
             "aten::item",

@@ -190,6 +190,8 @@ class GroupTable:
         else:
             return None
         firsts = [row for row in rows if row.first is None]
+        if executor.fallback and not executor.other_gradients:
+            firsts = list(_guarded_by_others(group, firsts))
         return max(firsts, key=lambda row: _alike(row.group.inputs, group.inputs), default=None)
 
     def rows_of(self, plan: PhasedPlan) -> Iterator[tuple[PlanGroup, GroupRow]]:
@@ -296,6 +298,16 @@ def _matching(
     return [left[group.body].pop(0) for group in groups]
 
 
+def _guarded_by_others(group: PlanGroup, rows: Sequence[GroupRow]) -> Sequence[GroupRow]:
+    """The rows that the group of a fallback function can stand in for: those of its layer, if any has it; of
+    these the ones for other types, since a group with these very types would have passed its guard."""
+    same_layer = [
+        row for row in rows if group.layer and any(one.group.layer == group.layer for one in row.members)
+    ]
+    rows = same_layer or rows
+    return [row for row in rows if row.group.inputs != group.inputs] or rows
+
+
 def _alike(one: Sequence[str], other: Sequence[str]) -> int:
     """How many types at the same place agree."""
     return sum(a == b for a, b in zip(one, other))
@@ -332,6 +344,7 @@ def _finished(
 ) -> Group:
     files, sources = names
     group = row.group
+    layer = _only_layer(row.first)
     return Group(
         id=row.id,
         kind=group.kind,
@@ -353,10 +366,16 @@ def _finished(
         iteration=row.iteration,
         segments=told.segments.get(row.id, ()),
         instances=tuple(
-            Instance(one.group.layer, tuple(told.run_by.get(one, ())), told.runs.of_member.get(one))
+            Instance(one.group.layer or layer, tuple(told.run_by.get(one, ())), told.runs.of_member.get(one))
             for one in row.members
         ),
     )
+
+
+def _only_layer(first: GroupRow | None) -> str | None:
+    """The layer of a group that is specialised again, where all its instances are in one."""
+    layers = {one.group.layer for one in first.members} if first is not None else set()
+    return layers.pop() if len(layers) == 1 else None
 
 
 def _bytes(types: Iterable[str]) -> int | None:

@@ -103,7 +103,7 @@ def _fuser(report: Report, all_of_it: bool) -> str:
         where = f"torch {torch}" if torch else "this torch"
         missing = gone.message.startswith("nvFuser is not in")
         return f"{name}: {f'no nvFuser in {where}' if missing else 'nvFuser cannot work here'} (FD001)"
-    if not state.why or (state.effective is None and state.requested is None):
+    if not state.why or state.requested is None:
         return name
     why = state.why[len("auto: ") :] if state.why.startswith("auto: ") else state.why
     return f"{name}: {why}"
