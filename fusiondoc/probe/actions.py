@@ -122,13 +122,13 @@ def _import_torch(clock: Clock) -> Any:
 
 
 def _try_everything(records: Records, clock: Clock) -> None:
-    from . import knobs, trial
+    from . import knobs
 
     torch = _import_torch(clock)
     records.write("environment", **environment.torch_environment(torch))
     for knob in knobs.try_all(torch):
         records.write(**knob)
-    trial.try_fusers(torch, records)
+    knobs.try_fusers(torch, records)
 
 
 def _measure_bandwidth(records: Records, clock: Clock) -> None:

@@ -7,10 +7,17 @@ import copy
 import io
 from typing import Any, Iterator
 
-from .compare import compare_kind, compare_statistics, compare_values, largest_of, relative, statistics
+from .compare import (
+    compare_kind,
+    compare_statistics,
+    compare_values,
+    largest_of,
+    random_flow,
+    relative,
+    statistics,
+)
 from .failures import CANNOT_RUN, Refused, UserError
 from .pass_inputs import call, named_of, tensors_in
-from .random_ops import random_flow
 from .records import Records
 
 _DRAWS = 3

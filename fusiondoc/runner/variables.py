@@ -15,7 +15,7 @@ from fusiondoc.fuser_knobs.checks import DISABLE, DUMP, ENABLE
 from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS, check_log_level, merge_log_levels
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
 from fusiondoc.masking import masked
-from fusiondoc.probe import fusers, knob_values
+from fusiondoc.probe import fusers, knob_access
 from fusiondoc.probe.knob_access import Blind, Readable, Skipped
 from fusiondoc.probe.knobs import KNOBS
 from fusiondoc.runner.interpreter import Tried
@@ -198,7 +198,7 @@ def knob_lines(knobs: Mapping[str, str]) -> list[str]:
     torch = SimpleNamespace(_C=calls)
     for name, text in knobs.items():
         knob = KNOBS[name]
-        value = knob_values.parse(knob.kind, text)
+        value = knob_access.parse(knob.kind, text)
         if isinstance(knob, Readable):
             knob.put(torch, value)
         elif isinstance(knob, Skipped):
