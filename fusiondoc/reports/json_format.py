@@ -21,18 +21,21 @@ from enum import Enum
 from functools import lru_cache
 from inspect import getmro
 from json.encoder import encode_basestring
-from typing import Any, Callable, Iterator, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence, Union
 
-from fusiondoc.comparison.differences import Comparison
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
 from fusiondoc.model.bench import Bench, BenchPhase
-from fusiondoc.model.report import SCHEMA, SEVERITIES, Group, Report
+from fusiondoc.model.report import SCHEMA, SEVERITIES, Report
 from fusiondoc.model.typed_fields import field_types, is_figure, json_within, sound
 from fusiondoc.reports.printable import in_json
 
-DERIVED: Mapping[type, tuple[str, ...]] = {Group: ("ops",), Comparison: ("same", "coverage_changed")}
-"""Properties that stand in JSON beside the fields of a class."""
+if TYPE_CHECKING:
+    from fusiondoc.comparison.differences import Comparison
+
+DERIVED: Mapping[str, tuple[str, ...]] = {"Group": ("ops",), "Comparison": ("same", "coverage_changed")}
+"""Properties that stand in JSON beside the fields of a class, by its name: the JSON of a report needs no
+import of the comparison."""
 
 MOST_EVIDENCE = 200
 """Lines of evidence of one thing that are written; the others are counted (``evidence_left_out``)."""
@@ -46,7 +49,7 @@ def names_in_json(kind: Any) -> tuple[str, ...]:
     derived."""
     names = [f.name for f in fields(kind) if f.metadata.get("json", True)]
     for base in getmro(kind):
-        names += DERIVED.get(base, ())
+        names += DERIVED.get(base.__name__, ())
     return tuple(names)
 
 
@@ -140,7 +143,7 @@ def as_dict(model: Report | Comparison) -> dict[str, Any]:
 
 def _first(model: Report | Comparison) -> tuple[str, ...]:
     """The fields that come first."""
-    return ("schema", *DERIVED.get(type(model), ()))
+    return ("schema", *DERIVED.get(type(model).__name__, ()))
 
 
 def plain(value: Any) -> Any:

@@ -150,7 +150,7 @@ def text(document: str) -> str:
 def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
     docs = _texts_behind_fields(kind)
     types = {f.name: field_types(kind)[f.name] for f in fields(kind) if f.metadata.get("json", True)}
-    for name in DERIVED.get(kind, ()):
+    for name in DERIVED.get(kind.__name__, ()):
         types[name] = property_type(kind, name)
         docs[name] = _prose(inspect.getdoc(getattr(kind, name)))
     properties = {}

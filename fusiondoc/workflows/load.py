@@ -13,13 +13,11 @@ from fusiondoc.captures.kept_files import kept_source, project_root, read_source
 from fusiondoc.captures.own import is_own
 from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, PassDone
 from fusiondoc.captures.store import is_latest
-from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules, script_run
 from fusiondoc.diagnosis.change_commands import without_commands_of_others
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
-from fusiondoc.diagnosis.te_report import te_report
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked, masked_in
 from fusiondoc.model.fusers import TE
@@ -32,8 +30,6 @@ from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.json_format import read_report
 from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, source_of, sources_of
 from fusiondoc.workflows.peak import peak_of
-from fusiondoc.workflows.profile_of_run import with_profile
-from fusiondoc.workflows.speed import speed_of
 
 _MOST_REPORT_BYTES = 128 << 20
 """Of a saved report, unpacked: reading one takes about ten times as much memory."""
@@ -175,6 +171,12 @@ def report_of(
         parsed: the log, if it has been read already.
         source_roots: folders beside the project whose Python files may be shown.
     """
+    # Only here: a log alone has none of it, so its report does not wait for these imports.
+    from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules, script_run
+    from fusiondoc.diagnosis.te_report import te_report
+    from fusiondoc.workflows.profile_of_run import with_profile
+    from fusiondoc.workflows.speed import speed_of
+
     parsed = parsed or parse_capture(capture)
     report, told = parsed.report, capture.records
     report = replace(

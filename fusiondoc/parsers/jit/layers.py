@@ -254,8 +254,10 @@ class _Reading:
             else:
                 self._parts[self._define(env, value.name)] = numbers
 
-    def _all(self, numbers: Iterable[int]) -> set[int]:
+    def _all(self, numbers: Sequence[int]) -> set[int]:
         """These values, and those in the lists among them."""
+        if self._parts.keys().isdisjoint(numbers):
+            return set(numbers)
         found: set[int] = set()
         left = list(numbers)
         while left:
@@ -297,18 +299,18 @@ class _Reading:
         self._ask_live()
         by_pass = [node.source is None or node.source.startswith("<") for node, _, _ in self._nodes_read]
         for (node, inputs, outputs), made in zip(self._nodes_read, by_pass):
-            known = self._all(inputs)
             layer = layer_of_scope(node.scope)
             if id(node) in self._by_live and (node.scope is None or self._several):
                 layer = self._by_live[id(node)][1] or None
             elif layer is None and node.scope is None and (made or not self._scopes):
-                owners = {self._owner[n] for n in known if n in self._owner}
+                owners = {self._owner[n] for n in self._all(inputs) if n in self._owner}
                 layer = owners.pop() if len(owners) == 1 else None
             if layer is not None:
                 self.told[id(node)] = layer
                 here = frozenset((layer,))
             else:
-                here = _NONE.union(*(self._before.get(n, _NONE) for n in known)) if made else _NONE
+                known = self._all(inputs) if made else ()
+                here = _NONE.union(*(self._before.get(n, _NONE) for n in known))
             for number in outputs:
                 self._before[number] = here
         for (node, inputs, outputs), made in zip(reversed(self._nodes_read), reversed(by_pass)):
