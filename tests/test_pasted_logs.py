@@ -14,6 +14,7 @@ from conftest import FIXTURES
 
 from fusiondoc.api import parse
 from fusiondoc.model.report import Finding, Report
+from fusiondoc.reports.wording import verdict
 
 GRAPH = """graph(%x.1 : Tensor,
       %y.1 : Tensor):
@@ -297,3 +298,15 @@ def test_a_shell_that_prints_its_commands_says_so(line: str, asked: bool, tmp_pa
 def test_sizes_that_the_log_does_not_tell_are_not_zero(of_output: str, tmp_path: Path) -> None:
     (group,) = report_of(PRINT.replace(" : " + TYPE, of_output), tmp_path).groups
     assert (group.bytes_in, group.bytes_out) == (None, None)
+
+
+def test_a_group_without_its_outer_graph_says_nothing_of_what_is_outside(tmp_path: Path) -> None:
+    report = report_of(BODY.replace("TYPE", TYPE), tmp_path)
+    assert report.coverage.unknown is not None and verdict(report) == "2 operators fused into 1 group"
+
+
+def test_a_step_is_said_once(tmp_path: Path) -> None:
+    """An error ended the run, and the log has nothing else."""
+    report = report_of("RuntimeError:\nCUDA out of memory. Tried to allocate 2.00 GiB\n", tmp_path)
+    codes = [code for step in report.plan for code in step.codes]
+    assert "FD901" in codes and len(codes) == len(set(codes))

@@ -36,7 +36,8 @@ def with_plan(report: Report, context: Context) -> Report:
     changes = _changes(report, context) if report.te is None else []
     if changes:
         blocking = [one for one in blocking if one.codes != ("FD102",)]
-    later = list(_later(report, context)) if not changes else []
+    said = {code for one in blocking for code in one.codes}
+    later = [one for one in _later(report, context) if said.isdisjoint(one.codes)] if not changes else []
     plan = tuple([*blocking, *changes, *later][:MOST])
     return replace(report, plan=plan, plan_note=None if plan else _nothing_to_do(report, context))
 

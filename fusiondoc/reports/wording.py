@@ -142,7 +142,8 @@ def verdict(report: Report) -> str:
     if not report.groups:
         return f"Nothing fused: {count(unfused, 'tensor operator')} outside every group"
     text = f"{count(report.fused_operators, 'operator')} fused into {count(report.fusion_groups, 'group')}"
-    text += f", {unfused:,} not fused" if unfused else ", none left outside"
+    if unfused or report.coverage.unknown is None:
+        text += f", {unfused:,} not fused" if unfused else ", none left outside"
     fallbacks = sum(one.count for one in report.fallbacks)
     return text + (f", {count(fallbacks, 'fallback')}" if fallbacks else "")
 
