@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Iterable
 
 FINDINGS_FOUND = 1
@@ -44,6 +43,8 @@ class CannotRun(FusiondocError):
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A sentence that names the nearest known words, or the known words when none is near."""
+    from difflib import get_close_matches  # only here: every start would wait for it
+
     names = sorted(set(known))
     near = get_close_matches(word, names, n=3, cutoff=0.6)
     if near:

@@ -1,20 +1,29 @@
-"""What a shell offers on Tab: files, codes, knobs, captures. Called by click with what is typed so far."""
+"""What a shell offers on Tab: files, codes, knobs, captures. Called by click with what is typed so far.
+
+What a completion needs is imported when a shell asks, as every command imports this module.
+"""
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import TYPE_CHECKING, Iterable
 
 import click
-from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 def files(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
     """The shell's own completion of file names."""
+    from click.shell_completion import CompletionItem
+
     return [CompletionItem(typed, type="file")]
 
 
 def codes(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
     """Finding codes, with their titles where the shell shows help."""
+    from click.shell_completion import CompletionItem
+
     from fusiondoc.model.codes import CODES
 
     known = CODES.values()
@@ -59,4 +68,6 @@ def captures(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[C
 
 
 def _that_fit(names: Iterable[str], typed: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
     return [CompletionItem(name) for name in names if name.startswith(typed) and name.isprintable()]
