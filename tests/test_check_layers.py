@@ -106,6 +106,7 @@ def test_a_share_of_a_module(bert: Report) -> None:
     assert part.fused < every.fused
     assert missed.found.endswith(f"%, {every.fused} of {every.fused + every.unfused} operators")
     assert "not fused are linear (FD" in (missed.why or "")
+    assert ", torch/nn/modules/linear.py:" in (missed.why or "")
 
 
 def test_a_module_that_is_not_there(bert: Report) -> None:

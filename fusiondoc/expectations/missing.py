@@ -14,7 +14,7 @@ from fusiondoc.expectations.expectation import GroupExpectation, SourceRange, in
 from fusiondoc.model.between_groups import GroupNeighbours
 from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
-from fusiondoc.model.source import Source, path_ends_with
+from fusiondoc.model.source import Source, from_package, path_ends_with
 from fusiondoc.whole_files import read_within
 
 _FAR = 1_000_000
@@ -271,7 +271,7 @@ def near(line: Source) -> str:
 def shown(node: OpNode | Unfused) -> str:
     """The user's line, or what the log names instead; empty without either."""
     line = line_of(node)
-    return near(line) if line else node.source or ""
+    return near(line) if line else from_package(node.source or "")
 
 
 def is_in(line: Source | None, wanted: SourceRange) -> bool:
