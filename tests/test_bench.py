@@ -427,10 +427,12 @@ def test_each_variant_tells_where_its_time_goes(bench) -> None:
         assert "gradients added up" in kinds[name, "forward+backward", 0]
     text = render(found, width=80, full=True)
     assert max(map(len, text.splitlines())) <= 80 and "Where the time goes" not in render(found)
-    assert re.search(r"onednn, forward, float32\[8,16\]\n +[\d.]+ [mu]s a step: .*groups \d+ %", text)
+    # On a loaded machine a step takes anything, and the line is broken anywhere.
+    step = r"[\d.,]+ [mu]?s a step: [^*]*?groups (< )?\d+ %"
+    assert re.search(r"onednn, forward, float32\[8,16\] " + step, " ".join(text.split()))
     assert re.search(
-        r"\*\*Where the time goes\*\*\n(.*\n)*- onednn, forward, .* a step: .*groups \d+ %",
-        as_markdown(found),
+        r"\*\*Where the time goes\*\*\n(.*\n)*- onednn, forward, .* a step: .*groups (< )?\d+ %",
+        as_markdown(found).replace("&lt;", "<"),
     )
     for row in csv.DictReader(io.StringIO(as_csv(found))):
         told = json.loads(row["parts_ms"]) if row["parts_ms"] else None

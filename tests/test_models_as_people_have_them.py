@@ -114,7 +114,7 @@ def test_a_file_of_a_package_is_named_as_a_module(fusiondoc: Run, tmp_path: Path
     (tmp_path / "pack/inner/net.py").write_text("from . import other\nmodel = abs\ninputs = (1,)\n")
     done = fusiondoc("diagnose", "pack/inner/net.py")
     assert done.returncode == 3
-    assert "pack.inner.net:model" in " ".join(done.stdout.split())
+    assert "pack.inner.net:model" in " ".join((done.stdout + done.stderr).split())
 
 
 def test_an_archive_of_torch_export_is_refused_with_what_to_do(fusiondoc: Run, tmp_path: Path) -> None:

@@ -68,6 +68,8 @@ class Watch:
             return
         if event == "open":
             path, mode, flags = arguments
+            if isinstance(path, int):
+                return  # a descriptor, whose file was looked at when it was opened
             writes = set(str(mode)) & set("wax+") or int(flags or 0) & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
             allowed = self._is_output(path) if writes else str(path) == self.log
             if allowed or (not writes and str(path).startswith(PACKAGE)):

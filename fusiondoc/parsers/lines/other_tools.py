@@ -19,9 +19,11 @@ _DEFINITION = re.compile(rb"def (nvfuser_fusion_id\d{1,9})\(\s*fd\s*:\s*FusionDe
 _OF_TRACE = re.compile(rb"(?:import |from |@|def |  |# |$)")
 _IR = re.compile(
     rb"\s*(?:[TI]\d+_[glspr](?:_\w+)?\s?\[|%(?:kernel|kernel_math|Kernel|HostIrContainer) \{|Segmented_Fusion"
-    rb"|g\{|groups:$|edges:$|group details:$|Inputs:$|Outputs:$|inputs:$|outputs:$|\} ?// \{|TransformPrinter"
+    rb"|groups:$|edges:$|group details:$|inputs:$|outputs:$|\} ?// \{|TransformPrinter"
     rb"|= \w+\(|, (?:double|int|float)\(|with FusionDefinition\(|HOST IRS:|HostUnit\d|PostOnStream \()"
 )
+_WORDS = re.compile(rb"(?:Inputs|Outputs):$|g\{")
+"""Lines of the same dumps that a program may print too: theirs behind IR that no parser of dumps knows."""
 _STARTS_IR = re.compile(
     rb"%(?:kernel|kernel_math|Kernel|HostIrContainer) \{|Segment the fusion|Segmented_Fusion"
 )
@@ -38,6 +40,7 @@ class OtherTools:
     """What looks like nvFuser's IR is its own, and no output of the program."""
     line: int | None = None
     _in_trace: bool = False
+    _unknown_ir: bool = False
 
     def begins(self, line: bytes, pos: int, alone: bool) -> None:
         """A dump of nvFuser begins that the parsers of its dumps know; ``alone``: torch's own log is not
@@ -70,7 +73,10 @@ class OtherTools:
             self._in_trace = False
         if not self.ir and _STARTS_IR.match(line):
             self.ir = True
-        return False if self.ir and _IR.match(line) else None
+        if self.ir and _IR.match(line):
+            self._unknown_ir = True
+            return False
+        return False if (self._unknown_ir or self.named) and _WORDS.match(line) else None
 
     @property
     def named(self) -> bool:
