@@ -177,10 +177,9 @@ def diagnose(
     follow_ups = FollowUps(rerun, timing=time)
     if isinstance(what, (str, os.PathLike)):
         text = os.fspath(what)
-        given = _texts(inputs)
+        request = replace(request, inputs=_texts(inputs))
         as_module = script and not text.endswith(".py") and not Path(text).exists()
-        target = parse_module(text) if as_module else parse_target(text)
-        request = replace(request, inputs=given, target=target)
+        request = replace(request, target=parse_module(text) if as_module else parse_target(text))
         done = diagnose_target(request, store, follow_ups=follow_ups, peak=peak, tell=told)
         if done.interrupted:
             raise KeyboardInterrupt
