@@ -48,6 +48,16 @@ def test_gradients_are_only_advised_on_as_far_as_they_are_known():
     assert "--knob" in said("FD231", "aten::roll", replace(trained, live=True))
 
 
+def test_what_fills_a_tensor_has_no_version_without_the_underscore():
+    assert said("FD230", "aten::fill_", UNKNOWN).startswith(
+        "Make a filled tensor, x = torch.full_like(x, value)"
+    )
+    assert "x.fill(" not in said("FD230", "aten::fill_", UNKNOWN)
+    assert said("FD230", "aten::exp_", UNKNOWN).startswith(
+        "Write the version without the underscore: x = x.exp("
+    )
+
+
 @pytest.mark.parametrize(("gradients", "frozen"), [(False, None), (False, True), (None, None), (True, None)])
 def test_dropout_is_taken_out_by_freezing_only_in_inference(gradients: bool | None, frozen: bool | None):
     run = replace(UNKNOWN, fuser="nnc", gradients=gradients, frozen=frozen)

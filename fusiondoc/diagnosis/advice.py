@@ -141,9 +141,21 @@ _SIGNS = {"aten::add_": "+", "aten::sub_": "-", "aten::mul_": "*", "aten::div_":
 
 IN_PLACE_ASSIGNS = frozenset(f"aten::{name}_" for name in ("copy", "index_put", "masked_scatter", "scatter"))
 """What ``x[...] = y`` is, and what has no version without the underscore that does the same alone."""
+FILLS = {
+    "aten::fill_": "torch.full_like(x, value)",
+    "aten::zero_": "torch.zeros_like(x)",
+    "aten::normal_": "torch.randn_like(x)",
+    "aten::uniform_": "torch.rand_like(x)",
+}
+"""Operators whose name without the underscore is no method of a tensor (torch/_tensor_docs.py, 1.12 to 2.13),
+and what makes a filled one."""
 
 
 def _in_place(row: Unfused, run: RunFacts) -> str:
+    if row.op in FILLS:
+        name = row.op.rpartition("::")[2]
+        filled = f"Make a filled tensor, x = {FILLS[row.op]} for x.{name}(...)"
+        return f"{filled}; for a part of one choose with torch.where."
     if row.op in IN_PLACE_ASSIGNS:
         text = (
             "It is an assignment to a part of a tensor: choose with torch.where, or join parts with torch.cat"

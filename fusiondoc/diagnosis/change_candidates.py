@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Iterable, Sequence
 
 from fusiondoc.diagnosis.advice import (
+    FILLS,
     IN_PLACE_ASSIGNS,
     NO_RULE,
     REDUCTIONS,
@@ -95,7 +96,8 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
     inference = not run.backward and not run.frozen
     if row.op in ("aten::dropout", "aten::dropout_") and run.gradients is False and inference:
         return replace(_freeze(index, "dropout does nothing in inference"), removes=True)
-    if is_in_place(row.op) and code in ("FD216", "FD230", "FD231") and row.op not in IN_PLACE_ASSIGNS:
+    assigns = row.op in IN_PLACE_ASSIGNS or row.op in FILLS
+    if is_in_place(row.op) and code in ("FD216", "FD230", "FD231") and not assigns:
         one = _not_in_place(index, row, run)
         if one is not None:
             return one
