@@ -14,7 +14,7 @@ from .compare import compare_kind, compare_values, largest_of, relative
 from .failures import UserError
 from .pass_inputs import Shape, arguments_of, call, parameters_of, tensors_in
 from .records import Records
-from .verify import eager_twin, unfused
+from .verify import differentiate, eager_twin, random_state, set_random_state, unfused
 
 
 def tell_results(
@@ -27,7 +27,7 @@ def tell_results(
         spec: ``results`` {"file", "compare"}: where they are kept, and whether they are there already.
     """
     wanted = spec["results"]
-    before, pythons = _states(torch), random.getstate()
+    before, pythons = random_state(torch), random.getstate()
     shaken: list[Any] = []
     try:
         found = [_of_shape(torch, model, shape, number, spec) for number, shape in enumerate(shapes)]
@@ -35,9 +35,7 @@ def tell_results(
             shaken = [_of_shape(torch, model, shape, number, spec, 1) for number, shape in enumerate(shapes)]
     finally:
         random.setstate(pythons)
-        torch.set_rng_state(before[0])
-        if len(before) > 1:
-            torch.cuda.set_rng_state_all(before[1:])
+        set_random_state(torch, before)
     if not wanted["compare"]:
         torch.save([rows for rows, _ in found], wanted["file"])
         coarsest = _coarsest(torch, model, shapes)
@@ -72,17 +70,17 @@ def _of_shape(
     torch.manual_seed(number)
     backward = spec["backward"]
     wants_grad = backward or any(one.requires_grad for one in tensors_in(torch, arguments))
-    state = _states(torch)
+    state = random_state(torch)
     stage = "forward"
     try:
         with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad():
             outputs = tensors_in(torch, call(twin, arguments))
             stage = "backward"
             if backward:
-                _differentiate(torch, outputs)
+                differentiate(torch, outputs)
     except Exception as error:
         raise UserError(stage) from error
-    drew = not all(torch.equal(one, other) for one, other in zip(state, _states(torch)))
+    drew = not all(torch.equal(one, other) for one, other in zip(state, random_state(torch)))
     rows = [("forward", "output %d" % i, one) for i, one in enumerate(outputs)]
     for i, one in enumerate(tensors_in(torch, arguments)):
         rows.append(("forward", "argument %d after the call" % i, one))
@@ -107,24 +105,6 @@ def _shake(torch: Any, tensors: list[Any], roundings: int) -> None:
 
 def _plain(tensor: Any) -> Any:
     return None if tensor is None else tensor.detach().clone().cpu()
-
-
-def _states(torch: Any) -> list[Any]:
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    return [torch.get_rng_state(), *cuda]
-
-
-def _differentiate(torch: Any, outputs: list[Any]) -> None:
-    """From fixed normal random numbers: with ones many gradients are zero but for roundings."""
-    roots, starts = [], []
-    for number, one in enumerate(outputs):
-        if one.requires_grad:
-            generator = torch.Generator().manual_seed(1000 + number)
-            drawn = torch.randn(one.shape, generator=generator)
-            roots.append(one)
-            starts.append(drawn.to(device=one.device, dtype=one.dtype))
-    if roots:
-        torch.autograd.backward(roots, starts)
 
 
 def _coarsest(torch: Any, model: Any, shapes: Sequence[Shape]) -> float:

@@ -61,6 +61,21 @@ def unfused(torch: Any) -> Iterator[None]:
         switch._jit_set_logging_option(levels)
 
 
+def _cotangent(torch: Any, number: int, output: Any) -> Any:
+    """What the backward pass of an output starts from: fixed normal random numbers. With ones many gradients,
+    such as that of a normalisation, are zero but for roundings."""
+    generator = torch.Generator().manual_seed(1000 + number)
+    drawn = torch.randn(output.shape, generator=generator)
+    return drawn.to(device=output.device, dtype=output.dtype)
+
+
+def differentiate(torch: Any, outputs: list[Any]) -> None:
+    """The backward pass from every output that requires grad."""
+    roots = [(one, _cotangent(torch, i, one)) for i, one in enumerate(outputs) if one.requires_grad]
+    if roots:
+        torch.autograd.backward([one for one, _ in roots], [start for _, start in roots])
+
+
 class Verifier:
     """Compares every pass of ``scripted`` with the same pass of ``twin``."""
 
@@ -75,21 +90,11 @@ class Verifier:
         """To be called before the fused pass: inputs may be changed in it, random numbers will be drawn."""
         torch = self._torch
         self._copy_buffers()
-        return Comparison(torch, self, copy.deepcopy(arguments), _random_state(torch))
-
-    def cotangent(self, number: int, output: Any) -> Any:
-        """What the backward pass of an output starts from: fixed normal random numbers. With ones many
-        gradients, such as that of a normalisation, are zero but for roundings."""
-        torch = self._torch
-        generator = torch.Generator().manual_seed(1000 + number)
-        drawn = torch.randn(output.shape, generator=generator)
-        return drawn.to(device=output.device, dtype=output.dtype)
+        return Comparison(torch, self, copy.deepcopy(arguments), random_state(torch))
 
     def differentiate(self, outputs: list[Any]) -> None:
         """The backward pass from every output that requires grad."""
-        roots = [(one, self.cotangent(i, one)) for i, one in enumerate(outputs) if one.requires_grad]
-        if roots:
-            self._torch.autograd.backward([one for one, _ in roots], [start for _, start in roots])
+        differentiate(self._torch, outputs)
 
     def gradients(self, model: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
         """Gradients by name, those of the arguments first; they are cleared."""
@@ -181,15 +186,15 @@ class Comparison:
     def finish(self, index: int, number: int, fused: Results, wants_grad: bool, backward: bool) -> None:
         """Run the eager twin from the same state, compare, and write the record."""
         torch, verifier = self._torch, self._verifier
-        after = _random_state(torch)
-        _set_random_state(torch, self._state)
+        after = random_state(torch)
+        set_random_state(torch, self._state)
         spare = copy.deepcopy(self._arguments)
         tolerance = verifier.coarsest(self._arguments)
         eager = verifier.eager(self._arguments, wants_grad, backward)
-        drew = not _same_state(torch, self._state, _random_state(torch))
+        drew = not _same_state(torch, self._state, random_state(torch))
         with torch.no_grad():
             rows = self._rows(fused, eager, tolerance, drew, spare, wants_grad, backward)
-        _set_random_state(torch, after)
+        set_random_state(torch, after)
         ops = verifier.random_ops(drew)
         verifier.write(iteration=index, inputs=number, random=ops, results=rows)
 
@@ -261,12 +266,14 @@ def _named(torch: Any, names: list[str], arguments: tuple[Any, ...]) -> list[tup
     return found
 
 
-def _random_state(torch: Any) -> list[Any]:
+def random_state(torch: Any) -> list[Any]:
+    """Of the CPU's generator, then of each GPU's where CUDA is in use."""
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     return [torch.get_rng_state(), *cuda]
 
 
-def _set_random_state(torch: Any, state: list[Any]) -> None:
+def set_random_state(torch: Any, state: list[Any]) -> None:
+    """Back to what ``random_state`` gave."""
     torch.set_rng_state(state[0])
     if len(state) > 1:
         torch.cuda.set_rng_state_all(state[1:])

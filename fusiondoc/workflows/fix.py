@@ -39,6 +39,8 @@ from fusiondoc.workflows.tries import measured as measured_try
 
 MOST_TRIES = 24
 """Runs of changed programs."""
+MOST_BESIDE_TRIES = 8
+"""Those of ``diagnose --try-fixes``."""
 
 
 @dataclass(frozen=True)
@@ -309,10 +311,6 @@ def _value(speed: Ratio | None) -> float:
     return 1.0 if speed is None else speed.value
 
 
-MOST = 8
-"""Changed programs that are run."""
-
-
 def with_fixes(
     request: RunRequest, done: Finished, tell: Tell = tell_nobody, progress: ShowProgress = no_progress
 ) -> Finished:
@@ -324,7 +322,7 @@ def with_fixes(
         return done
     try:
         place = Within(done.capture.path, f"{FOLDER}/unchanged")
-        fixes = fix_target(request, place, most_tries=MOST, tell=tell, progress=progress).fixes
+        fixes = fix_target(request, place, most_tries=MOST_BESIDE_TRIES, tell=tell, progress=progress).fixes
     except FusiondocError as error:
         tell(f"note: --try-fixes: {error.message}")
         return done
