@@ -171,23 +171,65 @@ def read_logs(
     ``phases`` the names of code that AOTAutograd made to their phase;
     ``progress`` is told the bytes read.
     """
-    began = time.perf_counter()
-    counts = LineCounts()
-    streams: dict[Tag, Stream] = {}
+    reading = Reading(layers, phases)
     with _no_collection():
-        first: Tag = None
-        for index, log in enumerate(logs):
-            tagged = _read_one(index, log, streams, counts, progress, (layers, phases or {}))
-            first = first if first is not None else tagged
-        for stream in streams.values():
+        for log in logs:
+            reading.take(log, progress=progress)
+        reading.close()
+    return reading.report([log.name for log in logs], sources, work_out)
+
+
+class Reading:
+    """Logs, parts of one run, read one after the other. What they show can be asked at any time, also
+    between two chunks of one that still grows.
+
+    ``layers`` and ``phases`` as for ``read_logs``.
+    """
+
+    def __init__(self, layers: Sequence[LiveLayers] = (), phases: Mapping[str, str] | None = None) -> None:
+        self._began = time.perf_counter()
+        self._counts = LineCounts()
+        self._streams: dict[Tag, Stream] = {}
+        self._first: Tag = None
+        self._logs = 0
+        self._live = (layers, phases or {})
+
+    @property
+    def lines(self) -> int:
+        """Lines read so far."""
+        return self._counts.lines
+
+    @property
+    def size(self) -> int:
+        """Bytes read so far, after decompression."""
+        return self._counts.size
+
+    def take(
+        self,
+        log: LogInput,
+        blocks: Iterable[bytes] | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Read the next log to its end. ``blocks``: its bytes, where they do not come from ``log.path``."""
+        tagged = _read_one(self._logs, (log, blocks), self._streams, self._counts, progress, self._live)
+        self._logs += 1
+        self._first = self._first if self._first is not None else tagged
+
+    def close(self) -> None:
+        """There are no more logs: what is open is cut off."""
+        for stream in self._streams.values():
             stream.close()
-        for tag, rank in ranks(streams, first).items():
-            streams[tag].facts.rank = rank
-    files = [log.name for log in logs]
-    facts = [stream.facts for stream in streams.values()]
-    report, observed = assemble(facts, files, sources or {}, work_out, _stats(counts, files))
-    parse = replace(report.parse, seconds=time.perf_counter() - began)
-    return replace(report, parse=parse), observed
+
+    def report(
+        self, files: list[str], sources: SourceMap | None = None, work_out: WorkOut | None = None
+    ) -> tuple[Report, Observed]:
+        """What the lines read so far show; ``files`` names the logs in order."""
+        for tag, rank in ranks(self._streams, self._first).items():
+            self._streams[tag].facts.rank = rank
+        facts = [stream.facts for stream in self._streams.values()]
+        report, observed = assemble(facts, files, sources or {}, work_out, _stats(self._counts, files))
+        parse = replace(report.parse, seconds=time.perf_counter() - self._began)
+        return replace(report, parse=parse), observed
 
 
 _Live = Tuple[Sequence[LiveLayers], Mapping[str, str]]
@@ -228,20 +270,21 @@ def _no_collection() -> Iterator[None]:
 
 def _read_one(
     index: int,
-    log: LogInput,
+    log: tuple[LogInput, Iterable[bytes] | None],
     streams: dict[Tag, Stream],
     counts: LineCounts,
     progress: Callable[[int], None] | None,
     live: _Live,
 ) -> Tag:
-    """Feed one log to the streams; the text behind its tag None."""
+    """Feed one log (and its bytes, where they do not come from its file) to the streams; the text behind its
+    tag None."""
 
     def read(size: int) -> None:
         counts.size += size
         if progress is not None:
             progress(size)
 
-    tagged = TaggedLog(log, read, counts.line_cut)
+    tagged = TaggedLog(log[0], read, counts.line_cut, log[1])
     for tag, number, lines in tagged.stretches():
         counts.lines += len(lines)
         _stream(streams, tag, counts, live).feed(lines, position(index, number))

@@ -13,7 +13,7 @@ import sys
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Callable, Iterator, Sequence, cast
+from typing import IO, Callable, Iterable, Iterator, Sequence, cast
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.whole_files import open_given, refuse_endless
@@ -202,45 +202,52 @@ class _ZstFile:
 
 
 def read_chunks(log: LogInput, cut: Callable[[int, bool], None] | None = None) -> Iterator[bytes]:
-    """The decompressed bytes in chunks that end at a line end (the last one may not).
+    """The decompressed bytes in chunks that end at a line end (the last one may not); see ``whole_lines``.
 
-    ``cut`` is told the bytes that a line has beyond MOST_LINE, and whether they are the first of it. A
-    compressed file that is cut off gives what can be had of it. UTF-16 logs (a Windows PowerShell
-    redirect) are re-coded to UTF-8.
+    A compressed file that is cut off gives what can be had of it.
     """
     try:
         stream = _open(log)
     except OSError as error:
         raise UsageError(f"Cannot read {log.name}: {error.strerror or error}", _what_to_do(error)) from None
     with stream:
-        rest: list[bytes] = []  # of a line that goes on in the next block
-        held = 0  # bytes in it
-        cutting = False
-        decode = None
-        for number, block in enumerate(_blocks(stream, log)):
-            if not number:
-                decode = utf16_decoder(block)
-            if decode is not None:
-                block = decode(block)
-            end = block.rfind(b"\n") + 1
-            if held >= MOST_LINE:
-                over = block.find(b"\n") if end else len(block)
-                if cut is not None:
-                    cut(over, not cutting)
-                cutting = True
-                if not end:
-                    continue
-                block, end = block[over:], end - over
+        yield from whole_lines(_blocks(stream, log), cut)
+
+
+def whole_lines(blocks: Iterable[bytes], cut: Callable[[int, bool], None] | None = None) -> Iterator[bytes]:
+    """Blocks of a log as chunks that end at a line end (the last one may not).
+
+    ``cut`` is told the bytes that a line has beyond MOST_LINE, and whether they are the first of it. UTF-16
+    logs (a Windows PowerShell redirect) are re-coded to UTF-8.
+    """
+    rest: list[bytes] = []  # of a line that goes on in the next block
+    held = 0  # bytes in it
+    cutting = False
+    decode = None
+    for number, block in enumerate(blocks):
+        if not number:
+            decode = utf16_decoder(block)
+        if decode is not None:
+            block = decode(block)
+        end = block.rfind(b"\n") + 1
+        if held >= MOST_LINE:
+            over = block.find(b"\n") if end else len(block)
+            if cut is not None:
+                cut(over, not cutting)
+            cutting = True
             if not end:
-                rest.append(block)
-                held += len(block)
                 continue
-            rest.append(block[:end])
-            yield b"".join(rest)
-            rest, cutting = [block[end:]], False
-            held = len(rest[0])
-        if any(rest):
-            yield b"".join(rest)
+            block, end = block[over:], end - over
+        if not end:
+            rest.append(block)
+            held += len(block)
+            continue
+        rest.append(block[:end])
+        yield b"".join(rest)
+        rest, cutting = [block[end:]], False
+        held = len(rest[0])
+    if any(rest):
+        yield b"".join(rest)
 
 
 def _blocks(stream: IO[bytes], log: LogInput) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ import json
 import re
 from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
-from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
+from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, whole_lines
 
 _KNOWN = tuple(
     re.compile(form)
@@ -191,6 +191,7 @@ class TaggedLog:
     Args:
         read: told the bytes of each chunk.
         cut: as for ``read_chunks``.
+        blocks: the bytes of the log, where they do not come from ``log.path`` (a file that grows).
     """
 
     def __init__(
@@ -198,8 +199,10 @@ class TaggedLog:
         log: LogInput,
         read: Callable[[int], None] | None = None,
         cut: Callable[[int, bool], None] | None = None,
+        blocks: Iterable[bytes] | None = None,
     ) -> None:
         self._log = log
+        self._blocks = blocks
         self._read = read
         self._cut = cut
         self._tags = RankTags(())
@@ -214,7 +217,11 @@ class TaggedLog:
         number = 1
         outer: OuterPrefix | None = None
         field: str | None = None
-        for index, chunk in enumerate(read_chunks(self._log, self._cut)):
+        if self._blocks is None:
+            chunks = read_chunks(self._log, self._cut)
+        else:
+            chunks = whole_lines(self._blocks, self._cut)
+        for index, chunk in enumerate(chunks):
             if self._read is not None:
                 self._read(len(chunk))
             lines = clean(chunk).split(b"\n")
