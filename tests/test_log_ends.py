@@ -11,7 +11,7 @@ from conftest import FIXTURES
 from fusiondoc.api import parse
 from fusiondoc.captures.ending import Result
 from fusiondoc.captures.request import KeptRequest
-from fusiondoc.diagnosis.rules.fd3_failures import crashed
+from fusiondoc.diagnosis.rules.fd3_crashes import crashed
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.lines.error_texts import CRASH
@@ -21,6 +21,7 @@ from fusiondoc.parsers.read import read_logs
 NVFUSER = FIXTURES / "logs" / "nvfuser-1.12.1-crash.log.xz"
 NNC = FIXTURES / "logs" / "nnc-2.13-crash.log.xz"
 ORDERED = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"
+SEVERAL = FIXTURES / "foreign" / "resnet18.trace.eval.nvfuser.log.xz"
 DIED = b"bash: line 1:  4711 Segmentation fault      (core dumped) python train.py\n"
 
 
@@ -81,6 +82,38 @@ def test_a_crash_while_nvrtc_compiles_names_the_kernel(tmp_path: Path) -> None:
     end = log.index(b"\n" + b"=" * 38 + b"\n", log.index(b"Codegen output for kernel: kernel2")) + 40
     (one,) = found(log[:end] + DIED, tmp_path)
     assert "while compiling group G2 (" in one.message and one.message.endswith(", at kernel kernel2")
+
+
+@pytest.mark.parametrize("words", [b"", DIED])
+@pytest.mark.parametrize("nth, group", [(0, "G1"), (2, "G3")])
+@pytest.mark.parametrize("more", [1, 2, 5])
+def test_a_log_cut_inside_the_graph_of_a_cache_names_its_group(
+    nth: int, group: str, more: int, words: bytes, tmp_path: Path
+) -> None:
+    """nvFuser prints the graph of a GraphCache when it makes it, in the order of the plan."""
+    lines = raw_log.read(SEVERAL).split(b"\n")
+    made = [i for i, line in enumerate(lines) if b"GraphCache constructor: " in line]
+    (one,) = found(b"\n".join(lines[: made[nth] + more]) + b"\n" + words, tmp_path)
+    assert ("while compiling" if words else "while nvFuser compiles") in one.message
+    assert f" group {group} (" in one.message
+
+
+@pytest.mark.parametrize("glue", [b"", b"\n"])
+def test_dumps_of_kernels_alone_name_the_kernel(glue: bytes, tmp_path: Path) -> None:
+    """Of a program that dies while its output is buffered, the source of a kernel is cut anywhere, and the
+    shell writes behind it."""
+    log = raw_log.read(ORDERED)
+    start = log.index(b"======= Codegen output for kernel: kernel2")
+    end = log.index(b"\n" + b"=" * 38 + b"\n", start)
+    cut = log[start : (start + end) // 2].rstrip()
+    (one,) = found(cut + glue + DIED, tmp_path)
+    assert one.severity == "error" and one.message.endswith("kernel whose source is in the log is kernel2")
+    assert "kernel_cache" in str(one.advice)
+    (one,) = found(cut, tmp_path)
+    assert one.severity == "warning" and "The log ends in the source of kernel2" in one.message
+    (one,) = found(log[start : end + 40] + DIED, tmp_path)
+    assert one.message.endswith("kernel whose source is in the log is kernel2")
+    assert not found(log[start : end + 40], tmp_path)
 
 
 def test_nnc_names_the_group_whose_kernel_was_printed_last(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from fusiondoc.diagnosis.rules import (
     fd1_operation_fuser,
     fd1_runs,
     fd2_nodes,
+    fd3_crashes,
     fd3_failures,
     fd3_shapes,
     fd4_speed,
@@ -38,7 +39,7 @@ RULES: tuple[Rule, ...] = (
 
 
 TE_RULES: tuple[Rule, ...] = (
-    fd3_failures.crashed,
+    fd3_crashes.crashed,
     fd3_failures.timed_out,
     fd3_failures.program_failed,
     *fd1_operation_fuser.RULES,

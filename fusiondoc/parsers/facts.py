@@ -126,6 +126,10 @@ class CacheInstance:
     created: int
     runs: int = 0
     fell_back: bool = False
+    in_part: PlanGroup | None = None
+    """What the log holds of its graph, where that is cut off."""
+    begun: bool = False
+    """The log shows its constructor."""
 
 
 class DumpSeen:

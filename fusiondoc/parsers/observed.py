@@ -9,8 +9,10 @@ from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from fusiondoc.model.report import Evidence
 from fusiondoc.parsers.evidence import PackedEvidence
-from fusiondoc.parsers.rows.group_rows import GroupTable
-from fusiondoc.parsers.work import Work
+from fusiondoc.parsers.facts import CacheInstance, PlanLevel
+from fusiondoc.parsers.jit.plan import PlanGroup
+from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
+from fusiondoc.parsers.work import KernelNamed, Work
 
 
 class LastWork(NamedTuple):
@@ -23,6 +25,13 @@ class LastWork(NamedTuple):
     line: Evidence
     kernel: str | None = None
     """The kernel of it that was named last."""
+
+
+class NamedKernel(NamedTuple):
+    """A kernel, where its source begins."""
+
+    name: str
+    line: Evidence
 
 
 class LoggedError(NamedTuple):
@@ -41,6 +50,8 @@ class LoggedCrash(NamedTuple):
     line: Evidence
     work: LastWork | None
     """What was not done by then."""
+    kernel: NamedKernel | None = None
+    """The kernel whose source was printed last, if no time of it was."""
 
 
 class SizedReduction(NamedTuple):
@@ -91,6 +102,8 @@ class Observed:
     """The log lacks a part of a plan."""
     first_run: LastWork | None = None
     """The log ends in the first run of this group, or while it is compiled."""
+    cut_kernel: NamedKernel | None = None
+    """The log ends in the source of this kernel."""
     crash: LoggedCrash | None = None
 
     def sized_for(self, text: str) -> list[SizedReduction]:
@@ -122,8 +135,13 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         if work is None:
             return None
         rows = groups.of_cache(work.cache) or groups.of_graph(work.graph)
+        if not rows and work.cache is not None and work.cache.begun:
+            rows = _being_made(groups, work.cache)
         kernel = groups.facts.work.kernel_of(work)
         return LastWork(work.stage, rows[0].id if rows else None, evidence(work.line), kernel)
+
+    def named(kernel: KernelNamed | None) -> NamedKernel | None:
+        return NamedKernel(kernel.name, evidence(kernel.line)) if kernel is not None else None
 
     headers: Counter[str] = Counter()
     levels: set[str] = set()
@@ -131,7 +149,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     sized: list[SizedReduction] = []
     releases: set[str] = set()
     again: set[str] = set()
-    gone = options = last = first_run = crash = None
+    gone = options = last = first_run = crash = cut_kernel = None
     disordered = only_inner = cut = False
     traces, other = 0, None
     fusions: dict[str, None] = {}
@@ -169,9 +187,10 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         last = last_work(groups, work.last) or last
         if first_run is None and work.first_run():
             first_run = last_work(groups, work.open())
+        cut_kernel = cut_kernel or named(work.cut_kernel)
         if crash is None and work.crash is not None:
-            text, line, begun = work.crash
-            crash = LoggedCrash(text, evidence(line), last_work(groups, begun))
+            text, line, begun, kernel = work.crash
+            crash = LoggedCrash(text, evidence(line), last_work(groups, begun), named(kernel))
     return Observed(
         files=tuple(files),
         headers=dict(headers),
@@ -187,8 +206,39 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         sized=tuple(sized),
         last_work=last,
         first_run=first_run,
+        cut_kernel=cut_kernel,
         crash=crash,
         only_inner_plans=only_inner,
         other_gradients=frozenset(again),
         plans_cut=cut,
     )
+
+
+def _being_made(groups: GroupTable, cache: CacheInstance) -> list[GroupRow]:
+    """The row of the group whose GraphCache nvFuser began to make and whose graph the log cuts off.
+
+    Right after it printed a plan, nvFuser makes the caches of its groups, in the order of the nodes and
+    one for each distinct graph (compileFusionRecursive of torch/csrc/jit/codegen/cuda/graph_fuser.cpp and
+    registerOrGetCacheId of manager.cpp, 1.12 to 2.1).
+    """
+    made = {one.graph.canonical for one in groups.facts.caches if one.graph is not None}
+    printed = [
+        (line, plan)
+        for plan in groups.plans
+        if plan.use.plan.groups and plan.use.level is PlanLevel.FUSION_PASS
+        for line in plan.use.lines
+        if line < cache.created
+    ]
+    for _, plan in sorted(printed, key=lambda one: one[0], reverse=True):
+        for group, row in groups.rows_of(plan):
+            if group.canonical not in made and _begins_with(group, cache.in_part):
+                return [row]
+    return []
+
+
+def _begins_with(group: PlanGroup, part: PlanGroup | None) -> bool:
+    """Whether ``part`` can be the beginning of the print of that group; its last line may be cut, too."""
+    if part is None:
+        return True
+    body, inputs = part.body[:-1], part.inputs if part.body else part.inputs[:-1]
+    return group.body[: len(body)] == body and group.inputs[: len(inputs)] == inputs

@@ -35,7 +35,9 @@ from fusiondoc.parsers.lines.error_texts import (
     is_cpp_warning,
     is_python_warning,
     stage_of,
+    tells_of_a_crash,
 )
+from fusiondoc.parsers.work import KernelNamed
 
 MARK = re.compile(
     rb"\[fusiondoc\] (?:iteration (\d{1,9})/(\d{1,9}) (\w+) inputs (\d{1,9})|end"
@@ -86,6 +88,8 @@ class Stream:
         self._text = DumpReader(KernelDumps(self._kernels).take)
         self._frame: tuple[bytes, list[bytes], int] | None = None
         self._old_frame = False
+        self._frame_at = 0
+        """Behind the last line of the open frame."""
         self._bare = BareGraphs(self._messages.bare, counts)
         self._last_words = LastWords(facts, self._messages.settle)
         self._warning = False
@@ -126,9 +130,7 @@ class Stream:
     def close(self) -> None:
         """The stream ends: what is open is cut off."""
         if self._frame is not None:
-            self._counts.truncated += 1
-            self._counts.recognised += len(self._frame[1])
-            self._frame = None
+            self._cut_frame(*self._frame)
         self._bare.end()
         self._end_blanks(False)
         self._end_dump()
@@ -162,6 +164,7 @@ class Stream:
                 self._counts.truncated += 1
                 self._counts.recognised += len(code)
                 self._frame = None
+            self._frame_at = pos + end
             return end
         self._frame = None
         self._counts.recognised += len(code) + 1
@@ -196,6 +199,22 @@ class Stream:
             j += 1
         self._messages.take(prefix, run, pos + i)
         return j
+
+    def _cut_frame(self, name: bytes, code: list[bytes], start: int) -> None:
+        """The log ends in a kernel's source. What a shell says of a crash stands behind it, often on the line
+        that was being written."""
+        self._frame = None
+        self._counts.truncated += 1
+        end = next(
+            (k for k in range(max(0, len(code) - 200), len(code)) if tells_of_a_crash(code[k])), len(code)
+        )
+        self._counts.recognised += end
+        kernel = KernelNamed(name.decode("ascii", "replace"), start)
+        self._messages.settle()
+        self.facts.work.compiles(*kernel)
+        self.facts.work.cut_kernel = kernel
+        for k in range(end, len(code)):
+            self._plain(code[k], self._frame_at + k - len(code))
 
     def _note_compile(self) -> None:
         if self.facts.iterations:

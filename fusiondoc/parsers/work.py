@@ -41,6 +41,8 @@ class CrashSeen(NamedTuple):
     line: int
     work: Work | None
     """What was open at that line."""
+    kernel: KernelNamed | None = None
+    """The kernel whose source was printed last, if it has no time yet."""
 
 
 @dataclass
@@ -55,6 +57,8 @@ class WorkSeen:
     timed: int = -1
     """The last line with the time of a launch, which is printed once it is over."""
     kernel: KernelNamed | None = None
+    cut_kernel: KernelNamed | None = None
+    """The kernel in whose source the log ends."""
     crash: CrashSeen | None = None
     """The first one."""
 
@@ -83,4 +87,4 @@ class WorkSeen:
 
     def crashed(self, text: str, line: int) -> None:
         if self.crash is None:
-            self.crash = CrashSeen(text, line, self.open())
+            self.crash = CrashSeen(text, line, self.open(), self.kernel)

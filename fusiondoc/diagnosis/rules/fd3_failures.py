@@ -1,18 +1,17 @@
-"""FD3xx: fallbacks, guards and crashes."""
+"""FD3xx: fallbacks, guards and failures of fusers and programs."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Iterable, Sequence
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.fallback_errors import advice_on, error_in_words
+from fusiondoc.diagnosis.rules.fd3_crashes import crashed, describe
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.specialisations import FusedProducer, advice_on_more, fused_producer, in_words
 from fusiondoc.fuser_knobs.gpu_tables import first_cuda, knows, parse_pair
-from fusiondoc.model.fusers import NNC
 from fusiondoc.model.report import Evidence, Finding, Group, Report
 from fusiondoc.parsers.lines.error_texts import (
     ARCHITECTURE,
@@ -27,14 +26,6 @@ from fusiondoc.parsers.lines.error_texts import (
     read_error,
 )
 from fusiondoc.parsers.observed import LastWork
-
-
-def describe(group: Group) -> str:
-    """A group in a few words: its id, its first operators and its line."""
-    names = [op.split("::")[-1] for op in group.ops]
-    shown = ", ".join(names[:4]) + (f", ... {len(names)} operators" if len(names) > 4 else "")
-    line = next((node.user_source for node in group.nodes if node.user_source), None)
-    return f"{group.id} ({shown}{', ' + line if line else ''})"
 
 
 def fell_back(report: Report, context: Context) -> Iterable[Finding]:
@@ -58,63 +49,6 @@ def fell_back(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
-def crashed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD303: the process died of a signal, or its log ends in the first run of a group."""
-    observed = context.observed
-    if context.result.ended is Ended.SIGNAL:
-        yield _crash(report, f"The process died of {context.result.signal}", observed.last_work)
-    elif context.request is None and observed.crash is not None:
-        said = observed.crash
-        found = _crash(report, f"The process died ({said.text[:120]})", said.work)
-        yield replace(found, evidence=[*found.evidence, said.line])
-    elif context.request is None and observed.first_run is not None:
-        work = observed.first_run
-        stage = "while nvFuser compiles" if work.stage == "compile" else "in the first run of"
-        yield finding(
-            "FD303",
-            f"The log ends {stage} {_worked_on(report, work)}: if the process died, it died there",
-            evidence=[work.line],
-            advice=_TAKE_IT_OUT,
-            severity="warning",
-        )
-
-
-_TAKE_IT_OUT = (
-    "Take that group out (--knob skip_node_kind=OPERATOR, or another --fuser), and check that this torch's"
-    " CUDA knows the GPU: fusiondoc env."
-)
-
-
-def _crash(report: Report, died: str, work: LastWork | None) -> Finding:
-    """``work``: what was not done by then."""
-    if work is not None:
-        group = next((g for g in report.groups if g.id == work.group), None)
-        doing = "compiling" if work.stage == "compile" or not _launched_after(report, group) else "running"
-        if group is not None and group.kind == NNC.kind:
-            doing = "compiling or running"  # NNC runs a kernel without a word
-        return finding(
-            "FD303",
-            f"{died} while {doing} {_worked_on(report, work)}",
-            evidence=[work.line],
-            advice=_TAKE_IT_OUT,
-        )
-    last = max(reversed(report.groups), key=lambda g: g.iteration or 0, default=None)
-    return finding(
-        "FD303",
-        died
-        + (f"; the last group that was made before is {describe(last)}" if last else ", before any group"),
-        evidence=last.evidence[:1] if last else (),
-        advice="The end of the log shows Python's stack at that moment. --fuser none says whether it dies"
-        " without fusion too.",
-    )
-
-
-def _worked_on(report: Report, work: LastWork) -> str:
-    group = next((g for g in report.groups if g.id == work.group), None)
-    which = f"group {describe(group)}" if group else "a group that the log does not show"
-    return f"{which}, at kernel {work.kernel}" if work.kernel else which
-
-
 def timed_out(report: Report, context: Context) -> Iterable[Finding]:
     """FD905: the program did not end."""
     if context.result.timed_out:
@@ -124,10 +58,6 @@ def timed_out(report: Report, context: Context) -> Iterable[Finding]:
             + (f" ({context.result.stopped} had stopped it)" if context.result.stopped else ""),
             advice="Give it more time with --timeout; the log ends with Python's stack at that moment.",
         )
-
-
-def _launched_after(report: Report, group: Group | None) -> bool:
-    return group is not None and any(k.launches for k in report.kernels if group.id in k.groups)
 
 
 def gave_up(report: Report, context: Context) -> Iterable[Finding]:

@@ -10,7 +10,7 @@ import re
 from itertools import permutations
 from typing import Iterable, NamedTuple, Tuple
 
-from fusiondoc.diagnosis.rules.fd3_failures import describe
+from fusiondoc.diagnosis.rules.fd3_crashes import describe
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.model.report import Evidence, Finding, Group, Report
 from fusiondoc.parsers.ir.types import TensorType, parse_type

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Iterable, Mapping, Sequence
 
-from fusiondoc.diagnosis.rules.fd3_failures import describe
+from fusiondoc.diagnosis.rules.fd3_crashes import describe
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.speed_of_light import (
     BANDWIDTH,

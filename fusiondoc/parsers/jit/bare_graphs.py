@@ -45,6 +45,11 @@ class Print(NamedTuple):
         cut = self.cut
         return [line[cut:] for line in self.lines] if cut else self.lines
 
+    @property
+    def whole(self) -> bool:
+        """Whether the end of its graph is among the lines."""
+        return any(line.startswith(b"  return (", self.cut) for line in reversed(self.lines))
+
 
 class Run:
     """Lines of one prefix; ``cut`` is where their text starts. They are cut only when they are read."""

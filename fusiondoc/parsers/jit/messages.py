@@ -45,6 +45,7 @@ PREFIX = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ([\w+-]+)\.(?:cpp|h|cu|cc):\d{3,}
 
 _POINTER_MADE = b"GraphCache constructor: "
 _POINTER_RUNS = b"running GraphCache: "
+_CACHE_MADE = b"GraphCache created for graph"
 _TOO_SMALL = b"Fusion group is too small, unmerging: "
 _SINGLE = (FAILED, CONSIDERING, MERGING, INTO, _TOO_SMALL, *REMARKS)
 
@@ -83,6 +84,8 @@ class JitMessages:
         self._nnc = NncKernels(facts)
         self._pointer = b""
         self._caches: dict[bytes, CacheInstance] = {}
+        self._begun: CacheInstance | None = None
+        """Its constructor has begun, and its graph is not read yet."""
         self._created: Print | None = None
         self._nnc_left: tuple[PlanUse, int, Print] | None = None
         """The last plan that NNC left, and where it is printed."""
@@ -97,7 +100,7 @@ class JitMessages:
             b"Optimized SimpleExecutor Graph:": lambda _, at, g: self._executed(at, g, True),
             b"After compileSpec optimizations:": lambda _, at, g: self._executed(at, g),
             b"After creating fusion groups:": self._groups_made,
-            b"GraphCache created for graph": self._cache_made,
+            _CACHE_MADE: self._cache_made,
             b"`compile_fusion` hits fallback on graph": self._compile_fell_back,
             b"Profiled Graph:": self._profiled,
             b"TensorExprKernel graph (Before graph optimization):": self._nnc_compiles,
@@ -118,6 +121,8 @@ class JitMessages:
             if prefix in self._open:
                 self._finish(prefix)
             self._open[prefix] = Run(lines, cut, pos)
+            if first.startswith(_CACHE_MADE) and self._begun is None:
+                self._cache_begins(pos)
         elif prefix in self._open:
             if self._held != prefix:
                 self.settle()
@@ -259,6 +264,7 @@ class JitMessages:
         facts = self._facts
         if payload.startswith(_POINTER_MADE):
             self._pointer = payload[len(_POINTER_MADE) :]
+            self._cache_begins(pos)
             return
         pointer = payload[len(_POINTER_RUNS) :]
         cache = self._caches.get(pointer)
@@ -324,8 +330,19 @@ class JitMessages:
             if graph.stretches is not None:
                 known[0].stretches[at] = graph.stretches
 
+    def _cache_begins(self, pos: int) -> None:
+        """nvFuser makes a GraphCache. A process that dies now has not printed the end of its graph."""
+        self._begun = CacheInstance(self._pointer, None, pos, begun=True)
+        self._facts.work.last = Work("compile", self._begun, pos)
+
     def _cache_made(self, pos: int, _: int, graph: Print) -> None:
-        cache = CacheInstance(self._pointer, self._known.group(graph), pos)
+        cache, self._begun = self._begun or CacheInstance(self._pointer, None, pos, begun=True), None
+        cache.created = pos
+        group = self._known.group(graph)
+        if graph.lines and graph.whole:
+            cache.graph = group
+        else:
+            cache.in_part = group
         self._caches[self._pointer] = cache
         self._pointer = b""
         self._facts.caches.append(cache)
