@@ -3,13 +3,16 @@ nothing else of a file changes."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import jsonschema
 import pytest
+from command_line import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
@@ -31,8 +34,10 @@ from fusiondoc.fixes.fixable import Site
 from fusiondoc.fixes.model_setup import Place, _in_place_off, place_of_model
 from fusiondoc.fixes.syntax import ParsedFile
 from fusiondoc.model.bench import Ratio
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.fixes import Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.runs import Verification
+from fusiondoc.reports.fix_formats import as_json, as_markdown
 from fusiondoc.workflows import fix, fix_apply
 from fusiondoc.workflows.fix import ChangedFile, as_tries
 from fusiondoc.workflows.fix_apply import apply, uncommitted
@@ -74,6 +79,10 @@ def out_of_place(body: str, op: str, line: int = 2) -> str:
         ("x = F.relu(x, True)", "relu_", "x = F.relu(x, False)"),
         ("F.dropout(x, 0.1, True, True)", "dropout_", "x = F.dropout(x, 0.1, True, False)"),
         ("torch.relu_(x); x += 1", "relu_", "x = torch.relu(x); x += 1"),
+        ("x &= y", "__iand__", "x = x & y"),
+        ("x **= 2", "pow_", "x = x ** 2"),
+        ("x.zero_()", "zero_", "x = torch.zeros_like(x)"),
+        ("x.fill_(0.5)", "fill_", "x = torch.full_like(x, 0.5)"),
     ],
 )
 def test_an_operator_in_place_is_written_out_of_place(line: str, op: str, after: str) -> None:
@@ -95,6 +104,9 @@ def test_an_operator_in_place_is_written_out_of_place(line: str, op: str, after:
         ("x = F.relu(x, inplace=False)", "relu_"),
         ("x = self.relu(x)", "relu_"),
         ("global x; x += y", "add_"),
+        ("x.copy_(y)", "copy_"),  # there is no x.copy
+        ("y = x.fill_(1)", "fill_"),
+        ("x.uniform_(0, 1)", "uniform_"),
     ],
 )
 def test_what_others_may_see_is_left_alone(line: str, op: str) -> None:
@@ -551,7 +563,7 @@ def searched(monkeypatch: pytest.MonkeyPatch, speeds: list[Ratio | None]) -> Any
     for row in range(len(speeds) - 1):
         edit = Edit(Path("m.py"), row, row, str(row))
         search._steps.append(fix._Step(fix.Candidate((edit,)), (version, SimpleNamespace()), row))
-        search.tried.append(TriedFix(str(row), (), (), Outcome.KEPT, version, version))
+        search.tried.append(TriedFix(ChangeKind.RECIPE, str(row), (), (), Outcome.KEPT, version, version))
     return search
 
 
@@ -572,14 +584,58 @@ def test_what_fix_tried_as_rows_of_the_table_of_tries() -> None:
     wrong = Version(2, 9, 3, 0, wrong=("output 0 differs",), outside=1)
     speed = Ratio(1.2, 1.1, 1.3)
     tried = (
-        TriedFix("x + y", ("m.py:1",), (), Outcome.KEPT, before, after, speed),
-        TriedFix("freeze", (), (), Outcome.FAILED, after, Version(0, 0, 0, 0, problem="no")),
-        TriedFix("other", (), (), Outcome.WRONG, after, wrong),
+        TriedFix(ChangeKind.RECIPE, "x + y", ("m.py:1",), (), Outcome.KEPT, before, after, speed),
+        TriedFix(
+            ChangeKind.RECIPE, "freeze", (), (), Outcome.FAILED, after, Version(0, 0, 0, 0, problem="no")
+        ),
+        TriedFix(ChangeKind.RECIPE, "other", (), (), Outcome.WRONG, after, wrong),
     )
-    rows = as_tries(Fixes(before, after, tried, "diff"))
+    rows = as_tries(Fixes("m.py", before, after, tried, "diff"))
     assert [one.change for one in rows] == ["fix: x + y", "fix: freeze", "fix: other"]
     assert (rows[0].groups, rows[0].ops_fused, rows[0].unfused, rows[0].speed) == (2, 9, 1, speed)
     assert rows[1].problem == "no" and rows[2].wrong == 1
+
+
+def found() -> Fixes:
+    before, after = (
+        Version(0, 0, 3, 0),
+        Version(1, 2, 1, 0, wrong=("output 0 differs",), unfused=frozenset("a")),
+    )
+    speed = Ratio(1.2, 1.1, 1.3)
+    tried = (
+        TriedFix(
+            ChangeKind.OUT_OF_PLACE, "x | y", ("/a/m.py:3",), ("a note",), Outcome.KEPT, before, after, speed
+        ),
+        TriedFix(ChangeKind.FREEZE, "model frozen", (), (), Outcome.WRONG, after, after),
+    )
+    diff = '--- a/m.py\n+++ b/m.py\n@@ -1 +1 @@\n-"""```"""\n+x\n'
+    return Fixes("m.py", before, after, tried, diff, ("zoo.py:1 is a package's",), speed, fuser="nnc")
+
+
+def test_what_was_tried_as_json_is_as_its_schema_says() -> None:
+    data = json.loads(as_json(found()))
+    jsonschema.validate(data, json.loads((ROOT / "docs" / "fix.schema.json").read_text()))
+    assert data["schema"] == "fusiondoc.fix/1" and next(iter(data)) == "schema"
+    assert [(one["kind"], one["outcome"]) for one in data["tried"]] == [
+        ("out of place", "kept"),
+        ("freeze", "computes something else"),
+    ]
+    assert "unfused" not in data["together"] and data["speed"]["value"] == 1.2
+
+
+def test_what_was_tried_as_markdown() -> None:
+    text = as_markdown(found(), "/a/")
+    assert "| x \\| y | m.py:3 | 0 → 1 | 0 → 2 | 3 → 1 | 1\\.20 times as fast" in text
+    assert "- model frozen: computes something else: output 0 differs" in text
+    assert "````diff\n--- a/m.py" in text and text.endswith("+x\n````\n")
+
+
+@pytest.mark.parametrize("name", ["fixes.html", "fixes", "nowhere/fixes.json"])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(
+    name: str, fusiondoc: Any, tmp_path: Path
+) -> None:
+    done = fusiondoc("fix", "none.py", "-o", name, cwd=tmp_path)
+    assert done.returncode == 2 and name.split(".")[0] in done.stderr and "none.py" not in done.stderr
 
 
 @pytest.mark.parametrize(

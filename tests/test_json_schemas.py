@@ -14,6 +14,7 @@ from command_line import ROOT, Run
 from fusiondoc.comparison.bench_changes import BenchComparison
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.bench import Bench
+from fusiondoc.model.fixes import Fixes
 from fusiondoc.model.report import Report
 from fusiondoc.model.suite import Suite
 from fusiondoc.model.typed_fields import field_types
@@ -24,6 +25,7 @@ DOCUMENTS = {
     "comparison": Comparison,
     "bench": Bench,
     "suite": Suite,
+    "fix": Fixes,
     "bench-comparison": BenchComparison,
 }
 

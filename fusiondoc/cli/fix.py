@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,27 @@ from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, run_options
 from fusiondoc.cli.output import write
 from fusiondoc.cli.say import tell
-from fusiondoc.errors import INTERRUPTED
+from fusiondoc.errors import INTERRUPTED, UsageError
+
+if TYPE_CHECKING:
+    from fusiondoc.model.fixes import Fixes
+
+_FORMATS = ("diff", "json", "markdown")
+_ENDINGS = {".diff": "diff", ".patch": "diff", ".json": "json", ".md": "markdown"}
+
+
+def _checked(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse a file whose ending says no format before anything runs."""
+    if value is not None and not value.parent.is_dir():
+        raise UsageError(
+            f"Cannot write {value}: there is no folder {value.parent}", "Make the folder, or choose another."
+        )
+    if value is not None and value.suffix.lower() not in _ENDINGS and not ctx.params.get("format_"):
+        raise UsageError(
+            f"{value}: no format has the ending {value.suffix or '(none)'}",
+            f"Known: {', '.join(_ENDINGS)}; or name one with --format.",
+        )
+    return value
 
 
 @click.command(name="fix")
@@ -25,6 +45,21 @@ from fusiondoc.errors import INTERRUPTED
 )
 @click.option(
     "--inference", is_flag=True, help="Also try what changes the program for inference: eval mode, frozen."
+)
+@click.option(
+    "--format",
+    "-f",
+    "format_",
+    type=click.Choice(_FORMATS),
+    is_eager=True,
+    help="Of what is printed: the diff alone (default), or all that was tried.",
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=_checked,
+    help="Write it to this file; its ending gives the format.",
 )
 @click.option(
     "--tries",
@@ -41,7 +76,15 @@ from fusiondoc.errors import INTERRUPTED
     help="Time what fuses more, and leave out what is slower (default).",
 )
 def command(
-    target: str, apply_: bool, force: bool, inference: bool, tries: int, timed: bool, **options: Any
+    target: str,
+    apply_: bool,
+    force: bool,
+    inference: bool,
+    tries: int,
+    timed: bool,
+    format_: str | None,
+    output: Path | None,
+    **options: Any,
 ) -> int:
     """Find changes to the program of TARGET that let more of it fuse, and print them as a diff.
 
@@ -54,12 +97,11 @@ def command(
       fusiondoc fix model.py
       fusiondoc fix model.py:net --backward > fusion.diff
       fusiondoc fix model.py --backward --apply
+      fusiondoc fix model.py -o fixes.json
     """
     # Here: --help and shell completion need none of it.
     from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.errors import UsageError
     from fusiondoc.fixes.syntax import require_libcst
-    from fusiondoc.reports.printable import visible
     from fusiondoc.reports.text import fixes_found
     from fusiondoc.runner.progress import terminal_progress
     from fusiondoc.workflows.fix import fix_target
@@ -78,14 +120,29 @@ def command(
         tell=tell,
         progress=terminal_progress,
     )
-    # A terminal gets no control characters of the source; patch gets the diff as it is.
-    write(visible(found.fixes.diff) if sys.stdout.isatty() else found.fixes.diff, None)
-    for line in fixes_found.lines(found.fixes, f"{request.cwd.resolve()}{os.sep}"):
+    fixes, here = found.fixes, f"{request.cwd.resolve()}{os.sep}"
+    kind = format_ or (_ENDINGS[output.suffix.lower()] if output is not None else "diff")
+    write(_document(fixes, kind, here, output), output)
+    # A document on stdout has all of it.
+    told = fixes_found.lines(fixes, here)
+    for line in told if kind == "diff" or output is not None else (fixes_found.verdict(fixes),):
         tell(line)
-    if apply_ and found.files and not found.fixes.interrupted:
+    if apply_ and found.files and not fixes.interrupted:
         for path, backup in apply(found.files, request.cwd, force):
             tell(f"written: {_short(path)} (before: {_short(backup)})")
-    return INTERRUPTED if found.fixes.interrupted else 0
+    return INTERRUPTED if fixes.interrupted else 0
+
+
+def _document(fixes: Fixes, kind: str, here: str, output: Path | None) -> str:
+    from fusiondoc.reports import fix_formats
+    from fusiondoc.reports.printable import visible
+
+    if kind == "json":
+        return fix_formats.as_json(fixes)
+    if kind == "markdown":
+        return fix_formats.as_markdown(fixes, here)
+    # A terminal gets no control characters of the source; patch gets the diff as it is.
+    return visible(fixes.diff) if output is None and sys.stdout.isatty() else fixes.diff
 
 
 def _short(path: Path) -> str:

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import Callable, Mapping
 
+from fusiondoc.diagnosis.in_place_operators import FILLS, IN_PLACE_ASSIGNS, WITH_FLAG, sign_of
 from fusiondoc.diagnosis.operators import LIBRARY, WITH_FORMULA, fusible_by, taken_by
 from fusiondoc.diagnosis.recipes import Recipe, recipe_for
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
@@ -130,27 +131,6 @@ def other_fusers(op: str, run: RunFacts) -> list[str]:
     return [name for name in ("nvfuser", "nnc", "onednn") if name in takers]
 
 
-_FLAGGED = """
-relu_ relu6_ hardtanh_ hardswish_ hardsigmoid_ silu_ mish_ elu_ selu_ celu_ leaky_relu_ dropout_ threshold_
-"""
-WITH_FLAG = frozenset(f"aten::{name}" for name in _FLAGGED.split())
-"""Modules of torch.nn have ``inplace`` for these."""
-
-_SIGNS = {"aten::add_": "+", "aten::sub_": "-", "aten::mul_": "*", "aten::div_": "/"}
-
-
-IN_PLACE_ASSIGNS = frozenset(f"aten::{name}_" for name in ("copy", "index_put", "masked_scatter", "scatter"))
-"""What ``x[...] = y`` is, and what has no version without the underscore that does the same alone."""
-FILLS = {
-    "aten::fill_": "torch.full_like(x, value)",
-    "aten::zero_": "torch.zeros_like(x)",
-    "aten::normal_": "torch.randn_like(x)",
-    "aten::uniform_": "torch.rand_like(x)",
-}
-"""Operators whose name without the underscore is no method of a tensor (torch/_tensor_docs.py, 1.12 to 2.13),
-and what makes a filled one."""
-
-
 def _in_place(row: Unfused, run: RunFacts) -> str:
     if row.op in FILLS:
         name = row.op.rpartition("::")[2]
@@ -169,15 +149,16 @@ def _in_place(row: Unfused, run: RunFacts) -> str:
             " hasattr(m, 'inplace'): m.inplace = False"
         )
     text = f"Write the version without the underscore: x = x.{row.op.rsplit('::', 1)[1][:-1]}(...)"
-    if row.op in _SIGNS:
-        text = f"Write x = x {_SIGNS[row.op]} y instead of x {_SIGNS[row.op]}= y"
+    sign = sign_of(row.op)
+    if sign is not None:
+        text = f"Write x = x {sign} y instead of x {sign}= y"
     if run.owner(row) in (Owner.PACKAGE, Owner.TORCH):
         text += "; the line is in a package: change a copy of its module, or override its forward"
     return text + "."
 
 
 def _gradient(row: Unfused, run: RunFacts) -> str:
-    if row.op in _SIGNS or row.op in WITH_FLAG:
+    if sign_of(row.op) is not None or row.op in WITH_FLAG:
         return _in_place(row, run)
     training = "move operators without a gradient formula out of the block"
     ends = re.findall(r"(aten::\w+)(?: \([^()]*\))? (?:before|after) it (changes|has)", row.reason.text)

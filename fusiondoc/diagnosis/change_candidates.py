@@ -6,25 +6,28 @@ from dataclasses import dataclass, replace
 from typing import Iterable, Sequence
 
 from fusiondoc.diagnosis.advice import (
-    FILLS,
-    IN_PLACE_ASSIGNS,
     NO_RULE,
     REDUCTIONS,
     REPLACEABLE,
-    WITH_FLAG,
     other_fusers,
 )
-from fusiondoc.diagnosis.changed_lines import MODULES, by_recipe, modules_in_place, out_of_place
+from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place
+from fusiondoc.diagnosis.in_place_operators import (
+    CALLED_BY,
+    FILLS,
+    IN_PLACE_ASSIGNS,
+    WITH_FLAG,
+    is_in_place,
+    sign_of,
+)
 from fusiondoc.diagnosis.operators import LIBRARY, WITH_FORMULA, is_fusible, taken_by
 from fusiondoc.diagnosis.recipes import Recipe, recipe_for
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
-from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN, is_in_place
+from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Program, Report, Unfused
 from fusiondoc.model.source import Source, from_package
 from fusiondoc.parsers.ir.types import TensorType, parse_type
-
-_SIGNS = {"aten::add_": "+", "aten::sub_": "-", "aten::mul_": "*", "aten::div_": "/"}
 
 IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
 
@@ -175,7 +178,7 @@ def _not_in_place(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
             f"nn.{_module(name)}(inplace=True)",
             f"nn.{_module(name)}(inplace=False)",
         )
-    sign = _SIGNS.get(row.op)
+    sign = sign_of(row.op)
     if sign is not None:
         before, after = f"x {sign}= y", f"x = x {sign} y"
     else:
@@ -184,7 +187,7 @@ def _not_in_place(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
 
 
 def _module(name: str) -> str:
-    return MODULES.get(name, (name,))[0]
+    return CALLED_BY.get(name, (name,))[0]
 
 
 def _by_recipe(index: int, row: Unfused, recipe: Recipe) -> Candidate:
@@ -233,7 +236,7 @@ def _with_lines(
             rank = ranks.get((row.op, row.source))
             edits = [by_recipe(text, place.file, place.line, recipe, rank, module)]
     made = tuple(edit for edit in edits if edit is not None)
-    sign = _SIGNS.get(row.op)
+    sign = sign_of(row.op)
     if made and sign is not None and one.kind is ChangeKind.OUT_OF_PLACE and f"{sign}=" not in made[0].before:
         name = row.op.rpartition("::")[2]
         one = replace(one, change=f"Write x = x.{name[:-1]}(y) instead of x.{name}(y)")

@@ -13,34 +13,22 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Iterator, Mapping, Sequence, Tuple
 
+from fusiondoc.diagnosis.in_place_operators import CALLED_BY, FLAGS, MODULE_FLAGS, sign_of
 from fusiondoc.diagnosis.recipes import Recipe
 from fusiondoc.model.change_plan import Edit
 
-_SIGNS: Mapping[str, tuple[type[ast.operator], str]] = {
-    "add_": (ast.Add, "+"),
-    "sub_": (ast.Sub, "-"),
-    "mul_": (ast.Mult, "*"),
-    "div_": (ast.Div, "/"),
+_SIGNS: Mapping[str, type[ast.operator]] = {
+    "+": ast.Add,
+    "-": ast.Sub,
+    "*": ast.Mult,
+    "/": ast.Div,
+    "**": ast.Pow,
+    "&": ast.BitAnd,
+    "|": ast.BitOr,
+    "^": ast.BitXor,
+    "<<": ast.LShift,
+    ">>": ast.RShift,
 }
-
-MODULES: Mapping[str, tuple[str, ...]] = {
-    "relu": ("ReLU",),
-    "relu6": ("ReLU6",),
-    "hardtanh": ("Hardtanh", "ReLU6"),
-    "hardswish": ("Hardswish",),
-    "hardsigmoid": ("Hardsigmoid",),
-    "silu": ("SiLU",),
-    "mish": ("Mish",),
-    "elu": ("ELU",),
-    "selu": ("SELU",),
-    "celu": ("CELU",),
-    "leaky_relu": ("LeakyReLU",),
-    "dropout": ("Dropout",),
-    "threshold": ("Threshold",),
-    "gelu": ("GELU",),
-    "softplus": ("Softplus",),
-}
-"""Operator -> the modules of torch.nn that call it."""
 
 _NAMESPACES = frozenset(["torch", "F", "functional", "nn", "special", "linalg", "nnf"])
 
@@ -121,10 +109,10 @@ def out_of_place(text: str, file: str, line: int, op: str) -> Edit | None:
     parsed, name = _parsed(text), op.rpartition("::")[2]
     if parsed is None:
         return None
-    sign = _SIGNS.get(name)
+    sign = sign_of(op)
     for node in parsed.nodes.get(line, ()):
-        if sign is not None and isinstance(node, ast.AugAssign) and isinstance(node.op, sign[0]):
-            return _augmented(parsed, node, sign[1], file)
+        if sign is not None and isinstance(node, ast.AugAssign) and isinstance(node.op, _SIGNS[sign]):
+            return _augmented(parsed, node, sign, file)
     for call in parsed.calls(line):
         if _called(call) == name:
             return _method(parsed, call, file)
@@ -158,16 +146,15 @@ def _method(parsed: _File, call: ast.Call, file: str) -> Edit | None:
 
 def _flag(parsed: _File, file: str, line: int, name: str) -> Edit | None:
     """``F.relu(x, inplace=True)`` and ``nn.ReLU(inplace=True)``."""
-    wanted = {name, *MODULES.get(name, ())}
+    wanted = {name, *CALLED_BY.get(name, ())}
     for call in parsed.calls(line):
         called = _called(call)
         if called not in wanted:
             continue
         flag: ast.expr | None = next((k.value for k in call.keywords if k.arg == "inplace"), None)
-        if flag is None and called in ("relu", "relu6", "hardswish", "silu", "mish") and len(call.args) == 2:
-            flag = call.args[1]
-        if flag is None and called in ("ReLU", "ReLU6", "SiLU", "Mish", "Hardswish") and len(call.args) == 1:
-            flag = call.args[0]
+        place = FLAGS[called].of_function if called in FLAGS else MODULE_FLAGS.get(called)
+        if flag is None and place is not None and place < len(call.args):
+            flag = call.args[place]
         if isinstance(flag, ast.Constant) and flag.value is True:
             return _edit(parsed, file, line, [(*parsed.span(flag), "False")])
     return None
@@ -176,7 +163,7 @@ def _flag(parsed: _File, file: str, line: int, name: str) -> Edit | None:
 def modules_in_place(text: str, file: str, op: str) -> tuple[Edit, ...]:
     """Every line of the file that makes a module which calls the operator in place."""
     parsed, name = _parsed(text), op.rpartition("::")[2][:-1]
-    if parsed is None or not any(module in text for module in MODULES.get(name, ())):
+    if parsed is None or not any(module in text for module in CALLED_BY.get(name, ())):
         return ()
     found = (_flag(parsed, file, line, name) for line in sorted(parsed.nodes))
     return tuple(edit for edit in found if edit is not None and re.search(r"\b[A-Z]\w*\(", edit.before))

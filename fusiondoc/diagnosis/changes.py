@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.request import Options
+from fusiondoc.diagnosis.in_place_operators import is_in_place
 from fusiondoc.diagnosis.operators import taken_by
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.entries import exists_in, parse_version
@@ -81,8 +82,13 @@ def _of_the_module(rows: Sequence[Unfused], options: Options, training: bool | N
 
 
 def _of_module_in_place(row: Unfused) -> bool:
-    in_place = row.op.endswith("_") and not row.op.endswith("__") and row.reason.code != "FD226"
-    return in_place and row.source is not None and "torch/nn/functional" in row.source.replace("\\", "/")
+    counts = row.reason.code == "FD226"
+    return (
+        is_in_place(row.op)
+        and not counts
+        and row.source is not None
+        and "torch/nn/functional" in row.source.replace("\\", "/")
+    )
 
 
 def _is_folded(row: Unfused) -> bool:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterator, NamedTuple
 
+from fusiondoc.diagnosis.in_place_operators import is_in_place
 from fusiondoc.diagnosis.nvfuser_rules import kinds_of
 from fusiondoc.diagnosis.operators import WITH_FORMULA
 from fusiondoc.diagnosis.surroundings import (
@@ -31,7 +32,6 @@ from fusiondoc.diagnosis.surroundings import (
     at,
     aten,
     from_container,
-    is_in_place,
     reason,
 )
 from fusiondoc.model.report import Reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fusiondoc.diagnosis.in_place_operators import is_in_place
 from fusiondoc.diagnosis.nvfuser_rules import refused_because
 from fusiondoc.diagnosis.surroundings import (
     NO_KERNEL,
@@ -12,7 +13,6 @@ from fusiondoc.diagnosis.surroundings import (
     aten,
     by_version,
     from_container,
-    is_in_place,
     reason,
 )
 from fusiondoc.model.report import Reason

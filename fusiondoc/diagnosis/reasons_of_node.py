@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from fusiondoc.diagnosis.in_place_operators import is_in_place
 from fusiondoc.diagnosis.nvfuser_rules import refused_because
 from fusiondoc.diagnosis.operators import BY_FUSER
 from fusiondoc.diagnosis.specialisations import in_order
@@ -21,7 +22,6 @@ from fusiondoc.diagnosis.surroundings import (
     at,
     aten,
     by_version,
-    is_in_place,
     is_of_a_formula,
     reason,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Callable, Iterator, Literal, NamedTuple
 
@@ -38,8 +37,6 @@ NOTHING_TO_GAIN = (
     NO_KERNEL | MAKERS | {"aten::contiguous", "prim::GetAttr", "prim::data", "prim::ConstantChunk"}
 )
 
-_IN_PLACE = re.compile(r"aten::\w*[^\W_]_$")
-
 Side = Literal["before", "after"]
 
 _NNC_SELDOM = {
@@ -69,11 +66,6 @@ def _comparable(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     """Whether one of two blocks stands in the other."""
     short = min(len(one), len(other))
     return one[:short] == other[:short]
-
-
-def is_in_place(op: str) -> bool:
-    """Whether it changes its first argument, as the underscore at its end says."""
-    return _IN_PLACE.match(op) is not None
 
 
 _BY_ANY: frozenset[str] = frozenset().union(*BY_FUSER.values())

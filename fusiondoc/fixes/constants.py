@@ -12,9 +12,10 @@ import contextlib
 import re
 from typing import Iterator
 
-from fusiondoc.fixes.edits import Edit, Family, Proposal
+from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
 from fusiondoc.fixes.syntax import ParsedFile, walk
+from fusiondoc.model.change_plan import ChangeKind
 
 with contextlib.suppress(ImportError):
     import libcst as cst
@@ -38,7 +39,7 @@ def propose(program: Program) -> Iterator[Proposal]:
         edits = _declared(file, owner, list(names))
         listed = ", ".join(names)
         where = tuple(site.where for site in names.values())
-        yield Proposal(Family.CONSTANT, f"{listed} of {owner.name.value} declared constant", edits, where)
+        yield Proposal(ChangeKind.CONSTANT, f"{listed} of {owner.name.value} declared constant", edits, where)
     for file in program.files:
         yield from _numbers(file)
 
@@ -149,7 +150,7 @@ def _default(site: Site, node: cst.Name) -> Iterator[Proposal]:
                 return
             title = f"{text} instead of the argument {node.value} of {function.name.value}"
             note = f"callers that give {node.value} get {text} all the same"
-            yield Proposal(Family.CONSTANT, title, (file.replaced(node, text),), (site.where,), note)
+            yield Proposal(ChangeKind.CONSTANT, title, (file.replaced(node, text),), (site.where,), note)
 
 
 def _numbers(file: ParsedFile) -> Iterator[Proposal]:
@@ -163,4 +164,4 @@ def _numbers(file: ParsedFile) -> Iterator[Proposal]:
             title = f"{file.text(node.func.value)} instead of {file.text(node)}"
             edit = Edit(file.source.path, place, end, "")
             note = "what is computed of it stays on the device, and takes part in gradients"
-            yield Proposal(Family.SCALAR, " ".join(title.split()), (edit,), (file.where(node),), note)
+            yield Proposal(ChangeKind.NUMBER, " ".join(title.split()), (edit,), (file.where(node),), note)

@@ -10,32 +10,14 @@ import io
 import re
 import tokenize
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import Iterable, Mapping
 
 from fusiondoc.errors import UsageError
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.whole_files import read_within
 
 _MARK = b"\xef\xbb\xbf"
-
-
-class Family(Enum):
-    """Kinds of changes; the value says it in a line of a table."""
-
-    IN_PLACE = "operators in place written out of place"
-    MODULES_IN_PLACE = "modules made with inplace=False"
-    ATTRIBUTES = "attributes of modules that a package made"
-    RECIPE = "an operator written with operators that the fuser takes"
-    MODULE_RECIPE = "modules replaced by ones that the fuser takes"
-    DIMENSIONS = "dimensions named"
-    CONSTANT = "a constant instead of an argument or attribute"
-    SCALAR = "a tensor that stays on its device instead of a number"
-    DTYPE = "types that the fuser takes"
-    ANNOTATION = "type annotations"
-    INFERENCE = "a module made ready for inference"
-    SETTING = "a setting of torch"
-    ORDER = "views and operators of libraries moved to the edge"
 
 
 @dataclass(frozen=True)
@@ -56,7 +38,7 @@ class Edit:
 class Proposal:
     """A change to try."""
 
-    family: Family
+    kind: ChangeKind
     title: str
     """In the words of the program: ``F.hardswish(x) -> x * torch.clamp(x + 3, 0, 6) / 6``."""
     edits: tuple[Edit, ...]
@@ -64,6 +46,8 @@ class Proposal:
     """``file:line`` of what changes."""
     note: str | None = None
     """What is to be known about it."""
+    from_outside: bool = False
+    """It is made where the model is made, not at the line of the operator."""
     eval_mode: bool = False
     """It puts the model into eval mode, so it is compared with the program in eval mode."""
     knobs: Mapping[str, str] = field(default_factory=dict)

@@ -11,89 +11,96 @@ from __future__ import annotations
 import contextlib
 from typing import Iterator
 
-from fusiondoc.fixes.edits import Edit, Family, Proposal
+from fusiondoc.diagnosis.in_place_operators import (
+    FILLS,
+    FLAGS,
+    MODULE_FLAGS,
+    is_in_place,
+    plain_name,
+    sign_of,
+)
+from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
 from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
+from fusiondoc.model.change_plan import ChangeKind
 
 with contextlib.suppress(ImportError):
     import libcst as cst
 
-_SIGNS = {
-    "add": ("AddAssign", "+="),
-    "sub": ("SubtractAssign", "-="),
-    "mul": ("MultiplyAssign", "*="),
-    "div": ("DivideAssign", "/="),
-    "pow": ("PowerAssign", "**="),
-    "__iand__": ("BitAndAssign", "&="),
-    "__ior__": ("BitOrAssign", "|="),
-    "bitwise_and": ("BitAndAssign", "&="),
-    "bitwise_or": ("BitOrAssign", "|="),
+_STATEMENTS = {
+    "+": "AddAssign",
+    "-": "SubtractAssign",
+    "*": "MultiplyAssign",
+    "/": "DivideAssign",
+    "**": "PowerAssign",
+    "&": "BitAndAssign",
+    "|": "BitOrAssign",
+    "^": "BitXorAssign",
+    "<<": "LeftShiftAssign",
+    ">>": "RightShiftAssign",
 }
-"""Operator without its underscore -> the statement of Python that makes it."""
+"""Sign -> libcst's name of the operator of ``x += y``."""
 
-_FLAG_PLACE = {
-    "relu": 1, "relu6": 1, "hardswish": 1, "hardsigmoid": 1, "silu": 1, "mish": 1, "selu": 1, "leaky_relu": 2,
-    "elu": 2, "celu": 2, "hardtanh": 3, "threshold": 3, "dropout": 3, "dropout2d": 3, "alpha_dropout": 3,
-}  # fmt: skip
-"""Where ``inplace`` stands among the arguments of functions of torch.nn.functional (functional.py, 1.12 to
-2.13)."""
-
-_MODULE_PLACE = {
-    "ReLU": 0, "ReLU6": 0, "Hardswish": 0, "Hardsigmoid": 0, "SiLU": 0, "Mish": 0, "SELU": 0, "LeakyReLU": 1,
-    "ELU": 1, "CELU": 1, "Dropout": 1, "Dropout2d": 1, "Dropout3d": 1, "AlphaDropout": 1, "Hardtanh": 2,
-    "Threshold": 2, "RReLU": 2,
-}  # fmt: skip
-"""Where ``inplace`` stands among the arguments of modules (torch/nn/modules/activation.py and dropout.py)."""
+_NO_VERSION = frozenset(
+    [
+        *(
+            "apply",
+            "cauchy",
+            "copy",
+            "exponential",
+            "fill",
+            "fill_diagonal",
+            "geometric",
+            "log_normal",
+            "map",
+        ),
+        *("map2", "normal", "random", "requires_grad", "resize_as_sparse", "set", "share_memory", "uniform"),
+        "zero",
+    ]
+)
+"""Methods in place of a tensor that have no version without the underscore (torch.Tensor, 2.13)."""
 
 _TORCH = ("torch", "torch.nn.functional")
-
-
-def changes_its_input(op: str) -> bool:
-    """Whether an operator's name says so: ``aten::add_``, and not ``aten::__and__``."""
-    return (op.endswith("_") and not op.endswith("__")) or op in ("aten::__iand__", "aten::__ior__")
-
-
-def base_of(op: str) -> str:
-    """``aten::relu_`` -> "relu"."""
-    name = op.rpartition("::")[2]
-    return name if name.startswith("__") else name.rstrip("_")
 
 
 def propose(program: Program) -> Iterator[Proposal]:
     """One proposal for each line of the user's, and one for each call that makes a module in place."""
     for site in program.sites:
-        if changes_its_input(site.row.op):
+        if is_in_place(site.row.op):
             edits = _edits_at(site)
             if edits:
                 ops = frozenset([site.row.op])
-                yield Proposal(Family.IN_PLACE, f"{site.row.op} out of place", edits, (site.where,), ops=ops)
-    ops = frozenset(row.op for row in program.rows if changes_its_input(row.op))
+                yield Proposal(
+                    ChangeKind.OUT_OF_PLACE, f"{site.row.op} out of place", edits, (site.where,), ops=ops
+                )
+    ops = frozenset(row.op for row in program.rows if is_in_place(row.op))
     if ops:
         yield from _constructors(program, ops)
 
 
 def _edits_at(site: Site) -> tuple[Edit, ...]:
-    file, name = site.file, base_of(site.row.op)
+    file, op = site.file, site.row.op
     found: dict[Edit, None] = {}
     for node in file.on_line(site.line):
         if isinstance(node, cst.AugAssign):
-            found.update(dict.fromkeys(_augmented(file, node, name)))
+            found.update(dict.fromkeys(_augmented(file, node, op)))
         elif isinstance(node, cst.Call):
-            found.update(dict.fromkeys(_call(file, node, name)))
+            found.update(dict.fromkeys(_call(file, node, plain_name(op))))
     return tuple(found)
 
 
-def _augmented(file: ParsedFile, node: cst.AugAssign, name: str) -> Iterator[Edit]:
+def _augmented(file: ParsedFile, node: cst.AugAssign, op: str) -> Iterator[Edit]:
     """``x += y`` -> ``x = x + y``: of names only, an attribute or element is state."""
-    kind, sign = _SIGNS.get(name, ("", ""))
-    if type(node.operator).__name__ != kind or not isinstance(node.target, cst.Name) or _outlives(file, node):
+    sign = sign_of(op)
+    if sign is None or type(node.operator).__name__ != _STATEMENTS[sign]:
+        return
+    if not isinstance(node.target, cst.Name) or _outlives(file, node):
         return
     start = file.span(node.target)[1]
     end = file.span(node.value)[0]
-    place = file.source.text.index(sign, start, end)
-    plain = sign[:-1]
-    yield Edit(file.source.path, place, place + len(sign), f"= {node.target.value} {plain}")
-    if not _binds_tighter(node.value, plain):
+    place = file.source.text.index(f"{sign}=", start, end)
+    yield Edit(file.source.path, place, place + len(sign) + 1, f"= {node.target.value} {sign}")
+    if not _binds_tighter(node.value, sign):
         first, last = file.span(node.value)
         yield file.inserted(first, "(")
         yield file.inserted(last, ")")
@@ -149,18 +156,35 @@ def _call(file: ParsedFile, node: cst.Call, name: str) -> Iterator[Edit]:
             yield from _assigned(file, node, node.args[0].value if node.args else None)
             yield from _without_underscore(file, node)
         elif last == name:
-            flag = _flag(node, _FLAG_PLACE.get(name))
+            flag = _flag(node, FLAGS[name].of_function if name in FLAGS else None)
             if flag is not None:
                 yield from _assigned(file, node, node.args[0].value if node.args else None)
                 yield file.replaced(flag, "False")
         return
     if isinstance(node.func, cst.Attribute) and node.func.attr.value == f"{name}_":
         receiver = _receiver(node)
-        if isinstance(receiver, cst.Name) or not isinstance(receiver, (cst.Attribute, cst.Subscript)):
+        if name in _NO_VERSION:
+            yield from _filled(file, node, name)
+        elif isinstance(receiver, cst.Name) or not isinstance(receiver, (cst.Attribute, cst.Subscript)):
             edits = list(_assigned(file, node, receiver))
             if edits or not _mentioned_later(file, node, receiver):
                 yield from edits
                 yield from _without_underscore(file, node)
+
+
+def _filled(file: ParsedFile, node: cst.Call, name: str) -> Iterator[Edit]:
+    """``x.zero_()`` alone -> ``x = torch.zeros_like(x)``; ``x.fill_(v)`` -> ``x = torch.full_like(x, v)``."""
+    made = FILLS.get(f"aten::{name}_")
+    if made is None or len(node.args) != made.count("value") or not isinstance(node.func, cst.Attribute):
+        return
+    tensor = node.func.value
+    if not isinstance(tensor, cst.Name) or not isinstance(file.parent(node), cst.Expr):
+        return
+    torch, imports = file.spelled("torch")
+    called = made.partition("(")[0].partition(".")[2]
+    values = "".join(f", {file.text(one)}" for one in node.args)
+    yield from imports
+    yield file.replaced(node, f"{tensor.value} = {torch}.{called}({tensor.value}{values})")
 
 
 def _receiver(node: cst.Call) -> cst.BaseExpression:
@@ -172,7 +196,7 @@ def _receiver(node: cst.Call) -> cst.BaseExpression:
 
 def _in_place(node: cst.Call) -> bool:
     """Whether it is a call of a method in place."""
-    return isinstance(node.func, cst.Attribute) and changes_its_input(node.func.attr.value)
+    return isinstance(node.func, cst.Attribute) and is_in_place(node.func.attr.value)
 
 
 def _without_underscore(file: ParsedFile, node: cst.Call) -> Iterator[Edit]:
@@ -239,14 +263,14 @@ def _constructors(program: Program, ops: frozenset[str]) -> Iterator[Proposal]:
                 continue
             kind, place = module_class(file, node.func), None
             if kind is not None:
-                place = _MODULE_PLACE.get(kind)
+                place = MODULE_FLAGS.get(kind)
             elif file.meaning(node.func) == "functools.partial" and node.args:
                 kind = module_class(file, node.args[0].value)
-            flag = _flag(node, place) if kind in _MODULE_PLACE else None
+            flag = _flag(node, place) if kind in MODULE_FLAGS else None
             if flag is not None:
                 title = f"{dotted(node.func)}(inplace=False)"
                 edit = file.replaced(flag, "False")
-                yield Proposal(Family.MODULES_IN_PLACE, title, (edit,), (file.where(node),), ops=ops)
+                yield Proposal(ChangeKind.NOT_INPLACE, title, (edit,), (file.where(node),), ops=ops)
 
 
 def module_class(file: ParsedFile, node: cst.BaseExpression) -> str | None:

@@ -10,12 +10,13 @@ import re
 from dataclasses import dataclass
 from typing import Iterator, Sequence
 
+from fusiondoc.diagnosis.in_place_operators import is_in_place, plain_name
 from fusiondoc.diagnosis.recipes import Recipe
-from fusiondoc.fixes.edits import Edit, Family, Proposal
+from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program
-from fusiondoc.fixes.in_place import base_of, changes_its_input
 from fusiondoc.fixes.recipes_in_code import helping
 from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
+from fusiondoc.model.change_plan import ChangeKind
 
 with contextlib.suppress(ImportError):
     import libcst as cst
@@ -153,7 +154,7 @@ def propose(program: Program, place: Place) -> Iterator[Proposal]:
     off = frozenset(row.op for row in program.rows if _of_a_module(row.op, row.source))
     if off:
         yield _in_place_off(place, off)
-    ops = {f"aten::{base_of(row.op)}" for row in program.rows}
+    ops = {f"aten::{plain_name(row.op)}" for row in program.rows}
     for recipe in dict.fromkeys(one for op in _dearest_first(program, ops) for one in helping(program, op)):
         yield from _replaced(place, recipe, _both(recipe.replaces & ops))
     if program.is_module and not program.backward and not program.options.trace and place.may_freeze:
@@ -162,7 +163,7 @@ def propose(program: Program, place: Place) -> Iterator[Proposal]:
 
 def _of_a_module(op: str, source: str | None) -> bool:
     """Whether torch.nn.functional works in place there, as modules with ``inplace`` ask for."""
-    return changes_its_input(op) and source is not None and "torch/nn/" in source.replace("\\", "/")
+    return is_in_place(op) and source is not None and "torch/nn/" in source.replace("\\", "/")
 
 
 def _in_place_off(place: Place, ops: frozenset[str]) -> Proposal:
@@ -173,7 +174,8 @@ def _in_place_off(place: Place, ops: frozenset[str]) -> Proposal:
         f"        {one}.inplace = False",
     ]
     title = f"inplace=False on the modules of {place.name}"
-    return Proposal(Family.ATTRIBUTES, title, (*place.edits, place.insert(lines)), (place.where,), ops=ops)
+    edits = (*place.edits, place.insert(lines))
+    return Proposal(ChangeKind.NOT_INPLACE, title, edits, (place.where,), ops=ops, from_outside=True)
 
 
 _PARAMETER = {
@@ -198,7 +200,7 @@ def _dearest_first(program: Program, ops: set[str]) -> list[str]:
     """Those that keep most operators out of groups first."""
     cost = dict.fromkeys(ops, 0)
     for row in program.rows:
-        cost[f"aten::{base_of(row.op)}"] += row.keeps_out or row.count
+        cost[f"aten::{plain_name(row.op)}"] += row.keeps_out or row.count
     return sorted(ops, key=lambda op: (-cost[op], op))
 
 
@@ -253,7 +255,8 @@ def _replaced(place: Place, recipe: Recipe, ops: frozenset[str]) -> Iterator[Pro
     edits = (*imports, *more, *place.edits, file.defined(written, rank=-5), place.insert(loop, rank=1))
     title = f"{kind} of {place.name} -> {recipe.after}"
     note = None if recipe.difference in ("rounding", "exact") else f"difference: {recipe.difference}"
-    yield Proposal(Family.MODULE_RECIPE, title, edits, (place.where,), note, ops=ops, fewer=True)
+    where = (place.where,)
+    yield Proposal(ChangeKind.RECIPE, title, edits, where, note, ops=ops, fewer=True, from_outside=True)
 
 
 def _frozen(program: Program, place: Place) -> Iterator[Proposal]:
@@ -266,14 +269,12 @@ def _frozen(program: Program, place: Place) -> Iterator[Proposal]:
     frozen = f"{place.name} = {freeze}({script}({place.name}))"
     if not program.training:
         edits = (*imports, *more, *place.edits, place.insert([frozen], rank=8))
-        yield Proposal(Family.INFERENCE, title, edits, (place.where,), "for inference only", freeze=True)
+        yield Proposal(ChangeKind.FREEZE, title, edits, (place.where,), "for inference only", freeze=True)
         return
     mode = f"{place.name}.eval()"
     note = "for inference only: dropout and batch norm compute something else than in training"
     edits = (*place.edits, place.insert([mode], rank=7))
-    yield Proposal(
-        Family.INFERENCE, f"{place.name} in eval mode", edits, (place.where,), note, eval_mode=True
-    )
+    yield Proposal(ChangeKind.EVAL, f"{place.name} in eval mode", edits, (place.where,), note, eval_mode=True)
     edits = (*imports, *more, *place.edits, place.insert([mode, frozen], rank=8))
     title = f"{place.name} in eval mode and frozen"
-    yield Proposal(Family.INFERENCE, title, edits, (place.where,), note, eval_mode=True, freeze=True)
+    yield Proposal(ChangeKind.FREEZE, title, edits, (place.where,), note, eval_mode=True, freeze=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 from typing import Iterator
 
-from fusiondoc.fixes.edits import Edit, Family, Proposal
+from fusiondoc.diagnosis.in_place_operators import plain_name
+from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
-from fusiondoc.fixes.in_place import base_of
 from fusiondoc.fixes.syntax import ParsedFile
+from fusiondoc.model.change_plan import ChangeKind
 
 with contextlib.suppress(ImportError):
     import libcst as cst
@@ -32,7 +33,7 @@ _BY_ELEMENT = frozenset(f"{owner}.{name}" for owner in ("torch", "torch.nn.funct
 def propose(program: Program) -> Iterator[Proposal]:
     """One for each line where a view or concatenation is an operator outside every group."""
     for site in (*program.sites, *program.idle_sites):
-        if base_of(site.row.op) in (*_VIEWS, "cat", "stack"):
+        if plain_name(site.row.op) in (*_VIEWS, "cat", "stack"):
             for node in site.file.on_line(site.line):
                 edits = _moved(site.file, node)
                 if edits:
@@ -42,7 +43,7 @@ def propose(program: Program) -> Iterator[Proposal]:
 
 def _proposal(site: Site, node: cst.CSTNode, edits: tuple[Edit, ...]) -> Proposal:
     title = " ".join(f"{site.file.text(node)}: {site.row.op} after it".split())
-    return Proposal(Family.ORDER, title, edits, (site.where,), fewer=True)
+    return Proposal(ChangeKind.MOVE_VIEW, title, edits, (site.where,), fewer=True)
 
 
 def _moved(file: ParsedFile, node: cst.CSTNode) -> tuple[Edit, ...]:

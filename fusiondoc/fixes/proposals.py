@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Callable, Iterable, Iterator, Sequence
+from typing import Iterable, Iterator, Sequence
 
+from fusiondoc.diagnosis.in_place_operators import is_in_place
 from fusiondoc.fixes import constants, in_place, model_setup, order, recipes_in_code, settings
-from fusiondoc.fixes.edits import Edit, Family, Proposal, overlapping
+from fusiondoc.fixes.edits import Edit, Proposal, overlapping
 from fusiondoc.fixes.fixable import Program
-
-_TOGETHER = {Family.MODULES_IN_PLACE: Family.IN_PLACE}
-"""Families that are tried as one: either alone leaves the other's operators in the way."""
+from fusiondoc.model.change_plan import ChangeKind
 
 
 @dataclass(frozen=True)
 class Bundle:
     """Proposals of one family that are tried together first, and one by one if that fails."""
 
-    family: Family
+    kind: ChangeKind
+    words: str
+    """What they have in common."""
     proposals: tuple[Proposal, ...]
 
     @property
@@ -27,7 +28,7 @@ class Bundle:
         if len(self.proposals) == 1:
             return self.proposals[0].title
         lines = len({line for one in self.proposals for line in one.lines})
-        return f"{self.family.value} ({lines} line{'s' * (lines != 1)})"
+        return f"{self.words} ({lines} line{'s' * (lines != 1)})"
 
     @property
     def edits(self) -> tuple[Edit, ...]:
@@ -66,25 +67,55 @@ class Bundle:
 
     def singly(self) -> list[Bundle]:
         """Each proposal as a bundle of its own; none where there is only one."""
-        return [Bundle(self.family, (one,)) for one in self.proposals] if len(self.proposals) > 1 else []
+        if len(self.proposals) < 2:
+            return []
+        return [Bundle(one.kind, self.words, (one,)) for one in self.proposals]
 
 
-_ALONE = {Family.INFERENCE, Family.SETTING, Family.ORDER}
-"""Families whose proposals are alternatives, or may help one by one where they do not together."""
+_FAMILIES: Sequence[tuple[str, tuple[ChangeKind, ...], bool]] = (
+    ("operators in place written out of place", (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE), False),
+    ("inplace=False on modules that a package made", (ChangeKind.NOT_INPLACE,), True),
+    ("operators written with operators that the fuser takes", (ChangeKind.RECIPE,), False),
+    ("modules replaced by ones that the fuser takes", (ChangeKind.RECIPE,), True),
+    ("dimensions named", (ChangeKind.DIMENSIONS,), False),
+    ("constants instead of arguments and attributes", (ChangeKind.CONSTANT,), False),
+    ("types that let a branch go", (ChangeKind.ANNOTATION,), False),
+    ("tensors that stay on their device, and numbers that are none", (ChangeKind.NUMBER,), False),
+    ("operands of a type that the fuser takes", (ChangeKind.DTYPE,), False),
+    ("made ready for inference", (ChangeKind.NO_GRAD, ChangeKind.EVAL, ChangeKind.FREEZE), False),
+    ("a setting of torch", (ChangeKind.KNOB, ChangeKind.STATIC_SHAPES), False),
+    ("operators moved to the edge", (ChangeKind.MOVE_VIEW, ChangeKind.MOVE), False),
+)
+"""What is tried together, in this order: words, kinds, whether it is made where the model is made. In place
+comes first: a function and a module in place leave either's operators in the way alone."""
+
+_ALONE = frozenset(
+    [
+        *(ChangeKind.NO_GRAD, ChangeKind.EVAL, ChangeKind.FREEZE, ChangeKind.KNOB),
+        *(ChangeKind.STATIC_SHAPES, ChangeKind.MOVE_VIEW, ChangeKind.MOVE),
+    ]
+)
+"""Kinds whose proposals are alternatives, or may help one by one where they do not together."""
+
+
+def _family(one: Proposal) -> int:
+    """Which of the families it belongs to."""
+    for index, (_, kinds, outside) in enumerate(_FAMILIES):
+        if one.kind in kinds and one.from_outside is outside:
+            return index
+    raise AssertionError(one.kind)
 
 
 def bundles(program: Program, more: Iterable[Proposal] = ()) -> list[Bundle]:
     """The changes to try, those first that others need."""
-    found = [*_all(program), *more]
-    families = list(Family)
-    key: Callable[[Proposal], int] = lambda one: families.index(_TOGETHER.get(one.family, one.family))  # noqa: E731
     made: list[Bundle] = []
-    for index, group in groupby(sorted(found, key=key), key=key):
-        family, proposals = families[index], _distinct(group)
-        if family in _ALONE:
-            made += [Bundle(family, (one,)) for one in proposals]
+    for index, group in groupby(sorted([*_all(program), *more], key=_family), key=_family):
+        words, kinds, _ = _FAMILIES[index]
+        proposals = _distinct(group)
+        if kinds[0] in _ALONE:
+            made += [Bundle(one.kind, words, (one,)) for one in proposals]
         else:
-            made.append(Bundle(family, tuple(_compatible(proposals))))
+            made.append(Bundle(proposals[0].kind, words, tuple(_compatible(proposals))))
     return made
 
 
@@ -120,7 +151,7 @@ def in_packages(program: Program) -> list[str]:
     """What works in place in files of packages, which are not changed: a line each."""
     said = []
     for line, row in sorted(program.in_packages.items()):
-        if in_place.changes_its_input(row.op):
+        if is_in_place(row.op):
             name = row.op.rpartition("::")[2]
             said.append(
                 f"{line}: {row.op} ({row.count} time{'s' * (row.count != 1)}) works in place; with "

@@ -12,12 +12,13 @@ import contextlib
 import re
 from typing import Iterator, Mapping
 
+from fusiondoc.diagnosis.in_place_operators import plain_name
 from fusiondoc.diagnosis.operators import taken_by
 from fusiondoc.diagnosis.recipes import RECIPES, Recipe
-from fusiondoc.fixes.edits import Edit, Family, Proposal
+from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
-from fusiondoc.fixes.in_place import base_of
 from fusiondoc.fixes.syntax import ParsedFile
+from fusiondoc.model.change_plan import ChangeKind
 
 with contextlib.suppress(ImportError):
     import libcst as cst
@@ -51,7 +52,7 @@ Bound = Mapping[str, str]
 def propose(program: Program) -> Iterator[Proposal]:
     """One for each line with an operator that a recipe helps with."""
     for site in program.sites:
-        op = "aten::" + base_of(site.row.op)
+        op = "aten::" + plain_name(site.row.op)
         found = (_at(site, recipe) for recipe in helping(program, op) if _may_apply(recipe))
         first = next((one for one in found if one is not None), None)
         if first is not None:
@@ -91,7 +92,13 @@ def _at(site: Site, recipe: Recipe) -> Proposal | None:
                     None if recipe.difference in ("rounding", "exact") else f"difference: {recipe.difference}"
                 )
                 return Proposal(
-                    Family.RECIPE, " ".join(title.split()), edits, (site.where,), note, ops=ops, fewer=True
+                    ChangeKind.RECIPE,
+                    " ".join(title.split()),
+                    edits,
+                    (site.where,),
+                    note,
+                    ops=ops,
+                    fewer=True,
                 )
     return None
 
@@ -254,7 +261,7 @@ _REDUCTIONS = ("aten::mean", "aten::sum", "aten::std", "aten::var")
 
 def _dimensions(program: Program, site: Site) -> Iterator[Proposal]:
     """``x.mean()`` -> ``x.mean([0, 1])``: the overload without dimensions has no rule."""
-    name, file = base_of(site.row.op), site.file
+    name, file = plain_name(site.row.op), site.file
     rank = _rank(program, site)
     if not rank:
         return
@@ -280,7 +287,9 @@ def _dimensions(program: Program, site: Site) -> Iterator[Proposal]:
             edit = file.inserted(file.span(node)[1] - 1, text)
         title = f"{file.text(node)} over the dimensions {dims}"
         note = f"true for tensors of {rank} dimensions, as in this run"
-        yield Proposal(Family.DIMENSIONS, title, (edit,), (site.where,), note, ops=frozenset([site.row.op]))
+        yield Proposal(
+            ChangeKind.DIMENSIONS, title, (edit,), (site.where,), note, ops=frozenset([site.row.op])
+        )
 
 
 def _rank(program: Program, site: Site) -> int | None:

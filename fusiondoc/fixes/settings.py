@@ -7,9 +7,10 @@ import contextlib
 from typing import Iterator
 
 from fusiondoc.diagnosis.changes import suggested
-from fusiondoc.fixes.edits import Edit, Family, Proposal
+from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.syntax import walk
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.runner.variables import knob_lines
 
 with contextlib.suppress(ImportError):
@@ -33,7 +34,7 @@ def propose(program: Program) -> Iterator[Proposal]:
             ops = frozenset(row.op for row in program.rows if row.reason.code in change.codes)
             note, edits = "for the whole process", (*imports, edit)
             yield Proposal(
-                Family.SETTING, written[0], edits, where, note, knobs=change.knobs, ops=ops, fewer=True
+                ChangeKind.KNOB, written[0], edits, where, note, knobs=change.knobs, ops=ops, fewer=True
             )
     if not program.backward:
         yield from _without_grad(program)
@@ -58,7 +59,7 @@ def _without_grad(program: Program) -> Iterator[Proposal]:
                 ]
     if edits:
         note = "for inference only; where gradients are recorded elsewhere, run it under torch.no_grad()"
-        yield Proposal(Family.INFERENCE, "inputs that record no gradients", tuple(edits), (), note)
+        yield Proposal(ChangeKind.NO_GRAD, "inputs that record no gradients", tuple(edits), (), note)
 
 
 def _names_inputs(node: cst.Assign) -> bool:

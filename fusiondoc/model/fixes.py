@@ -1,11 +1,16 @@
-"""What ``fusiondoc fix`` tried: versions of a program in numbers, and what became of each change."""
+"""What ``fusiondoc fix`` tried, as ``fusiondoc.fix/1`` has it: versions of a program in numbers, and what
+became of each change."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import Mapping
 
 from fusiondoc.model.bench import Ratio
+from fusiondoc.model.change_plan import ChangeKind
+
+SCHEMA = "fusiondoc.fix/1"
 
 
 class Outcome(Enum):
@@ -39,11 +44,11 @@ class Version:
     usual tolerances allow."""
     problem: str | None = None
     """Why it failed."""
-    timeable: str | None = None
+    timeable: str | None = field(default=None, metadata={"json": False})
     """The fuser to time it under; None where a time would say nothing."""
     outside: int = 0
     """Operators outside groups that ran, forward and backward."""
-    unfused: frozenset[str] = frozenset()
+    unfused: frozenset[str] = field(default=frozenset(), metadata={"json": False})
     """Operators outside groups that ran."""
     interpreted: bool = False
     """NNC ran through its own evaluator, of which the speed says nothing."""
@@ -65,24 +70,28 @@ class Version:
 class TriedFix:
     """A change, on top of those kept before it."""
 
+    kind: ChangeKind
+    """Of the first, where several lines are changed together."""
     change: str
     """In the words of the program."""
     where: tuple[str, ...]
     """``file:line`` of what changes."""
     notes: tuple[str, ...]
+    """What has to hold, or what else is to be known."""
     outcome: Outcome
     before: Version
     after: Version
     speed: Ratio | None = None
-    """Against the program before the change; None where it was not timed."""
+    """Of the program with it and all that was kept before it, against the unchanged one; None where
+    it was not timed."""
 
 
 @dataclass(frozen=True)
 class Fixes:
     """All of it."""
 
-    asked: Version
-    """The unchanged program."""
+    target: str
+    unchanged: Version
     together: Version
     """With everything that was kept."""
     tried: tuple[TriedFix, ...]
@@ -95,6 +104,11 @@ class Fixes:
     untried: int = 0
     """Changes beyond the limit of tries."""
     interrupted: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Of the unchanged program: versions, the GPU."""
+    fuser: str | None = None
+    """What fused in it."""
+    schema: str = SCHEMA
 
     @property
     def kept(self) -> tuple[TriedFix, ...]:

@@ -1,4 +1,4 @@
-"""``python -m fusiondoc.reports.json_schema report|comparison|bench|suite``: the schemas of
+"""``python -m fusiondoc.reports.json_schema report|comparison|bench|suite|fix``: the schemas of
 docs/, from the dataclasses.
 
 Types give the shape; the text behind a field and the docstring of a class give the descriptions. What a type
@@ -20,6 +20,7 @@ from typing import Any, Mapping, Sequence, Union
 from fusiondoc.comparison.bench_changes import FASTER, NO_DIFFERENCE, SLOWER, BenchComparison
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.bench import EACH_CALL, TRAINING, VARIANTS, Bench
+from fusiondoc.model.fixes import Fixes
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.model.suite import MEMORY, SPEED, Suite
 from fusiondoc.model.typed_fields import field_types, property_type
@@ -46,6 +47,11 @@ _DOCUMENTS: Mapping[str, tuple[type, str]] = {
         Suite,
         "What fusiondoc bench --suite writes with --format json. Keys may be added, never renamed; what could"
         " not be measured is null.",
+    ),
+    "fix": (
+        Fixes,
+        "What fusiondoc fix writes with --format json. Keys may be added, never renamed; what could not be "
+        "measured is null.",
     ),
     "bench-comparison": (
         BenchComparison,

@@ -14,7 +14,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Place, Within
 from fusiondoc.errors import FusiondocError, UsageError
-from fusiondoc.fixes.edits import Edit, Family, SourceText, changed_text, overlapping, unified_diff
+from fusiondoc.fixes.edits import Edit, SourceText, changed_text, overlapping, unified_diff
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, in_packages
 from fusiondoc.model.bench import Ratio
@@ -169,7 +169,8 @@ def _search(found: _ToTry, search: _Search, cwd: Path) -> Found:
         interrupted = True
     files = tuple(_files((one.source for one in found.program.files), search.edits))
     fixes = Fixes(
-        asked=search.asked[0],
+        target=found.program.target.label,
+        unchanged=search.asked[0],
         together=search.now[0],
         tried=tuple(search.tried),
         diff="".join(_diff(one, cwd) for one in files),
@@ -177,6 +178,8 @@ def _search(found: _ToTry, search: _Search, cwd: Path) -> Found:
         speed=speed,
         untried=search.untried,
         interrupted=interrupted,
+        environment=found.program.report.environment,
+        fuser=found.program.report.fuser.effective,
     )
     return Found(fixes, files)
 
@@ -217,7 +220,7 @@ class _Search:
                 outcome = self.tried[index].outcome
                 if outcome is Outcome.NO_GAIN:
                     waiting.append((rewritten, index, one))
-                elif outcome is Outcome.KEPT and one.family not in (Family.INFERENCE, Family.SETTING):
+                elif outcome is Outcome.KEPT and one.kind.in_source:
                     rewritten += 1
         for before, index, bundle in waiting:
             if rewritten > before and self._left > 0:
@@ -278,9 +281,9 @@ class _Search:
         self._left -= 1
         self._tell(f"trying: {bundle.title}")
         before, wanted = self.now[0], self._steps[-1].candidate.plus(bundle)
-        after, request = self._versions.measure(wanted, bundle.family.name.lower())
+        after, request = self._versions.measure(wanted, bundle.kind.name.lower())
         outcome = self._judged(bundle, after)
-        done = TriedFix(bundle.title, bundle.lines, bundle.notes, outcome, before, after)
+        done = TriedFix(bundle.kind, bundle.title, bundle.lines, bundle.notes, outcome, before, after)
         if row is None:
             self.tried.append(done)
             row = len(self.tried) - 1
