@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Sequence
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.typed_fields import read_object
 
 

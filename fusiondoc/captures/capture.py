@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import re
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Mapping
@@ -17,6 +16,7 @@ from fusiondoc.captures.probe_records import LeftRunning, Records, raw_records, 
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.runs import Peak, Speed, Try
 from fusiondoc.model.typed_fields import as_json, object_of, read_object, sound
 from fusiondoc.version import __version__

@@ -3,12 +3,12 @@ status. The one place that works it out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from fusiondoc.captures.probe_records import Failure, Records
 from fusiondoc.errors import CANNOT_RUN, WRONG_USAGE, CannotRun, FusiondocError, ModelFailed, UsageError
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.probe.records import NO_MORE_RECORDS
 
 _SHOWN_LINES = 5

@@ -18,11 +18,11 @@ import os
 import re
 import shutil
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Iterable, Sequence
 
 from fusiondoc.captures.capture import Capture
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.whole_files import read_within
 
 SOURCES = "sources"

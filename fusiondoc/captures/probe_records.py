@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Union
 
 from fusiondoc.captures.aot_records import AotRecords, read_aot
 from fusiondoc.captures.script_records import ScriptRecords, layers_of_models, read_script
 from fusiondoc.captures.te_records import TeRecords, read_te
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.runs import Speed, Spread, Verification
 from fusiondoc.model.typed_fields import read_object, sound
 

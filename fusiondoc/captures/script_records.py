@@ -4,10 +4,10 @@ dataclass a kind of record."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
 from fusiondoc.errors import UsageError
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.typed_fields import read_object
 
 SCRIPT = "script"

@@ -6,7 +6,6 @@ import importlib
 import os
 import re
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Iterable, Mapping
 
@@ -16,6 +15,7 @@ from fusiondoc.captures import where_kept
 from fusiondoc.cli.say import tell
 from fusiondoc.diagnosis.suppression import Ignore, parse_ignore, suppress
 from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Report
 from fusiondoc.whole_files import read_within
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import exp, hypot, log
 from typing import Iterator, Mapping, Tuple
 
 from fusiondoc.model.bench import PROCESS_SPREAD, VARIANTS, Bench, BenchPhase, BenchVariant, Measured, Ratio
+from fusiondoc.model.quick_dataclass import dataclass
 
 SCHEMA = "fusiondoc.bench-comparison/1"
 

@@ -6,10 +6,10 @@ Slower, faster or neither: two measurements with their spread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import isclose, isfinite
 from typing import Callable, Mapping, Sequence
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import SEVERITIES, Evidence, Finding, Kernel, OpNode, Reason, Report
 from fusiondoc.model.runs import Coverage, Spread
 

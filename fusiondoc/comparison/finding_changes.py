@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from dataclasses import dataclass
 from typing import Callable, Hashable, Mapping, Sequence
 
 from fusiondoc.alignment import pair_equal
 from fusiondoc.comparison.differences import FallbackChange, FindingChange, UnfusedChange
 from fusiondoc.comparison.places import Place, Places
 from fusiondoc.model.codes import CODES
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import SEVERITIES, Fallback, Finding, Report, Unfused
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Callable, Hashable, Sequence, Tuple
 
 from fusiondoc.alignment import candidates, greedy, pair_equal
 from fusiondoc.comparison.places import NOWHERE, Place, Places, Token, split_source
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Group, OpNode, Report
 
 _GRAD = re.compile(r", requires_grad=[01]|requires_grad=[01](?:, )?")

@@ -6,7 +6,6 @@ what the run records and where it ran. Advice that contradicts the run is worse 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Callable, Mapping
 
 from fusiondoc.diagnosis.in_place_operators import FILLS, IN_PLACE_ASSIGNS, WITH_FLAG, sign_of
@@ -15,6 +14,7 @@ from fusiondoc.diagnosis.recipes import Recipe, recipe_for
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.fusers import fuser_title
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Unfused
 from fusiondoc.parsers.jit import rejections
 from fusiondoc.parsers.jit.flow import SIDE_EFFECTS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Iterable, Sequence
 
 from fusiondoc.diagnosis.advice import (
@@ -25,6 +25,7 @@ from fusiondoc.diagnosis.recipes import Recipe, recipe_for
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.model.change_plan import ChangeKind, Edit
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Program, Report, Unfused
 from fusiondoc.model.source import Source, from_package
 from fusiondoc.parsers.ir.types import TensorType, parse_type

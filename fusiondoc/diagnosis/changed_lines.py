@@ -9,13 +9,13 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.diagnosis.in_place_operators import CALLED_BY, FLAGS, MODULE_FLAGS, sign_of
 from fusiondoc.diagnosis.recipes import Recipe
 from fusiondoc.model.change_plan import Edit
+from fusiondoc.model.quick_dataclass import dataclass
 
 _SIGNS: Mapping[str, type[ast.operator]] = {
     "+": ast.Add,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.request import Options
@@ -11,6 +11,7 @@ from fusiondoc.diagnosis.operators import taken_by
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.entries import exists_in, parse_version
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Try
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Iterable, Sequence, Tuple
 
 from fusiondoc.captures.ending import Ended
@@ -22,6 +22,7 @@ from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.fusers import FUSERS, fuser_title
 from fusiondoc.model.layer_names import folded
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import GROUPS
 

@@ -9,10 +9,10 @@ ReduceOps.cpp, RNN.cpp, group_norm.cpp; 1.12 to 2.13).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from fusiondoc.diagnosis.operators import WITH_FORMULA, taken_by
+from fusiondoc.model.quick_dataclass import dataclass
 
 ROUNDING = "rounding"
 EXACT = "exact"

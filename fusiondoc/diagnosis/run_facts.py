@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Iterable
@@ -11,6 +10,7 @@ from typing import Iterable
 from fusiondoc.captures.kept_files import project_root
 from fusiondoc.diagnosis.operators import VIEWS, taken_by
 from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source
 

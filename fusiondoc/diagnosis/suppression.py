@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Sequence
 
 from fusiondoc.captures.kept_files import project_root, read_source, text_of
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.codes import CODES
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Suppressed
 from fusiondoc.model.source import Source, path_ends_with

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Iterator, Sequence
 
 from fusiondoc.captures.te_records import Plan, PlannedOperator, Profile, ProfiledOperator, TeRecords
 from fusiondoc.diagnosis.te_rules import LATEST, Planner, version_of
 from fusiondoc.model.fusers import TE, TE_KIND
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Reason, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, FuserState, Spread
 from fusiondoc.model.te import TeFuser, TeOperator, TePass, TePlan, TeReport, TeSplit, TeStep, TeTime
@@ -71,9 +72,8 @@ class _Rows:
         share = fused / total if total else None
         unknown = None if total else "no operator ran that Transformer Engine has a rule for"
         version = self._told.package.version or "of unknown version"
-        why = f"Transformer Engine {version}" + (
-            "" if self.ran else ", planned on the CPU: a plan, not a run"
-        )
+        planned = "" if self.ran else ", planned on the CPU: a plan, not a run"
+        why = f"Transformer Engine {version}{planned}"
         return replace(
             self._report,
             fuser=FuserState(requested, TE, self.ran, why),

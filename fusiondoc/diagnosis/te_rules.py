@@ -7,10 +7,10 @@ and 2.20. The plan that they make is compared with the one that Transformer Engi
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Callable, Iterator, Sequence
 
 from fusiondoc.captures.te_records import BasicOperator, OperatorFacts, Plan
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Reason
 
 LATEST = (2, 20)

@@ -8,12 +8,12 @@ What fusing the unfused operators could save: the groups that they would be, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import AbstractSet, Mapping, Optional, Sequence, Tuple
 
 from fusiondoc.diagnosis.operators import LIBRARY, VIEWS, WITH_FORMULA, is_fusible, taken_by
 from fusiondoc.diagnosis.reasons import FOR_ITSELF, NEVER_LOOKED_AT, NNC_SELDOM
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Program, ProgramNode, Report
 from fusiondoc.parsers.ir.types import bytes_once
 

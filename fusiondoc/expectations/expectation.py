@@ -8,10 +8,10 @@ For which runs a section of a file of expectations holds: its ``when`` against w
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Sequence, Tuple, Union
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Group, Instance, Report
 from fusiondoc.model.source import path_ends_with
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Mapping
 
 from fusiondoc.model.fusers import CHOICES, TE
+from fusiondoc.model.quick_dataclass import dataclass
 
 PHASES = ("forward", "backward")
 DTYPES = (

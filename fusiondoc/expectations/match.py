@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from fusiondoc.expectations.expectation import (
@@ -28,6 +28,7 @@ from fusiondoc.expectations.near_miss import (
     too_slow,
 )
 from fusiondoc.model.module_tree import InLayer, module_tree, operators_by_layer, outside
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import SEVERITIES, Finding, Group, Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, NO_BACKWARD, Expectation
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Mapping, Sequence, Tuple
@@ -13,6 +13,7 @@ from typing import Mapping, Sequence, Tuple
 from fusiondoc.expectations.expectation import GroupExpectation, SourceRange, instances_in
 from fusiondoc.model.between_groups import GroupNeighbours
 from fusiondoc.model.layer_names import folded
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source, from_package, path_ends_with
 from fusiondoc.whole_files import read_within

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import Mapping, NamedTuple, Sequence
 
 from fusiondoc.alignment import common, longest_common
@@ -21,6 +20,7 @@ from fusiondoc.expectations.missing import (
     without_namespace,
 )
 from fusiondoc.model.layer_names import folded
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Instance, Kernel, Report
 
 _MOST_OPERATORS = 12

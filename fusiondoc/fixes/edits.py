@@ -9,12 +9,12 @@ import difflib
 import io
 import re
 import tokenize
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Iterable, Mapping
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.whole_files import read_within
 
 _MARK = b"\xef\xbb\xbf"

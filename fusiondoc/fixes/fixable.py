@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Iterator, Mapping, Sequence
@@ -12,6 +11,7 @@ from fusiondoc.captures.request import Options, TargetSpec
 from fusiondoc.errors import UsageError
 from fusiondoc.fixes.edits import read_text
 from fusiondoc.fixes.syntax import ParsedFile, Unreadable
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
 

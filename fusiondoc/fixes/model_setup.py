@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import dataclass
 from typing import Iterator, Sequence
 
 from fusiondoc.diagnosis.in_place_operators import is_in_place, plain_name
@@ -17,6 +16,7 @@ from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.recipes_in_code import helping
 from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.quick_dataclass import dataclass
 
 with contextlib.suppress(ImportError):
     import libcst as cst

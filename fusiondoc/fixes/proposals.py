@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Iterable, Iterator, Sequence
 
@@ -11,6 +10,7 @@ from fusiondoc.fixes import constants, in_place, model_setup, order, recipes_in_
 from fusiondoc.fixes.edits import Edit, Proposal, overlapping
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ A tensor is counted once: a view of an input or of another saved tensor needs no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from fusiondoc.model.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Mapping
+
+from fusiondoc.model.quick_dataclass import dataclass
 
 SCHEMA = "fusiondoc.bench/1"
 

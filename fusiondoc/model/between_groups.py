@@ -7,9 +7,9 @@ another function, in another file. Plans beyond the bound on programs say nothin
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import Iterable, Mapping
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Program, ProgramNode, Report, Unfused
 
 _MOST_PASSED = 60

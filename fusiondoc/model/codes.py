@@ -5,9 +5,9 @@ They are stable: a code is never given to another meaning.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.te_codes import OF_TE
 
 OTHER_FUSER = "another fuser"

@@ -3,12 +3,12 @@ became of each change."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Mapping
 
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.quick_dataclass import dataclass, field
 
 SCHEMA = "fusiondoc.fix/1"
 

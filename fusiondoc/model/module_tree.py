@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Iterable, Mapping
 
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Instance, Report, Unfused
 
 NO_OPERATORS = ("prim::GetAttr",)

@@ -6,12 +6,12 @@ never guessed. All classes are frozen; sequences are tuples or other immutable s
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, Protocol, Sequence
 
 from fusiondoc.model.aot import AotFunction, FusedModules
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.log_counts import ParseStats
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.runs import (
     Coverage,
     Expectation,

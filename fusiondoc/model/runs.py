@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fusiondoc.model.bench import Part, Ratio
+from fusiondoc.model.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@ compiled (``script`` of a report)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from fusiondoc.model.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Sequence
 
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group
 from fusiondoc.model.runs import Iteration
 

@@ -4,9 +4,10 @@ which positions are the user's own lines."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Mapping
+
+from fusiondoc.model.quick_dataclass import dataclass
 
 _WRITTEN = re.compile(r"(.+?):([0-9]{1,9})(?::([0-9]{1,9}))?\Z", re.DOTALL)
 

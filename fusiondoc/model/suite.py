@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Iterator
 
 from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant
+from fusiondoc.model.quick_dataclass import dataclass
 
 SCHEMA = "fusiondoc.suite/1"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Evidence
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import CacheInstance, PlanLevel

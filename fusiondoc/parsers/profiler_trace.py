@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
 from typing import Any, Iterable, Mapping, Sequence
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.trace_units import (
     ACCUMULATE,
     OPTIMIZER,

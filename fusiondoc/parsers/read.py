@@ -9,11 +9,12 @@ from __future__ import annotations
 import gc
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Callable, Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.model.fusers import FUSER_OF_KIND, NNC, NVFUSER
 from fusiondoc.model.log_counts import ParseStats, UnrecognisedLine
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import (
     Fallback,
     Group,

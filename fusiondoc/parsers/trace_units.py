@@ -5,9 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
+
+from fusiondoc.model.quick_dataclass import dataclass
 
 MOST_BYTES = 256 << 20
 """Of a trace, unpacked: reading one takes some ten times as much memory."""

@@ -7,8 +7,9 @@ kernel before it compiles it, and runs the kernel without a word (torch/csrc/jit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+from fusiondoc.model.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.facts import CacheInstance

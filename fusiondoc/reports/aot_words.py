@@ -6,10 +6,10 @@ What a program that ran as it is reached, in words.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Sequence
 
 from fusiondoc.model.aot import AotFunction, AotGraph, AotValue, FusedModules, Partition
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.scripts import ScriptModel, ScriptRun
 from fusiondoc.reports.source_code import near

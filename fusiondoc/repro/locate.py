@@ -8,9 +8,9 @@ own, with the log's own line numbers.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 from typing import Iterator, Sequence
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Group, OpNode
 from fusiondoc.parsers.ir.graph import Dump, Graph, Node, Section
 from fusiondoc.parsers.ir.parse import parse_dump

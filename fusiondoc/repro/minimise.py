@@ -12,11 +12,12 @@ import json
 import os
 import re
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
 from fusiondoc.errors import CannotRun
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.repro.recipe import (
     DEFINED,
     Input,

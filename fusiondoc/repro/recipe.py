@@ -6,9 +6,10 @@ Inputs for a graph: tensors as the printed types say, numbers as the operators t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Iterable, Mapping, Sequence
 
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 """What a file may use; "none" runs it unfused."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Callable, Mapping, Sequence
 
 from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
 from fusiondoc.model.fusers import FUSER_OF_KIND
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.repro.locate import Found, cached_graphs, find_group

@@ -8,12 +8,12 @@ import os
 import signal
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterator, Mapping, TypeVar, Union
 
 from fusiondoc.captures.probe_records import GrowingRecords
 from fusiondoc.errors import CannotRun
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.typed_fields import read_object
 from fusiondoc.runner.child import Child, Ending
 from fusiondoc.runner.interpreter import probe_command

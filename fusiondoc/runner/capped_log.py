@@ -12,11 +12,11 @@ hundreds of megabytes of a program's own output can be gone through as they come
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Callable, Iterator, Sequence
 
 from fusiondoc.captures.capture import LOGS
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.jit.bare_graphs import BARE_FOREIGN, IR_LINE, head_of
 from fusiondoc.parsers.jit.messages import PREFIX
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader

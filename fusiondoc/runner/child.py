@@ -7,11 +7,11 @@ import selectors
 import signal
 import threading
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.runner.capped_log import CappedLog
 from fusiondoc.runner.supervised import PIPE_BYTES, Supervised
 

@@ -16,11 +16,11 @@ import os
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Mapping
 
 from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.typed_fields import read_object
 from fusiondoc.runner.child import Child, Ending
 from fusiondoc.runner.remembered import Cache, remember_bandwidth, stamp

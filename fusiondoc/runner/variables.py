@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Mapping, Sequence
 
@@ -15,6 +14,7 @@ from fusiondoc.fuser_knobs.checks import DISABLE, DUMP, ENABLE
 from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS, check_log_level, merge_log_levels
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
 from fusiondoc.masking import masked
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.probe import fusers, knob_access
 from fusiondoc.probe.knob_access import Blind, Readable, Skipped
 from fusiondoc.probe.knobs import KNOBS

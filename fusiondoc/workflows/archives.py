@@ -15,12 +15,12 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Callable, Iterator, Sequence, cast
 
 from fusiondoc.captures.capture import FILES, LOGS
 from fusiondoc.errors import UsageError
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.lines.log_files import LIMIT_RATIO, XzFile
 from fusiondoc.whole_files import whole_file
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -11,6 +11,7 @@ from fusiondoc.captures.request import TargetSpec, check_inputs
 from fusiondoc.diagnosis.step_time import parts_of
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.bench import EACH_CALL, FORWARD, TRAINING, VARIANTS, Part
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.profiler_trace import read_trace
 from fusiondoc.parsers.trace_units import NoTrace, read_events
 from fusiondoc.runner.bench_child import BenchChild, Benched, Died, Inspected, Profiled

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Iterable, Sequence
 
@@ -19,6 +19,7 @@ from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, in_packages
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.fixes import Fixes, KeptResults, Outcome, TriedFix, Version
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Try
 from fusiondoc.runner.progress import ShowProgress, no_progress

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Mapping, Sequence
 
@@ -17,6 +17,7 @@ from fusiondoc.fixes.fixable import COUNTER
 from fusiondoc.fixes.proposals import Bundle
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.fixes import KeptResults, Version
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Verification
 from fusiondoc.runner.launch import run

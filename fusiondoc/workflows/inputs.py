@@ -6,7 +6,6 @@ A target to run, a log, a capture, a saved report, or stdin.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Callable, Sequence
@@ -15,6 +14,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import ARCHIVE_ENDINGS
 from fusiondoc.captures.store import FOLDER, CaptureStore
 from fusiondoc.errors import UsageError
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.lines.log_files import LogInput, find_logs, read_chunks
 from fusiondoc.reports.json_format import looks_like_report
 from fusiondoc.workflows.archives import Unpacked, is_archive_name, unpack

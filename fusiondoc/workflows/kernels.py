@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Sequence
 
 from fusiondoc.captures.capture import Capture
@@ -13,6 +13,7 @@ from fusiondoc.captures.store import Place, Within
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.checks import USUAL, check_dumps, how_to_set, is_set, together
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Dump, Kernel, Report
 from fusiondoc.reports.kernel_texts import present
 from fusiondoc.runner.interpreter import inspect

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
@@ -21,6 +21,7 @@ from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked, masked_in
 from fusiondoc.model.fusers import TE
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak
 from fusiondoc.parsers.evidence import excerpts

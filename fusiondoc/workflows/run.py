@@ -12,7 +12,7 @@ raises the error.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Callable, Iterator, Mapping, Sequence
 
@@ -25,6 +25,7 @@ from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.checks import DISABLE, merge_option_lists
 from fusiondoc.fuser_knobs.entries import exists_in
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source, user_line
 from fusiondoc.parsers.lines.error_texts import PROGRAM, FuserError, fuser_error, read_error

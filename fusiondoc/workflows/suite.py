@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Callable, ContextManager, Iterator
 
 from fusiondoc.captures.request import parse_target
 from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.suite import Suite, SuiteCase
 from fusiondoc.runner.interpreter import find_python, inspect
 from fusiondoc.suites.cases import Case, SuitePlan

@@ -7,7 +7,7 @@ processes of their own and without logs.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Callable, Sequence
 
@@ -18,6 +18,7 @@ from fusiondoc.captures.script_records import SCRIPT, StepsTaken
 from fusiondoc.captures.store import Within
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.bench import EAGER
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import STEP, Speed, Spread
 from fusiondoc.runner.launch import run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Callable, Iterable, Sequence
 
 from fusiondoc.captures.aot_records import GraphBreaks
@@ -12,6 +11,7 @@ from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.captures.te_records import TeRecords
 from fusiondoc.model.codes import CODES
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Evidence, Finding, Report
 from fusiondoc.model.runs import Time
 from fusiondoc.parsers.observed import Observed

@@ -6,9 +6,9 @@ and lists are seen through."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Iterable, Mapping, NamedTuple
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.ir.types import holds_tensor
 
 if TYPE_CHECKING:

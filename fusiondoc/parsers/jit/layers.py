@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.ir.types import holds_tensor
 from fusiondoc.parsers.jit.node_kinds import GUARDS, is_fallback
 from fusiondoc.parsers.jit.regions import Around, Kept, LiveLayers, Regions

@@ -17,10 +17,10 @@ node sets an element of the list of sizes by the dimension as it is written
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator
 
 from fusiondoc.model.fusers import FUSERS, NNC
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 
 if TYPE_CHECKING:

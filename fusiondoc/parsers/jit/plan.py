@@ -8,11 +8,12 @@ torch/csrc/jit/passes/tensorexpr_fuser.cpp and torch/csrc/jit/runtime/profiling_
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import repeat
 from typing import TYPE_CHECKING, Iterable, Tuple
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow
 from fusiondoc.parsers.jit.layers import Layers, layers_of
 from fusiondoc.parsers.jit.node_kinds import (

@@ -9,9 +9,9 @@ that saw nothing, of type ``Tensor``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Iterable, Iterator, Mapping, Sequence
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.ir.types import is_tensor
 
 if TYPE_CHECKING:

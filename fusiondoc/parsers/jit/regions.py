@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, FrozenSet, Iterable, Mapping, NamedTuple, Sequence, Tuple
+
+from fusiondoc.model.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir.graph import Dump, Graph, Node

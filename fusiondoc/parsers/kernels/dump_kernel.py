@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Sequence
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.facts import CacheInstance, DumpSeen, Facts, KernelUse, Runtime
 from fusiondoc.parsers.kernels.dump_kinds import COMPILE, GROUP, SCHEDULE, Kind
 from fusiondoc.parsers.kernels.kept_texts import TextStore

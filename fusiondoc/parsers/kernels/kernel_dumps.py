@@ -7,9 +7,9 @@ Formats: executor.cpp, executor_utils.cpp and kernel_cache.cpp of nvFuser (torch
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Callable, Mapping, Pattern
 
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.facts import KernelUse
 from fusiondoc.parsers.kernels.dump_kernel import scheduler_of_parameters
 from fusiondoc.parsers.kernels.dump_kinds import BUILT, COMPILE, GROUP, KINDS, SCHEDULE, Kind, Section

@@ -17,9 +17,9 @@ others.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Callable
 
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.facts import ErrorSeen, Facts
 from fusiondoc.parsers.work import Work
 

@@ -11,11 +11,11 @@ import lzma
 import os
 import sys
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Callable, Iterable, Iterator, Sequence, cast
 
 from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.whole_files import open_given, refuse_endless
 
 CHUNK_BYTES = 1 << 19

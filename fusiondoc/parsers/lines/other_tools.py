@@ -9,7 +9,8 @@ read where those of torch are. All other lines of theirs are not recognised, and
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from fusiondoc.model.quick_dataclass import dataclass, field
 
 MOST_NAMES = 1_000
 

@@ -19,9 +19,10 @@ has a fallback function of its whole graph too, for other gradients that are def
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.facts import PlanLevel, PlanUse, unpack
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
 from fusiondoc.parsers.jit.regions import GradientPlan

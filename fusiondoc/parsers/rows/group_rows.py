@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.evidence import PackedEvidence

@@ -15,9 +15,9 @@ operator and every expression has its place, and in one way only, is it said; el
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Segment
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import DumpSeen, KernelUse, Runtime

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 from typing import Sequence
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.rows.group_rows import Copies
 
 

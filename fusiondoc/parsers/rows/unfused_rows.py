@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence, Tuple
 
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.evidence import PackedEvidence

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Iterator, Sequence
@@ -11,6 +10,7 @@ from typing import Iterator, Sequence
 from markupsafe import Markup
 
 from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.suite import memory_ratio
 from fusiondoc.reports.benchmark import wordings
 from fusiondoc.reports.benchmark.plots import Bar, Bars, Lines, Stack, hue, hue_of, lines, stack

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.model.bench import EACH_CALL, VARIANTS
+from fusiondoc.model.quick_dataclass import dataclass
 
 HUES: Mapping[str, str] = dict(
     zip((*VARIANTS, EACH_CALL), ("r7", "r5", "r3", "r2", "r6", "r4", "r0", "r1", "r0"))

@@ -4,7 +4,7 @@ dark, with a picture of either side in which the groups that changed are marked.
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Iterator, Mapping
@@ -12,6 +12,7 @@ from typing import Iterator, Mapping
 from markupsafe import Markup
 
 from fusiondoc.comparison.differences import Comparison, GroupChange, KernelChange, Side
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Program
 from fusiondoc.reports.comparison import words
 from fusiondoc.reports.html.page_context import colours

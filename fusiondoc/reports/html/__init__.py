@@ -7,13 +7,13 @@ page; its Content-Security-Policy allows these two by their hashes and nothing e
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Callable
 
 from markupsafe import Markup
 
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.reports.html.closing import expectations_view, findings_view, log_view, reproduce_view
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list

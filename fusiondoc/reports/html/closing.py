@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass
 from typing import Mapping
 
 from fusiondoc.model.log_counts import UnrecognisedLine
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Fallback, Finding
 from fusiondoc.model.runs import Expectation, KnobState
 from fusiondoc.reports.html.group_list import Facts

@@ -3,13 +3,13 @@ then each with its code and what was dumped of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Sequence
 
 from markupsafe import Markup
 
 from fusiondoc.model.layer_names import folded, layers_of_kernels
 from fusiondoc.model.module_tree import outside
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Kernel
 from fusiondoc.reports.html.page_context import (
     MOST_IN_TABLE,

@@ -6,8 +6,9 @@ mean place of the neighbours, places by least squares with a gap between neighbo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Iterable, Sequence, Tuple
+
+from fusiondoc.model.quick_dataclass import dataclass
 
 Point = Tuple[float, float]
 

@@ -6,7 +6,6 @@ Code with syntax colours: lines of spans with a few classes, for Python, CUDA an
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import islice
 from typing import Callable, Iterable, Iterator, Sequence
 
@@ -14,6 +13,7 @@ from markupsafe import Markup
 
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.module_tree import outside
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
 from fusiondoc.reports import code_colours

@@ -10,13 +10,13 @@ graphs, their groups and what a partition keeps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Dict, Iterator, Sequence
 
 from markupsafe import Markup
 
 from fusiondoc.model.aot import AotFunction
 from fusiondoc.model.module_tree import Module, module_tree, outside
+from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import OpNode, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.reports import aot_words

@@ -3,7 +3,7 @@ itself, boxes and the ways between them in the units of their SVG."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Mapping, Optional, Sequence, Tuple
 
@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.module_tree import NO_OPERATORS
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Evidence, Group, Program, ProgramNode, Report, Unfused
 from fusiondoc.reports.html.layout import Point, draw
 from fusiondoc.reports.html.page_context import QUOTED, Context, ReasonKind, hue, shown

@@ -5,12 +5,12 @@ Where the time of a step goes: one stacked bar, its parts, and the modules that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
 from typing import Sequence
 
 from fusiondoc.model.bench import Part
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Iteration, Speed, Try, Verification
 from fusiondoc.reports.html.page_context import Context

@@ -6,10 +6,10 @@ What to do now, at the top of the page.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from statistics import median
 
 from fusiondoc.model.module_tree import outside
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.reports.html.page_context import Context, ReasonKind
 from fusiondoc.reports.step_words import gain, place, unlocks

@@ -1,0 +1,139 @@
+"""``dataclass``, as that of the standard library, made in a third of its time.
+
+The standard library's compiles the text of each method: 1.5 ms for a frozen class of seven fields
+(Python 3.11, ``dataclasses._create_fn``), 0.3 s for the 200 classes that a report of a log needs, half of
+the time of a short ``fusiondoc parse``. Here only ``__init__`` is compiled; the other methods are functions
+that all classes share and that read the fields. What ``dataclasses`` does with a class (``fields``,
+``replace``, ``asdict``, FrozenInstanceError) works on these.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from dataclasses import field
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any, Callable
+
+__all__ = ["dataclass", "field"]
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+
+    def dataclass(cls=None, *, frozen=False, eq=True, repr=True):
+        """The decorator; a class that inherits from a dataclass goes to the standard library's."""
+
+        def made(cls):
+            if any(dataclasses.is_dataclass(base) for base in cls.__mro__[1:]):
+                return dataclasses.dataclass(frozen=frozen, eq=eq, repr=repr)(cls)
+            return _made(cls, frozen, eq, repr)
+
+        return made if cls is None else made(cls)
+
+
+class _MadeHere:
+    """Default of an argument whose value a ``default_factory`` makes."""
+
+    def __repr__(self) -> str:
+        return "<factory>"  # as the standard library's, in signatures
+
+
+_MADE_HERE: Any = _MadeHere()
+
+
+def _made(cls: Any, frozen: bool, eq: bool, repr_: bool) -> Any:
+    own = frozenset(vars(cls))
+    cls.__doc__ = cls.__doc__ or f"{cls.__name__}(...)"  # else a signature is worked out for it
+    cls = dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+    fields = dataclasses.fields(cls)
+    cls.__init__ = _init(cls, fields, frozen)
+    if repr_ and "__repr__" not in own:
+        cls.__repr__ = _repr
+    if eq and "__eq__" not in own:
+        key = _key(tuple(one.name for one in fields if one.compare))
+        cls.__eq__ = _eq(key)
+        if "__hash__" not in own:
+            cls.__hash__ = _hash(key) if frozen else None
+    if frozen:
+        cls.__setattr__, cls.__delattr__ = _frozen(cls, frozenset(one.name for one in fields))
+        cls.__dataclass_params__.frozen = True
+    return cls
+
+
+def _init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool) -> Callable[..., None]:
+    """``__init__``, compiled: it runs for every row of a report, so nothing is looked up in it."""
+    known: dict[str, Any] = {"_set": object.__setattr__, "_made_here": _MADE_HERE}
+    arguments, body = ["self"], []
+    for one in fields:
+        name = value = one.name
+        argument = name
+        if one.default is not dataclasses.MISSING:
+            known[f"_default_{name}"] = one.default
+            argument = f"{name}=_default_{name}"
+        elif one.default_factory is not dataclasses.MISSING:
+            known[f"_make_{name}"] = one.default_factory
+            argument = f"{name}=_made_here"
+            value = f"_make_{name}() if {name} is _made_here else {name}"
+        if one.init:
+            arguments.append(argument)
+        elif one.default_factory is not dataclasses.MISSING:
+            value = f"_make_{name}()"
+        else:
+            continue  # the default is the class's attribute
+        body.append(f"_set(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
+    if hasattr(cls, "__post_init__"):
+        body.append("self.__post_init__()")
+    text = f"def make({','.join(known)}):\n def __init__({','.join(arguments)}):\n  "
+    text += "\n  ".join(body or ["pass"]) + "\n return __init__"
+    space: dict[str, Any] = {}
+    exec(text, vars(sys.modules[cls.__module__]), space)
+    init: Any = space["make"](**known)
+    init.__qualname__ = f"{cls.__qualname__}.__init__"
+    init.__annotations__ = {one.name: one.type for one in fields if one.init}
+    init.__annotations__["return"] = None
+    return init  # type: ignore[no-any-return]
+
+
+def _key(names: tuple[str, ...]) -> Callable[[Any], Any]:
+    """What two objects of a class are compared by: a tuple, also of one field or none."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda one: tuple(getattr(one, name) for name in names)
+
+
+def _eq(key: Callable[[Any], Any]) -> Callable[[Any, object], bool]:
+    def __eq__(self: Any, other: object) -> bool:
+        return bool(key(self) == key(other)) if other.__class__ is self.__class__ else NotImplemented
+
+    return __eq__
+
+
+def _hash(key: Callable[[Any], Any]) -> Callable[[Any], int]:
+    def __hash__(self: Any) -> int:
+        return hash(key(self))
+
+    return __hash__
+
+
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = (f"{one.name}={getattr(self, one.name)!r}" for one in dataclasses.fields(self) if one.repr)
+    return f"{self.__class__.__qualname__}({', '.join(shown)})"
+
+
+def _frozen(cls: Any, names: frozenset[str]) -> tuple[Callable[..., None], Callable[..., None]]:
+    """``__setattr__`` and ``__delattr__``."""
+
+    def __setattr__(self: Any, name: str, value: object) -> None:
+        if type(self) is cls or name in names:
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+        super(cls, self).__setattr__(name, value)
+
+    def __delattr__(self: Any, name: str) -> None:
+        if type(self) is cls or name in names:
+            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+        super(cls, self).__delattr__(name)
+
+    return __setattr__, __delattr__
