@@ -154,6 +154,47 @@ def test_real_plans_are_those_of_the_rules_and_fusion_takes_fewer_kernels(
     assert len(report["te"]["passes"]) == 16 and len(report["te"]["fusers"][0]["plans"]) == 8
 
 
+@pytest.mark.parametrize("program", ["mlp", "branch"])
+def test_rows_have_their_time_of_a_pass(program: str, fusiondoc: Run, tmp_path: Path) -> None:
+    folder = real_capture(tmp_path / program, program)
+    report = json.loads(fusiondoc("parse", folder, "--format", "json").stdout)
+    first = next(one for one in report["te"]["passes"] if one["fused"] and one["training"])
+    plan = report["te"]["fusers"][0]["plans"][0]
+    (row,) = [one for one in report["groups"] if one["specialisation"] == 1]
+    mine = [one for one in (*plan["forward"], *plan["backward"]) if one["group"] == row["id"]]
+    assert row["time"]["ms"] == pytest.approx(sum(one["time"]["us"] for one in mine) / 1000)
+    rows = [row, *report["unfused"]]
+    shares = [one["time"]["share"] for one in rows]
+    assert 0.7 < sum(shares) < 1  # what is left is gradients that are added up
+    assert sum(one["time"]["ms"] for one in rows) == pytest.approx(sum(shares) * first["us"] / 1000, rel=1e-4)
+    said = " ".join(fusiondoc("parse", folder).stdout.split())
+    assert f"{row['time']['ms']:.3g} ms" in said
+    timed = [one for one in report["findings"] if one["code"].startswith("FD24")]
+    assert timed and all(one["time"] for one in timed)
+
+
+def test_a_module_between_operators_splits_the_sequence(fusiondoc: Run, tmp_path: Path) -> None:
+    """FD113, of a real run: torch.nn.Dropout between two te.ops.Linear."""
+    report = json.loads(
+        fusiondoc("parse", real_capture(tmp_path / "one", "split"), "--format", "json").stdout
+    )
+    (told,) = [one for one in report["findings"] if one["code"] == "FD113"]
+    assert told["message"].startswith("Dropout (") and "nothing is fused across it" in told["message"]
+    assert "te.ops.Dropout" in told["advice"]
+    assert [one["module"] for one in report["te"]["splits"]] == ["Dropout"]
+    whole = json.loads(fusiondoc("parse", real_capture(tmp_path / "two", "mlp"), "--format", "json").stdout)
+    assert not [one for one in whole["findings"] if one["code"] == "FD113"]
+
+
+def test_fusions_of_the_program_are_named_with_what_they_made(fusiondoc: Run, tmp_path: Path) -> None:
+    """FD117, planned by Transformer Engine itself."""
+    folder = capture(tmp_path / "one", "a fusion of its own")
+    report = json.loads(fusiondoc("parse", folder, "--format", "json").stdout)
+    (told,) = [one for one in report["findings"] if one["code"] == "FD117"]
+    assert "registered.<locals>.fuse_scale_and_bias; they made ScaledBias" in told["message"]
+    assert report["te"]["own_fusions"] == ["registered.<locals>.fuse_scale_and_bias"]
+
+
 def test_nine_programs_ran_and_what_they_fused(fusiondoc: Run, tmp_path: Path) -> None:
     assert len(REAL) == 9
     made = {}

@@ -1,21 +1,30 @@
 """The table of rules of Transformer Engine's fuser against what six versions of it planned themselves.
 
 ``fixtures/te/plans-*.jsonl.xz`` are plans of the real packages, recorded by tests/te_cpu/record_plans.py
-(which says how) on a machine without a GPU: plans, not runs.
+(which says how) on a machine without a GPU: plans, not runs. ``random-*.jsonl.xz`` are those of a hundred
+random sequences each, by random_plans.py; at night other sequences are planned.
 """
 
 from __future__ import annotations
 
 import json
 import lzma
+import os
+import subprocess
+import sys
+import zipfile
+from datetime import date
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import ROOT
+from thorough import THOROUGH
 
 from fusiondoc.captures.te_records import TeRecords, read_te
-from fusiondoc.diagnosis.te_report import disagreements, te_report
+from fusiondoc.diagnosis.rules.fd1_operation_fuser import disagreements
+from fusiondoc.diagnosis.te_report import te_report
 from fusiondoc.diagnosis.te_rules import RULES, version_of
 from fusiondoc.model.log_counts import ParseStats
 from fusiondoc.model.report import Report
@@ -40,7 +49,14 @@ EMPTY = Report(
 @lru_cache(maxsize=None)
 def programs(version: str) -> dict[str, TeRecords]:
     """The records of each program that the version could build."""
-    text = lzma.decompress((ROOT / "fixtures" / "te" / f"plans-{version}.jsonl.xz").read_bytes()).decode()
+    return programs_of(recorded(f"plans-{version}"))
+
+
+def recorded(name: str) -> str:
+    return lzma.decompress((ROOT / "fixtures" / "te" / f"{name}.jsonl.xz").read_bytes()).decode()
+
+
+def programs_of(text: str) -> dict[str, TeRecords]:
     rows: dict[str, list[dict[str, Any]]] = {}
     name, package = "", []
     for record in map(json.loads, text.splitlines()):
@@ -83,6 +99,62 @@ def test_the_table_makes_the_plans_of_every_version(version: str) -> None:
     for name, told in programs(version).items():
         assert told.plans, name
         assert not disagreements(told), name
+
+
+def held_against_the_table(text: str) -> int:
+    """How many programs there are, each with the plans and the reasons of the table."""
+    found = programs_of(text)
+    for name, told in found.items():
+        assert told.plans and not disagreements(told), name
+        unknown = [
+            one for one in te_report(EMPTY, told, "te").unfused if one.reason.code in ("FD249", "FD299")
+        ]
+        assert not unknown, name
+    return len(found)
+
+
+@pytest.mark.parametrize("version", ["1.13.0", "2.7.0", "2.13.0", "2.20.2"])
+def test_random_sequences_are_planned_as_the_table_says(version: str) -> None:
+    assert held_against_the_table(recorded(f"random-{version}")) > 75
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(not THOROUGH, reason="at night: downloads Transformer Engine")
+@pytest.mark.parametrize("version", ["1.13.0", "2.7.0", "2.13.0", "newest"])
+def test_random_sequences_of_today(version: str, tmp_path: Path) -> None:
+    """By the planner of the package itself, without a GPU."""
+    wanted = "transformer_engine" + ("" if version == "newest" else f"=={version}")
+    get = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--no-deps",
+        "--only-binary=:all:",
+        "-d",
+        tmp_path,
+        wanted,
+    ]
+    if subprocess.run(get, capture_output=True).returncode:
+        pytest.skip(f"{wanted} cannot be downloaded")
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(tmp_path / "te")
+    folders = [ROOT / "tests" / "te_cpu", tmp_path / "te", ROOT]
+    program = [sys.executable, "-W", "ignore", folders[0] / "random_plans.py", str(date.today()), "300"]
+    path = os.pathsep.join(map(str, folders))
+    done = subprocess.run(program, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert held_against_the_table(done.stdout) > 200
+
+
+def test_a_neighbour_that_a_fusion_of_the_program_took_is_named() -> None:
+    told = programs_of(recorded("random-2.13.0-own"))["3:197"]
+    texts = {one.reason.text for one in te_report(EMPTY, told, "te").unfused}
+    assert (
+        "ForwardLinearBiasActivation: Bias next to it went into OwnFused, a fusion of the program's own"
+        in texts
+    )
 
 
 def test_a_plan_that_another_version_made_disagrees() -> None:

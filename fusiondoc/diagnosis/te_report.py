@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Iterator, Sequence
+from typing import Iterator, Sequence, Tuple
 
 from fusiondoc.captures.te_records import Plan, PlannedOperator, Profile, ProfiledOperator, TeRecords
 from fusiondoc.diagnosis.te_rules import LATEST, Planner, version_of
 from fusiondoc.model.fusers import TE, TE_KIND
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Reason, Report, Unfused
-from fusiondoc.model.runs import AnyFuser, Coverage, FuserState, Spread
+from fusiondoc.model.runs import AnyFuser, Coverage, FuserState, Spread, Time
 from fusiondoc.model.te import TeFuser, TeOperator, TePass, TePlan, TeReport, TeSplit, TeStep, TeTime
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -31,6 +31,10 @@ class _Seen:
     plans: tuple[Plan, ...]
     first: bool
     """The pipeline's first plan has it."""
+
+
+_Took = Tuple[int, str, PlannedOperator, Tuple[Plan, ...]]
+"""An operator of a pipeline in a phase, and the plans that are asked for its time."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,7 @@ class _Rows:
         groups = []
         for number, key in enumerate(order, 1):
             members = rows[key]
+            took = [(one.fuser, one.phase, one.step, one.plans) for one in members]
             for one in members:
                 self._ids[(one.fuser, one.phase, one.step.operators, one.step.kind)] = f"G{number}"
             runs = [self._runs(one) for one in members]
@@ -125,6 +130,7 @@ class _Rows:
                     instances=tuple(
                         Instance(self._layer(one.fuser), (), ran) for one, ran in zip(members, runs)
                     ),
+                    time=self._row_time(took),
                 )
             )
         return groups
@@ -171,6 +177,7 @@ class _Rows:
     def _unfused(self) -> Iterator[Unfused]:
         """Basic operators of the first plan of each pipeline: equal ones are one row."""
         rows: dict[tuple[str, str | None, str, Reason], list[str | None]] = {}
+        took: dict[tuple[str, str | None, str, Reason], list[_Took]] = {}
         for fuser, plans in self._plans.items():
             plan = plans[0]
             for phase in (FORWARD, BACKWARD):
@@ -180,10 +187,11 @@ class _Rows:
                         continue
                     for index in step.operators:
                         node = self._node(fuser, index)
-                        rows.setdefault(
-                            (node.op, node.user_source, phase, self._why(planner, plan, index)), []
-                        ).append(self._layer(fuser))
-        for (op, source, phase, reason), layers in rows.items():
+                        key = (node.op, node.user_source, phase, self._why(planner, plan, index))
+                        rows.setdefault(key, []).append(self._layer(fuser))
+                        took.setdefault(key, []).append((fuser, phase, step, (plan,)))
+        for key, layers in rows.items():
+            op, source, phase, reason = key
             known = list(dict.fromkeys(one for one in layers if one is not None))
             yield Unfused(
                 op=op,
@@ -196,6 +204,7 @@ class _Rows:
                 ran=True,
                 layers=tuple(known),
                 layer_counts=tuple(layers.count(one) for one in known),
+                time=self._row_time(took[key]),
             )
 
     def _planner(self, plan: Plan, phase: str) -> Planner | None:
@@ -246,6 +255,23 @@ class _Rows:
                             )
                         )
         return kernels
+
+    def _row_time(self, took: Sequence[_Took]) -> Time | None:
+        """Of all operators of a row together, in a pass of the first profile that has any of them."""
+        for profile in self._told.profiles if took else ():
+            if not profile.fused or not profile.us:
+                continue
+            found = [
+                entry.us[1]
+                for fuser, phase, step, plans in took
+                for entry in profile.entries
+                if (entry.fuser, entry.phase, len(entry.us)) == (fuser, phase, 3)
+                and any(entry.plan == plan.plan for plan in plans)
+                and self._step_of(entry) == step
+            ]
+            if found:
+                return Time(round(sum(found) / 1000, 6), round(sum(found) / profile.us, 6))
+        return None
 
     def _step_of(self, entry: ProfiledOperator) -> PlannedOperator | None:
         plan = next((one for one in self._told.plans if one.plan == entry.plan), None)
@@ -362,39 +388,3 @@ def _count(entry: ProfiledOperator, kernels: bool) -> int:
 
 def _three(sizes: Sequence[int]) -> tuple[int, int, int] | None:
     return (sizes[0], sizes[1], sizes[2]) if len(sizes) == 3 else None
-
-
-@dataclass(frozen=True)
-class Disagreement:
-    """Where the table of rules and the plan of Transformer Engine differ."""
-
-    layer: str | None
-    phase: str
-    recipe: str | None
-    planned: str
-    by_table: str
-
-
-def disagreements(told: TeRecords) -> tuple[Disagreement, ...]:
-    """Every plan against the rules of its version."""
-    version = version_of(told.package.version)
-    if version is None:
-        return ()
-    pipelines = {one.fuser: one for one in told.pipelines}
-    layers = {part.fuser: one.path for one in told.sequences for part in one.parts}
-    found: dict[Disagreement, None] = {}
-    for plan in told.plans:
-        operators = pipelines[plan.fuser].operators if plan.fuser in pipelines else ()
-        for phase, steps in ((FORWARD, plan.forward), (BACKWARD, plan.backward)):
-            made = [(one.kind, one.operators) for one in steps if one.fused and not one.own]
-            made = [one for one in made if "GroupedMLP" not in one[0]]  # its conditions are not recorded
-            table = Planner(min(version, LATEST), phase, operators, plan).planned
-            if made != table:
-                recipe = plan.recipe.kind if plan.recipe is not None else None
-                layer = layers.get(plan.fuser)
-                found[Disagreement(layer, phase, recipe, _listed(made), _listed(table))] = None
-    return tuple(found)
-
-
-def _listed(planned: Sequence[tuple[str, Sequence[int]]]) -> str:
-    return ", ".join(f"{kind}({', '.join(map(str, indexes))})" for kind, indexes in planned) or "nothing"

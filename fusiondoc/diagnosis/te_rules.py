@@ -272,12 +272,14 @@ class Planner:
         self.first = 0
         if phase == "backward" and (2, 7) <= version < (2, 13):
             self.first = plan.first_backward  # what comes before is no part of the pass
-        self._items = self._start({i: one for one in done if one.own for i in one.operators})
+        self._own = {i: one for one in done if one.own for i in one.operators}
+        self._items = self._start()
         for rule in self.rules:
             self._items = self._applied(rule)
 
-    def _start(self, own: dict[int, object]) -> list[_Taken]:
+    def _start(self) -> list[_Taken]:
         """Basic operators; those that the program's own fusions took are left out of all rules."""
+        own = self._own
         items: list[_Taken] = []
         for one in self.operands[self.first :]:
             mine = own.get(one.index)
@@ -354,8 +356,10 @@ class Planner:
                     continue
                 for one in window[skipped:]:
                     other = taken.get(one.indexes[0])
-                    if other is not None and other.kind:
-                        name = f"{one.kind} next to it went into {other.kind}"
+                    if other is not None:
+                        own = self._own.get(one.indexes[0])
+                        into = f"{own.kind}, a fusion of the program's own" if own is not None else other.kind
+                        name = f"{one.kind} next to it went into {into}"
                         yield rule, Condition("FD245", name, lambda window, plan: False)
                         break
                 else:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Iterable, Sequence
 
+from fusiondoc.captures.te_records import TeRecords
 from fusiondoc.diagnosis.rules.rule import Context, finding
-from fusiondoc.diagnosis.te_report import disagreements
-from fusiondoc.diagnosis.te_rules import LATEST, version_of
+from fusiondoc.diagnosis.te_rules import LATEST, Planner, version_of
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.layer_names import folded
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Finding, Report
 
 _TRAP = "ForwardLinearBiasActivation"
@@ -119,6 +120,42 @@ def disagree(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
+@dataclass(frozen=True)
+class Disagreement:
+    """Where the table of rules and the plan of Transformer Engine differ."""
+
+    layer: str | None
+    phase: str
+    recipe: str | None
+    planned: str
+    by_table: str
+
+
+def disagreements(told: TeRecords) -> tuple[Disagreement, ...]:
+    """Every plan against the rules of its version."""
+    version = version_of(told.package.version)
+    if version is None:
+        return ()
+    pipelines = {one.fuser: one for one in told.pipelines}
+    layers = {part.fuser: one.path for one in told.sequences for part in one.parts}
+    found: dict[Disagreement, None] = {}
+    for plan in told.plans:
+        operators = pipelines[plan.fuser].operators if plan.fuser in pipelines else ()
+        for phase, steps in (("forward", plan.forward), ("backward", plan.backward)):
+            made = [(one.kind, one.operators) for one in steps if one.fused and not one.own]
+            made = [one for one in made if "GroupedMLP" not in one[0]]  # its conditions are not recorded
+            table = Planner(min(version, LATEST), phase, operators, plan).planned
+            if made != table:
+                recipe = plan.recipe.kind if plan.recipe is not None else None
+                layer = layers.get(plan.fuser)
+                found[Disagreement(layer, phase, recipe, _listed(made), _listed(table))] = None
+    return tuple(found)
+
+
+def _listed(planned: Sequence[tuple[str, Sequence[int]]]) -> str:
+    return ", ".join(f"{kind}({', '.join(map(str, indexes))})" for kind, indexes in planned) or "nothing"
+
+
 def newer_version(report: Report, context: Context) -> Iterable[Finding]:
     """FD116, as a note: the version is not in the table."""
     version = version_of(report.te.version) if report.te is not None else None
@@ -168,6 +205,7 @@ def stayed_basic(report: Report, context: Context) -> Iterable[Finding]:
             source=row.user_source,
             advice=code.advice,
             ops=(row.op,),
+            time=row.time,
         )
 
 
