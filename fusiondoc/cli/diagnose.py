@@ -47,6 +47,9 @@ from fusiondoc.errors import INTERRUPTED
     callback=output_checked,
     help="Write the profiled steps for Perfetto or chrome://tracing, groups named; implies --time.",
 )
+@click.option(
+    "--live", is_flag=True, help="Tell groups and fallbacks as they appear in the log of the first run."
+)
 @peak_option
 @source_root_option
 @report_options
@@ -61,6 +64,7 @@ def command(
     try_eval: bool,
     try_fixes: bool,
     timed: bool,
+    live: bool,
     trace_file: Path | None,
     peak: float | None,
     source_root: tuple[Path, ...],
@@ -81,11 +85,12 @@ def command(
       fusiondoc diagnose model.py --backward --verify
       fusiondoc diagnose model.py --backward --time
       fusiondoc diagnose model.py --trace-file steps.json.gz
+      fusiondoc diagnose model.py --live
     """
     check_fail_on(fail_on)
     # Here: --help and shell completion need none of it.
     from fusiondoc.cli.config import heard
-    from fusiondoc.runner.progress import terminal_progress
+    from fusiondoc.runner.progress import ShowProgress, terminal_progress
     from fusiondoc.workflows.run import FollowUps, diagnose_target
 
     if try_fixes:
@@ -93,6 +98,12 @@ def command(
 
         require_libcst()
     request = make_request(target, script_args, options)
+    progress: ShowProgress = terminal_progress
+    if live:
+        from fusiondoc.reports.text.live_view import live_view
+        from fusiondoc.workflows.follow import live_progress
+
+        progress = live_progress(lambda label: live_view(label, tell), terminal_progress)
     done = diagnose_target(
         request,
         store_for(options),
@@ -102,7 +113,7 @@ def command(
         peak=peak,
         source_roots=source_root,
         tell=tell,
-        progress=terminal_progress,
+        progress=progress,
     )
     if try_fixes:
         from fusiondoc.workflows.fix import with_fixes

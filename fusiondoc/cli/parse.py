@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import captures_option, peak_option, source_root_option
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
+from fusiondoc.errors import UsageError
+
+if TYPE_CHECKING:
+    from fusiondoc.model.report import Report
 
 
 @click.command(name="parse")
 @click.argument("logs", nargs=-1, metavar="[LOG]...", shell_complete=completion.files)
+@click.option(
+    "--follow",
+    "-F",
+    is_flag=True,
+    help="Read LOG while it grows and tell what appears; Ctrl-C ends that and prints the report.",
+)
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="With --follow: end when LOG has not grown for so long.",
+)
 @captures_option
 @peak_option
 @source_root_option
 @report_options
 def command(
     logs: tuple[str, ...],
+    follow: bool,
+    idle: float | None,
     peak: float | None,
     source_root: tuple[Path, ...],
     format_: str | None,
@@ -37,11 +56,31 @@ def command(
       fusiondoc parse stderr.log stdout.log.gz --format json --output report.json
       python train.py 2>&1 | fusiondoc parse -
       fusiondoc parse train.log --peak 1555
+      fusiondoc parse --follow train.log
     """
     check_fail_on(fail_on)
     from fusiondoc.cli.config import heard
     from fusiondoc.workflows.load import report_from
 
-    report = heard(report_from(logs, peak, source_root))
+    if follow:
+        report = heard(_followed(logs, idle, peak, source_root))
+    elif idle is not None:
+        raise UsageError("--idle is for a log that is followed", "Add --follow.")
+    else:
+        report = heard(report_from(logs, peak, source_root))
     emit(report, format_, output)
     return exit_status(report, fail_on)
+
+
+def _followed(
+    logs: tuple[str, ...], idle: float | None, peak: float | None, source_root: tuple[Path, ...]
+) -> Report:
+    from fusiondoc.cli.say import tell
+    from fusiondoc.reports.text.live_view import live_view
+    from fusiondoc.workflows.follow import follow
+
+    if len(logs) != 1:
+        raise UsageError("--follow takes one LOG", "Name the log that grows, or - for stdin.")
+    path = None if logs[0] == "-" else Path(logs[0])
+    with live_view(logs[0] if path is not None else "stdin", tell) as view:
+        return follow(path, view, idle=idle, peak=peak, source_roots=source_root)

@@ -120,6 +120,7 @@ def _run_child(
     )
     if progress is None:
         return child.run()
+    progress.logs_to(folder / "log")
     tail = RecordTail(records, progress.record)
     return child.run(tail.read)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Callable, ContextManager, Iterator, Optional, Protocol
 
 from fusiondoc.captures.probe_records import FuserSwitch, LiveRecord, Loaded
 
 
 class Progress(Protocol):
-    """Is told of what the probe tells of its progress while the run goes on."""
+    """Is told where the log of a run is, and what the probe tells of its progress while it goes on."""
 
     def record(self, record: LiveRecord) -> None: ...
+
+    def logs_to(self, log: Path) -> None: ...
 
 
 ShowProgress = Callable[[str], ContextManager[Optional[Progress]]]
@@ -57,6 +60,9 @@ class _Bar:
         else:
             self._bar.update(self._task, total=record.runs, completed=record.index)
             self._say(record.phase)
+
+    def logs_to(self, log: Path) -> None:
+        """A bar shows nothing of the log."""
 
     def _say(self, doing: str) -> None:
         self._bar.update(self._task, description=f"{self._label}{self._fuser}: {doing}")

@@ -82,6 +82,17 @@ def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequenc
             return saved if peak is None else with_peak(saved, peak)
     logs = logs_of(sources)
     report, observed = read_logs(logs, work_out=Reasons())
+    return report_of_logs(report, observed, logs, peak, source_roots)
+
+
+def report_of_logs(
+    report: Report,
+    observed: Observed,
+    logs: Sequence[LogInput],
+    peak: float | None,
+    source_roots: Sequence[Path],
+) -> Report:
+    """What was read of logs that belong to no capture, with findings, plan and coverage."""
     report = replace(
         report,
         target={"name": ", ".join(log.name for log in logs[:3])},

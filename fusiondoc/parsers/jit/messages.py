@@ -132,8 +132,11 @@ class JitMessages:
             self._open[prefix].extend(lines, pos)
         elif prefix == self._last_single:
             # Blocks of the node that the last line printed, or more of a loop nest.
-            self._nnc.take(self._file(prefix), lines, cut, pos)
-            self._counts.recognised += len(lines)
+            own = _continuing(lines, cut)
+            self._nnc.take(self._file(prefix), lines[:own], cut, pos)
+            self._counts.recognised += own
+            if own < len(lines):
+                self.take(prefix, lines[own:], pos + own)
             return
         elif first.startswith(b"graph(") and (self._facts.levels or self._file(prefix) not in PLAN_FILES):
             # A message that is nothing but a graph.
@@ -152,11 +155,7 @@ class JitMessages:
 
     def _take_headless(self, prefix: bytes, lines: list[bytes], cut: int, pos: int) -> None:
         """Lines of a graph whose header is not in the log; the message after it may follow among them."""
-        own = len(lines)
-        for i, line in enumerate(lines):
-            if not line.startswith(CONTINUES, cut) and len(line) > cut:
-                own = i
-                break
+        own = _continuing(lines, cut)
         if prefix in self._open:
             self._open[prefix].extend(lines[:own], pos)
         else:
@@ -381,6 +380,14 @@ class JitMessages:
                 for kind, source in group.body:
                     text = "a group of one operator is not worth a kernel and was undone"
                     state(self.pending, NodeText(kind, source, value, True), "FD220", text, pos)
+
+
+def _continuing(lines: list[bytes], cut: int) -> int:
+    """How many of the first lines go on with the message before them; ``cut``: where their text begins."""
+    for i, line in enumerate(lines):
+        if not line.startswith(CONTINUES, cut) and len(line) > cut:
+            return i
+    return len(lines)
 
 
 def _nothing(payload: bytes, pos: int) -> None:

@@ -69,7 +69,7 @@ def summary(report: Report) -> Table:
     table = fields()
     for number, reason in enumerate(_why_not(report)):
         table.add_row("" if number else "Not fused", reason)
-    kernels = _kernels(report)
+    kernels = kernels_in_words(report)
     if kernels:
         table.add_row("Kernels", kernels)
     for number, line in enumerate(_speed(report)):
@@ -161,7 +161,8 @@ def _loses(code: str) -> bool:
     return known is None or known.loss is not Loss.NONE
 
 
-def _kernels(report: Report) -> str:
+def kernels_in_words(report: Report) -> str:
+    """How many kernels, how fast, and against which peak."""
     launched = [k for k in report.kernels if k.gb_per_s is not None]
     computed = [k for k in report.kernels if k.implementation is not None]
     if computed and not launched:

@@ -1,0 +1,221 @@
+"""Logs that grow while they are read: a file that a program writes, also truncated or rotated, or a pipe.
+
+A file that is rotated is read to its end, and the file that takes its place follows it as the next log of
+the same run, as ``tail -F`` does. Which one has the name now is told by device and inode; that the text
+before the place read last is still the same tells a file that was truncated and has grown past it since.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import stat
+import sys
+import threading
+from enum import Enum
+from pathlib import Path
+from typing import IO, Callable, Iterator
+
+from fusiondoc.errors import UsageError
+from fusiondoc.parsers.lines.log_files import CHUNK_BYTES, COMPRESSED, LogInput
+from fusiondoc.parsers.lines.tagged_lines import MARKER
+from fusiondoc.whole_files import open_given
+
+_ENOUGH_MARKS = 64
+"""Lines of torch from which what a launcher puts before each line can be learnt."""
+_LOOKS_FOR_FIRST = 10
+"""Looks without anything new after which fewer such lines must do."""
+_TAIL = 64
+"""Bytes before the place read last that must still be there."""
+
+
+class Go(Enum):
+    """How the reading goes on after a pause."""
+
+    ON = "on"
+    FINISH = "finish"
+    """Read what is there by now, and end."""
+    STOP = "stop"
+    """End here."""
+
+
+Pause = Callable[[bool], Go]
+"""Called between two looks, with whether the last one found nothing new: then it waits a little."""
+
+
+class Parted(Enum):
+    """Why a log was not the last one."""
+
+    ROTATED = "rotated"
+    TRUNCATED = "truncated"
+
+
+class GrowingLog:
+    """One file, from its start to where it ends or is taken away.
+
+    Attributes:
+        parted: why reading ended before it was told to; None while it goes on.
+    """
+
+    parted: Parted | None = None
+
+    def __init__(self, path: Path, pause: Pause) -> None:
+        self._path = path
+        self._pause = pause
+        self._place = (0, 0)
+        self._gone = False
+
+    def blocks(self) -> Iterator[bytes]:
+        """The bytes as they come; the first ones when they are enough to learn a prefix from.
+
+        Raises:
+            UsageError: the file cannot be read.
+        """
+        try:
+            file = open_given(self._path)
+        except OSError as error:
+            raise UsageError(
+                f"Cannot read {self._path}: {error.strerror or error}", "Check its permissions."
+            ) from None
+        with file:
+            told = os.fstat(file.fileno())
+            self._place = (told.st_dev, told.st_ino)
+            yield from _first_ones_together(self._read(file))
+
+    def _read(self, file: IO[bytes]) -> Iterator[bytes]:
+        """Blocks; an empty one for each look at which there was nothing new."""
+        read = 0
+        tail = b""
+        quiet = False
+        while True:
+            if quiet and not self._same(file, read, tail):
+                self.parted = Parted.TRUNCATED
+                return
+            data = file.read(CHUNK_BYTES)
+            if not data and self._replaced():
+                data = file.read(CHUNK_BYTES)  # what was written between the two looks
+                if not data:
+                    self.parted = Parted.ROTATED
+                    return
+            quiet = not data
+            read += len(data)
+            tail = (tail + data)[-_TAIL:]
+            yield data
+            go = self._pause(quiet)
+            if go is Go.STOP or (go is Go.FINISH and quiet):
+                return
+
+    @staticmethod
+    def _same(file: IO[bytes], read: int, tail: bytes) -> bool:
+        if os.fstat(file.fileno()).st_size < read:
+            return False
+        file.seek(read - len(tail))
+        return file.read(len(tail)) == tail
+
+    def _replaced(self) -> bool:
+        """Whether another file has the name now. While none has, this one may go on."""
+        try:
+            told = self._path.stat()
+        except OSError:
+            return False
+        return (told.st_dev, told.st_ino) != self._place
+
+    def now(self, earlier: int) -> LogInput:
+        """The file as it can be read again; with the name that it was given when it was rotated, if that is
+        in its folder. ``earlier``: how many came before it under its name."""
+        if self.parted is None:
+            return LogInput(str(self._path), self._path)
+        if self.parted is Parted.ROTATED:
+            with contextlib.suppress(OSError):
+                for one in sorted(self._path.parent.iterdir()):
+                    told = one.lstat()
+                    if (told.st_dev, told.st_ino) == self._place:
+                        return LogInput(str(one), one)
+        which = f"{self._path} before it was {self.parted.value}"
+        return LogInput(which + (f" ({earlier + 1})" if earlier else ""), None)
+
+
+class GrowingPipe:
+    """What another program writes into a pipe (stdin), until it closes it. A thread of its own waits for it,
+    so that the pauses go on."""
+
+    parted: Parted | None = None
+
+    def __init__(self, pause: Pause, file: IO[bytes] | None = None) -> None:
+        self._pause = pause
+        self._file = file
+        self._blocks: queue.Queue[bytes | None] = queue.Queue(maxsize=4)
+
+    def blocks(self) -> Iterator[bytes]:
+        """The bytes as they come."""
+        if self._file is None and sys.stdin is None:
+            raise UsageError("The standard input is closed", "Pipe a log into it, or name a file.")
+        threading.Thread(target=self._wait, daemon=True).start()
+        yield from _first_ones_together(self._read())
+
+    def _wait(self) -> None:
+        file = self._file if self._file is not None else sys.stdin.buffer
+        with contextlib.suppress(OSError, ValueError):
+            while True:
+                data = os.read(file.fileno(), CHUNK_BYTES)
+                if not data:
+                    break
+                self._blocks.put(data)
+        self._blocks.put(None)
+
+    def _read(self) -> Iterator[bytes]:
+        while True:
+            data: bytes | None = b""
+            with contextlib.suppress(queue.Empty):
+                data = self._blocks.get_nowait()
+            if data is None:
+                return
+            yield data
+            go = self._pause(not data)
+            if go is Go.STOP or (go is Go.FINISH and not data):
+                return
+
+    def now(self, earlier: int) -> LogInput:
+        """What the pipe is called."""
+        return LogInput("<stdin>", None)
+
+
+def _first_ones_together(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The blocks without the empty ones. The first ones are held back until they hold enough lines of torch,
+    or until nothing comes."""
+    held: list[bytes] = []
+    size = marks = looks = 0
+    for block in blocks:
+        if block:
+            held.append(block)
+            size += len(block)
+            marks += len(MARKER.findall(block))
+            looks = 0
+        else:
+            looks += 1
+        if size >= CHUNK_BYTES or marks >= _ENOUGH_MARKS or (marks and looks >= _LOOKS_FOR_FIRST):
+            break
+    if held:
+        yield b"".join(held)
+    for block in blocks:
+        if block:
+            yield block
+
+
+def check_growing(path: Path) -> None:
+    """Refuse what cannot be followed.
+
+    Raises:
+        UsageError: a folder, a device, a compressed file, or a file in a folder that is not there.
+    """
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", "Name the log in it that grows: fusiondoc parse --follow LOG")
+    if path.suffix.lower() in COMPRESSED:
+        raise UsageError(f"{path} is compressed, and such a file cannot be followed", "Leave out --follow.")
+    if not path.parent.is_dir():
+        raise UsageError(f"No such folder: {path.parent}", "Give the path of the log that will be written.")
+    with contextlib.suppress(OSError):
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISFIFO(mode):
+            raise UsageError(f"{path} is a device", "Give the path of a log, or - for stdin.")

@@ -1,0 +1,325 @@
+"""Logs followed while they grow: the report at their end is the one of the whole log, however it came."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import random
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Iterator
+
+import pytest
+from command_line import ROOT, Run
+
+from fusiondoc.model.log_counts import ParseStats
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.lines.growing_logs import Go
+from fusiondoc.reports.json_format import render
+from fusiondoc.reports.text.live_view import LiveView
+from fusiondoc.workflows.follow import Follower
+from fusiondoc.workflows.load import report_from
+
+LOGS = [
+    "logs/nvfuser-2.1.2-ordered-dynamic-shapes.log.xz",
+    "logs/nvfuser-2.1.2-fallback-run.log.xz",
+    "logs/nvfuser-2.1.2-two-ranks.log.xz",
+    "logs/nvfuser-1.12.1-crash.log.xz",
+    "logs/nvfuser-1.13.1-primitive-layer-norm.log.xz",
+    "logs/nvfuser-2.1.2-unknown-dump-option.log.xz",
+]
+
+
+def text_of(name: str) -> bytes:
+    return lzma.decompress((ROOT / "fixtures" / name).read_bytes())
+
+
+class Writer:
+    """Is asked how to go on between two looks, and does the next step of what writes the log: so nothing
+    depends on time."""
+
+    def __init__(self, steps: Iterator[None]) -> None:
+        self._steps = steps
+
+    def __call__(self) -> Go:
+        return Go.ON if next(self._steps, True) is None else Go.FINISH
+
+
+class Seen:
+    """A view that keeps what it was shown."""
+
+    def __init__(self) -> None:
+        self.reports: list[Report] = []
+        self.words: list[str] = []
+
+    def waits(self, path: Path) -> None:
+        self.words.append(f"waits for {path.name}")
+
+    def look(self, report: Report) -> None:
+        self.reports.append(report)
+
+    def parted(self, text: str) -> None:
+        self.words.append(text)
+
+
+def followed(log: Path, steps: Iterator[None]) -> tuple[Report, Seen]:
+    seen = Seen()
+    follower = Follower(log, seen, Writer(steps))
+    follower.run()
+    follower.show()
+    return follower.report(), seen
+
+
+def appended(log: Path, text: bytes, rng: random.Random, pieces: int = 12) -> Iterator[None]:
+    """Writes the text in pieces that end anywhere."""
+    cuts = sorted(rng.randrange(len(text) + 1) for _ in range(pieces))
+    for start, end in zip([0, *cuts], [*cuts, len(text)]):
+        with log.open("ab") as file:
+            file.write(text[start:end])
+        yield None
+
+
+def as_json(report: Report) -> dict[str, object]:
+    """Without what depends on when and how fast it was read."""
+    data = json.loads(render(replace(report, parse=replace(report.parse, seconds=0.0))))
+    data["target"] = None
+    return data
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_followed_log_gives_the_report_of_the_whole_log(name: str, tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    text = text_of(name)
+    report, seen = followed(log, appended(log, text, random.Random(name)))
+    assert log.read_bytes() == text
+    assert as_json(report) == as_json(report_from([str(log)]))
+    assert seen.words == ["waits for train.log"]
+    last = seen.reports[-1]
+    assert (last.fusion_groups, len(last.fallbacks)) == (report.fusion_groups, len(report.fallbacks))
+
+
+def test_groups_and_fallbacks_are_shown_before_the_log_ends(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    text = text_of("logs/nvfuser-2.1.2-fallback-run.log.xz")
+    first = text.index(b"FALLBACK")
+    first = text.index(b"\n", first) + 1
+    follower = None
+
+    def steps() -> Iterator[None]:
+        log.write_bytes(text[:first])
+        yield None
+        yield None
+        follower.show()  # the clock would do it after half a second
+        with log.open("ab") as file:
+            file.write(text[first:])
+        yield None
+
+    seen = Seen()
+    follower = Follower(log, seen, Writer(steps()))
+    follower.run()
+    early = seen.reports[0]
+    assert early.fallbacks
+    assert early.groups
+    assert early.parse.bytes == first
+
+
+def test_what_is_shown_while_reading_changes_nothing_of_the_report(tmp_path: Path) -> None:
+    text = text_of("logs/nvfuser-2.1.2-ordered-dynamic-shapes.log.xz")
+    log = tmp_path / "train.log"
+
+    def steps() -> Iterator[None]:
+        for _ in appended(log, text, random.Random(5)):
+            follower.show()
+            yield None
+
+    follower = Follower(log, Seen(), Writer(steps()))
+    follower.run()
+    assert as_json(follower.report()) == as_json(report_from([str(log)]))
+
+
+def test_a_log_that_is_rotated_goes_on_in_the_file_that_takes_its_place(tmp_path: Path) -> None:
+    log, old = tmp_path / "train.log", tmp_path / "train.log.1"
+    text = text_of("logs/nvfuser-2.1.2-ordered-dynamic-shapes.log.xz")
+    half = text.rindex(b"\n[DUMP ", 0, len(text) // 2) + 1
+
+    def steps() -> Iterator[None]:
+        yield from appended(log, text[: half - 400], random.Random(1))
+        log.rename(old)
+        yield None  # for a moment there is no file, and the old one is still written
+        with old.open("ab") as file:
+            file.write(text[half - 400 : half])
+        yield from appended(log, text[half:], random.Random(2))
+        yield None
+        yield None
+
+    report, seen = followed(log, steps())
+    assert (old.read_bytes(), log.read_bytes()) == (text[:half], text[half:])
+    assert as_json(report) == as_json(report_from([str(old), str(log)]))
+    assert {one.file for group in report.groups for one in group.evidence} <= {str(old), str(log)}
+    assert "was rotated" in seen.words[-1]
+
+
+@pytest.mark.parametrize("grown", [False, True], ids=["shorter", "grown past the place"])
+def test_a_log_that_is_truncated_loses_nothing_that_was_read(grown: bool, tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    text = text_of("logs/nvfuser-2.1.2-ordered-dynamic-shapes.log.xz")
+    half = text.rindex(b"\n[DUMP ", 0, len(text) // 3) + 1
+    assert len(text) - half > half
+
+    def steps() -> Iterator[None]:
+        log.write_bytes(text[:half])
+        yield None
+        yield None
+        log.write_bytes(text[half:] if grown else text[half : half + half // 2])
+        yield None
+        if not grown:
+            with log.open("ab") as file:
+                file.write(text[half + half // 2 :])
+        yield None
+        yield None
+
+    report, seen = followed(log, steps())
+    before, after = tmp_path / "before.log", tmp_path / "after.log"
+    before.write_bytes(text[:half])
+    after.write_bytes(text[half:])
+    both = report_from([str(before), str(after)])
+    told = lambda one: [(row.kind, row.ops, row.count, len(row.evidence)) for row in one.groups]  # noqa: E731
+    assert told(report) == told(both)
+    assert report.parse.lines == both.parse.lines
+    assert "was truncated" in seen.words[-1]
+    names = {one.file for group in report.groups for one in group.evidence}
+    assert names <= {str(log), f"{log} before it was truncated"}
+
+
+def test_a_pipe_is_followed_until_it_is_closed(fusiondoc_process: Run) -> None:
+    name = "nnc-2.11-rejects.log.xz"
+    text = text_of(f"logs/{name}").decode()
+    done = fusiondoc_process("parse", "--follow", "-", "--format", "json", input=text)
+    assert done.returncode == 0, done.stderr
+    whole = fusiondoc_process("parse", ROOT / "fixtures/logs" / name, "--format", "json")
+    one, other = json.loads(done.stdout), json.loads(whole.stdout)
+    assert [row["nodes"] for row in one["groups"]] == [row["nodes"] for row in other["groups"]]
+    assert one["coverage"] == other["coverage"]
+    assert "group" in done.stderr
+
+
+def test_an_interruption_ends_the_following_and_gives_the_report(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_bytes(text_of("logs/nnc-2.11-add-relu.log.xz"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fusiondoc", "parse", "--follow", "train.log"],
+        cwd=str(tmp_path),
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    line = process.stderr.readline()  # the first group is told: it is following
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "add, relu" in line
+    assert "2 operators" in out
+
+
+def test_quiet_logs_end_after_the_time_given(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_bytes(text_of("logs/nnc-2.11-add-relu.log.xz"))
+    done = fusiondoc("parse", "--follow", "train.log", "--idle", "0.2", "-q")
+    assert done.returncode == 0
+    assert "1 group" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--follow", "."], "is a folder"),
+        (["--follow", "train.log.gz"], "is compressed"),
+        (["--follow", "none/train.log"], "No such folder: none"),
+        (["--follow", "a.log", "b.log"], "takes one LOG"),
+        (["--follow"], "takes one LOG"),
+        (["--idle", "3", "a.log"], "Add --follow"),
+        (["--follow", "/dev/zero"], "is a device"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused(arguments: list[str], said: str, fusiondoc: Run) -> None:
+    done = fusiondoc("parse", *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_live_run_tells_groups_while_it_goes_on(fusiondoc: Run, tmp_path: Path) -> None:
+    done = fusiondoc("diagnose", ROOT / "examples/bias_gelu.py", "--live", "-q", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("  group  ") == 1
+    assert "examples/bias_gelu.py:18" in done.stderr
+    assert "1 group" in done.stdout
+
+
+def report_with(**rows: object) -> Report:
+    report = report_from([str(ROOT / "fixtures/logs/nvfuser-2.1.2-fallback-run.log.xz")])
+    return replace(report, **rows)  # type: ignore[arg-type]
+
+
+def test_a_view_tells_each_thing_once() -> None:
+    lines: list[str] = []
+    view = LiveView("train.log", lambda *parts: lines.append("  ".join(parts)))
+    report = report_with()
+    view.look(replace(report, groups=(), fallbacks=(), parse=ParseStats(1, 1, 0, 0, (), 0, 0.0, 1)))
+    assert lines == []
+    view.look(report)
+    kinds = [line.split()[1] for line in lines]
+    assert kinds == ["fallback"] * len(report.fallbacks) + ["group"] * len(kinds[len(report.fallbacks) :])
+    assert kinds.count("group") == len(report.groups)
+    told = len(lines)
+    view.look(report)
+    assert len(lines) == told
+    view.look(replace(report, groups=report.groups[1:]))
+    assert [line.split()[1] for line in lines[told:]] == ["gone"]
+
+
+def test_a_fallback_on_each_pass_is_no_line_each() -> None:
+    lines: list[str] = []
+    view = LiveView("train.log", lambda *parts: lines.append("  ".join(parts)))
+    report = report_with()
+    one = report.fallbacks[0]
+    for times in range(1, 101):
+        view.look(replace(report, groups=(), fallbacks=(replace(one, count=times),)))
+    assert len(lines) == 7  # at 1, 2, 4 ... 64
+
+
+def test_lines_of_a_view_hold_no_command_to_a_terminal_and_no_secret() -> None:
+    lines: list[str] = []
+    view = LiveView("train.log", lambda *parts: lines.append("  ".join(parts)))
+    report = report_with()
+    error = "bad\x1b]0;title\x07 password=hunter2secret\nnext"
+    view.look(replace(report, groups=(), fallbacks=(replace(report.fallbacks[0], error=error),)))
+    assert len(lines) == 1
+    assert "\x1b" not in lines[0]
+    assert "\n" not in lines[0]
+    assert "hunter2secret" not in lines[0]
+
+
+def test_many_groups_at_once_are_counted() -> None:
+    lines: list[str] = []
+    view = LiveView("train.log", lambda *parts: lines.append("  ".join(parts)))
+    report = report_with()
+    groups = tuple(replace(report.groups[0], rank=rank) for rank in range(50))
+    view.look(replace(report, groups=groups, fallbacks=()))
+    assert len(lines) == 13
+    assert lines[-1].endswith("and 38 more")
+
+
+def test_an_error_while_following_is_no_traceback(tmp_path: Path, fusiondoc: Run) -> None:
+    log = tmp_path / "train.log"
+    log.write_bytes(b"x\n")
+    log.chmod(0)
+    if os.access(log, os.R_OK):
+        pytest.skip("this user may read everything")
+    done = fusiondoc("parse", "--follow", "train.log", "--idle", "1")
+    assert done.returncode == 2
+    assert "Permission denied" in done.stderr
