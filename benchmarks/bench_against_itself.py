@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Iterator
 
 from fusiondoc.captures.request import parse_target
-from fusiondoc.workflows.bench import BenchProgress, run_bench
-from fusiondoc.workflows.bench_turns import BenchRequest
+from fusiondoc.workflows.bench import run_bench
+from fusiondoc.workflows.bench_turns import BenchProgress, BenchRequest
 
 
 class Quiet:

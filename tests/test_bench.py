@@ -19,6 +19,7 @@ import jsonschema
 import pytest
 import warm_torch
 from command_line import ROOT, Run
+from timed_child import TimedChild
 
 from fusiondoc.captures.request import parse_target
 from fusiondoc.comparison.bench_changes import compare_benches
@@ -29,7 +30,6 @@ from fusiondoc.reports.benchmark.documents import as_csv, as_json, as_markdown
 from fusiondoc.reports.benchmark.tables import render
 from fusiondoc.reports.benchmark.wordings import of_processes
 from fusiondoc.reports.json_format import read_bench
-from fusiondoc.runner.bench_child import Died, Ready, Round
 from fusiondoc.runner.interpreter import Interpreter
 from fusiondoc.workflows import bench as workflow
 from fusiondoc.workflows import bench_turns
@@ -118,34 +118,6 @@ def test_processes_share_the_rounds() -> None:
     assert request.rounds_of(0, 1) == 15
 
 
-class _Child:
-    """Stands for a process: ``step`` seconds a step, but for what the machine adds; dies where told."""
-
-    log = Path("nowhere")
-    chosen = facts = problem = None
-
-    def __init__(self, step: float, dies: bool = False) -> None:
-        self._step, self._dies = step, dies
-        self.inputs = self.unfit = {}
-        self.ready: dict[int, Ready] = {}
-
-    def warm_up(self) -> None:
-        if self._dies:
-            raise Died("out of memory")
-        self.ready = {0: Ready(0, 1, 0.0, 0.0)}
-
-    def round(self, number: int, shape: int) -> Round:
-        return Round(number, shape, 1, self._step * (1 + 0.001 * (number % 3)))
-
-    def inspect(self, shape: int) -> None: ...
-
-    def profile(self, shape: int) -> None: ...
-
-    def end(self) -> None: ...
-
-    def kill(self) -> None: ...
-
-
 @pytest.mark.parametrize("timeout", [600.0, -1.0], ids=["time", "no time"])
 def test_of_two_processes_that_differ_there_is_no_difference(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, no_progress, timeout: float
@@ -157,7 +129,7 @@ def test_of_two_processes_that_differ_there_is_no_difference(
     def start(_request, name, interpreter, _phase, _folder) -> bench_turns.VariantRun:
         step = steps[name][started.count(name)]
         started.append(name)
-        return bench_turns.VariantRun(name, interpreter, _Child(step or 1.0, step is None))
+        return bench_turns.VariantRun(name, interpreter, TimedChild(step or 1.0, step is None))
 
     interpreter = Interpreter(Path("python"), "3.11", "linux", "2.1", None, None, None)
     monkeypatch.setattr(workflow, "find_python", lambda path: path)

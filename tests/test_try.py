@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from conftest import Run
 from running import write
+from timed_child import TimedChild
 
 from fusiondoc.captures.request import Options, RunRequest, parse_target
 from fusiondoc.diagnosis.changes import FREEZE, IN_PLACE_OFF, effect, suggested
@@ -20,7 +21,7 @@ from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.model.runs import Try
 from fusiondoc.reports.wording import verdict_on_tries
-from fusiondoc.workflows import tries
+from fusiondoc.workflows import bench_turns, tries
 from fusiondoc.workflows.tries import speeds_in_turns
 
 NET = """
@@ -188,6 +189,32 @@ def test_what_was_tried_is_timed_in_turns_against_the_run_as_asked(tmp_path: Pat
     asked, same, other = speeds_in_turns([(request, "none"), (request, "none"), (request, None)])
     assert asked is None and other is None
     assert same is not None and same.low <= same.value <= same.high
+
+
+def test_a_try_is_timed_in_two_processes_whose_difference_is_in_its_interval(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Seconds of a step as of a program that waits for the host: as fast as the other in one process, 1.5
+    times in the next. One process alone said that the change helps, or that it does not."""
+    steps = {"asked": [1.0, 1.0], "tried": [1.0, 1 / 1.5], "dies": [0.5, None]}
+    started: list[str] = []
+
+    def start(wanted: Any, _fuser: str, interpreter: Any, _phase: str, _folder: Path) -> Any:
+        name = next(iter(wanted.knobs))
+        step = steps[name][started.count(name)]
+        started.append(name)
+        return bench_turns.VariantRun(name, interpreter, TimedChild(step or 1.0, step is None))  # type: ignore
+
+    monkeypatch.setattr(tries, "find_python", lambda path: path)
+    monkeypatch.setattr(tries, "inspect", lambda path: None)
+    monkeypatch.setattr(tries, "start_variant", start)
+    (tmp_path / "net.py").touch()
+    target, python = parse_target(str(tmp_path / "net.py")), Path(sys.executable)
+    requests = [(RunRequest(target, python, knobs={name: "1"}, cwd=tmp_path), "none") for name in steps]
+    asked, tried, dies = speeds_in_turns(requests)
+    assert started == [*steps, *steps] and asked is None
+    assert tried is not None and tried.low < 1 and tried.high > 1.49 and not tried.differs
+    assert dies is not None and dies.low > 1.9, "what its first process measured counts"
 
 
 # -- what is tried, with what it is compared, and the verdict -----------------------------------------------

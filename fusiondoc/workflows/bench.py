@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-import time
 from pathlib import Path
-from typing import Callable, ContextManager, Iterator, Mapping, Protocol, Sequence
+from typing import Callable, ContextManager, Iterator, Mapping, Sequence
 
-from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed
+from fusiondoc.errors import CannotRun, ModelFailed
 from fusiondoc.model.bench import (
     EAGER,
     Bench,
@@ -25,29 +24,17 @@ from fusiondoc.model.bench import (
     Groups,
     Ratio,
 )
-from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.parsers.read import read_logs
-from fusiondoc.runner.bench_child import BenchChild, Benched, Died
+from fusiondoc.runner.bench_child import BenchChild, Benched
 from fusiondoc.runner.interpreter import Interpreter, find_python, inspect
 from fusiondoc.workflows.bench_statistics import measured_in, of_processes
 from fusiondoc.workflows.bench_turns import (
-    PROCESSES,
+    BenchProgress,
     BenchRequest,
+    Start,
     VariantRun,
-    look_at,
+    run_in_turns,
     start_variant,
-    take_turns,
 )
-
-_WARM_UP_SHARE = 0.25
-"""Of the time limit: where the first processes need longer to warm up, nobody who did not ask for it waits
-for that twice."""
-
-
-class BenchProgress(Protocol):
-    """Is told how far it is."""
-
-    def say(self, doing: str, done: int, total: int) -> None: ...
 
 
 class _Silent:
@@ -102,7 +89,7 @@ def run_bench(request: BenchRequest, progress: Callable[[], ContextManager[Bench
                 break
             whole = _Whole(bar, len(done), len(phases))
             done[phase], interrupted = _phase(request, interpreters, phase, folder / phase, whole)
-    if interrupted and not any(_measured_shapes(run) for runs in done.values() for run in runs):
+    if interrupted and not any(run.measured_shapes() for runs in done.values() for run in runs):
         raise KeyboardInterrupt
     _refuse_if_nothing_ran(request, done)
     labels = _labels(interpreters)
@@ -129,116 +116,16 @@ def _shapes(children: Sequence[BenchChild]) -> tuple[BenchShape, ...]:
     return tuple(BenchShape(most[number].inputs, most[number].sizes) for number in sorted(most))
 
 
-def _measured_shapes(run: VariantRun) -> list[int]:
-    return [shape for shape, times in run.ms.items() if times]
-
-
 def _phase(
     request: BenchRequest, interpreters: Sequence[Interpreter], phase: str, folder: Path, bar: BenchProgress
 ) -> tuple[list[VariantRun], bool]:
     """All variants of one phase, and whether the user interrupted."""
-    names = [(name, one) for one in interpreters for name in request.variants]
-    first = _Turns(request, phase, folder, bar, names)
-    interrupted = first.run()
-    for number in range(1, first.processes):
-        if interrupted:
-            break
-        # Who failed once fails again.
-        of = [run for run in first.runs if run.why is None]
-        again = _Turns(request, phase, folder, bar, [(run.name, run.interpreter) for run in of], number)
-        again.processes = first.processes
-        interrupted = again.run()
-        further = dict(zip(of, again.runs))
-        for run in first.runs:
-            later = further.get(run)
-            run.further.append(later.ms if later is not None else {})
-            if later is not None and later.why is not None:
-                run.why_not_again = later.why
-    return first.runs, interrupted
 
+    def starting(name: str, one: Interpreter) -> Start:
+        return lambda inside: start_variant(request, name, one, phase, inside)
 
-class _Turns:
-    """One process of each variant: all live at the same time and take turns.
-
-    Args:
-        number: which process of each variant, from 0; the first ones are looked at as well as timed.
-    """
-
-    def __init__(
-        self,
-        request: BenchRequest,
-        phase: str,
-        folder: Path,
-        bar: BenchProgress,
-        names: Sequence[tuple[str, Interpreter]],
-        number: int = 0,
-    ) -> None:
-        self._request = request
-        self._phase = phase
-        self._folder = folder / str(number) if number else folder
-        self._bar = bar
-        self._names = names
-        self._number = number
-        self.processes = PROCESSES if request.processes is None else request.processes
-        self.runs: list[VariantRun] = []
-
-    def run(self) -> bool:
-        """Start, warm up and time them; whether the user interrupted."""
-        self._folder.mkdir()
-        interrupted = False
-        try:
-            self._say("loading", 0)
-            for number, (name, one) in enumerate(self._names):
-                folder = self._folder / f"{number}-{name}"
-                self.runs.append(start_variant(self._request, name, one, self._phase, folder))
-            self._warm_up()
-            self._time()
-            if self._number == 0:
-                for run in self.runs:
-                    for shape in _measured_shapes(run) if run.why is None else []:
-                        look_at(run, shape)
-        except KeyboardInterrupt:
-            interrupted = True
-        finally:
-            for run in self.runs:
-                if run.why is None and not interrupted and self._number == 0:
-                    run.benched = run.child.end()
-                run.child.kill()
-                if run.child.ready and self._number == 0:
-                    run.fallbacks = _fallbacks(run.child.log)
-        return interrupted
-
-    def _warm_up(self) -> None:
-        """One after the other: a compilation beside another one would take longer."""
-        began = time.monotonic()
-        for number, run in enumerate(self.runs):
-            self._say(f"{run.name} warms up", number)
-            try:
-                run.child.warm_up()
-                run.ms = {shape: [] for shape in run.child.ready}
-            except Died as died:
-                run.why = str(died)
-        took = time.monotonic() - began
-        too_long = took > _WARM_UP_SHARE * self._request.timeout
-        if self._request.processes is None and self._number == 0 and too_long:
-            self.processes = 1
-
-    def _time(self) -> None:
-        shapes = sorted({shape for run in self.runs for shape in run.ms})
-        rounds = self._request.rounds_of(self._number, self.processes)
-        for number in range(rounds):
-            done = self._rounds_before() + number
-            self._say(f"round {done + 1} of {self._request.rounds}", len(self._names) + number)
-            for shape in shapes:
-                take_turns([run for run in self.runs if run.why is None and shape in run.ms], number, shape)
-
-    def _rounds_before(self) -> int:
-        return sum(self._request.rounds_of(number, self.processes) for number in range(self._number))
-
-    def _say(self, doing: str, done: int) -> None:
-        before = self._number * len(self._names) + self._rounds_before()
-        total = self.processes * len(self._names) + self._request.rounds
-        self._bar.say(f"{self._phase}: {doing}", before + done, total)
+    starts = [starting(name, one) for one in interpreters for name in request.variants]
+    return run_in_turns(starts, request, folder, bar, phase)
 
 
 def _eager_of(runs: Sequence[VariantRun], interpreter: Interpreter) -> VariantRun | None:
@@ -251,7 +138,7 @@ def _eager_of(runs: Sequence[VariantRun], interpreter: Interpreter) -> VariantRu
 def _refuse_if_nothing_ran(request: BenchRequest, done: Mapping[str, Sequence[VariantRun]]) -> None:
     """Where no variant has a round for the same reason, that is the error of the command."""
     runs = [run for one in done.values() for run in one]
-    if any(_measured_shapes(run) for run in runs):
+    if any(run.measured_shapes() for run in runs):
         return
     for run in sorted(runs, key=lambda run: run.name != EAGER):
         problem = run.child.problem
@@ -287,7 +174,7 @@ def _variant(
     reasons: dict[str, str] = {}
     for phase, run in present.items():
         eager = _eager_of(done[phase], run.interpreter)
-        phases += [_measured_phase(phase, shape, run, eager) for shape in _measured_shapes(run)]
+        phases += [_measured_phase(phase, shape, run, eager) for shape in run.measured_shapes()]
         if run.why is not None:
             reasons[phase] = run.why
         if run.why_not_again is not None:
@@ -365,12 +252,4 @@ def _groups(benched: Sequence[Benched]) -> Groups | None:
     for one in reversed(benched):
         if one.groups_forward is not None or one.groups_backward is not None:
             return Groups(one.groups_forward, one.groups_backward)
-    return None
-
-
-def _fallbacks(log: Path) -> int | None:
-    """What torch warned of on stderr, read as any log is."""
-    with contextlib.suppress(FusiondocError, OSError):
-        report, _ = read_logs([LogInput("log", log)])
-        return sum(row.count for row in report.fallbacks)
     return None

@@ -1,18 +1,22 @@
-"""The children of a bench: each runs one variant, and all take a round in turns."""
+"""The processes of a bench: all of one number live together and take a round in turns."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Mapping, Protocol, Sequence
 
 from fusiondoc.captures.request import TargetSpec, check_inputs
 from fusiondoc.diagnosis.step_time import parts_of
-from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.model.bench import EACH_CALL, FORWARD, TRAINING, VARIANTS, Part
 from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.profiler_trace import read_trace
+from fusiondoc.parsers.read import read_logs
 from fusiondoc.parsers.trace_units import NoTrace, read_events
 from fusiondoc.runner.bench_child import BenchChild, Benched, Died, Inspected, Profiled
 from fusiondoc.runner.interpreter import Interpreter
@@ -27,6 +31,17 @@ LEAST_ROUNDS_OF_PROCESS = 3
 """Fewer tell no median of a process."""
 TRACE = "trace-%d.json.gz"
 """What probe/benchmark.py calls the trace of a shape."""
+
+
+_WARM_UP_SHARE = 0.25
+"""Of the time limit: where the first processes need longer to warm up, nobody who did not ask for it waits
+for that twice."""
+
+
+class BenchProgress(Protocol):
+    """Is told how far it is."""
+
+    def say(self, doing: str, done: int, total: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -127,6 +142,10 @@ class VariantRun:
         """The rounds of each process; none where it has none of this shape."""
         return [one.get(shape, []) for one in (self.ms, *self.further)]
 
+    def measured_shapes(self) -> list[int]:
+        """Those of which the first process has rounds."""
+        return [shape for shape, times in self.ms.items() if times]
+
 
 def take_turns(runs: Sequence[VariantRun], number: int, shape: int) -> None:
     """A round of each; another begins each turn, and every other turn goes backwards."""
@@ -207,3 +226,137 @@ def start_variant(
     child = BenchChild(interpreter.path, spec, environment, request.cwd, folder, request.timeout)
     child.start()
     return VariantRun(name, interpreter, child)
+
+
+Start = Callable[[Path], VariantRun]
+"""Starts a process of a variant, with that folder for its files."""
+
+
+def run_in_turns(
+    starts: Sequence[Start],
+    request: BenchRequest,
+    folder: Path,
+    bar: BenchProgress,
+    about: str,
+    only_times: bool = False,
+) -> tuple[list[VariantRun], bool]:
+    """Every variant in as many processes as asked for, those of the same number in turns; and whether the
+    user interrupted.
+
+    Args:
+        starts: a variant each.
+        request: says rounds, processes and the time limit.
+        about: the phase, for the progress.
+        only_times: of the first shape alone, and nothing else is looked at.
+    """
+    first = _Turns(starts, request, folder, bar, about, only_times)
+    interrupted = first.run()
+    for number in range(1, first.processes):
+        if interrupted:
+            break
+        # Who failed once fails again.
+        of = [(run, start) for run, start in zip(first.runs, starts) if run.why is None]
+        again = _Turns([start for _, start in of], request, folder, bar, about, only_times, number)
+        again.processes = first.processes
+        interrupted = again.run()
+        further = {id(run): later for (run, _), later in zip(of, again.runs)}
+        for run in first.runs:
+            later = further.get(id(run))
+            run.further.append(later.ms if later is not None else {})
+            if later is not None and later.why is not None:
+                run.why_not_again = later.why
+    return first.runs, interrupted
+
+
+class _Turns:
+    """One process of each variant: all live at the same time and take turns.
+
+    Args:
+        number: which process of each variant, from 0; the first ones are looked at as well as timed.
+    """
+
+    def __init__(
+        self,
+        starts: Sequence[Start],
+        request: BenchRequest,
+        folder: Path,
+        bar: BenchProgress,
+        about: str,
+        only_times: bool,
+        number: int = 0,
+    ) -> None:
+        self._starts = starts
+        self._request = request
+        self._folder = folder / str(number) if number else folder
+        self._bar = bar
+        self._about = about
+        self._only_first = only_times
+        self._looks = number == 0 and not only_times
+        self._number = number
+        self.processes = PROCESSES if request.processes is None else request.processes
+        self.runs: list[VariantRun] = []
+
+    def run(self) -> bool:
+        """Start, warm up and time them; whether the user interrupted."""
+        self._folder.mkdir()
+        interrupted = False
+        try:
+            self._say("loading", 0)
+            for number, start in enumerate(self._starts):
+                self.runs.append(start(self._folder / f"variant-{number}"))
+            self._warm_up()
+            self._time()
+            if self._looks:
+                for run in self.runs:
+                    for shape in run.measured_shapes() if run.why is None else []:
+                        look_at(run, shape)
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            for run in self.runs:
+                if run.why is None and not interrupted and self._looks:
+                    run.benched = run.child.end()
+                run.child.kill()
+                if run.child.ready and self._looks:
+                    run.fallbacks = _fallbacks(run.child.log)
+        return interrupted
+
+    def _warm_up(self) -> None:
+        """One after the other: a compilation beside another one would take longer."""
+        began = time.monotonic()
+        for number, run in enumerate(self.runs):
+            self._say(f"{run.name} warms up", number)
+            try:
+                run.child.warm_up()
+                run.ms = {shape: [] for shape in run.child.ready if not (self._only_first and shape)}
+            except Died as died:
+                run.why = str(died)
+        took = time.monotonic() - began
+        too_long = took > _WARM_UP_SHARE * self._request.timeout
+        if self._request.processes is None and self._number == 0 and too_long:
+            self.processes = 1
+
+    def _time(self) -> None:
+        shapes = sorted({shape for run in self.runs for shape in run.ms})
+        rounds = self._request.rounds_of(self._number, self.processes)
+        for number in range(rounds):
+            done = self._rounds_before() + number
+            self._say(f"round {done + 1} of {self._request.rounds}", len(self._starts) + number)
+            for shape in shapes:
+                take_turns([run for run in self.runs if run.why is None and shape in run.ms], number, shape)
+
+    def _rounds_before(self) -> int:
+        return sum(self._request.rounds_of(number, self.processes) for number in range(self._number))
+
+    def _say(self, doing: str, done: int) -> None:
+        before = self._number * len(self._starts) + self._rounds_before()
+        total = self.processes * len(self._starts) + self._request.rounds
+        self._bar.say(f"{self._about}: {doing}", before + done, total)
+
+
+def _fallbacks(log: Path) -> int | None:
+    """What torch warned of on stderr, read as any log is."""
+    with contextlib.suppress(FusiondocError, OSError):
+        report, _ = read_logs([LogInput("log", log)])
+        return sum(row.count for row in report.fallbacks)
+    return None

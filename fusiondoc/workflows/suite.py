@@ -13,8 +13,8 @@ from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.suite import Suite, SuiteCase
 from fusiondoc.runner.interpreter import find_python, inspect
 from fusiondoc.suites.cases import Case, SuitePlan
-from fusiondoc.workflows.bench import BenchProgress, run_bench
-from fusiondoc.workflows.bench_turns import BenchRequest
+from fusiondoc.workflows.bench import run_bench
+from fusiondoc.workflows.bench_turns import BenchProgress, BenchRequest
 
 ROUND_SECONDS = 0.05
 """Shorter than of a bench of its own: there are many cases."""

@@ -21,17 +21,16 @@ from fusiondoc.errors import FusiondocError
 from fusiondoc.model.bench import FORWARD, TRAINING, Ratio
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Try
-from fusiondoc.runner.bench_child import Died
 from fusiondoc.runner.interpreter import find_python, inspect
 from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress
-from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, ratio
-from fusiondoc.workflows.bench_turns import BenchRequest, VariantRun, start_variant, take_turns
+from fusiondoc.workflows.bench import silent
+from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, of_processes
+from fusiondoc.workflows.bench_turns import BenchRequest, Start, VariantRun, run_in_turns, start_variant
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.speed import interpreted
 
 ROUND_SECONDS = 0.1
-ROUNDS = 15
 _VARIANTS = ("nvfuser", "nnc", "onednn", "none")
 """Fusers that a bench can run; the legacy fuser is none of them."""
 
@@ -45,24 +44,26 @@ def speeds_in_turns(requests: Sequence[tuple[RunRequest, str | None]]) -> list[R
     Raises:
         KeyboardInterrupt: the user stopped it.
     """
-    runs: list[VariantRun | None] = []
-    with tempfile.TemporaryDirectory(prefix="fusiondoc-bench-") as folder:
-        try:
-            for number, (request, fuser) in enumerate(requests):
-                runs.append(_started(request, fuser, Path(folder) / str(number)))
-            for run in runs:
-                _warm_up(run)
-            for number in range(ROUNDS):
-                take_turns([run for run in runs if run is not None and 0 in run.ms], number, 0)
-        finally:
-            for run in runs:
-                if run is not None:
-                    run.child.kill()
-    asked = _times(runs[0])
-    return [_against(asked, _times(run)) for run in runs]
+    starts = [_start(request, fuser) for request, fuser in requests]
+    present = [number for number, start in enumerate(starts) if start is not None]
+    runs: dict[int, VariantRun] = {}
+    with tempfile.TemporaryDirectory(prefix="fusiondoc-bench-") as name, silent() as bar:
+        limits = BenchRequest(
+            target=requests[0][0].target, pythons=(requests[0][0].python,), timeout=requests[0][0].timeout
+        )
+        started, interrupted = run_in_turns(
+            [start for start in starts if start is not None], limits, Path(name) / "runs", bar, "", True
+        )
+        runs = dict(zip(present, started))
+    if interrupted:
+        raise KeyboardInterrupt
+    asked = _times(runs.get(0))
+    others = (_against(asked, _times(runs.get(number))) for number in range(1, len(requests)))
+    return [None, *others]
 
 
-def _started(request: RunRequest, fuser: str | None, folder: Path) -> VariantRun | None:
+def _start(request: RunRequest, fuser: str | None) -> Start | None:
+    """What starts a process of it; None where it cannot be timed."""
     if fuser not in _VARIANTS or request.script or request.frontend not in ("auto", "torchscript"):
         return None
     wanted = BenchRequest(
@@ -84,31 +85,21 @@ def _started(request: RunRequest, fuser: str | None, folder: Path) -> VariantRun
     )
     try:
         interpreter = inspect(find_python(request.python))
-        phase = TRAINING if request.backward else FORWARD
-        return start_variant(wanted, str(fuser), interpreter, phase, folder)
     except FusiondocError:
         return None
+    phase = TRAINING if request.backward else FORWARD
+    return lambda folder: start_variant(wanted, str(fuser), interpreter, phase, folder)
 
 
-def _warm_up(run: VariantRun | None) -> None:
-    if run is None:
-        return
-    try:
-        run.child.warm_up()
-        run.ms[0] = []
-    except Died as died:
-        run.why = str(died)
+def _times(run: VariantRun | None) -> list[list[float]]:
+    """Rounds of each process; none of a run that stopped: its rounds are of other turns than those of the
+    first."""
+    return run.processes(0) if run is not None and run.why is None else []
 
 
-def _times(run: VariantRun | None) -> list[float]:
-    """None of a run that stopped: its rounds are of other turns than those of the first."""
-    return run.ms.get(0, []) if run is not None and run.why is None else []
-
-
-def _against(asked: Sequence[float], times: Sequence[float]) -> Ratio | None:
-    if len(asked) != len(times) or len(times) < LEAST_ROUNDS or asked is times:
-        return None
-    return ratio(asked, times)
+def _against(asked: Sequence[Sequence[float]], times: Sequence[Sequence[float]]) -> Ratio | None:
+    both = [pair for one, other in zip(asked, times) for pair in zip(one, other)]
+    return of_processes(asked, times) if len(both) >= LEAST_ROUNDS else None
 
 
 FOLDER = "tries"
