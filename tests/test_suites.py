@@ -27,6 +27,7 @@ from fusiondoc.model.bench import (
 from fusiondoc.model.suite import Suite, SuiteCase
 from fusiondoc.probe.input_text import TensorText, parse_input
 from fusiondoc.reports.benchmark import suite_documents
+from fusiondoc.reports.benchmark.documents import as_json
 from fusiondoc.suites.cases import SUITES, TUTORIAL, XFORMERS, Case
 
 SCHEMA = json.loads((ROOT / "docs" / "suite.schema.json").read_text("utf-8"))
@@ -157,6 +158,32 @@ def test_json_markdown_and_csv_have_all_of_it() -> None:
     assert len(rows) == 2 * (5 * 2 + 1) + 1
     assert rows[2]["variant"] == "nvfuser" and rows[2]["block"] == "composite"
     assert rows[-1]["reason"] == "it has no | inputs" and rows[-1]["ratio"] == ""
+
+
+def test_two_suites_are_compared_case_by_case(fusiondoc: Run, tmp_path: Path) -> None:
+    a, b, bench = tmp_path / "a.json", tmp_path / "b.json", tmp_path / "bench.json"
+    old, new = made(), made()
+    changed = new.cases[1].bench
+    assert changed is not None
+    rows = [variant("nvfuser", OLD, 1.0) if one.name == "nvfuser" else one for one in changed.variants]
+    cases = (new.cases[0], replace(new.cases[1], bench=replace(changed, variants=tuple(rows))))
+    a.write_text(suite_documents.as_json(replace(old, cases=(*old.cases[:2], replace(cases[0], sizes="x")))))
+    b.write_text(suite_documents.as_json(replace(new, cases=cases)))
+    done = fusiondoc("compare", a, b, "--fail-on", "slower")
+    text = " ".join(done.stdout.split())
+    assert done.returncode == 1 and "2 slower" in text and "only in A: composite x" in text
+    assert f"rms_norm static, forward, float32[2], {OLD}" in text and "slower: 0.50×" in text
+    data = json.loads(fusiondoc("compare", a, b, "-f", "json").stdout)
+    jsonschema.validate(data, json.loads((ROOT / "docs" / "bench-comparison.schema.json").read_text("utf-8")))
+    slower = [one for one in data["changes"] if one["change"] == "slower"]
+    assert {(one["case"], one["variant"]) for one in slower} == {("rms_norm static", "nvfuser")}
+    markdown = fusiondoc("compare", a, b, "-f", "markdown").stdout
+    assert "| case | phase | inputs | interpreter | variant |" in markdown
+    bench.write_text(as_json(changed))
+    mixed = fusiondoc("compare", a, bench)
+    assert mixed.returncode == 2 and "a.json is the result of a suite, and" in " ".join(mixed.stderr.split())
+    b.write_text(b.read_text().replace('"median": 0.1', '"median": 0'))
+    assert "b.json is damaged: eager, forward" in fusiondoc("compare", a, b).stderr
 
 
 # -- the command ------------------------------------------------------------------------------------------

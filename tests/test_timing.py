@@ -16,6 +16,7 @@ from command_line import ROOT, Run, runs_in_this_process
 from running import python_apart, write
 
 from fusiondoc.runner.variables import quiet_environment
+from fusiondoc.workflows import timing
 
 pytestmark = pytest.mark.torch
 one_run = pytest.mark.xdist_group("timing")
@@ -28,6 +29,8 @@ NET = """
     import time
 
     import torch
+
+    torch.set_num_threads(1)  # Threads of several tests on few cores wait for one another.
 
     class Net(torch.nn.Module):
         def __init__(self):
@@ -77,7 +80,9 @@ def timed(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Timed:
     write(folder, "net.py", NET + "    inputs = [inputs, (torch.randn(3, 4, 16, 16),)]\n")
     own = {"PYTORCH_JIT_LOG_LEVEL": "graph_executor", "CUDA_LAUNCH_BLOCKING": "1", "MARK": "kept"}
     run = runs_in_this_process(folder, cache)
-    return Timed(folder, *diagnose(run, folder, "net.py", "--fuser", "onednn", env=own))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timing, "_SECOND_WITHIN", float("inf"))
+        return Timed(folder, *diagnose(run, folder, "net.py", "--fuser", "onednn", env=own))
 
 
 @one_run
@@ -104,9 +109,27 @@ def test_eager_against_fused(timed: Timed) -> None:
         least, most = ways[0]["min"] / ways[1]["max"], ways[0]["max"] / ways[1]["min"]
         assert least <= found["value"] <= most, "the speed is of eager's time to that of the fused way"
     # Every eager pass wrote a line: those of the warm-up, those that were counted, and one before each round.
-    counted = sum(row["passes"] + len(row["warmup_ms"]) + 15 for row in rows if row["way"] == "eager")
+    processes = [_eager_rows(timed.capture / name) for name in ("timing", "timing-again")]
+    assert [len(row["rounds"]) for row in processes[0]] == [8, 8], "two processes share the rounds"
+    assert [len(row["rounds"]) for row in processes[1]] == [7, 7]
+    own = [row for one in processes for row in one]
+    counted = sum(row["passes"] + len(row["warmup_ms"]) + len(row["rounds"]) for row in own)
     assert len((timed.folder / "eager").read_text().splitlines()) == counted
-    assert timed.report["groups"] and "eager is Python" in timed.report["speed_note"]
+    assert [row["passes"] for row in rows[::2]] == [
+        one["passes"] + two["passes"] for one, two in zip(*processes)
+    ]
+    every = [sorted(one["rounds"] + two["rounds"]) for one, two in zip(*processes)]
+    assert [row["ms"] for row in rows[::2]] == [
+        {"min": one[0], "median": one[7], "max": one[-1]} for one in every
+    ]
+    note = timed.report["speed_note"]
+    assert timed.report["groups"] and "two processes" in note and "eager is Python" in note
+
+
+def _eager_rows(capture: Path) -> list[dict[str, Any]]:
+    """What a timed process wrote of eager, a row for each shape."""
+    records = map(json.loads, (capture / "records.jsonl").read_text().splitlines())
+    return [one for one in records if one["record"] == "speed" and one["way"] == "eager"]
 
 
 @one_run
@@ -141,6 +164,13 @@ def test_the_report_can_be_made_again(fusiondoc: Run, tmp_path: Path, timed: Tim
     assert again["speed"] == timed.report["speed"] and again["speed_note"] == timed.report["speed_note"]
     shown = fusiondoc("parse", capture).stdout
     assert "× as fast" in shown and "warm-up, forward" in shown
+    # Without its second process the first is there, and says so.
+    shutil.rmtree(capture / "timing-again")
+    alone = json.loads(fusiondoc("parse", capture, "--format", "json").stdout)
+    assert [row["passes"] for row in alone["speed"][::2]] == [
+        row["passes"] for row in _eager_rows(capture / "timing")
+    ]
+    assert "timed in a process without logs" in alone["speed_note"]
     damaged = (capture / "timing" / "records.jsonl").read_text().replace('"ms"', '"mm"')
     (capture / "timing" / "records.jsonl").write_text(damaged)
     assert json.loads(fusiondoc("parse", capture, "--format", "json").stdout)["speed"] == []

@@ -50,6 +50,8 @@ class TimedRun:
 
     capture: str | None = None
     """Its folder, inside the capture of the first run; None if it did not run."""
+    again: str | None = None
+    """The folder of a second timed process; None without one."""
     problem: str | None = None
     """Why there is no speed."""
     dropped: tuple[str, ...] = ()
@@ -85,7 +87,7 @@ _PEAK, _RERUN, _TIMING, _TRIES = "peak.json", "rerun.json", "timing.json", "trie
 _PROFILE = "profile.json"
 LOGS = ("log", "log.1", "log.2")
 """The log, and the newest lines of a long one whose end could not be put behind it: fusiondoc was killed."""
-INNER = ("rerun", "timing", "profile", "kernels", "tries/*", "fix/*")
+INNER = ("rerun", "timing", "timing-again", "profile", "kernels", "tries/*", "fix/*")
 """Folders of a capture with captures of further runs."""
 FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _PROFILE, _TRIES, *LOGS)
 

@@ -212,6 +212,7 @@ class Options:
     eval: bool | None = None
     in_place_off: bool | None = None
     timing: bool | None = None
+    timing_rounds: int | None = None
     profile: bool | None = None
     log_limit: int | None = None
 
@@ -264,6 +265,8 @@ class RunRequest:
     """Of a longer log, in MiB, the head, the tail and the lines about fusion between them are kept."""
     timing: bool = False
     """Time passes, eager against fused, without any log or dump."""
+    timing_rounds: int | None = None
+    """So many rounds each way; None: as many as the probe takes where nothing is said."""
     profile: bool = False
     """Run steps, or the script, under torch's profiler, without any log or dump."""
     variables: Mapping[str, str] = field(default_factory=dict)

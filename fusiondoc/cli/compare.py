@@ -78,9 +78,9 @@ def command(
     """What changed from A to B: groups, reasons, kernels, speed.
 
     A and B are logs, folders of logs, captures (a folder, or a name as fusiondoc captures lists it), saved
-    JSON reports, - for a log on stdin, or results of fusiondoc bench. Groups are matched by their operators
-    and source lines, never by name or order. Without B the newest capture is B; without both, A and B are
-    the two newest captures of one target.
+    JSON reports, - for a log on stdin, or results of fusiondoc bench, of a target or of a suite. Groups are
+    matched by their operators and source lines, never by name or order. Without B the newest capture is B;
+    without both, A and B are the two newest captures of one target.
 
     \b
     Words for --fail-on:
@@ -113,7 +113,7 @@ def command(
     if benches is not None:
         given = click.get_current_context().get_parameter_source("slower_than")
         least = threshold if given is not ParameterSource.DEFAULT else 0.0
-        return _compare_benches(*benches, (a, b), least, format_, output, fail_on)
+        return _compare_benches(benches[0], benches[1], (a, b), least, format_, output, fail_on)
     comparison = compare(side(a), side(b), threshold)
     _emit(comparison, format_, output)
     hits = [word for word in fail_on if reached(comparison, word)]
@@ -147,8 +147,9 @@ def _compare_benches(
     output: Path | None,
     fail_on: tuple[str, ...],
 ) -> int:
-    """Two results of ``fusiondoc bench``."""
-    from fusiondoc.comparison.bench_changes import SLOWER, compare_benches
+    """Two results of ``fusiondoc bench``, or of its suites."""
+    from fusiondoc.comparison.bench_changes import SLOWER, compare_benches, compare_suites
+    from fusiondoc.model.suite import Suite
     from fusiondoc.reports.benchmark.two_benches import FORMATS, render
     from fusiondoc.reports.text.layout_of_text import can_show_blocks
 
@@ -161,7 +162,7 @@ def _compare_benches(
         raise UsageError(
             f"--fail-on {others[0]} says nothing about two benches", "For them: slower, environment, any."
         )
-    found = compare_benches(a, b, names, least)
+    found = (compare_suites if isinstance(a, Suite) else compare_benches)(a, b, names, least)
     text = render(
         found,
         format_,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import exp, hypot, log
 from typing import Iterator, Mapping, Tuple
 
 from fusiondoc.model.bench import PROCESS_SPREAD, VARIANTS, Bench, BenchPhase, BenchVariant, Measured, Ratio
 from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model.suite import Suite
 
 SCHEMA = "fusiondoc.bench-comparison/1"
 
@@ -40,6 +42,8 @@ class BenchChange:
     """"faster", "slower" or "no difference" (the 95 % interval of the ratio holds 1)."""
     peak_bytes_a: int | None
     peak_bytes_b: int | None
+    case: str | None = None
+    """Of a suite, which of its cases."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,10 @@ def compare_benches(a: Bench, b: Bench, names: tuple[str, str], least: float = 0
                 peak_bytes_b=new[key][1].peak_bytes,
             )
         )
-    places = {(one.phase, one.inputs): number for number, one in reversed(list(enumerate(changes)))}
-    changes.sort(key=lambda one: places[one.phase, one.inputs])
+    places: dict[tuple[str, ...], int] = {}
+    for number, change in enumerate(changes):
+        places.setdefault(_place(change), number)
+    changes.sort(key=lambda one: places[_place(one)])
     return BenchComparison(
         *names,
         tuple(_environment(a, b)),
@@ -96,6 +102,40 @@ def compare_benches(a: Bench, b: Bench, names: tuple[str, str], least: float = 0
         tuple(_name(key) for key in old if key not in new),
         tuple(_name(key) for key in new if key not in old),
     )
+
+
+def _place(change: BenchChange) -> tuple[str, ...]:
+    return change.phase, change.inputs, change.interpreter
+
+
+def compare_suites(a: Suite, b: Suite, names: tuple[str, str], least: float = 0.0) -> BenchComparison:
+    """Case by case, as two benches; one that only one side could time is in ``only_a`` or ``only_b``."""
+    old, new = _cases(a), _cases(b)
+    changes: list[BenchChange] = []
+    environment: dict[str, BenchDifference] = {}
+    only_a, only_b = [name for name in old if name not in new], [name for name in new if name not in old]
+    for name, bench in new.items():
+        if name not in old:
+            continue
+        found = compare_benches(old[name], bench, names, least)
+        changes += [replace(one, case=name) for one in found.changes]
+        only_a += [f"{name}: {one}" for one in found.only_a]
+        only_b += [f"{name}: {one}" for one in found.only_b]
+        for one in found.environment:
+            environment.setdefault(one.name, one)
+    about = {"suite": (a.suite, b.suite), "sizes": (_sizes(a), _sizes(b))}
+    differing = [BenchDifference(name, *values) for name, values in about.items() if len(set(values)) > 1]
+    return BenchComparison(
+        *names, (*differing, *environment.values()), tuple(changes), tuple(only_a), tuple(only_b)
+    )
+
+
+def _cases(suite: Suite) -> dict[str, Bench]:
+    return {case.name: case.bench for case in suite.cases if case.bench is not None}
+
+
+def _sizes(suite: Suite) -> str:
+    return "small" if suite.small else "full"
 
 
 def ratio_of_medians(a: Measured, b: Measured) -> Ratio:

@@ -313,7 +313,8 @@ def _run_model(
         with clock.users_work():
             shapes = [positional(model, one) for one in shapes]
             eager = chosen.eager if aot else model
-            Timing(torch, scripted, eager, shapes, spec["backward"], records).run(spec["runs"])
+            timing = Timing(torch, scripted, eager, shapes, spec["backward"], records)
+            timing.run(spec["runs"], spec.get("timing_rounds"))
         return
     if spec.get("profile"):
         from .step_profile import StepProfile

@@ -52,22 +52,23 @@ class Timing:
         self._spare_bytes = _size(self._unscripted) if copied else 0
         self._eager = "TorchScript without optimisation" if copied else "Python"
 
-    def run(self, warm_up: int) -> None:
+    def run(self, warm_up: int, rounds: int | None = None) -> None:
         """A record ``speed`` for each way, shape and phase.
 
         Args:
             warm_up: so many steps at least come before those that count.
+            rounds: of each way; None: ``ROUNDS``.
 
         Raises:
             UserError: the model failed.
             Refused: the inputs cannot be used.
         """
+        phases = ["forward", "forward+backward"] if self._backward else ["forward"]
         for number, shape in enumerate(self._shapes):
-            self._phase("forward", number, shape, warm_up)
-            if self._backward:
-                self._phase("forward+backward", number, shape, warm_up)
+            for phase in phases:
+                self._phase(phase, number, shape, warm_up, rounds or ROUNDS)
 
-    def _phase(self, phase: str, number: int, shape: Shape, warm_up: int) -> None:
+    def _phase(self, phase: str, number: int, shape: Shape, warm_up: int, rounds: int) -> None:
         arguments = arguments_of(shape)
         given = Given(shape, fixed=arguments_of(shape) is arguments)
         tensors = tensors_in(self._torch, arguments)
@@ -86,7 +87,7 @@ class Timing:
             way.warm = way.steps.warm_up(way.built, lambda: None, warm_up)
             fit = int(ROUND_SECONDS / min(way.warm)) if min(way.warm) > 0 else MOST_STEPS
             way.number = max(LEAST_STEPS, min(MOST_STEPS, fit))
-        for turn in range(ROUNDS):
+        for turn in range(rounds):
             for way in ways if turn % 2 else reversed(ways):
                 seconds = way.steps.loop(way.built, way.number, lead=1)
                 way.rounds.append(round(seconds / way.number * 1e3, 6))

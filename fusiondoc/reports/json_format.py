@@ -27,6 +27,8 @@ from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
 from fusiondoc.model.bench import Bench, BenchPhase
 from fusiondoc.model.report import SCHEMA, SEVERITIES, Report
+from fusiondoc.model.suite import SCHEMA as SUITE_SCHEMA
+from fusiondoc.model.suite import Suite
 from fusiondoc.model.typed_fields import field_types, is_figure, json_within, sound
 from fusiondoc.reports.printable import in_json
 
@@ -199,17 +201,38 @@ def looks_like_bench(start: bytes) -> bool:
     return re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.bench/', start) is not None
 
 
+def looks_like_suite(start: bytes) -> bool:
+    """Whether a file that begins so is a result of ``fusiondoc bench --suite``."""
+    return re.match(rb'(?:\xef\xbb\xbf)?\s*\{\s*"schema"\s*:\s*"fusiondoc\.suite/', start) is not None
+
+
 def read_bench(data: bytes, name: str) -> Bench:
     """The result of ``fusiondoc bench`` in ``data``; arguments and errors are those of ``read_report``."""
     again = "Write it again: fusiondoc bench TARGET -o FILE.json"
     bench = _document(Bench, BENCH_SCHEMA, data, name, again)
     assert isinstance(bench, Bench)
+    _refuse_what_was_never_timed(bench, name, again)
+    return bench
+
+
+def read_suite(data: bytes, name: str) -> Suite:
+    """The result of ``fusiondoc bench --suite`` in ``data``; arguments and errors are those of
+    ``read_report``."""
+    again = "Write it again: fusiondoc bench --suite NAME -o FILE.json"
+    suite = _document(Suite, SUITE_SCHEMA, data, name, again)
+    assert isinstance(suite, Suite)
+    for case in suite.cases:
+        if case.bench is not None:
+            _refuse_what_was_never_timed(case.bench, name, again)
+    return suite
+
+
+def _refuse_what_was_never_timed(bench: Bench, name: str, again: str) -> None:
     for variant in bench.variants:
         for phase in variant.phases:
             wrong = _wrong(phase, len(bench.shapes))
             if wrong:
                 raise UsageError(f"{name} is damaged: {variant.name}, {phase.phase}: {wrong}", again)
-    return bench
 
 
 def _wrong(phase: BenchPhase, shapes: int) -> str | None:

@@ -6,14 +6,15 @@ from pathlib import Path
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import Bench
-from fusiondoc.reports.json_format import looks_like_bench, read_bench
+from fusiondoc.model.suite import Suite
+from fusiondoc.reports.json_format import looks_like_bench, looks_like_suite, read_bench, read_suite
 from fusiondoc.whole_files import open_given
 
 _MOST_BYTES = 64 << 20
 
 
-def saved_bench(argument: str) -> Bench | None:
-    """The bench in that file; None if it is something else (a log, a report, a capture).
+def saved_bench(argument: str) -> Bench | Suite | None:
+    """The bench, or the suite, in that file; None if it is something else (a log, a report, a capture).
 
     Raises:
         UsageError: it is damaged, too large, or of a newer fusiondoc.
@@ -24,18 +25,18 @@ def saved_bench(argument: str) -> Bench | None:
             return None
         with open_given(path) as file:
             start = file.read(200)
-            if not looks_like_bench(start):
+            if not looks_like_bench(start) and not looks_like_suite(start):
                 return None
             data = start + file.read(_MOST_BYTES)
     except OSError:
         return None  # who reads it as a log says why it cannot be read
     if len(data) >= _MOST_BYTES:
         raise UsageError(f"{argument} is larger than any result of fusiondoc bench", "Name another file.")
-    return read_bench(data, argument)
+    return read_suite(data, argument) if looks_like_suite(start) else read_bench(data, argument)
 
 
-def two_benches(a: str, b: str) -> tuple[Bench, Bench] | None:
-    """Both, if both are benches; None if none is.
+def two_benches(a: str, b: str) -> tuple[Bench, Bench] | tuple[Suite, Suite] | None:
+    """Both, if both are benches, or both suites; None if none is either.
 
     Raises:
         UsageError: one is and the other is not.
@@ -49,4 +50,12 @@ def two_benches(a: str, b: str) -> tuple[Bench, Bench] | None:
             f"{bench} is a result of fusiondoc bench, and {other} is none",
             "Give two of them: fusiondoc bench TARGET -o NAME.json.",
         )
-    return old, new
+    if isinstance(old, Suite) and isinstance(new, Suite):
+        return old, new
+    if isinstance(old, Bench) and isinstance(new, Bench):
+        return old, new
+    suite, other = (a, b) if isinstance(old, Suite) else (b, a)
+    raise UsageError(
+        f"{suite} is the result of a suite, and {other} of a bench of one target",
+        "Give two of a kind: two of fusiondoc bench --suite NAME, or two of fusiondoc bench TARGET.",
+    )

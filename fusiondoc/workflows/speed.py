@@ -12,8 +12,8 @@ from fusiondoc.captures.script_records import SCRIPT
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.bench import EAGER, Ratio
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import Speed
-from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, ratio
+from fusiondoc.model.runs import Speed, Spread
+from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, of_processes
 
 INTERPRETED = (
     "no speed: NNC ran through its own evaluator here (this torch has no LLVM), hundreds of times slower than"
@@ -55,31 +55,56 @@ def speed_of(capture: Capture, report: Report) -> tuple[tuple[Speed, ...], str |
         return kept.speeds, kept.note
     rows: list[Speed] = []
     eager = None
-    timed = _timed_passes(capture, kept.capture)
-    for passes in timed:
-        speed = passes.as_speed()
+    processes = [_timed_passes(capture, name) for name in (kept.capture, kept.again) if name is not None]
+    for passes in processes[0] if processes else ():
+        same = _same_in(processes, passes, passes.way)
+        speed = _together(same)
         if speed is not None:
             # What has no group is not fused, whatever it was meant to be.
             way = passes.way if report.groups or passes.way == EAGER else "scripted"
-            rows.append(replace(speed, way=way, ratio=_against_eager(passes, timed)))
+            of_eager = _same_in(processes, passes, EAGER) if passes.way != EAGER else []
+            rows.append(replace(speed, way=way, ratio=_against_eager(same, of_eager)))
             eager = passes.eager
     note = kept.problem
     if note is None and rows:
-        note = f"timed in a process without logs; eager is {eager}"
+        times = "two processes" if len([one for one in processes if one]) > 1 else "a process"
+        note = f"timed in {times} without logs; eager is {eager}"
         if kept.dropped:
             note += f"; your {', '.join(kept.dropped)} was left out there"
     return tuple(rows), note
 
 
-def _against_eager(passes: TimedPasses, timed: Sequence[TimedPasses]) -> Ratio | None:
+def _same_in(processes: Sequence[Sequence[TimedPasses]], passes: TimedPasses, way: str) -> list[TimedPasses]:
+    """That way with the same inputs in the same phase, in each process that has it."""
+    wanted = (way, passes.phase, passes.inputs)
+    found = (
+        next((one for one in timed if (one.way, one.phase, one.inputs) == wanted), None)
+        for timed in processes
+    )
+    return [one for one in found if one is not None]
+
+
+def _together(same: Sequence[TimedPasses]) -> Speed | None:
+    """A row over the rounds of all processes; what the first of them tells is of the first."""
+    speed = same[0].as_speed() if same else None
+    rounds = sorted(value for one in same for value in one.rounds)
+    if speed is None or len(same) == 1 or not rounds:
+        return speed
+    memory = [one.memory_bytes for one in same if one.memory_bytes is not None]
+    return replace(
+        speed,
+        ms=Spread(rounds[0], rounds[len(rounds) // 2], rounds[-1]),
+        passes=sum(one.passes for one in same),
+        memory_bytes=max(memory, default=None),
+    )
+
+
+def _against_eager(same: Sequence[TimedPasses], eager: Sequence[TimedPasses]) -> Ratio | None:
     """None for eager, and with too few rounds for an interval."""
-    for other in timed:
-        same = (other.phase, other.inputs) == (passes.phase, passes.inputs)
-        if other.way == EAGER and passes.way != EAGER and same:
-            both = list(zip(other.rounds, passes.rounds))
-            if len(both) >= LEAST_ROUNDS and all(one > 0 and two > 0 for one, two in both):
-                return ratio([one for one, _ in both], [two for _, two in both])
-    return None
+    pairs = sum(min(len(one.rounds), len(other.rounds)) for one, other in zip(eager, same))
+    if pairs < LEAST_ROUNDS or not all(value > 0 for one in (*eager, *same) for value in one.rounds):
+        return None
+    return of_processes([one.rounds for one in eager], [one.rounds for one in same])
 
 
 def _timed_passes(capture: Capture, name: str | None) -> tuple[TimedPasses, ...]:

@@ -18,6 +18,7 @@ from fusiondoc.reports.printable import in_json, markdown, visible_in
 from fusiondoc.reports.text.layout_of_text import drawn, fields, plain
 
 FORMATS = ("text", "json", "markdown")
+_MOST_SAID = 4
 
 
 def render(
@@ -61,7 +62,8 @@ def remarks(comparison: BenchComparison) -> list[str]:
     eager = [one for one in comparison.changes if one.variant == EAGER and one.change in (FASTER, SLOWER)]
     if eager:
         words = " and ".join(dict.fromkeys(one.change for one in eager))
-        by = ", ".join(f"{one.ratio.value:.2f}×" for one in eager)
+        by = ", ".join(f"{one.ratio.value:.2f}×" for one in eager[:_MOST_SAID])
+        by += f" and {len(eager) - _MOST_SAID} more" if len(eager) > _MOST_SAID else ""
         said.append(f"eager too is {words} ({by}): the machine, its load or torch changed, not fusion alone")
     for side, names in (("A", comparison.only_a), ("B", comparison.only_b)):
         if names:
@@ -75,9 +77,10 @@ def _parts(comparison: BenchComparison) -> list[RenderableType]:
     head.add_row("B", comparison.b)
     parts: list[RenderableType] = [head, "", Text(headline(comparison), style="bold")]
     about = ""
+    of = _interpreters(comparison)
     table = _table()
     for one in comparison.changes:
-        here = f"{one.phase}, {one.inputs}" if one.inputs else one.phase
+        here = ", ".join(text for text in (one.case, one.phase, one.inputs, of.get(one.interpreter)) if text)
         if here != about:
             about = here
             table.add_row(Text(here, style="dim"))
@@ -94,6 +97,12 @@ def _parts(comparison: BenchComparison) -> list[RenderableType]:
     return [*parts, *(Text(f"→ {line}") for line in remarks(comparison))]
 
 
+def _interpreters(comparison: BenchComparison) -> dict[str, str]:
+    """Each by its name, where there are several."""
+    names = list(dict.fromkeys(one.interpreter for one in comparison.changes))
+    return {name: name for name in names} if len(names) > 1 else {}
+
+
 def _table() -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for name, side in (("variant", "left"), ("A ms", "right"), ("B ms", "right"), ("B is", "left")):
@@ -104,9 +113,14 @@ def _table() -> Table:
 def _markdown(comparison: BenchComparison) -> str:
     lines = [f"### fusiondoc bench: {headline(comparison)}", ""]
     lines += [f"A: {markdown(comparison.a)}, B: {markdown(comparison.b)}", ""]
-    lines += ["| phase | inputs | variant | A ms | B ms | B is |", "|---|---|---|--:|--:|---|"]
+    of = _interpreters(comparison)
+    suite = any(one.case for one in comparison.changes)
+    names = [*(["case"] if suite else []), "phase", "inputs", *(["interpreter"] if of else []), "variant"]
+    lines.append("| " + " | ".join([*names, "A ms", "B ms", "B is"]) + " |")
+    lines.append("|" + "---|" * len(names) + "--:|--:|---|")
     for one in comparison.changes:
-        cells = [one.phase, one.inputs, one.variant, milliseconds(one.a.median)]
+        cells = [*([one.case or ""] if suite else []), one.phase, one.inputs]
+        cells += [*([one.interpreter] if of else []), one.variant, milliseconds(one.a.median)]
         cells += [milliseconds(one.b.median), verdict(one)]
         lines.append("| " + " | ".join(markdown(cell) for cell in cells) + " |")
     lines.append("")
