@@ -17,17 +17,20 @@ from command_line import ROOT
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import Profiled
 from fusiondoc.diagnosis.diagnose import diagnose
+from fusiondoc.diagnosis.profile_ties import nnc_name
 from fusiondoc.diagnosis.rules.rule import Context
-from fusiondoc.diagnosis.step_time import NO_DEVICE_TIMES, nnc_name, parts_of, with_step_times
+from fusiondoc.diagnosis.step_time import NO_DEVICE_TIMES, parts_of, with_step_times
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
+from fusiondoc.model.bench import Bench, BenchPhase, BenchVariant, Measured
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Time
 from fusiondoc.parsers import profiler_trace
 from fusiondoc.parsers.profiler_trace import read_places, read_trace
 from fusiondoc.parsers.trace_units import read_events
 from fusiondoc.probe import benchmark, step_profile
+from fusiondoc.reports.benchmark import wordings
 from fusiondoc.reports.formats import render_report
 from fusiondoc.reports.text.screen import render
 from fusiondoc.runner import bench_child
@@ -174,15 +177,17 @@ def test_a_bench_reads_a_trace_as_a_report_does(tmp_path: Path) -> None:
     capture = Capture(unpacked("between", tmp_path, "nvfuser-2.1"))
     steps, file = report_of(capture).steps, capture.path / "profile" / "trace.json.gz"
     assert steps is not None and steps.device_ms is not None
-    assert parts_of(read_trace(read_events(file)), "cuda") == steps.parts
+    alone = parts_of(read_trace(read_events(file)), "cuda")
+    assert alone is not None and alone.parts == steps.parts
     told = bench_child.Profiled(0, device="cuda", traced=steps.steps)
     found = parts_of_trace(file, told, 2 * steps.ms)
-    assert found is not None and sum(part.ms for part in found) == pytest.approx(2 * steps.ms, rel=1e-4)
-    parts = {part.what: part.ms for part in found}
+    assert found is not None and sum(part.ms for part in found.parts) == pytest.approx(2 * steps.ms, rel=1e-4)
+    parts = {part.what: part.ms for part in found.parts}
     assert parts["device idle"] == pytest.approx(2 * steps.ms - steps.device_ms, rel=1e-4)
     assert parts["groups"] == pytest.approx(steps.share("groups") * steps.ms, rel=1e-3)
     # A step is at least as long as the GPU is busy.
-    busy = parts_of_trace(file, told, steps.device_ms / 2) or ()
+    known = parts_of_trace(file, told, steps.device_ms / 2)
+    busy = known.parts if known is not None else ()
     assert sum(part.ms for part in busy) == pytest.approx(steps.device_ms, rel=1e-4)
     assert "device idle" not in {part.what for part in busy}
 
@@ -313,6 +318,24 @@ def test_float32_products_without_tf32_are_told() -> None:
         replace(unit, launched=tuple(replace(one, name=name) for one in unit.launched))
         for unit in trace.units))  # fmt: skip
     assert (with_step_times(layer_norm(), half, CUDA).steps or pytest.fail()).hint is None
+
+
+def test_a_bench_tells_of_float32_products_once(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps({"traceEvents": gpu_step(0.5)}))
+    told = bench_child.Profiled(0, device="cuda", traced=1, allow_tf32=False, capability="9.0")
+    found = parts_of_trace(file, told, 0.01)
+    assert found is not None and found.hint is not None and "float32 matrix products" in found.hint
+    for other in (replace(told, allow_tf32=True), replace(told, capability="7.0")):
+        known = parts_of_trace(file, other, 0.01)
+        assert known is not None and known.hint is None
+    slow = [
+        BenchPhase(phase, Measured(1, 1, 1), 1, None, None, None, 6, 9, hint=f"{found.hint} {phase}")
+        for phase in ("forward", "forward+backward")
+    ]
+    rows = [BenchVariant(name, "torch 2.1", True, None, tuple(slow)) for name in ("eager", "nvfuser")]
+    said = [line for line in wordings.remarks(Bench({}, "m.py", (), tuple(rows))) if "float32" in line]
+    assert len(said) == 1 and said[0].startswith("eager, forward+backward: ") and said[0].endswith("backward")
 
 
 def test_without_device_times_nothing_is_guessed() -> None:

@@ -104,6 +104,8 @@ class BenchPhase:
     """Where the time of a step goes: kinds of work, longest first, that are a step together. On a GPU it is
     the step of ``ms``; on a CPU the step under the profiler, which is longer. None where the profiler does
     not show it: no times of the GPU, or the code that torch.compile generates for a CPU."""
+    hint: str | None = None
+    """What would help more than fusion: where float32 matrix products without TF32 are most of the step."""
     processes: int = 1
     """In how many the rounds were run. Of one, the intervals know nothing of how processes differ."""
 

@@ -166,9 +166,9 @@ class Bench:
             except Exception as error:  # A profiler that does not work costs its columns alone.
                 found = {"device_ms": None, "why": "the profiler failed: %s" % str(error).split("\n")[0]}
             traced = self._trace(built, steps, few, cuda, os.path.join(self._folder, TRACE % shape))
-            self._records.write(
-                "profiled", shape=shape, device="cuda" if cuda else "cpu", traced=traced, **found
-            )
+            device = "cuda" if cuda else "cpu"
+            facts = _matrix_facts(self._torch) if cuda else {}
+            self._records.write("profiled", shape=shape, device=device, traced=traced, **found, **facts)
         elif command["do"] == "inspect":
             self._records.write(
                 "inspected",
@@ -271,6 +271,12 @@ class Bench:
         except Exception:  # As above: it costs the parts alone.
             return None
         return number
+
+
+def _matrix_facts(torch: Any) -> dict[str, Any]:
+    """How float32 matrices are multiplied, and by which GPU."""
+    capability = ".".join(map(str, torch.cuda.get_device_capability()))
+    return {"allow_tf32": bool(torch.backends.cuda.matmul.allow_tf32), "capability": capability}
 
 
 def _whole(steps: int, part: int, sizes: int) -> int:

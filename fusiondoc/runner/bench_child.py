@@ -123,6 +123,9 @@ class Profiled:
     """"cuda" or "cpu"."""
     traced: int | None = None
     """Steps in the trace that lies in the child's folder; None without one."""
+    allow_tf32: bool | None = None
+    capability: str | None = None
+    """Of the GPU: "9.0"."""
 
 
 @dataclass(frozen=True)

@@ -222,6 +222,7 @@ def _measured_phase(phase: str, shape: int, run: VariantRun, eager: VariantRun |
     elif eager is not None and eager.ms.get(shape):
         against = of_processes(eager.processes(shape), times)
     profiled, inspected = run.profiled.get(shape), run.inspected.get(shape)
+    known = run.parts.get(shape)
     device_ms = profiled.device_ms if profiled is not None else None
     return BenchPhase(
         phase=phase,
@@ -237,7 +238,8 @@ def _measured_phase(phase: str, shape: int, run: VariantRun, eager: VariantRun |
         recompiles=ready.recompiles,
         guard_failures=inspected.guard_failures if inspected is not None else None,
         peak_bytes=inspected.peak_bytes if inspected is not None else None,
-        parts=run.parts.get(shape),
+        parts=known.parts if known is not None else None,
+        hint=known.hint if known is not None else None,
         processes=sum(bool(one) for one in times),
     )
 

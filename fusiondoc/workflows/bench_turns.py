@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Protocol, Sequence
 
 from fusiondoc.captures.request import TargetSpec, check_inputs
-from fusiondoc.diagnosis.step_time import parts_of
+from fusiondoc.diagnosis.step_time import StepParts, parts_of
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
-from fusiondoc.model.bench import EACH_CALL, FORWARD, TRAINING, VARIANTS, Part
+from fusiondoc.model.bench import EACH_CALL, FORWARD, TRAINING, VARIANTS
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.profiler_trace import read_trace
@@ -131,7 +131,7 @@ class VariantRun:
         """Why a further process could not run, or stopped."""
         self.profiled: dict[int, Profiled] = {}
         self.inspected: dict[int, Inspected] = {}
-        self.parts: dict[int, tuple[Part, ...] | None] = {}
+        self.parts: dict[int, StepParts | None] = {}
         """Where the time of a step of each shape goes."""
         self.benched: Benched | None = None
         self.fallbacks: int | None = None
@@ -177,7 +177,7 @@ def look_at(run: VariantRun, shape: int) -> None:
         file.unlink(missing_ok=True)  # Of long steps it is large.
 
 
-def parts_of_trace(file: Path, told: Profiled, ms: float) -> tuple[Part, ...] | None:
+def parts_of_trace(file: Path, told: Profiled, ms: float) -> StepParts | None:
     """Where the time of a step goes, by the trace that the child wrote; None where it is not known.
 
     Args:
@@ -192,7 +192,8 @@ def parts_of_trace(file: Path, told: Profiled, ms: float) -> tuple[Part, ...] | 
         return None
     whole = trace.ms if trace.busy_ms is None else max(trace.busy_ms, ms * told.traced)
     # To the profiler the loop was one step.
-    return parts_of(replace(trace, steps=told.traced, ms=whole), told.device)
+    one_step = replace(trace, steps=told.traced, ms=whole)
+    return parts_of(one_step, told.device, told.allow_tf32, told.capability)
 
 
 def start_variant(

@@ -132,6 +132,7 @@ def remarks(bench: Bench) -> list[str]:
                     f"{about}: bound by the host, the GPU is busy for {', '.join(waiting)} of the time: there"
                     " the ratio says how fast operators are started, not how fast kernels are"
                 )
+    said += _hints(bench)
     for variant in bench.variants:
         found = variant.groups
         fuses = variant.available and variant.name not in (EAGER, "none", "inductor")
@@ -146,6 +147,19 @@ def remarks(bench: Bench) -> list[str]:
     if bench.interrupted:
         said.append("interrupted: only the rounds that were done count")
     return list(dict.fromkeys(said))
+
+
+def _hints(bench: Bench) -> list[str]:
+    """What would help more than fusion, of the first variant (eager, if it ran) in the last phase that has
+    such a thing, in each interpreter."""
+    found: dict[str, str] = {}
+    for phase in phases(bench):
+        for one in reversed(bench.variants):
+            for timed in one.phases:
+                if timed.phase == phase and timed.hint is not None:
+                    found[one.interpreter] = f"{one.name}, {phase}: {timed.hint}"
+    several = len(interpreters(bench)) > 1
+    return [f"{name}: {text}" if several else text for name, text in found.items()]
 
 
 def missing(bench: Bench) -> list[tuple[str, str]]:
