@@ -79,6 +79,8 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
         *("--cov", "--dist", "--durations", "--update-golden"),  # of pytest, in CONTRIBUTING
         *("--seconds", "--count", "--cuts"),  # of fuzz/, in docs/reliability.md
         *("--only", "--repeat"),  # of benchmarks/scaling.py, in docs/scaling.md
+        # Of torchrun, srun and mpirun, in docs/how-to/many-machines.md.
+        *("--redirects", "--log-dir", "--tee", "--standalone", "--label", "--output-filename"),
     }
     for name in COMMANDS:
         known |= options_in(fusiondoc(name, "--help").stdout)

@@ -7,12 +7,14 @@ import contextlib
 import json
 import os
 import re
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Mapping
 
 from fusiondoc.captures.ending import Ended, Result, failure_of
 from fusiondoc.captures.probe_records import LeftRunning, Records, raw_records, read_records, together
+from fusiondoc.captures.rank_records import RANKS, where_it_was
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in
@@ -87,7 +89,7 @@ _PEAK, _RERUN, _TIMING, _TRIES = "peak.json", "rerun.json", "timing.json", "trie
 _PROFILE = "profile.json"
 LOGS = ("log", "log.1", "log.2")
 """The log, and the newest lines of a long one whose end could not be put behind it: fusiondoc was killed."""
-INNER = ("rerun", "timing", "timing-again", "profile", "kernels", "tries/*", "fix/*")
+INNER = ("rerun", "timing", "timing-again", "profile", "kernels", "tries/*", "fix/*", "ranks/*")
 """Folders of a capture with captures of further runs."""
 FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _PROFILE, _TRIES, *LOGS)
 
@@ -163,8 +165,21 @@ class Capture:
         return read_records(self._records)
 
     @cached_property
+    def ranks(self) -> tuple[Capture, ...]:
+        """The captures of the processes that the launcher started here, in their order; () for a run of one
+        process."""
+        found = [one for one in self.path.glob(f"{RANKS}/*") if one.name.isdigit() and one.is_dir()]
+        made = []
+        for path in sorted(found, key=lambda one: int(one.name)):
+            with contextlib.suppress(UsageError):  # damaged; it is missing then
+                made.append(Capture(path))
+        return tuple(made)
+
+    @cached_property
     def _records(self) -> bytes:
-        return self._bytes(RECORDS)
+        # Of several ranks the first one tells what all have in common.
+        first = self.ranks[0]._bytes(RECORDS) if self.ranks else b""
+        return first + self._bytes(RECORDS)
 
     @cached_property
     def peak(self) -> Peak | None:
@@ -215,7 +230,38 @@ class Capture:
         """The error that the run ended with, or None; None also for an interruption."""
         label = self.request.target.text or "the program"
         log = self.log_path if self.shown is None else self.shown / "log"
-        return failure_of(self.result, self.records, label, self.request.options.timeout, log)
+        timeout = self.request.options.timeout
+        if not self.ranks:
+            return failure_of(self.result, self.records, label, timeout, log)
+        first = None if self.result.timed_out else self._first_to_fail()
+        if first is None:
+            # Why a rank failed is not why the launcher did.
+            records = replace(self.records, error=None)
+            failed = failure_of(self.result, records, label, timeout, log)
+            if failed is not None and self.result.timed_out:
+                failed.hint = self._where_ranks_were() or failed.hint
+            return failed
+        log = first.log_path if self.shown is None else self.shown / RANKS / first.name / "log"
+        return failure_of(first.result, first.records, f"{label} on rank {first.name}", timeout, log)
+
+    def _first_to_fail(self) -> Capture | None:
+        """The rank that failed before the launcher ended the others; None where the launcher itself did."""
+        failed = [one for one in self.ranks if one.ended_badly]
+        own = [one for one in failed if one.records.rank is not None and one.records.rank.asked is None]
+        at = [(one.records.rank.ended_at or 0.0, int(one.name), one) for one in own if one.records.rank]
+        return min(at, key=lambda one: one[:2])[2] if at else None
+
+    @property
+    def ended_badly(self) -> bool:
+        """The process died, or ended with another status than 0."""
+        return self.result.ended in (Ended.SIGNAL, Ended.FAILED)
+
+    def _where_ranks_were(self) -> str | None:
+        places = [(int(one.name), where_it_was(one.log_path)) for one in self.ranks]
+        told = [f"rank {number} was at {where}" for number, where in places if where is not None]
+        if not told:
+            return None
+        return "; ".join(told[:8]) + f". Their logs are in {self.path / RANKS}; --timeout gives more time."
 
     def keep_result(self, result: Result) -> None:
         """Write how the run ended. OSError if it cannot be written, as of the methods below."""

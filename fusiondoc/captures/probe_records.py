@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Union
 
 from fusiondoc.captures.aot_records import AotRecords, read_aot
+from fusiondoc.captures.rank_records import RankProcess, read_rank
 from fusiondoc.captures.script_records import ScriptRecords, layers_of_models, read_script
 from fusiondoc.captures.te_records import TeRecords, read_te
 from fusiondoc.model.quick_dataclass import dataclass, field
@@ -255,6 +256,7 @@ class Records:
     aot: AotRecords = field(default_factory=AotRecords)
     te: TeRecords = field(default_factory=TeRecords)
     script: ScriptRecords = field(default_factory=ScriptRecords)
+    rank: RankProcess | None = None
 
 
 LiveRecord = Union[FuserSwitch, Loaded, PassDone]
@@ -335,6 +337,7 @@ def read_records(data: bytes) -> Records:
         aot=read_aot(all_of),
         te=read_te(all_of),
         script=read_script(all_of),
+        rank=read_rank(all_of),
     )
 
 

@@ -215,6 +215,7 @@ class Options:
     timing_rounds: int | None = None
     profile: bool | None = None
     log_limit: int | None = None
+    launcher: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         found: dict[str, Any] = as_json(self)
@@ -269,6 +270,7 @@ class RunRequest:
     """So many rounds each way; None: as many as the probe takes where nothing is said."""
     profile: bool = False
     """Run steps, or the script, under torch's profiler, without any log or dump."""
+    launcher: tuple[str, ...] = ()  # of torch.distributed.run, which then starts the processes
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables on top of those that the fuser needs."""
     overlay: Mapping[str, str] = field(default_factory=dict)

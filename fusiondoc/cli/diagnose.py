@@ -9,10 +9,18 @@ from typing import Any
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.options import make_request, peak_option, run_options, source_root_option, store_for
+from fusiondoc.cli.options import (
+    launcher_arguments,
+    launcher_options,
+    make_request,
+    peak_option,
+    run_options,
+    source_root_option,
+    store_for,
+)
 from fusiondoc.cli.output import check_fail_on, emit, exit_status, output_checked, report_options, write_file
 from fusiondoc.cli.say import tell
-from fusiondoc.errors import INTERRUPTED
+from fusiondoc.errors import INTERRUPTED, UsageError
 
 
 @click.command(name="diagnose")
@@ -50,6 +58,7 @@ from fusiondoc.errors import INTERRUPTED
 @click.option(
     "--live", is_flag=True, help="Tell groups and fallbacks as they appear in the log of the first run."
 )
+@launcher_options
 @peak_option
 @source_root_option
 @report_options
@@ -82,6 +91,7 @@ def command(
       fusiondoc diagnose model.py:block --input 'float32[8,1024]:grad' --backward
       fusiondoc diagnose --script train.py --time -- --epochs 1
       fusiondoc diagnose -m package.train -- --epochs 1
+      fusiondoc diagnose --nproc-per-node 2 --script train.py -- --epochs 1
       fusiondoc diagnose model.py --backward --verify
       fusiondoc diagnose model.py --backward --time
       fusiondoc diagnose model.py --trace-file steps.json.gz
@@ -97,7 +107,13 @@ def command(
         from fusiondoc.fixes.syntax import require_libcst
 
         require_libcst()
-    request = make_request(target, script_args, options)
+    launcher = launcher_arguments()
+    if launcher and (timed or trace_file or try_changes or try_eval or try_fixes):
+        raise UsageError(
+            "--time, --trace-file and --try are for a run of one process",
+            "Leave them out, or leave out --nproc-per-node.",
+        )
+    request = make_request(target, script_args, {**options, "launcher": launcher})
     progress: ShowProgress = terminal_progress
     if live:
         from fusiondoc.reports.text.live_view import live_view
@@ -108,7 +124,7 @@ def command(
         request,
         store_for(options),
         follow_ups=FollowUps(
-            not no_rerun, timed or trace_file is not None, try_changes or try_fixes, try_eval
+            not (no_rerun or launcher), timed or trace_file is not None, try_changes or try_fixes, try_eval
         ),
         peak=peak,
         source_roots=source_root,

@@ -211,6 +211,61 @@ def run_options(command: F) -> F:
     return command
 
 
+_LAUNCHER = (
+    ("nproc-per-node", "N", "Run N processes (ranks) through torch's own launcher, a log a rank."),
+    ("nnodes", "N", "Machines; run fusiondoc on each."),
+    ("node-rank", "N", "Which of them this is."),
+    ("rdzv-backend", "NAME", "How they find one another: c10d, static ..."),
+    ("rdzv-endpoint", "HOST:PORT", "Where."),
+    ("rdzv-id", "ID", "Name of the job."),
+    ("rdzv-conf", "K=V", "More settings of that."),
+    ("master-addr", "HOST", "Machine of rank 0, where nothing else tells."),
+    ("master-port", "PORT", "Its port."),
+    ("max-restarts", "N", "How often all are started again when one fails."),
+)
+"""Options of torch.distributed.run that are handed on (torch/distributed/run.py, 1.12 to 2.13; with
+underscores, as 1.12 has them)."""
+
+
+def launcher_options(command: F) -> F:
+    """Those of torch's launcher, as the argument ``launcher``."""
+
+    def passed(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        if value is not None and not ctx.resilient_parsing:
+            ctx.meta.setdefault(_LAUNCHED, {})[str(param.name)] = value
+        return value
+
+    for name, metavar, text in reversed(_LAUNCHER):
+        command = click.option(f"--{name}", metavar=metavar, help=text, expose_value=False, callback=passed)(
+            command
+        )
+    return command
+
+
+_LAUNCHED = "fusiondoc.launched"
+_MANY = ("gpu", "cpu", "auto")
+
+
+def launcher_arguments() -> tuple[str, ...]:
+    """What torch.distributed.run gets; () for a run of one process (UsageError for what has no sense)."""
+    given: dict[str, str] = dict(click.get_current_context().meta.get(_LAUNCHED, {}))
+    number = given.get("nproc_per_node")
+    if number is None:
+        if given:
+            option = "--" + next(iter(given)).replace("_", "-")
+            raise UsageError(
+                f"{option} is for several processes, whose number is missing", "Such as --nproc-per-node 2."
+            )
+        return ()
+    if not (number.isdigit() and int(number)) and number not in _MANY:
+        raise UsageError(
+            f"--nproc-per-node {number}: a number of processes is needed",
+            "Such as 2, or gpu for one on each GPU.",
+        )
+    alone = not {"nnodes", "rdzv_endpoint", "rdzv_backend", "master_addr", "master_port"} & set(given)
+    return (*(["--standalone"] if alone else []), *(f"--{name}={value}" for name, value in given.items()))
+
+
 def store_for(options: dict[str, Any]) -> CaptureStore:
     """Where the capture of a run goes, with the name that ``--name`` gives it; notes go to stderr."""
     from fusiondoc.captures.store import CaptureStore
@@ -288,4 +343,5 @@ def make_request(target: str, script_args: Sequence[str], options: dict[str, Any
         verify=options.get("verify", False),
         dumps=tuple(name for text in options["dumps"] for name in text.split(",") if name),
         command=tuple(sys.argv),
+        launcher=options.get("launcher", ()),
     )

@@ -377,6 +377,7 @@ _ALL = (
     Code("FD908", "note", "Processes that the program had started were ended"),
     Code("FD909", "note", "The log was longer than its limit"),
     Code("FD910", "note", "A log of stand-alone nvFuser or Lightning Thunder"),
+    Code("FD911", "warning", "The ranks of the run differ"),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

@@ -12,6 +12,7 @@ from fusiondoc.model.aot import AotFunction, FusedModules
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.log_counts import ParseStats
 from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model.ranks import Ranks
 from fusiondoc.model.runs import (
     Coverage,
     Expectation,
@@ -78,8 +79,7 @@ class Instance:
     """One fusion node of the run's plans."""
 
     layer: str | None
-    """The module path that it belongs to ("encoder.layer.0.output"): the nearest common parent of its
-    operators' modules (see parsers/jit/layers.py); None where neither a scope nor the live run tells."""
+    """Its module path ("encoder.layer.0.output"; parsers/jit/layers.py); None where nothing tells it."""
     kernels: tuple[str, ...]
     """Ids of the kernels that run it."""
     runs: int | None
@@ -110,8 +110,7 @@ class Group:
     rank: int | None
     evidence: Sequence[Evidence] = ()
     """The lines where a plan that holds this group was printed."""
-    iteration: int | None = None
-    """The iteration of ``diagnose`` (from 1) in which the group appeared."""
+    iteration: int | None = None  # of ``diagnose``, from 1, in which it appeared
     segments: tuple[Segment, ...] = ()
     """More than one where nvFuser cut the group into several kernels; empty where the log does not tell."""
     instances: tuple[Instance, ...] = (Instance(None, (), None),)
@@ -210,8 +209,7 @@ class Dump:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A generated kernel and its launches. ``block`` and ``grid`` are those of the last launch; an unset
-    dimension (printed as -1) is 1."""
+    """A generated kernel and its launches. ``block``, ``grid``: of the last one; an unset dimension is 1."""
 
     id: str
     name: str
@@ -324,7 +322,7 @@ class Program:
     edges: tuple[tuple[int, int], ...]
     """A tensor goes from the first node to the second (indexes into ``nodes``)."""
     cut: int = 0
-    """Nodes that were left out because there are too many."""
+    """Nodes left out of it."""
 
 
 class Texts(Protocol):
@@ -386,6 +384,8 @@ class Report:
     """Why there is nothing to change, with the numbers; None where ``plan`` says what."""
     script: ScriptRun | None = None
     """What a program that ran as it is reached; None for a model or a log."""
+    ranks: Ranks | None = None
+    """Its processes side by side; None for one."""
     schema: str = SCHEMA
     texts: Texts | None = field(default=None, compare=False, repr=False, metadata={"json": False})
 

@@ -345,6 +345,8 @@ class Facts:
     errors: list[ErrorSeen] = field(default_factory=list)
     nvfuser_gone: int | None = None
     """Line of torch's own word that nvFuser is not in this TorchScript any more."""
+    launched: int | None = None
+    """Where torch's launcher says that it starts several processes."""
     options_set: int | None = None
     """Line that sets options of nvFuser in a variable."""
     other_tools: OtherTools = field(default_factory=OtherTools)

@@ -105,6 +105,10 @@ class Observed:
     cut_kernel: NamedKernel | None = None
     """The log ends in the source of this kernel."""
     crash: LoggedCrash | None = None
+    launched: Evidence | None = None
+    """Where torch's launcher says that it starts several processes."""
+    ranks_by: str | None = None
+    """How the ranks are known: "files", "prefixes" or "order"; None for one process."""
 
     def sized_for(self, text: str) -> list[SizedReduction]:
         """The reductions with the size of whose result an error is explained; those of one group.
@@ -149,6 +153,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     sized: list[SizedReduction] = []
     releases: set[str] = set()
     again: set[str] = set()
+    launched: Evidence | None = None
     gone = options = last = first_run = crash = cut_kernel = None
     disordered = only_inner = cut = False
     traces, other = 0, None
@@ -181,6 +186,8 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         cut = cut or any(not plan.complete for plan in plans)
         if gone is None and facts.nvfuser_gone is not None:
             gone = evidence(facts.nvfuser_gone)
+        if launched is None and facts.launched is not None:
+            launched = evidence(facts.launched)
         if options is None and facts.options_set is not None:
             options = evidence(facts.options_set)
         work = facts.work
@@ -198,6 +205,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         release=releases.pop() if len(releases) == 1 else None,
         nvfuser_gone=gone,
         options_set=options,
+        launched=launched,
         thunder_traces=traces,
         other_fusions=tuple(fusions),
         other_tools=other,

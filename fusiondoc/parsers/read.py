@@ -27,7 +27,7 @@ from fusiondoc.model.source import SourceMap
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, position, unpack
 from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, ranks
+from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, how_told, rank_of, ranks
 from fusiondoc.parsers.observed import Observed, observed_in
 from fusiondoc.parsers.rows.group_rows import GroupTable, RunOfGroups, group_rows, groups_of
 from fusiondoc.parsers.rows.kernel_rows import fallbacks_of, kernels_of
@@ -193,6 +193,7 @@ class Reading:
         self._streams: dict[Tag, Stream] = {}
         self._first: Tag = None
         self._logs = 0
+        self._by_files = False
         self._live = (layers, phases or {})
 
     @property
@@ -214,6 +215,7 @@ class Reading:
         """Read the next log to its end. ``blocks``: its bytes, where they do not come from ``log.path``."""
         tagged = _read_one(self._logs, (log, blocks), self._streams, self._counts, progress, self._live)
         self._logs += 1
+        self._by_files = self._by_files or log.rank is not None
         self._first = self._first if self._first is not None else tagged
 
     def close(self) -> None:
@@ -227,10 +229,11 @@ class Reading:
         """What the lines read so far show; ``files`` names the logs in order."""
         for tag, rank in ranks(self._streams, self._first).items():
             self._streams[tag].facts.rank = rank
+        by = "files" if self._by_files else how_told(self._streams, self._first)
         facts = [stream.facts for stream in self._streams.values()]
         report, observed = assemble(facts, files, sources or {}, work_out, _stats(self._counts, files))
         parse = replace(report.parse, seconds=time.perf_counter() - self._began)
-        return replace(report, parse=parse), observed
+        return replace(report, parse=parse), replace(observed, ranks_by=by)
 
 
 _Live = Tuple[Sequence[LiveLayers], Mapping[str, str]]
@@ -286,10 +289,14 @@ def _read_one(
             progress(size)
 
     tagged = TaggedLog(log[0], read, counts.line_cut, log[1])
+    rank = log[0].rank
+    own = b"rank %d" % rank if rank is not None else None
     for tag, number, lines in tagged.stretches():
+        if own is not None and (tag is None or rank_of(tag) is None):
+            tag = own  # its name tells more than what stands before its lines
         counts.lines += len(lines)
         _stream(streams, tag, counts, live).feed(lines, position(index, number))
-    return tagged.first
+    return tagged.first if own is None else None
 
 
 def _stream(streams: dict[Tag, Stream], tag: Tag, counts: LineCounts, live: _Live) -> Stream:

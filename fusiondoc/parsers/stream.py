@@ -52,6 +52,9 @@ GLUED = re.compile(
 
 _NEXT_FRAME = (b"======= Codegen output for kernel: ", b"==== codegen output for kernel: ")
 
+_LAUNCHED = b"OMP_NUM_THREADS environment variable for each process to be "
+"""torch's launcher, when it starts several processes (torch/distributed/run.py, 1.9 to 2.13)."""
+
 FRAME_LIMIT = 400_000
 """Lines after which a codegen frame without an end is given up as cut off."""
 
@@ -279,6 +282,8 @@ class Stream:
         self._counts.user_output += 1
         if self.facts.options_set is None and OPTIONS_SET.search(line, 0, 2000) is not None:
             self.facts.options_set = pos
+        if _LAUNCHED in line and self.facts.launched is None:
+            self.facts.launched = pos
         if not self._last_words.take(line, pos):
             self.facts.work.over = pos
 

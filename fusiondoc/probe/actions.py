@@ -152,6 +152,8 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
             name = option.replace("_", "-")
             records.write("note", text="--%s has no effect on a script that is run as it is" % name)
     torch = _import_torch(clock)
+    if spec.get("launcher") and not script:
+        environment.take_own_gpu(torch)
     records.write("environment", **environment.torch_environment(torch, device=not script))
     fuser = _switch(torch, spec, records)
     if spec["seed"] is not None:

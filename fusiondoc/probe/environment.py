@@ -130,3 +130,11 @@ def _attribute(driver: Any, attribute: int, index: int) -> int | None:
     if driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device) != 0:
         return None
     return value.value or None
+
+
+def take_own_gpu(torch: Any) -> None:
+    """Of a model that runs in several ranks each has a GPU of its own, as programs under torch's launcher
+    choose it: ``cuda`` is the GPU with the local rank's number."""
+    local = os.environ.get("LOCAL_RANK", "")
+    if local.isdigit() and torch.cuda.is_available():
+        torch.cuda.set_device(int(local) % torch.cuda.device_count())

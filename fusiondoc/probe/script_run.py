@@ -106,7 +106,9 @@ def run_as_script(torch: Any, spec: dict[str, Any], records: Records, clock: Clo
     label = str(module) if module is not None else os.path.basename(target["path"])
     records.write("target", how="script", label=label, signature=None)
     quiet = bool(spec.get("timing") or spec.get("profile"))
-    steps = ScriptSteps(torch, records, spec.get("step_function"), bool(spec.get("timing")))
+    # Of several ranks the slowest step is told, so each takes its times.
+    timed = bool(spec.get("timing") or spec.get("launcher"))
+    steps = ScriptSteps(torch, records, spec.get("step_function"), timed)
     watch = ProgramWatch(torch, records)
     steps.start()
     if not quiet:

@@ -12,6 +12,7 @@ from fusiondoc.model.layer_names import folded
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Expectation
+from fusiondoc.reports import rank_words
 from fusiondoc.reports.printable import markdown as _text
 from fusiondoc.reports.printable import markdown_code as _code
 from fusiondoc.reports.source_code import near, where_from, without_column
@@ -51,6 +52,9 @@ def render(report: Report) -> str:
     room = _Room()
     for line in _head(report):
         room.add(line)
+    for line in _ranks(report):
+        room.add(line, LIMIT // 5)
+    report = rank_words.merged(report)
     parts = {
         "expectations": (
             "Expectations",
@@ -115,6 +119,19 @@ class _Room:
 
     def text(self) -> str:
         return "\n".join(self._lines).rstrip("\n") + "\n"
+
+
+def _ranks(report: Report) -> Iterable[str]:
+    if report.ranks is None:
+        return
+    yield f"<details open><summary><b>Ranks</b> ({_text(rank_words.of_ranks(report.ranks))})</summary>\n"
+    yield _header(*rank_words.HEADER)
+    for row in report.ranks.rows[:64]:
+        yield f"| {' | '.join(map(_text, rank_words.cells(row)))} |"
+    yield ""
+    for sentence in rank_words.sentences(report):
+        yield f"- {_text(sentence)}"
+    yield "\n</details>\n"
 
 
 def _section(room: _Room, title: str, header: str, rows: Sequence[str], is_open: bool, limit: int) -> int:

@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model.quick_dataclass import dataclass
@@ -37,6 +37,12 @@ _GIVE_A_PYTHON = "Give the path of a Python interpreter, such as --python .venv/
 def probe_command(python: Path, spec: Path, records: Path) -> list[str]:
     """The command that runs the probe in ``python``."""
     return [str(python), str(PROBE / "__main__.py"), str(spec), str(records)]
+
+
+def launcher_command(python: Path, options: Sequence[str], spec: Path, capture: Path) -> list[str]:
+    """The command that has torch's own launcher start the probe of each rank."""
+    start = str(PROBE / "rank_process.py")
+    return [str(python), "-m", "torch.distributed.run", *options, start, str(spec), str(capture)]
 
 
 def call_probe(python: Path, spec: dict[str, Any], timeout: float) -> list[dict[str, Any]]:

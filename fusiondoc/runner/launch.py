@@ -15,13 +15,14 @@ from fusiondoc.captures.ending import Result, Seconds
 from fusiondoc.captures.kept_files import collect
 from fusiondoc.captures.own import sign
 from fusiondoc.captures.probe_records import GrowingRecords, LiveRecord, live_record
+from fusiondoc.captures.rank_records import RANKS
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import Place, cannot_write, while_writing
 from fusiondoc.errors import CannotRun, ModelFailed
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.load_time import LOADED
 from fusiondoc.runner.child import Child, Ending
-from fusiondoc.runner.interpreter import Interpreter, inspect, probe_command
+from fusiondoc.runner.interpreter import Interpreter, inspect, launcher_command, probe_command
 from fusiondoc.runner.progress import Progress
 from fusiondoc.runner.supervised import NotStarted
 from fusiondoc.runner.variables import RunEnvironment, quiet_environment, run_environment
@@ -81,6 +82,9 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
                     "Run it from another folder, with the full path of the target.",
                 )
             capture = Capture(folder)
+            for one in capture.ranks:
+                if (one.path / REQUEST).read_bytes() == (folder / REQUEST).read_bytes():
+                    sign(one.path, REQUEST)
             done = capture.records.done
             if done is None and ending.away and not capture.records.redirected.in_words:
                 capture.add_record("redirected", **ending.away)
@@ -109,8 +113,12 @@ def _run_child(
     request: RunRequest, environment: RunEnvironment, python: Path, folder: Path, progress: Progress | None
 ) -> Ending:
     records = folder / RECORDS
+    spec = folder / "spec.json"
+    command = probe_command(python, spec, records)
+    if request.launcher:
+        command = launcher_command(python, request.launcher, spec, folder)
     child = Child(
-        probe_command(python, folder / "spec.json", records),
+        command,
         environment.child(os.environ),
         request.cwd,
         folder / "log",
@@ -120,8 +128,9 @@ def _run_child(
     )
     if progress is None:
         return child.run()
-    progress.logs_to(folder / "log")
-    tail = RecordTail(records, progress.record)
+    first = folder / RANKS / "0" if request.launcher else folder
+    progress.logs_to(first / "log")
+    tail = RecordTail(first / RECORDS, progress.record)
     return child.run(tail.read)
 
 
@@ -143,7 +152,7 @@ def _told(path: Path, request: RunRequest, secret: bool) -> Iterator[None]:
 def _spec(request: RunRequest, secret: bool) -> dict[str, Any]:
     return {
         "action": "run",
-        "secret": secret,
+        "secret": secret and not request.launcher,  # several read it; it goes when they have ended
         "target": request.target.as_json(),
         "cwd": str(request.cwd),
         "overlay": dict(request.overlay),

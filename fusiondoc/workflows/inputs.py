@@ -16,6 +16,7 @@ from fusiondoc.captures.store import FOLDER, CaptureStore
 from fusiondoc.errors import UsageError
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.lines.log_files import LogInput, find_logs, read_chunks
+from fusiondoc.parsers.lines.rank_files import with_ranks
 from fusiondoc.reports.json_format import looks_like_report
 from fusiondoc.workflows.archives import Unpacked, is_archive_name, unpack
 
@@ -119,8 +120,8 @@ def sources_of(arguments: Sequence[str]) -> list[Source]:
 
 
 def logs_of(sources: Sequence[Source]) -> list[LogInput]:
-    """The logs of some sources; those of a capture for its folder."""
-    return find_logs([one.text if one.path is None else str(one.path) for one in sources])
+    """The logs of some sources; those of a capture for its folder. Each has its rank, if names tell it."""
+    return with_ranks(find_logs([one.text if one.path is None else str(one.path) for one in sources]))
 
 
 def is_capture(path: Path) -> bool:

@@ -15,6 +15,7 @@ from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, P
 from fusiondoc.captures.store import is_latest
 from fusiondoc.diagnosis.change_commands import without_commands_of_others
 from fusiondoc.diagnosis.diagnose import diagnose
+from fusiondoc.diagnosis.ranks_compared import ranks_of
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
@@ -31,6 +32,7 @@ from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.json_format import read_report
 from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, source_of, sources_of
 from fusiondoc.workflows.peak import peak_of
+from fusiondoc.workflows.rank_captures import rank_logs, told_by_log, told_of
 
 _MOST_REPORT_BYTES = 128 << 20
 """Of a saved report, unpacked: reading one takes about ten times as much memory."""
@@ -73,6 +75,10 @@ def with_peak(report: Report, peak: float) -> Report:
 
 def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequence[Path]) -> Report:
     first = sources[0]
+    if len(sources) > 1 and all(one.kind is Kind.CAPTURE for one in sources):
+        captures = [one.capture() for one in sources]
+        if all(one.ranks for one in captures):  # of several machines
+            return report_of(captures[0], peak, source_roots=source_roots, others=captures[1:])
     if len(sources) == 1 and first.path is not None:
         if first.kind is Kind.CAPTURE:
             return report_of(first.capture(), peak, source_roots=source_roots)
@@ -95,6 +101,7 @@ def report_of_logs(
     """What was read of logs that belong to no capture, with findings, plan and coverage."""
     report = replace(
         report,
+        ranks=ranks_of(report, told_by_log(observed)),
         target={"name": ", ".join(log.name for log in logs[:3])},
         peak=peak_of(Environment(), None, peak),
         texts=LogTexts(logs, None, source_roots),
@@ -155,10 +162,13 @@ class ParsedLog:
     logs: tuple[LogInput, ...]
 
 
-def parse_capture(capture: Capture) -> ParsedLog:
-    """Read the log of a capture."""
+def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog:
+    """Read the log of a capture, or those of its ranks and of the ranks that ``others`` have of the run."""
     shown = _shown(capture)
     logs = [LogInput(str(shown / name), capture.path / name) for name in capture.log_names]
+    if capture.ranks:
+        captures = (capture, *others)
+        logs = rank_logs(captures, [str(_shown(one)) for one in captures])
     told = capture.records
     report, observed = read_logs(
         logs,
@@ -175,6 +185,7 @@ def report_of(
     peak: float | None = None,
     parsed: ParsedLog | None = None,
     source_roots: Sequence[Path] = (),
+    others: Sequence[Capture] = (),
 ) -> Report:
     """The report of a capture: what its log says, with what the probe recorded.
 
@@ -182,6 +193,7 @@ def report_of(
         peak: memory bandwidth in GB/s that the user gave.
         parsed: the log, if it has been read already.
         source_roots: folders beside the project whose Python files may be shown.
+        others: captures of the same run on other machines, with ranks of their own.
     """
     # Only here: a log alone has none of it, so its report does not wait for these imports.
     from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules, script_run
@@ -189,7 +201,7 @@ def report_of(
     from fusiondoc.workflows.profile_of_run import with_profile
     from fusiondoc.workflows.speed import speed_of
 
-    parsed = parsed or parse_capture(capture)
+    parsed = parsed or parse_capture(capture, others)
     report, told = parsed.report, capture.records
     report = replace(
         report,
@@ -198,6 +210,7 @@ def report_of(
         peak=peak_of(told.environment, capture.peak, peak),
         knobs=tuple(map(_knob, told.knobs)),
         iterations=_timed(report.iterations, told.passes),
+        ranks=ranks_of(report, told_of((capture, *others))) if capture.request.options.launcher else None,
         verification=told.verification,
         tries=capture.tries,
         texts=LogTexts(parsed.logs, capture, source_roots),

@@ -262,6 +262,33 @@ def left_running(report: Report, context: Context) -> Iterable[Finding]:
     )
 
 
+def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
+    """FD911: what some ranks of the run have and others have not; a log that tells none apart."""
+    differences = report.ranks.differences if report.ranks is not None else ()
+    line = context.observed.launched
+    if report.ranks is None and line is not None:
+        yield finding(
+            "FD911",
+            "torch's launcher started several processes, and nothing tells whose a line is: groups and"
+            " kernels of all ranks are counted together",
+            evidence=(line,),
+            advice="Let each line name its rank (torchrun --tee 3), or keep a file for each (torchrun"
+            " --redirects 3 --log-dir DIR), and read that folder.",
+            severity="note",
+        )
+    if not differences:
+        return
+    first = differences[0]
+    more = f"; and {len(differences) - 1} more differences" if len(differences) > 1 else ""
+    yield finding(
+        "FD911",
+        f"The ranks of this run differ: {first.text}" + (f" ({first.why})" if first.why else "") + more,
+        advice="The section on ranks has each difference and what explains it. Ranks that are to do the same"
+        " need the same torch, shapes and number of steps.",
+        severity="note" if all(one.what == "missing" for one in differences) else None,
+    )
+
+
 def _still(left: LeftRunning) -> str:
     return f"; {left.still_running} could not be ended" if left.still_running else ""
 
@@ -276,6 +303,7 @@ RULES = (
     longer_than_its_limit,
     left_running,
     of_other_tools,
+    ranks_differ,
 )
 LAST = (missing_parts,)
 """After all other findings of its severity."""

@@ -41,6 +41,8 @@ class LogInput:
 
     name: str
     path: Path | None
+    rank: int | None = None
+    """The process that it is the log of, where its name or the launcher tells (``rank_files.py``)."""
 
 
 def find_logs(arguments: Sequence[str]) -> list[LogInput]:
@@ -67,6 +69,9 @@ def find_logs(arguments: Sequence[str]) -> list[LogInput]:
 
 def _logs_in(folder: Path) -> list[LogInput]:
     if (folder / "request.json").is_file() and (folder / "log").is_file():
+        ranks = sorted(folder.glob("ranks/*/log"))
+        if ranks:
+            return [LogInput(str(one), one) for one in ranks if one.parent.name.isdigit()]
         return [LogInput(str(one), one) for one in (folder / "log", *sorted(folder.glob("log.[12]")))]
     paths = sorted(p for p in folder.rglob("*") if p.is_file() and _is_log_name(p) and not _leads_away(p))
     if not paths:
@@ -90,7 +95,7 @@ def _is_log_name(path: Path) -> bool:
     for ending in COMPRESSED:
         if name.endswith(ending):
             name = name[: -len(ending)]
-    return name == "log" or name.endswith(LOG_ENDINGS)
+    return name in ("log", "stdout", "stderr") or name.endswith(LOG_ENDINGS)
 
 
 def _near(path: Path) -> str:

@@ -116,6 +116,17 @@ def ranks(tags: Iterable[Tag], first: bytes | None) -> dict[Tag, int | None]:
     return found
 
 
+def how_told(tags: Iterable[Tag], first: bytes | None) -> str | None:
+    """How ``ranks`` knows them: "prefixes" that hold a number, or the "order" of those that hold none; None
+    for one process."""
+    found = ranks(tags, first)
+    if len({rank for rank in found.values() if rank is not None}) < 2:
+        return None
+    texts = [tag if tag is not None else first for tag in found if tag is None or rank_of(tag) is None]
+    unknown = [text for text in texts if text is not None]
+    return "order" if len(unknown) > 1 and _numbers(unknown) is None else "prefixes"
+
+
 def _numbers(tags: list[bytes]) -> dict[bytes, int] | None:
     """The last number of the tags that differs from tag to tag; None if none tells all of them apart."""
     rows = [[int(n[-18:]) for n in _NUMBER.findall(tag)] for tag in tags]

@@ -20,9 +20,17 @@ from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_l
 from fusiondoc.reports.html.page_context import Context, colours
 from fusiondoc.reports.html.program_parts import aot_view, module_list, script_view, source_view
 from fusiondoc.reports.html.program_view import program_view
-from fusiondoc.reports.html.run_views import numbers_view, speed_view, step_view, time_line, tries_view
+from fusiondoc.reports.html.run_views import (
+    numbers_view,
+    ranks_view,
+    speed_view,
+    step_view,
+    time_line,
+    tries_view,
+)
 from fusiondoc.reports.html.summary import header, plan_view
 from fusiondoc.reports.page_templates import render_page
+from fusiondoc.reports.rank_words import merged
 from fusiondoc.version import __version__
 
 _HERE = Path(__file__).resolve().parent
@@ -31,6 +39,7 @@ _SECTIONS: tuple[tuple[str, str, Callable[[Context], object]], ...] = (
     ("plan", "Do this first", plan_view),
     ("expectations", "Expectations", expectations_view),
     ("findings", "Findings", findings_view),
+    ("ranks", "Ranks", ranks_view),
     ("program", "Program", program_view),
     ("source", "Source", source_view),
     ("modules", "Modules", module_list),
@@ -69,8 +78,8 @@ class Section:
 
 def render(report: Report) -> str:
     """The report as a page."""
-    context = Context(report)
-    head = header(context)
+    head = header(Context(report))
+    context = Context(merged(report))
     made = [Section(name, title, view(context)) for name, title, view in _SECTIONS]
     style = (_HERE / "page.css").read_text(encoding="utf-8") + colours()
     script = (_HERE / "page.js").read_text(encoding="utf-8")

@@ -13,6 +13,7 @@ from fusiondoc.model.bench import Part
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Iteration, Speed, Try, Verification
+from fusiondoc.reports import rank_words
 from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.html.summary import Bar
 from fusiondoc.reports.step_words import milliseconds, remarks, sentence, share
@@ -42,6 +43,27 @@ class TimeLine:
     note: str
     rows: tuple[Passes, ...]
     several: bool
+
+
+@dataclass(frozen=True)
+class RankTable:
+    """A row for each rank, and what is to be said of them."""
+
+    note: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    said: tuple[str, ...]
+
+
+def ranks_view(context: Context) -> RankTable | None:
+    """The ranks of the run."""
+    ranks = context.report.ranks
+    if ranks is None:
+        return None
+    rows = tuple(rank_words.cells(row) for row in ranks.rows)
+    return RankTable(
+        rank_words.of_ranks(ranks) + ".", rank_words.HEADER, rows, tuple(rank_words.sentences(context.report))
+    )
 
 
 def time_line(context: Context) -> TimeLine | None:

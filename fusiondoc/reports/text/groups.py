@@ -12,6 +12,7 @@ from fusiondoc.model.layer_names import folded
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Group, Reason, Report, Texts, Unfused
 from fusiondoc.model.shape_rows import by_inputs
+from fusiondoc.reports import rank_words
 from fusiondoc.reports.source_code import code_at, where_from
 from fusiondoc.reports.step_words import takes
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more, size
@@ -29,7 +30,8 @@ def groups(report: Report, every: bool = False) -> RenderableType | None:
     parts: list[RenderableType] = []
     shown = list(kinds.values())
     for alike in shown if every else shown[:MOST_ROWS]:
-        parts += [_group_head(alike[0]), Padding(_group_body(alike[0]), (0, 0, 0, 2))]
+        head = _group_head(alike[0], rank_words.where(report, alike[0].id))
+        parts += [head, Padding(_group_body(alike[0]), (0, 0, 0, 2))]
         if len(alike) > 1:
             parts.append(Padding(_others(alike[1:]), (0, 0, 0, 2)))
     parts += [] if every else more(len(shown))
@@ -57,7 +59,7 @@ def _others(alike: list[Group]) -> Text:
     return Text(text + (f" ({layers})" if layers else ""), style="dim")
 
 
-def _group_head(group: Group) -> Text:
+def _group_head(group: Group, ranks: str | None) -> Text:
     head = Text(group.id + times(group), style="bold green")
     head.append(f"  {group.kind}", style="default")
     facts = [group.phase or "phase unknown", count(len(group.nodes), "operator")]
@@ -71,8 +73,8 @@ def _group_head(group: Group) -> Text:
         facts.append(f"from iteration {group.iteration}")
     if group.kernels:
         facts.append("kernels " + ", ".join(group.kernels))
-    if group.rank is not None:
-        facts.append(f"rank {group.rank}")
+    if ranks is not None:
+        facts.append(ranks)
     head.append("  " + ", ".join(facts))
     if group.fallback:
         head.append("  FELL BACK", style=STYLES["error"])
@@ -96,6 +98,20 @@ def _group_body(group: Group) -> RenderableType:
         shown = "; ".join(short_type(t) for t in types)
         table.add_row(Text(name, style="dim"), shown + (f"  = {size(moved)}" if moved is not None else ""))
     return table
+
+
+def ranks(report: Report) -> RenderableType | None:
+    """A row for each rank, and what is to be said of them; None for one process."""
+    if report.ranks is None:
+        return None
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for name in rank_words.HEADER:
+        table.add_column(name, justify="left" if name == "Ended" else "right")
+    rows = [rank_words.cells(row) for row in report.ranks.rows]
+    for cells in rows[:MOST_ROWS]:
+        table.add_row(*map(Text, cells))
+    said = [Text(f"- {sentence}") for sentence in rank_words.sentences(report)]
+    return Lines(table, *more(len(rows)), *said)
 
 
 def shapes(report: Report) -> RenderableType | None:

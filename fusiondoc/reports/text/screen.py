@@ -13,7 +13,7 @@ from rich.text import Text
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Report
-from fusiondoc.reports import aot_words
+from fusiondoc.reports import aot_words, rank_words
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.step_words import last_word, sentence
 from fusiondoc.reports.text.aot_and_te import aot, te_plans
@@ -26,7 +26,7 @@ from fusiondoc.reports.text.further_runs import (
     verification,
     where_time_goes,
 )
-from fusiondoc.reports.text.groups import by_reason, groups, shapes, unfused
+from fusiondoc.reports.text.groups import by_reason, groups, ranks, shapes, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
 from fusiondoc.reports.text.layout_of_text import (
     STYLES,
@@ -57,6 +57,8 @@ def heading(report: Report, all_of_it: bool = False) -> RenderableType:
     if any(machine):
         table.add_row("Machine", ", ".join(part for part in machine if part))
     table.add_row("Fuser", _fuser(report, all_of_it))
+    if report.ranks is not None:
+        table.add_row("Ranks", rank_words.of_ranks(report.ranks))
     table.add_row("Fused", _verdict(report))
     worst = next((f for f in report.findings if f.severity == "error"), None)
     if worst is not None:
@@ -257,6 +259,7 @@ def render(
     what_to_do = plan(report)
     if what_to_do is not None:
         parts += ["", what_to_do]
+    report = rank_words.merged(report)
     more = summary(report)
     if more.row_count:
         parts += [""] * (what_to_do is not None) + [more]
@@ -275,6 +278,7 @@ def _sections(report: Report, width: int, every: bool) -> Sequence[tuple[str, Re
     return (
         ("Speed", speed(report, width - 1)),
         ("Time", where_time_goes(report)),
+        ("Ranks", ranks(report)),
         ("Program", program(report)),
         ("AOTAutograd", aot(report)),
         ("Transformer Engine", te_plans(report)),

@@ -1,0 +1,100 @@
+"""What torch's launcher starts for each rank: ``rank_process.py SPEC.json CAPTURE``.
+
+It runs the probe in a process below it, whose stdout and stderr are one log, and keeps what the launcher does
+not tell: how this rank ended, and whether by itself. So each rank has a capture of its own, in
+``CAPTURE/ranks/RANK``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import Any
+
+START = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
+
+
+def _number(name: str) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdigit() else 0
+
+
+def _make_room(folder: str, restarts: int) -> None:
+    """An attempt before this one is kept beside it, out of the way of the report."""
+    if os.path.isdir(folder):
+        shutil.rmtree("%s.attempt-%d" % (folder, restarts - 1), ignore_errors=True)
+        os.rename(folder, "%s.attempt-%d" % (folder, restarts - 1))
+    os.makedirs(folder)
+
+
+def _add(path: str, record: dict[str, Any]) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.write(file, (json.dumps(record) + "\n").encode("utf-8"))
+    os.close(file)
+
+
+def main(spec: str, capture: str) -> int:
+    """Run the rank; the status is that of its program, 128 and the number of a signal that ended it."""
+    restarts = _number("TORCHELASTIC_RESTART_COUNT")
+    folder = os.path.join(capture, "ranks", str(_number("RANK")))
+    _make_room(folder, restarts)
+    shutil.copyfile(os.path.join(capture, "request.json"), os.path.join(folder, "request.json"))
+    records = os.path.join(folder, "records.jsonl")
+    told = {
+        "record": "rank",
+        "rank": _number("RANK"),
+        "local_rank": _number("LOCAL_RANK"),
+        "world_size": _number("WORLD_SIZE"),
+        "host": socket.gethostname(),
+        "restarts": restarts,
+    }
+    _add(records, told)
+    log = os.open(os.path.join(folder, "log"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    asked: list[int] = []
+
+    def ask(number: int, frame: Any) -> None:
+        # A terminal's Ctrl-C comes once from it and once from the launcher.
+        if number not in asked:
+            asked.append(number)
+            if child is not None:
+                child.send_signal(number)
+
+    child: Any = None
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, ask)
+    began = time.time()
+    child = subprocess.Popen(
+        [sys.executable, START, spec, records],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    for early in asked:
+        child.send_signal(early)
+    status = int(child.wait())
+    ended = time.time()
+    names = [signal.Signals(number).name for number in asked]
+    _add(records, {"record": "rank", "asked": names[-1] if names else None, "ended_at": ended})
+    result = {
+        "exit_status": status if status >= 0 else None,
+        "signal": signal.Signals(-status).name if status < 0 else None,
+        "timed_out": False,
+        "interrupted": False,
+        "seconds": {"child": round(ended - began, 4)},
+        "log_bytes": os.fstat(log).st_size,
+        "stopped": None,
+    }
+    with open(os.path.join(folder, "result.json"), "w") as file:
+        json.dump(result, file)
+    return status if status >= 0 else 128 - status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2]))

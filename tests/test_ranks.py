@@ -1,0 +1,283 @@
+"""Several processes of one run: launched, read from their files or from one log, and compared."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from command_line import ROOT, Run
+from made_log import large_log
+from running import write
+from thorough import THOROUGH
+
+import fusiondoc as api
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.rank_records import where_it_was
+from fusiondoc.model.ranks import RankDifference, Ranks, named, written
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.lines.rank_files import with_ranks
+from fusiondoc.probe import rank_process
+from fusiondoc.reports.rank_words import merged, sentences
+
+LOGS = ROOT / "fixtures" / "logs"
+
+PROGRAM = """
+import os, signal, sys, time
+import torch
+import torch.distributed as dist
+
+@torch.jit.script
+def block(x, y):
+    return torch.relu(x * 0.5 + y) * y
+
+@torch.jit.script
+def only_first(x):
+    return torch.tanh(x * 2.0 + 1.0) * x
+
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+weight = torch.nn.Parameter(torch.ones(4, 8))
+optimizer = torch.optim.SGD([weight], lr=0.01)
+for step in range(6):
+    optimizer.zero_grad()
+    block(weight, torch.randn(4, 8)).sum().backward()
+    dist.all_reduce(weight.grad)
+    optimizer.step()
+    if rank == 1 and step == 4 and sys.argv[1:] == ["die"]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 1 and step == 4 and sys.argv[1:] == ["hang"]:
+        time.sleep(1000)
+if rank == 0:
+    with torch.no_grad():
+        for _ in range(4):
+            only_first(torch.randn(8))
+"""
+
+
+def ranks(report: Report) -> Ranks:
+    assert report.ranks is not None
+    return report.ranks
+
+
+def of_kind(report: Report, what: str) -> list[RankDifference]:
+    return [one for one in ranks(report).differences if one.what == what]
+
+
+@pytest.fixture(scope="module")
+def launched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two processes that all-reduce over gloo, with NNC really fusing; the folder of the run."""
+    from command_line import runs_in_this_process
+
+    folder = tmp_path_factory.mktemp("launched")
+    program = write(folder, "train.py", PROGRAM)
+    run = runs_in_this_process(folder, folder / "cache")
+    done = run("diagnose", "--nproc-per-node", 2, "--script", program, "--fuser", "nnc", "-o", "r.json")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_two_ranks_of_a_program_are_launched_and_compared(launched: Path) -> None:
+    report = json.loads((launched / "r.json").read_text())
+    assert report["ranks"]["known_by"] == "launcher" and report["ranks"]["expected"] == 2
+    assert {group["rank"] for group in report["groups"]} == {0, 1}
+    assert all(group["kind"] == "TensorExprGroup" for group in report["groups"])
+    shared = [one["ranks"] for one in report["ranks"]["groups"]]
+    assert shared.count([0, 1]) >= 2, "forward and backward of the block"
+    alone = [one for one in report["ranks"]["differences"] if one["what"] == "group"]
+    assert len(alone) == 1 and alone[0]["ranks"] == [0] and "tanh" in alone[0]["text"]
+    assert "no plan of rank 1" in alone[0]["why"]
+    assert report["ranks"]["slowest_step"]["ms"] > 0
+    assert [row["ended"] for row in report["ranks"]["rows"]] == [None, None]
+    assert "FD911" in [finding["code"] for finding in report["findings"]]
+
+
+def test_the_capture_of_a_launched_run_gives_the_report_again(launched: Path, fusiondoc: Run) -> None:
+    done = fusiondoc("parse", cwd=launched)
+    assert done.returncode == 0
+    assert "2 ranks, started by torch.distributed.run" in done.stdout
+    assert done.stdout.count("TensorExprGroup") == len(
+        json.loads((launched / "r.json").read_text())["ranks"]["groups"]
+    )
+    assert "ranks 0-1" in done.stdout
+    for name in ("r.md", "r.html"):
+        assert fusiondoc("parse", "-o", launched / name, cwd=launched).returncode == 0
+        assert "is on rank 0 and not on rank 1" in (launched / name).read_text()
+
+
+def test_a_rank_that_dies_or_leaves_nothing_is_told(launched: Path, tmp_path: Path, fusiondoc: Run) -> None:
+    capture = next((launched / ".fusiondoc").glob("2*"))
+    shutil.copytree(capture, tmp_path / "c")
+    second = tmp_path / "c" / "ranks" / "1"
+    result = json.loads((second / "result.json").read_text())
+    (second / "result.json").write_text(json.dumps({**result, "exit_status": None, "signal": "SIGKILL"}))
+    first = tmp_path / "c" / "ranks" / "0"
+    (first / "result.json").write_text(json.dumps({**result, "exit_status": None, "signal": "SIGTERM"}))
+    with (first / "records.jsonl").open("a") as records:
+        records.write('{"record": "rank", "asked": "SIGTERM", "ended_at": 1.0}\n')
+        records.write('{"record": "environment", "torch": "2.0.1"}\n')
+    report = api.parse(tmp_path / "c")
+    assert [one.ranks for one in of_kind(report, "ended")] == [(1,)]
+    assert ranks(report).rows[0].ended == "was ended by the launcher (SIGTERM)"
+    assert len(of_kind(report, "torch")) == 2
+    failed = Capture(tmp_path / "c").failure()
+    assert failed is not None and "on rank 1 died of SIGKILL" in failed.message
+    shutil.rmtree(first)
+    report = api.parse(tmp_path / "c")
+    assert ranks(report).missing == (0,) and of_kind(report, "missing")[0].ranks == (0,)
+
+
+def test_a_rank_without_groups_is_told_with_the_reason(launched: Path, tmp_path: Path) -> None:
+    capture = next((launched / ".fusiondoc").glob("2*"))
+    shutil.copytree(capture, tmp_path / "c")
+    log = tmp_path / "c" / "ranks" / "1" / "log"
+    log.write_bytes(b"loaded\n")
+    report = api.parse(tmp_path / "c")
+    assert [(one.ranks, one.why) for one in of_kind(report, "no groups")] == [((1,), "its log holds no plan")]
+    assert not of_kind(report, "group"), "said once, not for every group"
+
+
+@pytest.mark.skipif(not THOROUGH, reason="two more launched runs: at night")
+def test_ranks_that_die_or_hang(tmp_path: Path, fusiondoc: Run) -> None:
+    program = write(tmp_path, "train.py", PROGRAM)
+    run = ("diagnose", "--nproc-per-node", 2, "--script", program, "--fuser", "nnc")
+    died = fusiondoc(*run, "--", "die")
+    assert died.returncode == 3 and "train.py on rank 1 died of SIGKILL" in died.stderr
+    assert "was ended by" in died.stdout
+    hung = fusiondoc(*run, "--timeout", 60, "--", "hang")
+    assert hung.returncode == 3 and "rank 1 was at" in hung.stderr and "train.py:29" in hung.stderr
+
+
+def test_wrong_options_of_the_launcher(fusiondoc: Run, tmp_path: Path) -> None:
+    program = write(tmp_path, "train.py", PROGRAM)
+    for arguments, said in (
+        (("--nproc-per-node", "many"), "a number of processes is needed"),
+        (("--nnodes", "2"), "--nproc-per-node 2"),
+        (("--nproc-per-node", "2", "--time"), "for a run of one process"),
+    ):
+        done = fusiondoc("diagnose", "--script", program, *arguments)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+def test_the_process_of_a_rank_keeps_how_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a program in place of the probe; an attempt before it is kept."""
+    start = write(
+        tmp_path, "start.py", "import os, signal, sys\nprint(sys.argv[1])\nos.kill(os.getpid(), 9)\n"
+    )
+    monkeypatch.setattr(rank_process, "START", str(start))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    (tmp_path / "request.json").write_text("{}")
+    for restarts in ("0", "1"):
+        for name, value in (("RANK", "3"), ("WORLD_SIZE", "4"), ("TORCHELASTIC_RESTART_COUNT", restarts)):
+            monkeypatch.setitem(os.environ, name, value)
+        assert rank_process.main("spec", str(tmp_path)) == 137
+    folder = tmp_path / "ranks" / "3"
+    assert (
+        (folder / "log").read_text() == "spec\n" == (tmp_path / "ranks" / "3.attempt-0" / "log").read_text()
+    )
+    assert json.loads((folder / "result.json").read_text())["signal"] == "SIGKILL"
+    told = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    assert told[0]["world_size"] == 4 and told[0]["restarts"] == 1 and told[1]["asked"] is None
+
+
+def test_where_a_process_was_when_a_signal_ended_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text(
+        "output\nCurrent thread 0x00007f (most recent call first):\n"
+        '  File "/venv/lib/python3.11/site-packages/torch/distributed/c10d.py", line 80 in wait\n'
+        '  File "/home/me/train.py", line 29 in step\n'
+        '  File "/home/me/train.py", line 40 in <module>\n'
+    )
+    assert where_it_was(log) == "/home/me/train.py:29"
+    log.write_text('Traceback\n  File "x.py", line 3, in f\n')
+    assert where_it_was(log) is None
+
+
+def numbers(*names: str) -> list[tuple[str, int | None]]:
+    found = with_ranks([LogInput(name, Path(name)) for name in names])
+    return [(log.name, log.rank) for log in found]
+
+
+def test_ranks_by_the_names_of_files() -> None:
+    assert [rank for _, rank in numbers("l/rank0.log", "l/rank1.log")] == [0, 1]
+    assert [rank for _, rank in numbers("l/rank.0/stdout", "l/rank.1/stdout", "l/rank.1/stderr")] == [
+        0,
+        1,
+        1,
+    ]
+    assert [rank for _, rank in numbers("c/ranks/0/log", "c/ranks/12/log")] == [0, 12]
+    for alone in (("rank0.log",), ("train.1.log", "train.2.log"), ("franks.log", "crank1a.log")):
+        assert {rank for _, rank in numbers(*alone)} == {None}, alone
+
+
+def test_files_of_torchs_launcher_keep_the_last_attempt_and_count_machines_on() -> None:
+    one = [f"l/a/attempt_{attempt}/{rank}/stderr.log" for attempt in (0, 1) for rank in (0, 1)]
+    assert numbers(*one) == [(one[2], 0), (one[3], 1)]
+    two = [f"l/{node}/attempt_0/{rank}/stdout.log" for node in "ab" for rank in (0, 1)]
+    assert [rank for _, rank in numbers(*two)] == [0, 1, 2, 3]
+
+
+def test_a_folder_with_a_log_a_rank_is_one_report(tmp_path: Path) -> None:
+    for rank in (0, 1, 3):
+        groups = 3 if rank != 1 else 2
+        text = large_log(groups=groups, loose=2).replace("cuda:0", f"cuda:{rank}")
+        (tmp_path / f"rank{rank}.log").write_text(text)
+    report = api.parse(tmp_path)
+    told = ranks(report)
+    assert told.known_by == "files" and told.missing == (2,)
+    assert [one.ranks for one in told.groups] == [(0, 1, 3), (0, 1, 3), (0, 3)]
+    (third,) = of_kind(report, "group")
+    assert third.ranks == (0, 3) and "not on rank 1" in third.text
+    shown = merged(report)
+    assert len(shown.groups) == 3 and len(report.groups) == 8
+    assert len(shown.unfused) < len(report.unfused)
+
+
+def test_other_shapes_on_one_rank_are_why_a_group_differs(tmp_path: Path) -> None:
+    text = large_log(groups=1, loose=1)
+    log = tmp_path / "both.log"
+    other = text.replace("64, 256", "17, 256")
+    lines = [
+        f"[rank{rank}]: {line}" for rank, log in enumerate((text, other)) for line in log.split("\n") if line
+    ]
+    log.write_text("\n".join(lines))
+    report = api.parse(log)
+    assert ranks(report).known_by == "prefixes"
+    whys = [one.why or "" for one in of_kind(report, "group")]
+    assert len(whys) == 2 and all("other types" in why and "Float(17, 256" in "".join(whys) for why in whys)
+    assert any("17, 256" in sentence for sentence in sentences(report))
+
+
+def test_the_slowest_rank_by_kernel(tmp_path: Path) -> None:
+    with lzma.open(LOGS / "nvfuser-2.1.2-ordered-layer-norm.log.xz", "rt") as file:
+        text = file.read()
+    slow = re.sub(r"run in (\d+)\.(\d+) ms", lambda found: f"run in {int(found[1]) + 3}.{found[2]} ms", text)
+    (tmp_path / "rank0.log").write_text(text)
+    (tmp_path / "rank1.log").write_text(slow)
+    told = ranks(api.parse(tmp_path))
+    assert told.slowest_kernels and {one.rank for one in told.slowest_kernels} == {1}
+    assert all(one.ratio > 2 and len(one.kernels) == 2 for one in told.slowest_kernels)
+    assert (told.rows[1].kernel_ms or 0) > (told.rows[0].kernel_ms or 0)
+
+
+def test_a_log_that_tells_no_process_says_so(tmp_path: Path) -> None:
+    """torchrun without --tee: real, two ranks on one GPU. And equal groups of two GPUs: a guess."""
+    report = api.parse(LOGS / "nvfuser-2.1.2-two-ranks.log.xz")
+    assert report.ranks is None
+    assert [f.severity for f in report.findings if f.code == "FD911"] == ["note"]
+    text = large_log(groups=1, loose=0)
+    (tmp_path / "one.log").write_text(text + text.replace("cuda:0", "cuda:1"))
+    report = api.parse(tmp_path / "one.log")
+    assert ranks(report).known_by == "devices" and "torchrun --tee 3" in (ranks(report).note or "")
+    assert {group.rank for group in report.groups} == {None}, "never guessed in the rows"
+
+
+def test_numbers_of_ranks_in_words() -> None:
+    assert written((3, 0, 1, 2, 7)) == "0-3, 7"
+    assert named((5,)) == "rank 5" and named((0, 1)) == "ranks 0-1"
