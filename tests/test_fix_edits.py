@@ -21,9 +21,10 @@ pytest.importorskip("libcst")
 
 from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes import constants, in_place, order, recipes_in_code
+from fusiondoc.fixes import constants, in_place, operands, order, recipes_in_code
 from fusiondoc.fixes.edits import (
     Edit,
+    Proposal,
     SourceText,
     changed_text,
     overlapping,
@@ -50,8 +51,8 @@ def parsed(text: str) -> ParsedFile:
     return ParsedFile(SourceText(Path("m.py"), text, "utf-8", False))
 
 
-def site(text: str, op: str, line: int) -> Site:
-    row: Any = SimpleNamespace(op=op)
+def site(text: str, op: str, line: int, reason: str = "") -> Site:
+    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(text=reason))
     return Site(row, parsed(text), line)
 
 
@@ -532,7 +533,9 @@ def test_a_default_in_the_place_of_its_argument() -> None:
 def test_a_number_stays_a_tensor() -> None:
     text = "def f(x, s):\n    y = x * s.item()\n    for _ in range(s.item()): y = y + 1\n    return y\n"
     text += "z = a * b.item()\n"
-    assert proposed(text, 1, "") == text.replace("x * s.item()", "x * s")
+    text += "def g(x, s, n: int):\n    return x * float(s) + x * float(n)\n"
+    found = [edit for one in operands._items(parsed(text)) for edit in one.edits]
+    assert changed_text(text, found) == text.replace("x * s.item()", "x * s").replace("float(s)", "s")
 
 
 # -- what a difference is worth, and what is timed ----------------------------------------------------------
@@ -638,10 +641,22 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(
     assert done.returncode == 2 and name.split(".")[0] in done.stderr and "none.py" not in done.stderr
 
 
+def ordered(text: str, op: str, line: int) -> list[Proposal]:
+    at = site(text, f"aten::{op}", line)
+    program: Any = SimpleNamespace(
+        sites=[],
+        idle_sites=[at],
+        files=[at.file],
+        lines_that_ran=frozenset((Path("m.py"), n) for n in range(1, 40)),
+        options=SimpleNamespace(trace=False),
+    )
+    return list(order.propose(program))
+
+
 @pytest.mark.parametrize(
     ("line", "op", "after"),
     [
-        ("return torch.tanh(x.view(4, -1)) * 2", "view", "return torch.tanh(x).view(4, -1) * 2"),
+        ("return torch.tanh(x.view(4, -1)) * 2", "view", "return (torch.tanh(x) * 2).view(4, -1)"),
         ("y = F.relu((x + 1).permute(1, 0))", "permute", "y = F.relu(x + 1).permute(1, 0)"),
         (
             "y = torch.exp(torch.cat([x, y * 2], 1))",
@@ -652,8 +667,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(
 )
 def test_a_view_or_concatenation_moves_behind(line: str, op: str, after: str) -> None:
     text = HEAD + f"def f(x, y):\n    {line}\n"
-    program: Any = SimpleNamespace(sites=[site(text, f"aten::{op}", text.count("\n"))], idle_sites=[])
-    (found,) = order.propose(program)
+    (found,) = ordered(text, op, text.count("\n"))
     assert changed_text(text, found.edits) == text.replace(line, after)
 
 
@@ -668,5 +682,219 @@ def test_a_view_or_concatenation_moves_behind(line: str, op: str, after: str) ->
 )
 def test_what_cannot_move_stays(line: str) -> None:
     text = HEAD + f"def f(x, y, parts):\n    {line}\n"
-    program: Any = SimpleNamespace(sites=[], idle_sites=[site(text, "aten::view", text.count("\n"))])
-    assert list(order.propose(program)) == []
+    assert ordered(text, "view", text.count("\n")) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "op"),
+    [
+        (
+            ["h = (x * 2).view(4, -1)  # heads", "# more", "h = torch.tanh(h)", "return h.t()"],
+            ["h = (x * 2)  # heads", "# more", "h = torch.tanh(h)", "h = h.view(4, -1)", "return h.t()"],
+            "view",
+        ),
+        (
+            ["x = x.view(4, -1)  # heads", "x = torch.tanh(x)", "return torch.exp(x * 2) + y"],
+            ["# heads", "x = torch.tanh(x)", "return torch.exp(x * 2).view(4, -1) + y"],
+            "view",
+        ),
+        (
+            ["b = torch.flip(x, [0])", "return 2 - b"],
+            ["b = x", "return torch.flip(2 - b, [0])"],
+            "flip",
+        ),
+        (["x = x.roll(1)", "x = -x"], ["x = -x", "x = x.roll(1)"], "roll"),
+    ],
+)
+def test_an_operator_moves_over_lines(before: list[str], after: list[str], op: str) -> None:
+    text, wanted = ("def f(x, y):\r\n\t" + "\r\n\t".join(lines) + "\r\n" for lines in (before, after))
+    head = HEAD.replace("\n", "\r\n")
+    text, wanted = head + text, head + wanted
+    (found,) = ordered(text, op, HEAD.count("\n") + 2)
+    assert changed_text(text, found.edits) == wanted
+    kind = ChangeKind.MOVE_VIEW if op == "view" else ChangeKind.MOVE
+    assert found.kind is kind
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["h = x.view(4, -1)", "h = torch.softmax(h, 1)", "return h"],  # over a dimension
+        ["h = x.view(4, -1)", "return torch.tanh(h) + h"],  # read twice
+        ["h = x.view(4, -1)", "y = torch.tanh(h)", "return y * h"],  # read later
+        ["h = x.view(4, -1)", "h = h * y", "return h"],  # y has another shape
+        ["h = x.view(4, -1); z = h", "return torch.tanh(h)"],
+        ["for _ in range(2): x = x.view(4, -1)", "return torch.tanh(x)"],
+    ],
+)
+def test_an_operator_stays_where_more_is_read_of_it(lines: list[str]) -> None:
+    text = HEAD + "def f(x, y):\n    " + "\n    ".join(lines) + "\n"
+    assert ordered(text, "view", HEAD.count("\n") + 2) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            ["y = x * 2", "print(y)  # why", "return torch.tanh(y)"],
+            ["y = x * 2", "result = torch.tanh(y)", "print(y)  # why", "return result"],
+        ),
+        (
+            ["y = x * 2", "print(y)", "z = y + 1", "return z"],
+            ["y = x * 2", "z = y + 1", "print(y)", "return z"],
+        ),
+        (["y = x * 2", "self.last = y", "z = y + 1"], ["y = x * 2", "z = y + 1", "self.last = y"]),
+    ],
+)
+def test_a_print_in_the_middle_goes_to_the_end(before: list[str], after: list[str]) -> None:
+    text, wanted = (HEAD + "def f(self, x):\n    " + "\n    ".join(o) + "\n\n" for o in (before, after))
+    (found,) = ordered(text, "mul", 1)
+    assert changed_text(text, found.edits) == wanted and found.kind is ChangeKind.SPLIT
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["y = x * 2", "print(y)", "y = y + 1"],  # it would print another y
+        ["y = x * 2", "print(y)", "y += 1"],
+        ["y = x * 2", "self.last = y", "return self.last + 1"],
+        ["print(x)", "y = x * 2"],  # nothing ran before it
+        ["y = x * 2", "log(y)", "z = y + 1"],  # who knows what it does
+    ],
+)
+def test_a_statement_that_others_see_stays(lines: list[str]) -> None:
+    text = "def f(self, x):\n    " + "\n    ".join(lines) + "\n"
+    ran = frozenset((Path("m.py"), n) for n in range(2, 9) if "print(x)" not in lines or n > 2)
+    program: Any = SimpleNamespace(
+        files=[parsed(text)], lines_that_ran=ran, options=SimpleNamespace(trace=False)
+    )
+    assert list(order._statements(program)) == []
+
+
+# -- operands -----------------------------------------------------------------------------------------------
+
+
+def cast(line: str, op: str, types: list[str], text: str = "the fuser does not fuse Byte tensors") -> str:
+    source = f"import torch\ndef f(x, m, n):\n    {line}\n"
+    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(text=text, code="FD223"), source="m.py:3:8")
+    node = SimpleNamespace(op=op, source="m.py:3:8", inputs=types)
+    report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])])
+    program: Any = SimpleNamespace(sites=[Site(row, parsed(source), 3)], files=[], report=report)
+    edits = [edit for one in operands.propose(program) for edit in one.edits]
+    return changed_text(source, edits).split("\n")[2].strip()
+
+
+BYTE, FLOAT, LONG = "Byte(4, strides=[1])", "Float(4, strides=[1])", "Long(4, strides=[1])"
+
+
+def test_an_operand_of_another_dtype_is_cast() -> None:
+    assert cast("y = x * m", "aten::mul", [FLOAT, BYTE]) == "y = x * m.int()"
+    assert cast("y = (m + 1) * x", "aten::mul", [BYTE, FLOAT]) == "y = ((m + 1).int()) * x"
+    assert cast("y = x > m[0]", "aten::gt", [FLOAT, BYTE]) == "y = x > m[0].int()"
+    floats = "NNC takes it of floating-point tensors only, and this one is Long"
+    assert (
+        cast("y = torch.fmod(n, 5) * x", "aten::fmod", [LONG], floats) == "y = torch.fmod(n.float(), 5) * x"
+    )
+    assert cast("y = n.fmod(m)", "aten::fmod", [LONG, LONG], floats) == "y = n.float().fmod(m.float())"
+
+
+def test_an_operand_that_the_plan_does_not_tell_stays() -> None:
+    for line, types in (("y = x * m", [FLOAT]), ("y = x * m", [FLOAT, FLOAT]), ("y = x + m", [FLOAT, BYTE])):
+        assert cast(line, "aten::mul", types) == line
+    assert cast("y = x * m", "aten::mul", ["ComplexFloat(4)", FLOAT]) == "y = x * m"
+
+
+def test_a_dtype_of_another_tensor_and_a_tensor_of_a_number() -> None:
+    assert cast("y = x.to(m.dtype)", "aten::to", []) == "y = x.type_as(m)"
+    assert cast("y = x.to(dtype=m.dtype)", "aten::to", []) == "y = x.type_as(m)"
+    assert cast("y = x.to(m)", "aten::to", []) == "y = x.type_as(m)"
+    for line in ("y = x.to(torch.half)", "y = x.to(m.device)", "y = x.to(m.dtype, True)"):
+        source = parsed(HEAD + line)
+        row: Any = SimpleNamespace(op="aten::to")
+        assert list(operands._type_as(Site(row, source, HEAD.count("\n") + 1))) == []
+    text = HEAD + "y = x * torch.tensor(0.5, device=x.device)\n"
+    (found,) = operands._number(site(text, "aten::tensor", HEAD.count("\n") + 1))
+    assert changed_text(text, found.edits) == HEAD + "y = x * 0.5\n"
+    for line in ("torch.tensor([0.5])", "torch.tensor(n)", "torch.tensor(0.5, requires_grad=True)"):
+        assert list(operands._number(site(HEAD + line, "aten::tensor", HEAD.count("\n") + 1))) == []
+
+
+# -- what is always given -----------------------------------------------------------------------------------
+
+
+def optional(body: str, tested: str, ran: bool = True) -> list[str]:
+    """The texts that the proposals for a test for None lead to."""
+    file = parsed(body)
+    line = body[: body.index(tested)].count("\n") + 1
+    row: Any = SimpleNamespace(
+        op="prim::If", reason=SimpleNamespace(text="control flow (a test of an Optional argument for None)")
+    )
+    lines = frozenset([(Path("m.py"), line + 1)] if ran else [])
+    program: Any = SimpleNamespace(sites=[Site(row, file, line)], files=[file], lines_that_ran=lines)
+    return [changed_text(body, one.edits) for one in constants.propose(program)]
+
+
+MASKED = """\
+def outer(x, {0}):
+    return inner(x, mask)
+def inner(x, {0}, n: int = 3):
+    if mask is not None:
+        x = x * mask
+    return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain"),
+    [
+        ("mask: Optional[Tensor] = None", "mask: Tensor"),
+        ("mask: typing.Optional[torch.Tensor]", "mask: torch.Tensor"),
+        ("mask: 'Tensor | None' = None", "mask: 'Tensor'"),
+    ],
+)
+def test_an_argument_that_is_always_given_is_no_optional(kind: str, plain: str) -> None:
+    assert optional(MASKED.format(kind), "if mask") == [MASKED.format(plain)]
+
+
+def test_an_argument_that_is_never_given_is_none() -> None:
+    text = MASKED.format("mask: Optional[Tensor] = None")
+    assert optional(text, "if mask", ran=False) == [text.replace("if mask is", "if None is")]
+    assert optional(MASKED.format("mask: Optional[Tensor]"), "if mask", ran=False) == []
+
+
+@pytest.mark.parametrize(
+    "kind", ["mask: Tensor", "mask", "mask=None", "y: int = 1, mask: Optional[Tensor] = None"]
+)
+def test_an_argument_that_cannot_change_stays(kind: str) -> None:
+    assert optional(MASKED.format(kind), "if mask") == []
+
+
+def test_an_attribute_is_what_it_holds() -> None:
+    text = (
+        "class A(M):\n    bias: Optional[Tensor]\n    n: int\n    def f(self, x):\n        bias = self.bias\n"
+        "        if bias is not None:\n            x = x + bias\n        return x\n"
+    )
+    assert optional(text, "if bias") == [text.replace("    bias: Optional[Tensor]\n", "")]
+    assert optional(text.replace("Optional[Tensor]", "Tensor"), "if bias") == []
+    assert optional(text.replace("[Tensor]\n", "[Tensor] = None\n"), "if bias") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("m = x.max(1)[0]", "m = x.amax(1)"),
+        ("m = torch.min(x, 1).values + 1", "m = torch.amin(x, 1) + 1"),
+        ("m = x.max(dim=1, keepdim=True)[0]", "m = x.amax(dim=1, keepdim=True)"),
+        ("m = x.max(1)[1]", None),  # the indices
+        ("m = x.max(1)", None),
+        ("m = x.max()", None),
+    ],
+)
+def test_the_values_of_an_extreme_alone(line: str, after: str | None) -> None:
+    text = HEAD + line + "\n"
+    at = site(text, "aten::min" if "min" in line else "aten::max", text.count("\n"))
+    program: Any = SimpleNamespace(fuser="nvfuser", torch="2.1.2", backward=False)
+    found = [changed_text(text, one.edits) for one in recipes_in_code._extremes(program, at)]
+    assert found == ([] if after is None else [HEAD + after + "\n"])
+    program.backward = True  # there is no gradient formula
+    assert list(recipes_in_code._extremes(program, at)) == []

@@ -1,9 +1,12 @@
 """What a fuser has to know when it compiles, made known then: attributes of a module that its class declares
-constant, a default in the place of an argument that is never given; and numbers that stay tensors.
+constant, a default in the place of an argument that is never given, a type without ``Optional`` for what is
+always given.
 
 TorchScript reads an attribute such as ``self.dim`` when it runs, unless the class names it in
 ``__constants__`` (torch/jit/_recursive.py, ``infer_concrete_type_builder``); an axis or flag read then
-is no constant to a fuser, and a branch on it stays.
+is no constant to a fuser, and a branch on it stays. A test for None goes where the type is no Optional: that
+of an argument is its annotation, that of an attribute its annotation in the class, else what it holds
+(torch/csrc/jit/frontend/ir_emitter.cpp, ``emitCondExpr``).
 """
 
 from __future__ import annotations
@@ -29,6 +32,9 @@ def propose(program: Program) -> Iterator[Proposal]:
     for site in program.sites:
         if not ("constant" in site.row.reason.text or site.row.op.startswith("prim::")):
             continue
+        if site.row.op == "prim::If" and "None" in site.row.reason.text:
+            yield from _optional(program, site)
+            continue
         for node in site.file.on_line(site.line):
             found = _own_attribute(site.file, node)
             if found is not None:
@@ -40,8 +46,6 @@ def propose(program: Program) -> Iterator[Proposal]:
         listed = ", ".join(names)
         where = tuple(site.where for site in names.values())
         yield Proposal(ChangeKind.CONSTANT, f"{listed} of {owner.name.value} declared constant", edits, where)
-    for file in program.files:
-        yield from _numbers(file)
 
 
 def _own_attribute(file: ParsedFile, node: cst.CSTNode) -> tuple[cst.ClassDef, str] | None:
@@ -153,15 +157,135 @@ def _default(site: Site, node: cst.Name) -> Iterator[Proposal]:
             yield Proposal(ChangeKind.CONSTANT, title, (file.replaced(node, text),), (site.where,), note)
 
 
-def _numbers(file: ParsedFile) -> Iterator[Proposal]:
-    """``x * scale.item()`` -> ``x * scale``, in functions: the value is not waited for."""
-    for node in file.nodes():
-        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.args:
+# -- Optional -----------------------------------------------------------------------------------------------
+
+
+def _optional(program: Program, site: Site) -> Iterator[Proposal]:
+    """``if mask is not None``, where mask is always given, or never."""
+    file = site.file
+    ops = frozenset(["prim::If"])
+    for node in file.on_line(site.line):
+        if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:
             continue
-        inside = isinstance(file.parent(node), (cst.BinaryOperation, cst.Assign))
-        if node.func.attr.value == "item" and inside and file.function_of(node) is not None:
-            place, end = file.span(node.func.value)[1], file.span(node)[1]
-            title = f"{file.text(node.func.value)} instead of {file.text(node)}"
-            edit = Edit(file.source.path, place, end, "")
-            note = "what is computed of it stays on the device, and takes part in gradients"
-            yield Proposal(ChangeKind.NUMBER, " ".join(title.split()), (edit,), (file.where(node),), note)
+        only = node.comparisons[0]
+        if not isinstance(only.operator, (cst.Is, cst.IsNot)) or file.text(only.comparator) != "None":
+            continue
+        tested = node.left
+        function = file.function_of(node)
+        if isinstance(tested, cst.Name) and function is not None:
+            name = tested.value
+            argument = _argument(function, name)
+            if argument is not None and not _is_given(program, file, node, only.operator):
+                note = f"callers that give {name} get None all the same"
+                title = f"None instead of the argument {name} of {function.name.value}"
+                edit = file.replaced(tested, "None")
+                if argument.default is not None and file.text(argument.default) == "None":
+                    yield Proposal(ChangeKind.CONSTANT, title, (edit,), (site.where,), note, ops=ops)
+                continue
+            if argument is not None:
+                yield from _given(file, function, name, site)
+                continue
+            tested = next((one for one in _values(function, name)), tested)
+        if isinstance(tested, cst.Attribute) and file.text(tested.value) == "self":
+            yield from _of_class(file, node, tested.attr.value, site)
+
+
+def _argument(function: cst.FunctionDef, name: str) -> cst.Param | None:
+    """The argument of that name."""
+    every = (*function.params.params, *function.params.kwonly_params)
+    return next((one for one in every if one.name.value == name), None)
+
+
+def _values(function: cst.FunctionDef, name: str) -> Iterator[cst.BaseExpression]:
+    """What is assigned to a name."""
+    for one in walk(function):
+        if isinstance(one, cst.Assign) and any(
+            isinstance(item.target, cst.Name) and item.target.value == name for item in one.targets
+        ):
+            yield one.value
+
+
+def _is_given(program: Program, file: ParsedFile, node: cst.Comparison, operator: cst.BaseCompOp) -> bool:
+    """Whether the run gave it: operators of the branch for that are in groups, or ran."""
+    branch = file.parent(node)
+    if not isinstance(branch, cst.If):
+        return True
+    body = branch.body if isinstance(operator, cst.IsNot) else branch.orelse
+    if body is None:
+        return True
+    lines = range(file.line(body), file.last_line(body) + 1)
+    return any(path == file.source.path and line in lines for path, line in program.lines_that_ran)
+
+
+def _given(file: ParsedFile, function: cst.FunctionDef, name: str, site: Site) -> Iterator[Proposal]:
+    """``mask: Tensor`` for ``mask: Optional[Tensor] = None``, in the function and those that hand it on."""
+    edits: list[Edit] = []
+    for one in (function, *_hand_it_on(file, name)):
+        argument = _argument(one, name)
+        kind = _of_optional(file, argument)
+        if argument is None or argument.annotation is None or kind is None:
+            continue
+        params = list(one.params.params)
+        at = params.index(argument) if argument in params else 0
+        if argument.default is not None and any(p.default is not None for p in params[:at]):
+            return  # an argument without a default cannot follow one with it
+        start, end = file.span(argument.annotation.annotation)
+        last = file.span(argument.default)[1] if argument.default is not None else end
+        edits.append(Edit(file.source.path, start, last, kind))
+        text = kind
+    if edits:
+        title = f"{name}: {text} instead of Optional[{text}]"
+        note = f"{name} has to be given then, as in this run"
+        where = (site.where,)
+        yield Proposal(
+            ChangeKind.ANNOTATION,
+            title,
+            tuple(dict.fromkeys(edits)),
+            where,
+            note,
+            ops=frozenset(["prim::If"]),
+        )
+
+
+def _hand_it_on(file: ParsedFile, name: str) -> Iterator[cst.FunctionDef]:
+    """Functions that have an argument of that name, and give it to another."""
+    for node in file.nodes():
+        if isinstance(node, cst.Arg) and isinstance(node.value, cst.Name) and node.value.value == name:
+            function = file.function_of(node)
+            if function is not None and _argument(function, name) is not None:
+                yield function
+
+
+def _of_optional(file: ParsedFile, argument: cst.Param | None) -> str | None:
+    """ "Tensor" of an argument ``mask: Optional[Tensor]`` or ``mask: Tensor | None``."""
+    if argument is None or argument.annotation is None:
+        return None
+    return _inside_optional(file.text(argument.annotation.annotation))
+
+
+def _inside_optional(text: str) -> str | None:
+    quote = text[0] if text[:1] in ("'", '"') and text[-1:] == text[:1] else ""
+    plain = text.strip("'\"")
+    found = re.fullmatch(r"(?:\w+\.)*Optional\[(.*)\]", plain, re.S) or re.fullmatch(
+        r"(.*?)\s*\|\s*None", plain, re.S
+    )
+    return f"{quote}{found.group(1).strip()}{quote}" if found is not None else None
+
+
+def _of_class(file: ParsedFile, node: cst.CSTNode, name: str, site: Site) -> Iterator[Proposal]:
+    """The line ``bias: Optional[Tensor]`` of a class taken out: then the type is that of what it holds."""
+    owner = file.class_of(node)
+    for line in owner.body.body if owner is not None else ():
+        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+            continue
+        only = line.body[0]
+        if not isinstance(only, cst.AnnAssign) or only.value is not None:
+            continue
+        if isinstance(only.target, cst.Name) and only.target.value == name:
+            if _inside_optional(file.text(only.annotation.annotation)) is None:
+                continue
+            edit = Edit(file.source.path, file.start_of_line(line), file.after(line), "")
+            title = f"the annotation {file.text(only)} taken out"
+            note = f"TorchScript then takes {name} as what it holds when it is compiled: a tensor, or None"
+            where = (site.where, file.where(only))
+            yield Proposal(ChangeKind.ANNOTATION, title, (edit,), where, note, ops=frozenset(["prim::If"]))

@@ -101,6 +101,15 @@ class Program:
             if place is not None and file is not None:
                 yield Site(row, file, place.line)
 
+    @cached_property
+    def lines_that_ran(self) -> frozenset[tuple[Path, int]]:
+        """The user's lines of operators in groups, and of those outside that ran."""
+        names = [row.user_source for row in self.rows]
+        names += [node.user_source for group in self.report.groups for node in group.nodes]
+        places = [place for place in map(Source.parse, dict.fromkeys(names)) if place is not None]
+        paths = {place.file: self.path_of(place.file) for place in places}
+        return frozenset((path, place.line) for place in places if (path := paths[place.file]) is not None)
+
     @property
     def in_packages(self) -> Mapping[str, Unfused]:
         """``file:line`` of packages other than torch -> an operator that it makes."""

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Iterable, Iterator, Sequence
 
 from fusiondoc.diagnosis.in_place_operators import is_in_place
-from fusiondoc.fixes import constants, in_place, model_setup, order, recipes_in_code, settings
+from fusiondoc.fixes import constants, in_place, model_setup, operands, order, recipes_in_code, settings
 from fusiondoc.fixes.edits import Edit, Proposal, overlapping
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.model.change_plan import ChangeKind
@@ -84,6 +84,7 @@ _FAMILIES: Sequence[tuple[str, tuple[ChangeKind, ...], bool]] = (
     ("operands of a type that the fuser takes", (ChangeKind.DTYPE,), False),
     ("made ready for inference", (ChangeKind.NO_GRAD, ChangeKind.EVAL, ChangeKind.FREEZE), False),
     ("a setting of torch", (ChangeKind.KNOB, ChangeKind.STATIC_SHAPES), False),
+    ("statements after what is computed", (ChangeKind.SPLIT,), False),
     ("operators moved to the edge", (ChangeKind.MOVE_VIEW, ChangeKind.MOVE), False),
 )
 """What is tried together, in this order: words, kinds, whether it is made where the model is made. In place
@@ -123,6 +124,7 @@ def _all(program: Program) -> Iterator[Proposal]:
     yield from in_place.propose(program)
     yield from recipes_in_code.propose(program)
     yield from constants.propose(program)
+    yield from operands.propose(program)
     yield from order.propose(program)
     yield from settings.propose(program)
     place = model_setup.place_of_model(program)

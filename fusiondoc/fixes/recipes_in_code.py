@@ -13,7 +13,7 @@ import re
 from typing import Iterator, Mapping
 
 from fusiondoc.diagnosis.in_place_operators import plain_name
-from fusiondoc.diagnosis.operators import taken_by
+from fusiondoc.diagnosis.operators import WITH_FORMULA, taken_by
 from fusiondoc.diagnosis.recipes import RECIPES, Recipe
 from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
@@ -59,6 +59,8 @@ def propose(program: Program) -> Iterator[Proposal]:
             yield first
         if op in _REDUCTIONS:
             yield from _dimensions(program, site)
+        if op in ("aten::max", "aten::min"):
+            yield from _extremes(program, site)
 
 
 def helping(program: Program, op: str) -> Iterator[Recipe]:
@@ -309,3 +311,32 @@ def _dimensions_of(text: str) -> int | None:
     """Of a type such as ``Float(4, 8, strides=[8, 1], device=cpu)``."""
     sizes = re.match(r"\w+\(((?:[\d*]+, )*[\d*]+)(?:,|\))", text)
     return len(sizes.group(1).split(", ")) if sizes else None
+
+
+def _extremes(program: Program, site: Site) -> Iterator[Proposal]:
+    """``x.max(1)[0]`` and ``torch.max(x, 1).values`` -> ``x.amax(1)``: the values alone."""
+    file, name = site.file, plain_name(site.row.op)
+    values = f"aten::a{name}"
+    no_formula = program.backward and values not in WITH_FORMULA
+    if no_formula or not taken_by(values, program.fuser, program.torch):
+        return
+    for node in file.on_line(site.line):
+        call = node.value if isinstance(node, (cst.Subscript, cst.Attribute)) else None
+        if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+            continue
+        picks = file.text(node)[file.span(call)[1] - file.span(node)[0] :].strip()
+        as_function = file.meaning(call.func) == f"torch.{name}"
+        given = len(call.args) - as_function
+        if call.func.attr.value != name or picks not in ("[0]", ".values") or given not in (1, 2):
+            continue
+        if not as_function and file.meaning(call.func) is not None:
+            continue
+        start, end = file.span(call.func.attr)
+        edits = (
+            Edit(file.source.path, start, end, f"a{name}"),
+            Edit(file.source.path, file.span(call)[1], file.span(node)[1], ""),
+        )
+        title = f"{file.text(node)} as a{name}, which finds no indices"
+        note = "where several elements are equal, their gradient is shared among them"
+        where, ops = (site.where,), frozenset([site.row.op])
+        yield Proposal(ChangeKind.DIMENSIONS, " ".join(title.split()), edits, where, note, ops=ops)

@@ -81,6 +81,10 @@ class ParsedFile:
         """The line it begins on, from 1."""
         return bisect.bisect_right(self._line_starts, self.span(node)[0])
 
+    def column(self, node: cst.CSTNode) -> int:
+        """The characters before it on its line."""
+        return self.span(node)[0] - self.start_of_line(node)
+
     def last_line(self, node: cst.CSTNode) -> int:
         return bisect.bisect_right(self._line_starts, max(self.span(node)[1] - 1, 0))
 

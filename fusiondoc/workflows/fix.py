@@ -29,6 +29,7 @@ from fusiondoc.workflows.fix_runs import (
     Interrupted,
     Rounding,
     Versions,
+    can_time,
     measured,
     results_file,
     speeds_of,
@@ -241,7 +242,7 @@ class _Search:
         unchanged program, only the changes up to the fastest stay. Returns the speed of what stays."""
         if len(self._steps) == 1 or not self._timed:
             return None
-        if self.asked[0].timeable is not None:
+        if can_time([step.version[0] for step in self._steps]):
             self._tell("timing what fuses more, in turns and without logs")
         speeds = speeds_of([step.version for step in self._steps])
         for step, speed in zip(self._steps[1:], speeds[1:]):

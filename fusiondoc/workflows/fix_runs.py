@@ -198,8 +198,13 @@ def _told(row: Verification) -> str:
     return f"{row.what} differs{off}"
 
 
+def can_time(versions: Sequence[Version]) -> bool:
+    """Whether the first version and another one can be timed."""
+    return versions[0].timeable is not None and any(one.timeable is not None for one in versions[1:])
+
+
 def speeds_of(versions: Sequence[tuple[Version, RunRequest]]) -> list[Ratio | None]:
     """The speed of each version against the first, timed in turns; None where it cannot be timed."""
-    if versions[0][0].timeable is None:
+    if not can_time([version for version, _ in versions]):
         return [None] * len(versions)
     return speeds_in_turns([(request, version.timeable) for version, request in versions])
