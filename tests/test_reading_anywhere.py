@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from conftest import FIXTURES, ROOT
 
+from fusiondoc.cli.main import cli
 from fusiondoc.errors import CannotRun
 from fusiondoc.probe import stdio
 from fusiondoc.repro.minimise import run_file
@@ -125,9 +127,20 @@ def test_help_imports_nothing_that_a_run_needs() -> None:
         "fusiondoc.model.report",
         "fusiondoc.diagnosis",
         "fusiondoc.captures",
+        "fusiondoc.masking",
+        "fusiondoc.reports.printable",
         "rich",
     )
     assert not [name for name in loaded if name.startswith((*needed, "yaml", "jinja2"))]
+
+
+def test_the_version_is_told_as_by_click_but_without_it() -> None:
+    code = "import sys; sys.argv[1:] = ['--version']; from fusiondoc.__main__ import main; main()\n"
+    code += "print([name for name in sys.modules if name.startswith(('fusiondoc.', 'click'))])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    shown, loaded = done.stdout.splitlines()
+    assert shown == CliRunner().invoke(cli, ["--version"]).output.strip()
+    assert set(ast.literal_eval(loaded)) == {"fusiondoc.load_time", "fusiondoc.version", "fusiondoc.__main__"}
 
 
 def test_without_process_groups_nothing_runs_and_the_user_is_told(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib
 import io
 import os
@@ -32,6 +31,10 @@ COMMANDS = {
     "explain": "Print the page on a finding code.",
 }
 """Command name -> help line. The module of a command is imported when it runs, never before."""
+
+
+_MOST_WIDTH = 100
+"""Of help, in columns."""
 
 
 class LazyGroup(click.Group):
@@ -78,7 +81,7 @@ def _configure(ctx: click.Context) -> None:
 
 
 @click.command(
-    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _MOST_WIDTH}
 )
 @click.version_option(__version__, prog_name="fusiondoc")
 def cli() -> None:
@@ -125,12 +128,19 @@ def _signals_raise() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+def _help_width() -> int:
+    """Columns of help, as click works them out; but click imports shutil for it, with all its archives."""
+    columns = os.environ.get("COLUMNS", "")
+    try:
+        width = int(columns) if columns.isdigit() else os.get_terminal_size(1).columns
+    except (ValueError, OSError):  # stdout is closed, or no terminal
+        width = 80
+    return max(min(width or 80, _MOST_WIDTH) - 2, 50)
+
+
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with the status of the contract."""
     debug = bool(os.environ.get("FUSIONDOC_DEBUG"))
-    # A report is very many objects that stay and form no cycles: at every 700 allocations, as is usual, the
-    # collector takes a tenth of the time of a long log.
-    gc.set_threshold(50_000, 20, 20)
     for name in ("stdout", "stderr"):
         # Closed by the caller: Python has None there, which older click cannot write to.
         if getattr(sys, name) is None:
@@ -141,7 +151,9 @@ def main(argv: list[str] | None = None) -> None:
         reconfigure(errors="backslashreplace")
     try:
         with _signals_raise():
-            status = cli.main(args=argv, prog_name="fusiondoc", standalone_mode=False)
+            status = cli.main(
+                args=argv, prog_name="fusiondoc", standalone_mode=False, terminal_width=_help_width()
+            )
     except _Signalled as ending:
         signal.signal(ending.number, signal.SIG_DFL)
         os.kill(os.getpid(), ending.number)

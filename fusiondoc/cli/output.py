@@ -18,7 +18,6 @@ from fusiondoc.cli import completion
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.reports.formats import REPORT_FORMATS, render_report
-from fusiondoc.reports.printable import in_github_log
 
 if TYPE_CHECKING:
     from fusiondoc.model.report import Report
@@ -187,6 +186,8 @@ def emit(
             links=in_colour(output) and can_link(os.environ),
         )
     if output is None and format_ in ("junit", "markdown", "html"):
+        from fusiondoc.reports.printable import in_github_log
+
         text = in_github_log(text)
     write(text, output)
     _tell_github(report, format_, output)

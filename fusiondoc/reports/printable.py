@@ -11,8 +11,6 @@ import os
 import re
 from typing import TypeVar
 
-from fusiondoc.masking import texts_changed
-
 T = TypeVar("T")
 
 _HIDDEN = re.compile(
@@ -50,6 +48,8 @@ def in_json(text: str) -> str:
 
 def visible_in(value: T) -> T:
     """A report, or a part of one, with every string ``visible``, keys of mappings too."""
+    from fusiondoc.masking import texts_changed  # every command imports this module, few come here
+
     return texts_changed(value, visible, lambda key, item: (visible_in(key), visible_in(item)))
 
 

@@ -17,6 +17,7 @@ where ``outs`` may be empty and ``callee`` is ``ns::op``, ``ns::op_0`` for a nod
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import chain
 from typing import Iterator, Sequence, Tuple, Union
 
@@ -149,6 +150,7 @@ def split_attributes(text: str) -> dict[str, str]:
     return attributes
 
 
+@lru_cache(maxsize=8192)
 def split_tail(text: str | None) -> tuple[str | None, str | None]:
     """Scope and source of what follows the inputs: ``, scope: __module.l # file.py:134:0``."""
     text = text.rstrip() if text else ""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, AbstractSet, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.ir.types import holds_tensor
@@ -44,6 +45,7 @@ _BRACKETED = re.compile(r"\[([^\]]+)\]\Z")
 _DIGITS = re.compile(r"\d+")
 
 
+@lru_cache(maxsize=8192)
 def layer_of_scope(scope: str | None) -> str | None:
     """``encoder.layer.0`` of what stands behind ``scope:``; None for the model itself.
 
@@ -246,18 +248,19 @@ class _Reading:
             for value in block.params:
                 self._define(env, value.name)
             self._nodes(block.nodes, env)
+        outputs = [block.outputs for block in blocks]
         for place, value in enumerate(node.outputs):
-            names = [b.outputs[place] for b in blocks if place < len(b.outputs)]
+            names = [returned[place] for returned in outputs if place < len(returned)]
             numbers = [env[name] for name in names if name in env]
             if guarded and numbers:
                 env[value.name] = numbers[0]
             else:
                 self._parts[self._define(env, value.name)] = numbers
 
-    def _all(self, numbers: Sequence[int]) -> set[int]:
+    def _all(self, numbers: Sequence[int]) -> Collection[int]:
         """These values, and those in the lists among them."""
         if self._parts.keys().isdisjoint(numbers):
-            return set(numbers)
+            return numbers
         found: set[int] = set()
         left = list(numbers)
         while left:
@@ -333,7 +336,7 @@ class _Reading:
             if id(node) not in self.told and self._captured:
                 self._of_captured(node, self._all(inputs))
 
-    def _of_captured(self, node: Node, inputs: AbstractSet[int]) -> None:
+    def _of_captured(self, node: Node, inputs: Collection[int]) -> None:
         """A node of a gradient is of the layer that all it takes from the forward pass have in common."""
         seen = [self._captured[n] for n in inputs if self._captured.get(n)]
         if not seen:
