@@ -14,7 +14,7 @@ from typing import Iterable, Iterator, Sequence, overload
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.report import Evidence
 from fusiondoc.parsers.facts import unpack
-from fusiondoc.parsers.jit.messages import PREFIX
+from fusiondoc.parsers.jit.message_runs import PREFIX
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.tagged_lines import Tag, tagged_lines
 

@@ -291,11 +291,11 @@ def _read_one(
     tagged = TaggedLog(log[0], read, counts.line_cut, log[1])
     rank = log[0].rank
     own = b"rank %d" % rank if rank is not None else None
-    for tag, number, lines in tagged.stretches():
+    for tag, number, text, count in tagged.stretches():
         if own is not None and (tag is None or rank_of(tag) is None):
             tag = own  # its name tells more than what stands before its lines
-        counts.lines += len(lines)
-        _stream(streams, tag, counts, live).feed(lines, position(index, number))
+        counts.lines += count
+        _stream(streams, tag, counts, live).feed_text(text, position(index, number))
     return tagged.first if own is None else None
 
 

@@ -14,7 +14,7 @@ from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Group, OpNode
 from fusiondoc.parsers.ir.graph import Dump, Graph, Node, Section
 from fusiondoc.parsers.ir.parse import parse_dump
-from fusiondoc.parsers.jit.messages import PREFIX
+from fusiondoc.parsers.jit.message_runs import PREFIX
 from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.tagged_lines import Tag, tagged_lines

@@ -6,8 +6,6 @@ as a whole, or have lost its indentation. A paste often holds no more than the b
 prim::CudaFusionGroup_0 = graph(``). Of a plan whose header was cut off, the groups that are printed whole
 count.
 
-The lines of one message of the JIT log, which may come in several stretches of the log.
-
 Plans and graphs of groups that were printed before, so that each is parsed once: a log prints many of them
 again, equal but for value names.
 """
@@ -15,83 +13,15 @@ again, equal but for value names.
 from __future__ import annotations
 
 import re
-from array import array
-from hashlib import blake2b
-from typing import Callable, List, Mapping, NamedTuple, Sequence, Tuple
+from hashlib import sha256
+from typing import Callable, Mapping, Optional, Sequence, Tuple
 
-from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, positions
+from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.parse import parse_dump
+from fusiondoc.parsers.jit.message_runs import Lines, Print, Run
 from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group, summarise_rest
 from fusiondoc.parsers.jit.profiles import Profiled, profiled_in
-from fusiondoc.parsers.jit.regions import Regions
-
-CONTINUES = (b" ", b"graph(", b"with ", b"-> (", b"[ ")
-"""How lines begin that go on with the message before them."""
-
-Where = List[Tuple[int, int]]
-"""(offset in the run, position) where each stretch of consecutive lines starts."""
-
-
-class Print(NamedTuple):
-    """The lines of one printed graph; their text starts at ``cut``."""
-
-    lines: list[bytes]
-    cut: int
-    stretches: array[int] | None = None
-    """Where its lines stand if others stand between them (``PlanUse.stretches``)."""
-
-    def texts(self) -> list[bytes]:
-        """The lines without what stands before their text."""
-        cut = self.cut
-        return [line[cut:] for line in self.lines] if cut else self.lines
-
-    @property
-    def whole(self) -> bool:
-        """Whether the end of its graph is among the lines."""
-        return any(line.startswith(b"  return (", self.cut) for line in reversed(self.lines))
-
-
-class Run:
-    """Lines of one prefix; ``cut`` is where their text starts. They are cut only when they are read."""
-
-    __slots__ = ("cut", "headless", "lines", "where")
-
-    def __init__(self, lines: list[bytes], cut: int, pos: int, headless: bool = False) -> None:
-        self.lines = lines
-        self.headless = headless
-        """Its first lines are not in the log."""
-        self.cut = cut
-        self.where: Where = [(0, pos)]
-
-    def extend(self, lines: list[bytes], pos: int) -> None:
-        start = len(self.lines)
-        offset, first = self.where[-1]
-        if first + start - offset != pos:
-            self.where.append((start, pos))
-        self.lines.extend(lines)
-
-    def position(self, offset: int) -> int:
-        for start, pos in reversed(self.where):
-            if start <= offset:
-                return pos + offset - start
-        return self.where[0][1]
-
-    def stretches(self, start: int, end: int) -> array[int] | None:
-        """Where the lines from ``start`` to ``end`` stand, as PlanUse has it; None if all are consecutive."""
-        inside = [(offset, pos) for offset, pos in self.where if start < offset < end]
-        if not inside:
-            return None
-        made = positions()
-        for offset, pos in [(start, self.position(start)), *inside]:
-            made.extend((offset - start, pos))
-        return made
-
-    @property
-    def complete(self) -> bool:
-        """Whether the last graph of the run is printed to its end (a ``with`` section may still follow)."""
-        last = self.lines[-1][self.cut :]
-        return last.startswith((b"  return (", b"</GRAPH_EXPORT>")) or not last.startswith(CONTINUES)
-
+from fusiondoc.parsers.jit.regions import Around, Regions
 
 _HEAD = re.compile(rb"graph\((?:%[^\s,:)]+(?: : .*)?(?:,|\):)|\):)$")
 """``graph(`` with its first parameters, to the end of the line."""
@@ -135,7 +65,7 @@ class BareGraphs:
         at, self._rest = found
         lead = line[:at]
         self._lead = lead if lead.isspace() else b""
-        self._run = Run([line[at:]], 0, pos)
+        self._run = Run(Lines(line[at:], 1), 0, pos)
         self._done = False
         self._foreign = 0
         return True
@@ -155,11 +85,11 @@ class BareGraphs:
         else:
             known = IR_LINE.match(text) is not None
         if known:
-            run.extend([text], pos)
+            run.extend(Lines(text, 1), pos)
             self._counts.recognised += 1
             self._foreign = 0
             self._done = text.lstrip(b" \t").startswith(b"return (")
-            if len(run.lines) > _LIMIT:
+            if run.length > _LIMIT:
                 self.end()
             return True
         self._foreign += 1
@@ -174,8 +104,9 @@ class BareGraphs:
             return
         if not self._done:
             self._counts.truncated += 1
-        lines = run.lines if _is_printed(run.lines) else _indented(run.lines)
-        self._sink(Print(lines, 0, run.stretches(0, len(lines))), run.position(0), self._rest)
+        lines = run.text.split(b"\n")
+        text = run.text if _is_printed(lines) else b"\n".join(_indented(lines))
+        self._sink(Print(text, 0, run.stretches(0, run.length)), run.position(0), self._rest)
 
 
 def _is_printed(lines: list[bytes]) -> bool:
@@ -235,7 +166,9 @@ class HeadlessPlans:
 
     def add(self, prefix: bytes, file: str, run: Run) -> None:
         """``file``: of torch, that printed it."""
-        if len(self._runs) < _MOST and any(line.startswith(b"with ", run.cut) for line in run.lines):
+        if len(self._runs) < _MOST and any(
+            line.startswith(b"with ", run.cut) for line in run.text.split(b"\n")
+        ):
             self._runs.append((prefix, file, run))
 
     def plans(self, headers: Mapping[bytes, bytes], others: Sequence[PlanUse]) -> list[PlanUse]:
@@ -252,7 +185,7 @@ class HeadlessPlans:
             # Of nvFuser's graphs, only plans hold groups; of the others, see whether a plan is there.
             if header not in _HEADERS and (header is not None or (planned and file != "graph_fuser")):
                 continue
-            plan = summarise_rest(parse_dump([line[run.cut :] for line in run.lines]))
+            plan = summarise_rest(parse_dump(Print(run.text, run.cut).texts()))
             if plan.groups:
                 made.append(_use(run, PlanUse(plan, PlanLevel.EXECUTOR, headless=True)))
         return made
@@ -261,13 +194,21 @@ class HeadlessPlans:
 def _use(run: Run, use: PlanUse) -> PlanUse:
     start = run.position(0)
     use.lines.append(start)
-    stretches = run.stretches(0, len(run.lines))
+    stretches = run.stretches(0, run.length)
     if stretches is not None:
         use.stretches[start] = stretches
     return use
 
 
 _NAMES = re.compile(rb"%[\w.]+")
+
+_Key = Tuple[bytes, PlanLevel, bool, Optional[Around]]
+"""Digest of a print, who printed it, whether its executor gave up, and what is known of the layers around."""
+
+
+def _without_names(text: bytes) -> bytes:
+    """The digest of a print whose values have no names."""
+    return sha256(_NAMES.sub(b"%", text)).digest()
 
 
 class KnownPlans:
@@ -278,13 +219,13 @@ class KnownPlans:
         self._regions = regions
         self.began_with: Print | None = None
         """The graph that the fusion pass which is being read began with: it tells more types."""
-        self._plans: dict[bytes, PlanUse] = {}
+        self._plans: dict[_Key, PlanUse] = {}
         """By their text without value names."""
-        self._printed: dict[bytes, tuple[PlanUse, bool]] = {}
+        self._printed: dict[_Key, tuple[PlanUse, bool]] = {}
         """By their very text, which is quicker to hash; and whether the values are named as in the plan."""
-        self._first_prints: set[bytes] = set()
+        self._first_prints: set[_Key] = set()
         self._groups: dict[bytes, PlanGroup] = {}
-        self._left: tuple[list[bytes], Profiled] | None = None
+        self._left: tuple[bytes, Profiled] | None = None
         """What the last pass left, and what was profiled for it: an executor prints it once more, without
         types."""
 
@@ -293,26 +234,23 @@ class KnownPlans:
     ) -> tuple[PlanUse, bool] | None:
         """The plan that these lines print, parsed only if no equal one was seen; and whether its values have
         the names of the first print."""
-        if not graph.lines:
+        if not graph.text:
             return None
-        text = b"\n".join(graph.lines)
         executor = level in (PlanLevel.FUSION_PASS, PlanLevel.EXECUTOR)
         of_pass = level is PlanLevel.FUSION_PASS
-        around = self._regions.around_print(graph.lines, of_pass) if executor else None
-        beside = repr(around).encode() if around is not None else b""
-        key = blake2b(text + beside, digest_size=16, salt=bytes((level, simple))).digest()
+        around = self._regions.around_print(graph, of_pass) if executor else None
+        key = graph.digest, level, simple, around
         known = self._printed.get(key)
         if known is not None:
             return known
-        unnamed = _NAMES.sub(b"%", text) + beside
-        bare = blake2b(unnamed, digest_size=16, salt=bytes((level, simple, 1))).digest()
+        bare = _without_names(graph.text), level, simple, around
         use = self._plans.get(bare)
         if use is None:
             profiled = None
             if level is PlanLevel.FUSION_PASS and self.began_with is not None:
                 profiled = profiled_in(parse_dump(self.began_with.texts()))
-                self._left = (list(graph.texts()), profiled)
-            elif level is PlanLevel.EXECUTOR and self._left is not None and self._left[0] == graph.texts():
+                self._left = (graph.printed(), profiled)
+            elif level is PlanLevel.EXECUTOR and self._left is not None and self._left[0] == graph.printed():
                 profiled = self._left[1]
             dump = parse_dump(graph.texts())
             regions = self._regions if executor else None
@@ -327,9 +265,9 @@ class KnownPlans:
         return known
 
     def group(self, graph: Print) -> PlanGroup | None:
-        if not graph.lines:
+        if not graph.text:
             return None
-        bare = blake2b(_NAMES.sub(b"%", b"\n".join(graph.lines)), digest_size=16).digest()
+        bare = _without_names(graph.text)
         group = self._groups.get(bare)
         if group is None:
             group = self._groups[bare] = summarise_group(parse_dump(graph.texts()))

@@ -7,7 +7,6 @@ but for value names, are looked up. Grammar: torch/csrc/jit/jit_log.cpp.
 
 from __future__ import annotations
 
-import re
 from typing import Callable, Sequence
 
 from fusiondoc.parsers.facts import (
@@ -20,7 +19,8 @@ from fusiondoc.parsers.facts import (
     Statements,
     positions,
 )
-from fusiondoc.parsers.jit.bare_graphs import CONTINUES, PLAN_FILES, HeadlessPlans, KnownPlans, Print, Run
+from fusiondoc.parsers.jit.bare_graphs import PLAN_FILES, HeadlessPlans, KnownPlans
+from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Lines, Print, Run
 from fusiondoc.parsers.jit.regions import LiveLayers, Regions, profiled_gradient
 from fusiondoc.parsers.jit.rejections import (
     CONSIDERING,
@@ -37,11 +37,8 @@ from fusiondoc.parsers.jit.rejections import (
 )
 from fusiondoc.parsers.jit.releases import nvfuser_release
 from fusiondoc.parsers.kernels.launches import KernelTracker
-from fusiondoc.parsers.kernels.nnc_kernels import FILES as NNC_FILES
 from fusiondoc.parsers.kernels.nnc_kernels import NncKernels
 from fusiondoc.parsers.work import Work
-
-PREFIX = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ([\w+-]+)\.(?:cpp|h|cu|cc):\d{3,}\]")
 
 _POINTER_MADE = b"GraphCache constructor: "
 _POINTER_RUNS = b"running GraphCache: "
@@ -73,6 +70,8 @@ class JitMessages:
         self._open: dict[bytes, Run] = {}
         self._held: bytes | None = None
         self._last_single: bytes | None = None
+        self._without_start: bytes | None = None
+        """The prefix of the last message whose start is not in the log."""
         self._files: dict[bytes, str] = {}
         self._headless = HeadlessPlans()
         self._headers: dict[bytes, bytes] = {}
@@ -108,10 +107,10 @@ class JitMessages:
 
     # -- runs -----------------------------------------------------------------------------------------------
 
-    def take(self, prefix: bytes, lines: list[bytes], pos: int) -> None:
+    def take(self, prefix: bytes, lines: Lines, pos: int) -> None:
         """Lines that start with ``prefix`` (up to its ``]``), consecutive in the log from ``pos`` on."""
         cut = len(prefix) + 1
-        first = lines[0][cut:]
+        first = lines.first[cut:]
         if self._file(prefix) in _AFTER_WORK:
             self._facts.work.over = pos
         if not first.startswith(CONTINUES) and not (not first and prefix in self._open):
@@ -132,11 +131,10 @@ class JitMessages:
             self._open[prefix].extend(lines, pos)
         elif prefix == self._last_single:
             # Blocks of the node that the last line printed, or more of a loop nest.
-            own = _continuing(lines, cut)
-            self._nnc.take(self._file(prefix), lines[:own], cut, pos)
-            self._counts.recognised += own
-            if own < len(lines):
-                self.take(prefix, lines[own:], pos + own)
+            own, rest = lines.cut_at(_going_on(lines.split(), cut))
+            self._nnc.take(self._file(prefix), own, cut, pos)
+            self._counts.recognised += own.length
+            self._take_rest(prefix, rest, pos + own.length)
             return
         elif first.startswith(b"graph(") and (self._facts.levels or self._file(prefix) not in PLAN_FILES):
             # A message that is nothing but a graph.
@@ -145,24 +143,31 @@ class JitMessages:
         else:
             # The start of this message is not in the log, unless it is one of the indented ones of oneDNN.
             if first.startswith(_INDENTED) or self._file(prefix) not in PLAN_FILES:
-                self._counts.truncated += not first.startswith(_INDENTED)
-                self._counts.recognised += len(lines)
+                own, rest = lines.cut_at(_going_on(lines.split(), cut))
+                self._counts.truncated += not first.startswith(_INDENTED) and prefix != self._without_start
+                self._without_start = prefix
+                self._counts.recognised += own.length
+                self._take_rest(prefix, rest, pos + own.length)
                 return
             self.settle()
             self._take_headless(prefix, lines, cut, pos)
             return
         self._held = prefix if self._open[prefix].complete else None
 
-    def _take_headless(self, prefix: bytes, lines: list[bytes], cut: int, pos: int) -> None:
+    def _take_headless(self, prefix: bytes, lines: Lines, cut: int, pos: int) -> None:
         """Lines of a graph whose header is not in the log; the message after it may follow among them."""
-        own = _continuing(lines, cut)
-        if prefix in self._open:
-            self._open[prefix].extend(lines[:own], pos)
-        else:
-            self._open[prefix] = Run(lines[:own], cut, pos, headless=True)
+        own, rest = lines.cut_at(_going_on(lines.split(), cut))
+        if prefix not in self._open:
+            self._open[prefix] = Run(own, cut, pos, headless=True)
+        elif own.length:
+            self._open[prefix].extend(own, pos)
         self._held = prefix if self._open[prefix].complete else None
-        if own < len(lines):
-            self.take(prefix, lines[own:], pos + own)
+        self._take_rest(prefix, rest, pos + own.length)
+
+    def _take_rest(self, prefix: bytes, lines: Lines, pos: int) -> None:
+        """What stands behind the lines of a message whose end shows only in what follows."""
+        if lines.length:
+            self.take(prefix, lines, pos)
 
     def settle(self) -> None:
         """Note the last message now if it is complete: something that may depend on it follows."""
@@ -182,18 +187,17 @@ class JitMessages:
         run = self._open.pop(prefix)
         if self._held == prefix:
             self._held = None
-        lines, cut = run.lines, run.cut
-        self._counts.recognised += len(lines)
+        self._counts.recognised += run.length
         self._facts.levels.add(self._file(prefix))
         if run.headless or not run.complete:
             self._counts.truncated += 1
         if run.headless:
             self._headless.add(prefix, self._file(prefix), run)
             return
-        first = lines[0]
-        header = first[cut:].strip()
+        first, _, behind = run.text.partition(b"\n")
+        header = first[run.cut :].strip()
         if header in PASS_STARTS:
-            self._pass_starts(header, Print(lines[1:], cut))
+            self._pass_starts(header, Print(behind, run.cut))
         if len(header) < 80:
             self._headers[prefix] = header
         known = header.decode("utf-8", "replace") if len(header) < 80 and b"graph(" not in header else "other"
@@ -201,15 +205,9 @@ class JitMessages:
         if handler is None:
             self._facts.headers[known] = self._facts.headers.get(known, 0) + 1
             return
-        starts = [i for i, line in enumerate(lines) if line == first]
-        self._facts.headers[known] = self._facts.headers.get(known, 0) + len(starts)
-        starts.append(len(lines))
-        for start, end in zip(starts, starts[1:]):
-            graph = start + 1
-            while graph < end and len(lines[graph]) <= cut:
-                graph += 1
-            stretches = run.stretches(graph, end) if len(run.where) > 1 else None
-            handler(run.position(start), run.position(graph), Print(lines[graph:end], cut, stretches))
+        for at, graph_at, graph in run.graphs():
+            self._facts.headers[known] = self._facts.headers.get(known, 0) + 1
+            handler(at, graph_at, graph)
 
     def _file(self, prefix: bytes) -> str:
         name = self._files.get(prefix)
@@ -220,13 +218,13 @@ class JitMessages:
 
     # -- messages of one line -------------------------------------------------------------------------------
 
-    def _single(self, prefix: bytes, first: bytes, lines: list[bytes], cut: int, pos: int) -> bool:
+    def _single(self, prefix: bytes, first: bytes, lines: Lines, cut: int, pos: int) -> bool:
         """Take a run of one-line messages; False if the run holds a graph."""
         name = self._file(prefix)
         take = _nothing
         if name == "partition":
             self.settle()
-            self._rejections.add(lines, cut, pos, self.pending)
+            self._rejections.add(lines.split(), cut, pos, self.pending)
         elif name == "kernel_cache" and first.startswith((_POINTER_MADE, _POINTER_RUNS)):
             take = self._pointer_line
         elif name == "tensorexpr_fuser" and first.startswith(_SINGLE):
@@ -236,12 +234,11 @@ class JitMessages:
         self.settle()
         self._last_single = prefix
         self._facts.levels.add(name)
-        if name in NNC_FILES:
-            self._nnc.take(name, lines, cut, pos)
+        self._nnc.take(name, lines, cut, pos)
         if take is not _nothing:
-            for i, line in enumerate(lines):
+            for i, line in enumerate(lines.split()):
                 take(line[cut:], pos + i)
-        self._counts.recognised += len(lines)
+        self._counts.recognised += lines.length
         return True
 
     def _nnc_line(self, payload: bytes, pos: int) -> None:
@@ -280,7 +277,7 @@ class JitMessages:
         """What was stated before belongs to a pass whose plan was not printed."""
         self._known.began_with = graph
         nnc, self._nnc_left, self._goes_on = self._nnc_left, None, None
-        if header == PASS_STARTS[0] and nnc is not None and nnc[2].texts() == graph.texts():
+        if header == PASS_STARTS[0] and nnc is not None and nnc[2].printed() == graph.printed():
             self._goes_on = nnc[:2]
         if self.pending:
             merge(self._facts.unplanned, self.pending)
@@ -338,7 +335,7 @@ class JitMessages:
         cache, self._begun = self._begun or CacheInstance(self._pointer, None, pos, begun=True), None
         cache.created = pos
         group = self._known.group(graph)
-        if graph.lines and graph.whole:
+        if graph.text and graph.whole:
             cache.graph = group
         else:
             cache.in_part = group
@@ -360,7 +357,7 @@ class JitMessages:
         self._facts.fallbacks.append(FallbackSeen("compile", True, lines, cache, self._known.group(graph)))
 
     def _profiled(self, pos: int, _: int, graph: Print) -> None:
-        kinds = profiled_gradient(graph.texts())
+        kinds = profiled_gradient(graph)
         if kinds is not None:
             self._facts.gradients_profiled.setdefault(kinds, positions()).append(pos)
         if self._facts.iterations:
@@ -382,8 +379,8 @@ class JitMessages:
                     state(self.pending, NodeText(kind, source, value, True), "FD220", text, pos)
 
 
-def _continuing(lines: list[bytes], cut: int) -> int:
-    """How many of the first lines go on with the message before them; ``cut``: where their text begins."""
+def _going_on(lines: list[bytes], cut: int) -> int:
+    """How many of the first lines can go on with the message before them."""
     for i, line in enumerate(lines):
         if not line.startswith(CONTINUES, cut) and len(line) > cut:
             return i

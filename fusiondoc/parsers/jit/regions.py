@@ -19,6 +19,7 @@ from fusiondoc.model.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir.graph import Dump, Graph, Node
+    from fusiondoc.parsers.jit.message_runs import Print
 
 LiveLayers = Mapping[str, Tuple[str, ...]]
 """``op|source`` -> the module path of each such node of the inlined graph, in order; "" is the model itself
@@ -83,20 +84,20 @@ class Regions:
             return self._gradient[1]
         return self._known.get(names)
 
-    def around_print(self, lines: Sequence[bytes], of_pass: bool) -> Around | None:
-        """The same for the lines of a printed graph.
+    def around_print(self, graph: Print, of_pass: bool) -> Around | None:
+        """The same for a printed graph.
 
         Args:
             of_pass: a fusion pass prints it: the executor prints it again.
         """
         if not self._known:
             return None
-        inputs = input_kinds(lines)
+        inputs = input_kinds(graph.lines())
         names = tuple(name for name, _ in inputs)
         if names in self._known:
             return self._known[names]
-        checks = [line for line in lines if b"prim::AutogradAll" in line]
-        if checks:
+        if b"prim::AutogradAll" in graph.text:
+            checks = [line for line in graph.lines() if b"prim::AutogradAll" in line]
             return self._around_gradient(names, inputs, _gradients(names, checks), of_pass)
         self._gradient = None
         return None
@@ -239,8 +240,8 @@ def _operators(nodes: Iterable[Node]) -> Iterable[tuple[str, str | None]]:
     return ((node.kind, node.source) for node in nodes if node.kind not in left_out)
 
 
-def profiled_gradient(lines: Sequence[bytes]) -> tuple[str, ...] | None:
+def profiled_gradient(graph: Print) -> tuple[str, ...] | None:
     """The kinds of the inputs of a graph that is profiled, if it is that of a gradient."""
-    if not any(b"prim::Autograd" in line for line in lines):
+    if b"prim::Autograd" not in graph.text:
         return None
-    return tuple(kind_of(text) for _, text in input_kinds(lines))
+    return tuple(kind_of(text) for _, text in input_kinds(graph.lines()))

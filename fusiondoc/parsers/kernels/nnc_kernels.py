@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 
 from fusiondoc.parsers.facts import Facts, PrintedKernel
+from fusiondoc.parsers.jit.message_runs import Lines
 from fusiondoc.parsers.jit.plan import PlanGroup
-
-FILES = ("kernel", "cuda_codegen")
 
 LOOP_NEST = "nnc_ir"
 STAGES = "nnc_stages"
@@ -54,13 +53,14 @@ class NncKernels:
         if graph is not None:
             self._made = self._kernel(graph.canonical, graph, pos)
 
-    def take(self, name: str, lines: list[bytes], cut: int, pos: int) -> None:
-        """Consecutive lines of one of FILES; a message may come in several pieces."""
+    def take(self, name: str, lines: Lines, cut: int, pos: int) -> None:
+        """Consecutive lines, of interest where ``kernel`` or ``cuda_codegen`` wrote them; a message may come
+        in several pieces."""
         if name == "kernel":
-            for offset, line in enumerate(lines):
+            for offset, line in enumerate(lines.split()):
                 self._statement(line[cut:], pos + offset)
         elif name == "cuda_codegen":
-            for offset, line in enumerate(lines):
+            for offset, line in enumerate(lines.split()):
                 self._cuda(line[cut:], pos + offset)
 
     def _statement(self, text: bytes, pos: int) -> None:

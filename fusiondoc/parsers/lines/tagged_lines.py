@@ -193,7 +193,10 @@ class Stretch(NamedTuple):
     tag: Tag
     number: int
     """Of the first line, from 1."""
-    lines: list[bytes]
+    text: bytes
+    """Each line with its end."""
+    length: int
+    """Of lines."""
 
 
 class TaggedLog:
@@ -235,22 +238,26 @@ class TaggedLog:
         for index, chunk in enumerate(chunks):
             if self._read is not None:
                 self._read(len(chunk))
-            lines = clean(chunk).split(b"\n")
-            if not lines[-1]:
-                lines.pop()
+            text = clean(chunk)
+            if not text:
+                continue
+            if not text.endswith(b"\n"):
+                text += b"\n"
             if index == 0:
-                field = text_field(lines[:SAMPLE], MARKER.search)
+                field = text_field(_sample(text), MARKER.search)
             if field is not None:
-                lines = [unwrapped(line, field) for line in lines]
+                text = b"".join(unwrapped(line, field) + b"\n" for line in text[:-1].split(b"\n"))
             if index == 0:
-                outer = OuterPrefix.learn(lines[:SAMPLE])
+                sample = _sample(text)
+                outer = OuterPrefix.learn(sample)
                 if outer is not None:
-                    self._tags = RankTags(outer.prefixes(lines[:SAMPLE]))
+                    self._tags = RankTags(outer.prefixes(sample))
+            count = text.count(b"\n")
             if outer is None:
-                yield Stretch(None, number, lines)
+                yield Stretch(None, number, text, count)
             else:
-                yield from self._of_processes(outer, lines, number)
-            number += len(lines)
+                yield from self._of_processes(outer, text[:-1].split(b"\n"), number)
+            number += count
 
     def _of_processes(self, outer: OuterPrefix, lines: list[bytes], number: int) -> Iterator[Stretch]:
         tags = self._tags
@@ -261,17 +268,27 @@ class TaggedLog:
             owner = tags.tag(prefix) if prefix is not None else tags.current
             if owner != tags.current:
                 if stretch:
-                    yield Stretch(tags.current, start, stretch)
+                    yield _stretch(tags.current, start, stretch)
                 stretch, start, tags.current = [], place, owner
             stretch.append(rest)
         if stretch:
-            yield Stretch(tags.current, start, stretch)
+            yield _stretch(tags.current, start, stretch)
+
+
+def _stretch(tag: Tag, number: int, lines: list[bytes]) -> Stretch:
+    lines.append(b"")
+    return Stretch(tag, number, b"\n".join(lines), len(lines) - 1)
+
+
+def _sample(text: bytes) -> list[bytes]:
+    """The first lines."""
+    return text[:-1].split(b"\n", SAMPLE)[:SAMPLE]
 
 
 def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
     """(number from 1, tag of the process, line) of every line: for what needs their text after the parse."""
-    for tag, start, lines in TaggedLog(log).stretches():
-        for number, line in enumerate(lines, start):
+    for tag, start, text, _ in TaggedLog(log).stretches():
+        for number, line in enumerate(text[:-1].split(b"\n"), start):
             yield number, tag, line
 
 

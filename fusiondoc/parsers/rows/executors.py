@@ -18,6 +18,7 @@ has a fallback function of its whole graph too, for other gradients that are def
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import replace
 from typing import Iterable, Iterator, Mapping, Sequence, Tuple
@@ -153,7 +154,7 @@ class _Fallbacks:
     """Tells which executors are those of fallback functions, and which repeat what was shown."""
 
     def __init__(self, profiled: Mapping[tuple[str, ...], Sequence[int]]) -> None:
-        self._profiled = profiled
+        self._profiled = {inputs: sorted(lines) for inputs, lines in profiled.items()}
         self._gradients: list[tuple[GradientPlan, int, tuple[PlanGroup, ...]]] = []
         """The first plan of each gradient, where it is printed, and its groups."""
         self._groups: dict[frozenset[Op], list[PlanGroup]] = {}
@@ -195,8 +196,9 @@ class _Fallbacks:
     def _of_gradient(self, use: PlanUse, gradient: GradientPlan, at: int) -> tuple[PlanGroup, ...]:
         """The groups of the first plan of this gradient; none if this is the first."""
         begun = self._profiled.get(gradient.inputs, ())
+        last = bisect_left(begun, at)
         for first, before, groups in self._gradients:
-            later = not self._profiled or any(before < place < at for place in begun)
+            later = not self._profiled or bisect_right(begun, before) < last
             if later and first.is_of(gradient):
                 return groups
         self._gradients.append((gradient, at, tuple(use.plan.every_group())))

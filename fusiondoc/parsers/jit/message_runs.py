@@ -1,0 +1,237 @@
+"""Runs of JIT log lines, cut out of a chunk of the log whole: no line of most messages is ever split off.
+
+Nearly all of a large log are prints of graphs, and nearly all of those were printed before or are of no
+interest. All lines of one message have one prefix, so where a run of them ends is found by one search, their
+number by one count, and whether the graph is known by one digest of its text. Lines are made of a text only
+where something must be read from them.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from hashlib import sha256
+from typing import Callable, Iterator, List, Match, NamedTuple, Tuple
+
+from fusiondoc.parsers.facts import positions
+
+PREFIX = re.compile(rb"\[(?:DUMP|UPDATE|DEBUG) ([\w+-]+)\.(?:cpp|h|cu|cc):\d{3,}\]")
+GLUED = re.compile(
+    rb"\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\]|={7} Codegen output for kernel: "
+    rb"|Launch Parameters: "
+    rb"|kernel\d+ run in |\[fusiondoc\] "
+)
+"""Marks that can stand behind output of the program that had no line end."""
+CONTINUES = (b" ", b"graph(", b"with ", b"-> (", b"[ ")
+"""How lines begin that go on with the message before them."""
+
+_BEHIND_A_LINE = re.compile(rb"\n(?=\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\])")
+_SHORT = 6
+"""Lines of a run that are looked at one by one, before its prefix is worth a pattern of its own."""
+_MOST_PATTERNS = 500
+
+Where = List[Tuple[int, int]]
+"""(offset in the run, position) where each stretch of consecutive lines starts."""
+
+
+def may_hold_a_mark(line: bytes) -> bool:
+    """One of these is in each of the marks that can be glued to output: quicker to look for."""
+    return (
+        b"[D" in line
+        or b" run in " in line
+        or b"[UPDATE " in line
+        or b"[fusiondoc] " in line
+        or b"Codegen output" in line
+        or b"Launch Parameters: " in line
+    )
+
+
+class Lines(NamedTuple):
+    """Consecutive lines as one text, without the line end of the last one."""
+
+    text: bytes
+    length: int
+
+    @classmethod
+    def of(cls, lines: list[bytes]) -> Lines:
+        return cls(b"\n".join(lines), len(lines))
+
+    @property
+    def first(self) -> bytes:
+        end = self.text.find(b"\n")
+        return self.text if end < 0 else self.text[:end]
+
+    def cut_at(self, count: int) -> tuple[Lines, Lines]:
+        """The first ``count`` lines, and the others."""
+        if count >= self.length:
+            return self, Lines(b"", 0)
+        lines = self.split()
+        return Lines.of(lines[:count]), Lines.of(lines[count:])
+
+    def split(self) -> list[bytes]:
+        return self.text.split(b"\n")
+
+
+class RunEnds:
+    """Finds where runs of lines end. ``text`` is always one of whole lines, with the last line end."""
+
+    def __init__(self) -> None:
+        self._search: dict[bytes, Callable[[bytes, int], Match[bytes] | None]] = {}
+        """What finds the line end that no line with the prefix follows."""
+
+    @staticmethod
+    def without_prefix(text: bytes, at: int) -> int:
+        """Behind the line at ``at`` and those after it that no message of the JIT log begins on."""
+        found = _BEHIND_A_LINE.search(text, at)
+        return found.end() if found is not None else len(text)
+
+    def of_prefix(self, text: bytes, at: int, prefix: bytes) -> int:
+        """Behind the line at ``at`` and those after it that begin with ``prefix``."""
+        for _ in range(_SHORT):
+            at = text.find(b"\n", at) + 1
+            if not text.startswith(prefix, at):
+                return at
+        search = self._search.get(prefix)
+        if search is None:
+            if len(self._search) >= _MOST_PATTERNS:
+                self._search.clear()
+            search = self._search[prefix] = re.compile(rb"\n(?!%s)" % re.escape(prefix)).search
+        found = search(text, at)
+        assert found is not None  # nothing follows the last line end
+        return found.end()
+
+
+class Print:
+    """The lines of one printed graph, as one text; what is printed on each starts at ``cut``."""
+
+    __slots__ = ("_digest", "cut", "stretches", "text")
+
+    def __init__(self, text: bytes, cut: int, stretches: array[int] | None = None) -> None:
+        self.text = text
+        self.cut = cut
+        self.stretches = stretches
+        """Where its lines stand if others stand between them (``PlanUse.stretches``)."""
+        self._digest: bytes | None = None
+
+    def texts(self) -> list[bytes]:
+        """The lines without what stands before their text; none of an empty print."""
+        cut = self.cut
+        lines = self.text.split(b"\n") if self.text else []
+        return [line[cut:] for line in lines] if cut else lines
+
+    def printed(self) -> bytes:
+        """What is printed on all lines, as one text."""
+        return b"\n".join(self.texts())
+
+    def lines(self) -> Iterator[bytes]:
+        """Its lines, one after the other, for who needs only the first ones."""
+        return _lines_of(self.text)
+
+    @property
+    def digest(self) -> bytes:
+        """Of its text as it stands in the log: equal prints have equal ones."""
+        if self._digest is None:
+            self._digest = sha256(self.text).digest()
+        return self._digest
+
+    @property
+    def whole(self) -> bool:
+        """Whether the end of its graph is among the lines."""
+        cut = self.cut
+        return b"  return (" in self.text and any(
+            line.startswith(b"  return (", cut) for line in reversed(self.text.split(b"\n"))
+        )
+
+
+def _lines_of(text: bytes) -> Iterator[bytes]:
+    at = 0
+    while True:
+        end = text.find(b"\n", at)
+        if end < 0:
+            yield text[at:]
+            return
+        yield text[at:end]
+        at = end + 1
+
+
+class Run:
+    """Lines of one prefix, as they come; ``cut`` is where their text starts."""
+
+    __slots__ = ("_parts", "cut", "headless", "length", "where")
+
+    def __init__(self, lines: Lines, cut: int, pos: int, headless: bool = False) -> None:
+        self._parts = [lines.text]
+        self.length = lines.length
+        self.headless = headless
+        """Its first lines are not in the log."""
+        self.cut = cut
+        self.where: Where = [(0, pos)]
+
+    @property
+    def text(self) -> bytes:
+        if len(self._parts) > 1:
+            self._parts = [b"\n".join(self._parts)]
+        return self._parts[0]
+
+    def extend(self, lines: Lines, pos: int) -> None:
+        start = self.length
+        offset, first = self.where[-1]
+        if first + start - offset != pos:
+            self.where.append((start, pos))
+        self._parts.append(lines.text)
+        self.length += lines.length
+
+    def position(self, offset: int) -> int:
+        for start, pos in reversed(self.where):
+            if start <= offset:
+                return pos + offset - start
+        return self.where[0][1]
+
+    def stretches(self, start: int, end: int) -> array[int] | None:
+        """Where the lines from ``start`` to ``end`` stand, as PlanUse has it; None if all are consecutive."""
+        inside = [(offset, pos) for offset, pos in self.where if start < offset < end]
+        if not inside:
+            return None
+        made = positions()
+        for offset, pos in [(start, self.position(start)), *inside]:
+            made.extend((offset - start, pos))
+        return made
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last graph of the run is printed to its end (a ``with`` section may still follow)."""
+        last = self._parts[-1]
+        last = last[last.rfind(b"\n") + 1 + self.cut :]
+        return last.startswith((b"  return (", b"</GRAPH_EXPORT>")) or not last.startswith(CONTINUES)
+
+    def graphs(self) -> Iterator[tuple[int, int, Print]]:
+        """For each message of the run, which all have one header: where it and its graph begin, the graph."""
+        text, cut = self.text, self.cut
+        head = text.partition(b"\n")[0]
+        several = len(self.where) > 1
+        line = start = 0
+        while start < len(text):
+            end = _next_line(text, head, start)
+            graph, graph_line = start + len(head) + 1, line + 1
+            while graph < end:
+                behind = text.find(b"\n", graph, end)
+                if (behind if behind >= 0 else end) - graph > cut:
+                    break
+                graph, graph_line = (behind + 1 if behind >= 0 else end), graph_line + 1
+            count = text.count(b"\n", start, end) + 1
+            printed = text[graph:end]
+            stretches = self.stretches(graph_line, line + count) if several else None
+            yield self.position(line), self.position(graph_line), Print(printed, cut, stretches)
+            start, line = end + 1, line + count
+
+
+def _next_line(text: bytes, line: bytes, start: int) -> int:
+    """The line end before the next line like that one behind ``start``; the end of the text without any."""
+    mark = b"\n" + line
+    at = text.find(mark, start)
+    while at >= 0:
+        end = at + len(mark)
+        if end == len(text) or text.startswith(b"\n", end):
+            return at
+        at = text.find(mark, end)
+    return len(text)

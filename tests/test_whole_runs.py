@@ -1,0 +1,119 @@
+"""Logs read in whole runs of lines, and cut into chunks anywhere, give the report that reading them line by
+line gives: every row, reason, number and line of evidence."""
+
+from __future__ import annotations
+
+import lzma
+import random
+from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Iterable
+
+import pytest
+from conftest import ROOT
+from thorough import THOROUGH
+
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.jit.message_runs import RunEnds
+from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.observed import Observed
+from fusiondoc.parsers.read import Reading
+from fusiondoc.parsers.stream import Stream
+
+AWKWARD = (
+    "logs/nnc-2.11-rejects",
+    "logs/nvfuser-2.1.2-two-ranks",
+    "logs/nvfuser-2.1.2-control-flow",
+    "logs/nvfuser-2.1.2-rejects-full",
+    "logs/nvfuser-1.12.1-crash",
+    "logs/nvfuser-2.1.2-beside-nnc",
+    "logs/nvfuser-2.1.2-fallback-run",
+    "dumps/nvfuser-2.1.2-segmented.figures",
+    "kernels/onednn-2.13-verbose",
+    "foreign/lstm_cells.trace.eval.nvfuser",
+)
+"""Messages of one line and of blocks, ranks in turn, kernels among messages, graphs that are cut off."""
+
+FIXTURES = ROOT / "fixtures"
+LOGS = sorted(FIXTURES.glob("*/*.log.xz")) if THOROUGH else [FIXTURES / f"{one}.log.xz" for one in AWKWARD]
+RECORDINGS = ROOT.parent / "shared" / "recordings"
+
+
+def read(blocks: Iterable[bytes]) -> tuple[Report, Observed]:
+    reading = Reading()
+    reading.take(LogInput("some.log", None), blocks)
+    reading.close()
+    report, observed = reading.report(["some.log"])
+    # Of messages that nobody reads only whether there are any is of use, and counted are their runs.
+    headers = {header: 1 for header in observed.headers if header not in ("", "<GRAPH_EXPORT>")}
+    observed = replace(observed, headers=headers)
+    return replace(report, parse=replace(report.parse, seconds=0.0)), observed
+
+
+def line_by_line(data: bytes, monkeypatch: pytest.MonkeyPatch) -> tuple[Report, Observed]:
+    """As it was read before there were runs: the whole log in one piece, every line split off."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Stream, "feed_text", lambda self, text, pos: self.feed(text[:-1].split(b"\n"), pos))
+        return read([data])
+
+
+def pieces(data: bytes, most: int, seed: int) -> list[bytes]:
+    sizes = random.Random(seed)
+    ends = [0, *accumulate(sizes.randint(1, most) for _ in range(3 * len(data) // most + 1)), len(data)]
+    return [data[a:b] for a, b in zip(ends, ends[1:]) if data[a:b]]
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name[: -len(".log.xz")])
+def test_no_row_is_lost_against_the_simple_path(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = lzma.decompress(path.read_bytes())
+    simple = line_by_line(data, monkeypatch)
+    assert read([data]) == simple
+    for most in (300, 9_973, 100_003):
+        cut = pieces(data, most, most)
+        assert b"".join(cut) == data
+        # An outer prefix is learnt from the first chunk.
+        assert read([b"".join(cut[:200]), *cut[200:]]) == simple, most
+
+
+@pytest.mark.skipif(not THOROUGH or not RECORDINGS.is_dir(), reason="all recordings are read at night")
+def test_no_row_of_any_recording_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in sorted(RECORDINGS.glob("torch-*/**/*.log")):
+        data = path.read_bytes()
+        simple = line_by_line(data, monkeypatch)
+        assert read([data]) == simple, path.name
+        assert read(pieces(data, 20_011, len(data))) == simple, path.name
+
+
+PASS = b"[DUMP graph_fuser.cpp:2503] "
+
+
+@pytest.mark.parametrize("others", [b"", b"x\n", PASS[:-2] + b"1] Other:\n", PASS[:-3] + b"] short\n"])
+def test_a_run_ends_where_a_line_does_not_begin_like_it(others: bytes) -> None:
+    ends = RunEnds()
+    for count in (1, 2, 5, 6, 7, 8, 40):
+        run = (PASS + b"Before Fusion:\n") * count
+        assert ends.of_prefix(run + others, 0, PASS[:-1]) == len(run)
+        assert ends.without_prefix(b"a\n\n" + run, 0) == 3
+    assert ends.without_prefix(b"a\nb\n", 0) == 4
+
+
+def test_what_follows_the_blocks_of_a_node_is_not_taken_for_one_of_them() -> None:
+    """A chunk that ends inside the blocks of a rejected node lost all rejections up to the next message."""
+    prefix = b"[UPDATE partition.cpp:236] "
+    said = prefix + b"rejecting node from fusion (node not parsible): "
+    first = said + b"%a : Tensor = prim::If(%c) # model.py:1:8\n" + prefix + b"  block0():\n"
+    rest = prefix + b"    -> (%x)\n" + said + b"%b : Tensor = aten::erfinv(%x) # model.py:2:8\n"
+    plan = b"[DUMP graph_fuser.cpp:2503] "
+    graph = (
+        b"Before Compilation: \n",
+        b"graph(%x : Tensor, %c : bool):\n",
+        b"  %b : Tensor = aten::erfinv(%x) # model.py:2:8\n",
+        b"  return (%b)\n",
+    )
+    stream = [first, rest, b"".join(plan + line for line in graph)]
+    for blocks in (stream, ["".join(map(bytes.decode, stream)).encode()]):
+        report, _ = read(blocks)
+        assert [(row.op, row.reason and row.reason.code) for row in report.unfused] == [
+            ("aten::erfinv", "FD201")
+        ]
