@@ -286,16 +286,16 @@ def capture(
                 model(x)
         print(run.report)
 
-    It changes nothing of how the program runs: the fuser is the one that the program has switched on. A
-    group appears in the second or third call of a model, and a model that has run before keeps its plan, so
-    the first three calls belong in the block.
+    It changes nothing of how the program runs, its fuser neither. A group appears in the second or third call
+    of a model, and a model that has run before keeps its plan: the first three calls belong in the block.
 
     File descriptors 1 and 2 go to a file of the capture meanwhile, in true order. What the program prints
     through Python's streams is shown at once, as usual, and is in the file too. What compiled code and child
     processes print is in the file only (``run.log``). The JIT log level is set for the block. All of it is
     put back on every way out: the end, an exception, ``sys.exit``, Ctrl-C. A process that dies inside the
     block leaves its last words in the file. Of nvFuser's dumps, which it reads once, ``run.notes`` says what
-    to set before the program starts.
+    to set before the program starts. What AOTAutograd compiles in the block is in the report, wrapped in it
+    or before, and models that the block scripts are named.
 
     Args:
         folder: captures are kept in ``.fusiondoc/`` of this folder, by default the current one (the newest 20

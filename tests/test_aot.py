@@ -258,7 +258,7 @@ def test_a_backward_graph_that_is_compiled_late(hasher: str | None, phases: list
             pass
 
     watch = Watch(torch, Nowhere())  # type: ignore[arg-type]
-    watch._sources = Sources(torch)
+    watch._sources = Sources(torch, watch.replaced.put)
     given, seen = {}, []
 
     def aot_function(fn, fw_compiler, bw_compiler=None, partition_fn=None, hasher_type=hasher):
@@ -270,4 +270,5 @@ def test_a_backward_graph_that_is_compiled_late(hasher: str | None, phases: list
 
     watch._aot_function(aot_function)(torch.relu, compiler)(torch.ones(2))
     given["backward"](torch.fx.symbolic_trace(torch.nn.ReLU()))
+    watch.replaced.take_back()
     assert seen == phases

@@ -37,11 +37,38 @@ def test_groups_are_those_of_the_graphs(blocks: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "way", ["end", "level kept", "RuntimeError", "SystemExit", "KeyboardInterrupt", "nested", "fork"]
+    "way",
+    [
+        "end",
+        "aot leaves nothing",
+        "level kept",
+        "RuntimeError",
+        "SystemExit",
+        "KeyboardInterrupt",
+        "nested",
+        "fork",
+    ],
 )
 def test_everything_is_as_before(blocks: Any, way: str) -> None:
-    """Descriptors, their number, log level, environment, and the streams of Python."""
+    """Descriptors, their number, log level, environment, the streams of Python, functions of torch."""
     assert blocks[2][way]
+
+
+def test_what_aotautograd_compiles_is_reported(blocks: Any) -> None:
+    """Whether it was wrapped in the block or before."""
+    told = blocks[2]["aot"]
+    assert set(told) == {"scaled", "split"}
+    how, line, calls, compiles, partition, *graphs = told["scaled"]
+    assert how == "AOTAutograd, defined" and "capture_blocks.py:" in line
+    assert (calls, compiles, partition) == (None, 1, "min_cut_rematerialization_partition")
+    assert [one[0] for one in graphs] == ["joint", "forward", "backward"] and graphs[1][1:] == [4, 4]
+    how, line, calls, compiles, partition, *graphs = told["split"]
+    assert (how, calls, compiles) == ("memory_efficient_fusion", 3, 1) and "capture_blocks.py:" in line
+    assert graphs[1][2] and graphs[2][2]
+
+
+def test_models_that_the_block_scripts_are_named(blocks: Any) -> None:
+    assert blocks[2]["models"] == [["chain", "scripted"]]
 
 
 def test_what_python_prints_is_shown_and_recorded_in_order(blocks: Any) -> None:

@@ -17,7 +17,7 @@ import re
 import sys
 import sysconfig
 import warnings
-from typing import Any, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 MOST_NODES = 5_000
 """Nodes that are recorded of a graph."""
@@ -31,8 +31,10 @@ _ASSIGNED = re.compile(r"^\s+(\w+)\b[^=(]*=(?!=)")
 class Sources:
     """Notes at each node of a graph which line of the user's made it, while ``tracing``."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, put: Callable[[Any, str, Any], None]) -> None:
+        """``put`` replaces an attribute of a module or class."""
         self._torch = torch
+        self._put = put
         self._own = os.path.dirname(os.path.abspath(__file__))
         paths = sysconfig.get_paths()
         standard = {os.path.abspath(paths[name]) for name in ("stdlib", "platstdlib")}
@@ -129,7 +131,7 @@ class Sources:
                         sources._pending.append(node)
             return node
 
-        graph.create_node = create_node
+        self._put(graph, "create_node", create_node)
 
     def _replace_format_stack(self) -> None:
         """AOTAutograd of 2.0 and later gives each gradient function an empty stack, unless the graph has one
@@ -149,7 +151,7 @@ class Sources:
                 return [""] if told == [""] else told
             return told
 
-        home.format_stack = format_stack
+        self._put(home, "format_stack", format_stack)
 
     def through_gradients(self, function: Any) -> Any:
         """For functorch 0.2, which notes nothing: ``function`` with the line of each gradient function kept,

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Sequence
+
+from .aot_graphs import value_text
+
+MOST = 64
+"""Shapes of calls, and what they did to arguments, that are told of a place."""
 
 WRAPPED = "_fusiondoc_aot"
 """An attribute of what ``aot_function`` has returned."""
@@ -28,6 +34,29 @@ class Site:
         """Phases of the compilation that goes on whose graphs are recorded."""
         self.forward_waits = False
         """Its graphs were partitioned, and the forward graph is not compiled yet."""
+
+    def begin(self, partitioned: bool) -> None:
+        """It is compiled once more."""
+        self.compiles += 1
+        self.written = set()
+        self.forward_waits = partitioned
+
+    def note_shapes(self, torch: Any, args: Sequence[Any]) -> bool:
+        """Whether it is called with these types and sizes for the first time."""
+        if len(self.shapes) >= MOST:
+            return False
+        shown = [value for value in args if not isinstance(value, dict)]  # parameters of aot_module
+        text = ", ".join(value_text(torch, value) for value in shown)
+        if text in self.shapes:
+            return False
+        self.shapes.append(text)
+        return True
+
+    def note_memory(self, changed: Sequence[str], shared: Sequence[str]) -> None:
+        """What a call did to its arguments."""
+        for found, more in ((self.changed, changed), (self.shared, shared)):
+            found.extend(one for one in more if one not in found)
+            del found[MOST:]
 
 
 def versions(torch: Any, args: Sequence[Any]) -> list[int | None]:
@@ -67,3 +96,20 @@ def _storage(tensor: Any) -> int:
     """Where a tensor's memory begins; 0 for none."""
     held = getattr(tensor, "untyped_storage", None)
     return int(held().data_ptr() if held is not None else tensor.storage().data_ptr())
+
+
+def name_of(function: Any) -> str:
+    """What a function, a partial one or an object that is called is named."""
+    inner = getattr(function, "func", function)  # functools.partial
+    return str(getattr(inner, "__qualname__", None) or getattr(inner, "__name__", type(inner).__name__))
+
+
+def graph_breaks() -> tuple[int, dict[str, int]]:
+    """By torch.compile's own counters (torch/_dynamo/utils.py, 2.0 to 2.13): graphs, and how often which
+    reason cut a function in two."""
+    counters: Any = getattr(sys.modules.get("torch._dynamo.utils"), "counters", None)
+    try:
+        reasons = {str(why).split("\n")[0][:300]: int(n) for why, n in counters["graph_break"].items()}
+        return int(counters["stats"].get("unique_graphs", 0)), reasons
+    except Exception:  # none, or of another kind
+        return 0, {}

@@ -13,12 +13,12 @@ import contextlib
 import functools
 import inspect
 import sys
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Iterator
 
-from .after_import import AfterImport
-from .aot_graphs import Sources, default_saved, graph_record, lines_of, value_text
-from .aot_sites import WRAPPED, Site, changed_since, sharing, versions
+from .aot_graphs import Sources, default_saved, graph_record, lines_of
+from .aot_sites import WRAPPED, Site, changed_since, graph_breaks, name_of, sharing, versions
 from .records import Records
+from .replaced import AfterImport, Replaced, takes_frames_up
 
 HOMES = ("torch._functorch.aot_autograd", "functorch._src.aot_autograd")
 ENTRIES = ("aot_function", "aot_module", "aot_module_simplified", "memory_efficient_fusion", "ts_compile")
@@ -30,7 +30,6 @@ _REBOUND = ("torch._functorch", "functorch", "torch._dynamo.backends")
 _MOST_GRAPHS = 8
 """Compilations of one place whose graphs are recorded."""
 _MOST_SCRIPTED = 64
-_MOST_SHAPES = 64
 
 
 class Watch:
@@ -38,7 +37,7 @@ class Watch:
 
     def __init__(self, torch: Any, records: Records, quiet: bool = False) -> None:
         """``quiet``: only mark what is wrapped, for a run that is timed."""
-        self._torch = torch
+        self.torch = torch
         self._records = records
         self._quiet = quiet
         self._sources: Sources | None = None
@@ -47,13 +46,12 @@ class Watch:
         self._compiling: list[tuple[Site, int, str]] = []
         self._module: str | None = None
         self._kept: dict[Any, Any] = {}
+        self.replaced = Replaced()
+        self.is_on = True
+        self._before: tuple[int, dict[str, int]] = (0, {})
         self.after_import: dict[str, Callable[[Any], None]] = {}
         """What is to be done with further modules when they have been imported."""
-
-    @property
-    def sites(self) -> Sequence[Site]:
-        """All places so far."""
-        return list(self._sites.values())
+        self._finder = AfterImport(self.after_import)
 
     @property
     def wraps(self) -> int:
@@ -67,13 +65,21 @@ class Watch:
 
     def start(self) -> None:
         """Replace the functions, now or when their modules are imported."""
+        self._before = graph_breaks()
         for name in HOMES:
             self.after_import[name] = self._replace
         for name in list(self.after_import):
             module = sys.modules.get(name)
             if module is not None:
                 self.after_import[name](module)
-        sys.meta_path.insert(0, AfterImport(self.after_import))
+        sys.meta_path.insert(0, self._finder)
+
+    def stop(self) -> None:
+        """Everything as before; what was wrapped meanwhile goes on unwatched."""
+        self.is_on = False
+        with contextlib.suppress(ValueError):
+            sys.meta_path.remove(self._finder)
+        self.replaced.take_back()
 
     def finish(self) -> None:
         """Write what only the end tells."""
@@ -91,26 +97,24 @@ class Watch:
                 changed=site.changed,
                 shared=site.shared,
             )
-        utils = sys.modules.get("torch._dynamo.utils")
-        counters = getattr(utils, "counters", None)
-        if counters is not None:
-            with contextlib.suppress(Exception):
-                breaks = {str(why).split("\n")[0][:300]: int(n) for why, n in counters["graph_break"].items()}
-                graphs = int(counters["stats"].get("unique_graphs", 0))
-                if breaks or graphs:
-                    self._records.write("aot_breaks", graphs=graphs, reasons=breaks)
+        graphs, reasons = graph_breaks()
+        graphs -= self._before[0]
+        reasons = {why: n - self._before[1].get(why, 0) for why, n in reasons.items()}
+        reasons = {why: n for why, n in reasons.items() if n > 0}
+        if graphs > 0 or reasons:
+            self._records.write("aot_breaks", graphs=graphs, reasons=reasons)
 
     # Replacing.
 
     def _replace(self, home: Any) -> None:
-        if getattr(home, "_fusiondoc_watched", False):
+        if not self.is_on or getattr(home, "_fusiondoc_watched", False):
             return
-        home._fusiondoc_watched = True
+        self.replaced.put(home, "_fusiondoc_watched", True)
         if self._quiet:
             self._put(home, "aot_function", home.aot_function, _marking(home.aot_function))
             return
         if self._sources is None:
-            self._sources = Sources(self._torch)
+            self._sources = Sources(self.torch, self.replaced.put)
             self._replace_script()
         self._sources.add_library(home)
         for name in ("aot_function", "aot_module", "aot_module_simplified"):
@@ -120,27 +124,35 @@ class Watch:
         joint = getattr(home, "create_joint_forward_backward", None)
         if joint is not None and not hasattr(home, "setup_stacktrace_preservation_hooks"):
             sources = self._sources
-            home.create_joint_forward_backward = lambda fn: joint(sources.through_gradients(fn))
+            self._put(
+                home,
+                "create_joint_forward_backward",
+                joint,
+                lambda fn: joint(sources.through_gradients(fn) if self.is_on else fn),
+            )
 
     def _put(self, home: Any, name: str, original: Any, made: Any) -> None:
-        setattr(home, name, made)
+        self.replaced.put(home, name, made)
         for module_name, module in list(sys.modules.items()):
             if module_name.startswith(_REBOUND) and vars(module).get(name) is original:
-                setattr(module, name, made)
+                self.replaced.put(module, name, made)
 
     def _replace_script(self) -> None:
         """``ts_compile`` scripts its graph with ``torch.jit.script``, in every version."""
-        torch = self._torch
+        torch = self.torch
         original = torch.jit.script
+        frames_up = takes_frames_up(original)
 
         @functools.wraps(original)
         def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
+            if frames_up:
+                kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
             if self._compiling and isinstance(obj, torch.fx.GraphModule):
                 with contextlib.suppress(Exception):
                     self._note_script(obj)
             return original(obj, *args, **kwargs)
 
-        torch.jit.script = script
+        self.replaced.put(torch.jit, "script", script)
 
     def _aot_module(self, original: Any) -> Any:
         @functools.wraps(original)
@@ -163,6 +175,8 @@ class Watch:
 
         @functools.wraps(original)
         def aot_function(*args: Any, **kwargs: Any) -> Any:
+            if not self.is_on:
+                return original(*args, **kwargs)
             try:
                 bound = signature.bind(*args, **kwargs)
                 site = self._site_of(bound.arguments["fn"])
@@ -178,14 +192,16 @@ class Watch:
 
         @functools.wraps(original)
         def aot_module_simplified(*args: Any, **kwargs: Any) -> Any:
+            if not self.is_on:
+                return original(*args, **kwargs)
             try:
                 bound = signature.bind(*args, **kwargs)
                 site = self._site_of_graph(bound.arguments["mod"])
-                self._note_shapes(site, bound.arguments.get("args", ()))
+                site.note_shapes(self.torch, bound.arguments.get("args", ()))
                 self._record_arguments(bound, site)
             except Exception:
                 return original(*args, **kwargs)
-            with self._tracing(site):
+            with self.tracing(site):
                 return original(*bound.args, **bound.kwargs)
 
         return aot_module_simplified
@@ -196,15 +212,16 @@ class Watch:
         bound.apply_defaults()
         given = bound.arguments
         forward = given["fw_compiler"]
-        given["bw_compiler"] = self._compiler(given.get("bw_compiler") or forward, "backward", site)
+        given["bw_compiler"] = self.compiler(given.get("bw_compiler") or forward, "backward", site)
         if "inference_compiler" in given:
-            given["inference_compiler"] = self._compiler(
+            given["inference_compiler"] = self.compiler(
                 given["inference_compiler"] or forward, "forward", site
             )
-        given["fw_compiler"] = self._compiler(forward, "forward", site)
-        given["partition_fn"] = self._partition(given["partition_fn"], site)
+        given["fw_compiler"] = self.compiler(forward, "forward", site)
+        given["partition_fn"] = self.partition(given["partition_fn"], site)
 
-    def _compiler(self, compiler: Any, phase: str, site: Site | None) -> Any:
+    def compiler(self, compiler: Any, phase: str, site: Site | None) -> Any:
+        """A compiler that records what it is given and passes it on."""
         key = (id(compiler), phase)
         if site is None and key in self._kept:
             return self._kept[key]
@@ -212,12 +229,12 @@ class Watch:
 
         def recording(graph: Any, *args: Any, **kwargs: Any) -> Any:
             at = site or (self._active[-1] if self._active else None)
-            if at is None:
+            if at is None or not self.is_on:
                 return original(graph, *args, **kwargs)
             with contextlib.suppress(Exception):
                 if phase == "forward":
                     if not at.forward_waits:  # nothing was partitioned: no gradient is needed
-                        self._begin(at, False)
+                        at.begin(False)
                     at.forward_waits = False
                 self._note_graph(at, phase, graph)
             self._compiling.append((at, at.compiles, phase))
@@ -235,26 +252,27 @@ class Watch:
             self._kept[key] = recording
         return recording
 
-    def _partition(self, partition: Any, site: Site | None) -> Any:
+    def partition(self, partition: Any, site: Site | None) -> Any:
+        """A partition function that records its graphs before and after."""
         key = (id(partition), "partition")
         if site is None and key in self._kept:
             return self._kept[key]
 
         def recording(joint: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
             at = site or (self._active[-1] if self._active else None)
-            if at is None:
+            if at is None or not self.is_on:
                 return partition(joint, inputs, *args, **kwargs)
             told: dict[str, Any] = {}
             with contextlib.suppress(Exception):
-                self._begin(at, True)
+                at.begin(True)
                 self._note_graph(at, "joint", joint)
                 # From 2.0 on it is an argument; before, the joint graph has it in its output's structure.
                 number = kwargs.get("num_fwd_outputs")
                 if number is None:
                     number = joint._out_spec.children_specs[0].num_leaves
-                told = {"name": _name_of(partition), "forward_outputs": int(number)}
+                told = {"name": name_of(partition), "forward_outputs": int(number)}
                 if at.compiles <= _MOST_GRAPHS:
-                    told["default_saved"] = default_saved(self._torch, joint, inputs, int(number))
+                    told["default_saved"] = default_saved(self.torch, joint, inputs, int(number))
             made = partition(joint, inputs, *args, **kwargs)
             with contextlib.suppress(Exception):
                 self._note_graph(at, "forward", made[0])
@@ -274,17 +292,18 @@ class Watch:
     def _site_of(self, function: Any) -> Site:
         assert self._sources is not None
         at, how = self._sources.caller()
-        name = self._module or _name_of(function)
-        return self._site((at, name), name, how or "aot_function", at)
+        name = self._module or name_of(function)
+        return self.site((at, name), name, how or "aot_function", at)
 
     def _site_of_graph(self, graph: Any) -> Site:
         """Of torch.compile: a graph is known by the line of its first operator."""
         assert self._sources is not None
         lines = (self._sources.of_node(node) for node in graph.graph.nodes if node.op.startswith("call"))
         at = next((line for line in lines if line), None)
-        return self._site((at, "torch.compile"), "a graph of torch.compile", "torch.compile", at)
+        return self.site((at, "torch.compile"), "a graph of torch.compile", "torch.compile", at)
 
-    def _site(self, key: Any, name: str, how: str, at: str | None) -> Site:
+    def site(self, key: Any, name: str, how: str, at: str | None) -> Site:
+        """The place of a key, which wraps once more."""
         site = self._sites.get(key)
         if site is None:
             site = self._sites[key] = Site(len(self._sites), name, how, at)
@@ -292,8 +311,14 @@ class Watch:
         site.wraps += 1
         return site
 
+    @property
+    def active(self) -> Site | None:
+        """The place whose function is traced or called now."""
+        return self._active[-1] if self._active else None
+
     @contextlib.contextmanager
-    def _tracing(self, site: Site) -> Iterator[None]:
+    def tracing(self, site: Site) -> Iterator[None]:
+        """Inside the block what is traced and compiled is of this place."""
         assert self._sources is not None
         self._active.append(site)
         before = site.compiles
@@ -314,44 +339,31 @@ class Watch:
 
         @functools.wraps(made)
         def called(*args: Any, **kwargs: Any) -> Any:
+            if not self.is_on:
+                return made(*args, **kwargs)
             site.calls = (site.calls or 0) + 1
             new = False
             with contextlib.suppress(Exception):
-                new = self._note_shapes(site, (*args, *kwargs.values()))
-            before = versions(self._torch, args) if new else []
-            with self._tracing(site):
+                new = site.note_shapes(self.torch, (*args, *kwargs.values()))
+            before = versions(self.torch, args) if new else []
+            with self.tracing(site):
                 result = made(*args, **kwargs)
             if new:
                 with contextlib.suppress(Exception):
-                    _add(site.changed, changed_since(self._torch, args, before))
-                    _add(site.shared, sharing(self._torch, args, result))
+                    site.note_memory(
+                        changed_since(self.torch, args, before), sharing(self.torch, args, result)
+                    )
             return result
 
         vars(called)[WRAPPED] = site.how
         return called
-
-    def _note_shapes(self, site: Site, args: Sequence[Any]) -> bool:
-        if len(site.shapes) >= _MOST_SHAPES:
-            return False
-        shown = [value for value in args if not isinstance(value, dict)]  # parameters of aot_module
-        text = ", ".join(value_text(self._torch, value) for value in shown)
-        if text in site.shapes:
-            return False
-        site.shapes.append(text)
-        return True
-
-    @staticmethod
-    def _begin(site: Site, partitioned: bool) -> None:
-        site.compiles += 1
-        site.written = set()
-        site.forward_waits = partitioned
 
     def _note_graph(self, site: Site, phase: str, module: Any) -> None:
         if phase in site.written or site.compiles > _MOST_GRAPHS:
             return
         site.written.add(phase)
         assert self._sources is not None
-        told = graph_record(self._torch, module.graph, self._sources)
+        told = graph_record(self.torch, module.graph, self._sources)
         self._records.write("aot_graph", site=site.number, number=site.compiles, phase=phase, **told)
 
     def _note_script(self, module: Any) -> None:
@@ -383,13 +395,3 @@ def _marking(original: Any) -> Any:
         return made
 
     return aot_function
-
-
-def _add(found: list[str], more: Sequence[str]) -> None:
-    found.extend(one for one in more if one not in found)
-    del found[_MOST_SHAPES:]
-
-
-def _name_of(function: Any) -> str:
-    inner = getattr(function, "func", function)  # functools.partial
-    return str(getattr(inner, "__qualname__", None) or getattr(inner, "__name__", type(inner).__name__))

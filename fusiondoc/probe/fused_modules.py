@@ -15,6 +15,7 @@ from typing import Any
 
 from .aot_watch import Watch
 from .records import Records
+from .replaced import Replaced
 
 NAMES = ("NVFusedBiasActivationDropout", "NVFusedBiasDropoutRes", "NVFusedBiasDropoutResLayerNorm")
 _SWITCHED = ("xformers.components.feedforward.mlp", "MLP")
@@ -41,10 +42,21 @@ class FusedModules:
         self._kinds: dict[str, _Kind] = {}
         self._seen: set[type] = set()
         self._names: dict[int, str] = {}
+        self._replaced = Replaced()
 
-    def start(self) -> None:
-        """Every subclass of ``torch.nn.Module`` that is defined from now on is looked at."""
+    def start(self, defined: bool = False) -> None:
+        """Every subclass of ``torch.nn.Module`` that is defined from now on is looked at; ``defined``: those
+        that there are already too."""
         base = self._torch.nn.Module
+        ahead = list(base.__subclasses__()) if defined else []
+        seen: set[type] = set()
+        while ahead:
+            one = ahead.pop()
+            if one not in seen:
+                seen.add(one)
+                ahead.extend(one.__subclasses__())
+                with contextlib.suppress(Exception):
+                    self.look_at(one)
         if "__init_subclass__" in vars(base):
             return
 
@@ -54,7 +66,11 @@ class FusedModules:
                 self.look_at(cls)
 
         made: Any = init_subclass
-        base.__init_subclass__ = classmethod(made)
+        self._replaced.put(base, "__init_subclass__", classmethod(made))
+
+    def stop(self) -> None:
+        """All classes as before."""
+        self._replaced.take_back()
 
     def name_layers(self, model: Any) -> None:
         """Learn the paths of the modules in a model, whose classes may be older than this watch."""
@@ -89,7 +105,7 @@ class FusedModules:
                 watched._note(kind, self, args, watched._watch.wraps - wraps, watched._watch.calls - calls)
             return result
 
-        cls.forward = forward  # type: ignore[attr-defined]
+        watched._replaced.put(cls, "forward", forward)
 
     def _note(self, kind: _Kind, module: Any, args: tuple[Any, ...], wraps: int, calls: int) -> None:
         kind.calls += 1

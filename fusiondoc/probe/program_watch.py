@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import os
 import sys
 import time
@@ -13,6 +12,7 @@ import weakref
 from typing import Any, Callable
 
 from .records import Records
+from .replaced import Replaced, takes_frames_up
 from .source_map import source_map
 
 _MAKERS = {
@@ -38,8 +38,10 @@ class ProgramWatch:
         self._records = records
         self._models: list[_Model] = []
         self._inside = 0
+        self._ended = False
         self._walked = 0.0
         folder = os.path.dirname(os.path.abspath(torch.__file__))
+        self._replaced = Replaced()
         self._own = (folder + os.sep, os.path.dirname(os.path.abspath(__file__)) + os.sep)
 
     def start(self) -> None:
@@ -48,10 +50,18 @@ class ProgramWatch:
         for name, how in _MAKERS.items():
             original = getattr(jit, name, None)
             if original is not None:
-                setattr(jit, name, self._noting(original, how))
+                self._replaced.put(jit, name, self._noting(original, how))
 
-    def finish(self) -> None:
-        """Write a record for each model, and one on what else compiled or stepped."""
+    def stop(self) -> None:
+        """Everything as before; for a program that goes on."""
+        self._ended = True
+        self._replaced.take_back()
+
+    def finish(self, block: bool = False) -> None:
+        """Write a record for each model, and one on what else compiled or stepped. Of a ``block`` without a
+        model nothing: what was scripted before it is not known."""
+        if block and not self._models:
+            return
         for model in self._models:
             self._records.write(
                 "scripted_model",
@@ -64,12 +74,14 @@ class ProgramWatch:
         self._records.write("ran_instead", **_compiled())
 
     def _noting(self, original: Callable[..., Any], how: str) -> Callable[..., Any]:
-        frames_up = _takes_frames_up(original)
+        frames_up = takes_frames_up(original)
 
         @functools.wraps(original)
         def made(*args: Any, **kwargs: Any) -> Any:
             if frames_up:  # names of a class that is scripted are looked up in the caller's frame
                 kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
+            if self._ended:  # torch.compile has put its own around this one
+                return original(*args, **kwargs)
             self._inside += 1
             try:
                 result = original(*args, **kwargs)
@@ -192,13 +204,6 @@ def _numbered(name: str) -> Any:
     while True:
         yield "%s_%d" % (name, number)
         number += 1
-
-
-def _takes_frames_up(original: Callable[..., Any]) -> bool:
-    try:
-        return "_frames_up" in inspect.signature(original).parameters
-    except (TypeError, ValueError):
-        return False
 
 
 def _compiled() -> dict[str, Any]:

@@ -12,8 +12,8 @@ import sys
 import time
 from typing import Any, Callable
 
-from .after_import import AfterImport
 from .records import Records
+from .replaced import AfterImport
 
 ANNOTATION = "fusiondoc script step"
 """How a call of the named function is called in a trace; an optimiser's has torch's own name there."""

@@ -26,6 +26,9 @@ from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
 from fusiondoc.model.fusers import REQUESTS
 from fusiondoc.model.report import Report
 from fusiondoc.probe import environment, fusers, live_capture
+from fusiondoc.probe.aot_late import LateWatch
+from fusiondoc.probe.fused_modules import FusedModules
+from fusiondoc.probe.program_watch import ProgramWatch
 from fusiondoc.probe.records import Records
 from fusiondoc.runner.capped_log import GrowingLog
 from fusiondoc.runner.variables import run_environment
@@ -186,6 +189,16 @@ class LiveRun:
         undo.enter_context(switches.on(level, variables))
         written = contextlib.ExitStack()
         undo.callback(self._in_this_process, written.close)
+        self._records = Records(str(self.path / RECORDS))
+        self._aot = LateWatch(torch, self._records)
+        self._modules = FusedModules(torch, self._records, self._aot)
+        self._program = ProgramWatch(torch, self._records)
+        undo.callback(self._program.stop)
+        self._program.start()
+        undo.callback(self._aot.stop)
+        self._aot.start()
+        undo.callback(self._modules.stop)
+        self._modules.start(defined=True)
         move = undo.enter_context(live_capture.redirected(str(self.log), self._notes.append))
         log = GrowingLog(self.log, self._log_limit, lambda path: move(str(path)))
         written.callback(log.close)
@@ -240,7 +253,10 @@ class LiveRun:
     def _finish(self, kind: type[BaseException] | None) -> None:
         """Write down what was found around the run and how it ended."""
         torch = self._torch
-        records = Records(str(self.path / RECORDS))
+        records = self._records
+        self._aot.finish()
+        self._modules.finish()
+        self._program.finish(block=True)
         # A CUDA call in a program that has made none would keep it from forking.
         records.write(
             "environment", **environment.torch_environment(torch, device=torch.cuda.is_initialized())

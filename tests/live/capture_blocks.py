@@ -13,7 +13,9 @@ import sys
 import warnings
 from pathlib import Path
 
+import functorch.compile
 import torch
+from functorch.compile import memory_efficient_fusion
 
 import fusiondoc
 from fusiondoc.errors import UsageError
@@ -34,6 +36,13 @@ def state():
         "level": torch._C._jit_get_logging_option(),
         "environment": dict(os.environ),
         "streams": [(id(s), s.line_buffering, s.write_through) for s in (sys.stdout, sys.stderr)],
+        "functions": [
+            *(id(getattr(torch.jit, name)) for name in ("script", "trace", "load", "freeze")),
+            id(torch.fx.Graph.create_node),
+            id(torch._functorch.aot_autograd.aot_function),
+            [id(finder) for finder in sys.meta_path],
+            sorted(vars(torch.nn.Module)),
+        ],
         "write": ["write" in vars(s) or "write" in vars(s.buffer) for s in (sys.stdout, sys.stderr)],
     }
 
@@ -60,6 +69,46 @@ def split(x, y):
     a = (x + y).relu() * 2.0
     b = torch.cumsum(a, 0)
     return (b * y).sigmoid() + b
+
+
+def scaled(x, y):
+    return (x + y).relu() * torch.sigmoid(x)
+
+
+@torch.jit.script
+class Pair:
+    def __init__(self, x: torch.Tensor):
+        self.x = x
+
+
+earlier = memory_efficient_fusion(scaled)
+
+
+def train(function, x):
+    for _ in range(3):
+        function(x, x).sum().backward()
+
+
+def aot(seen):
+    x = torch.ones(4, 4, requires_grad=True)
+    with fusiondoc.capture(FOLDER) as run:
+        within = functorch.compile.memory_efficient_fusion(split)
+        train(earlier, x)
+        train(within, x)
+
+        @torch.jit.script
+        class Two:  # finds Pair in the globals of this module
+            def __init__(self, x: torch.Tensor):
+                self.pair = Pair(x)
+
+        torch.jit.script(chain)
+    train(within, x)  # unwatched, and as before
+    seen["aot"] = {
+        one.name: [one.how, one.user_source, one.calls, one.compiles, one.partition.name]
+        + [[graph.phase, graph.operators, graph.fused] for graph in one.graphs]
+        for one in run.report.aot
+    }
+    seen["models"] = [[one.name, one.how] for one in run.report.script.models]
 
 
 def after_end(seen):
@@ -112,6 +161,8 @@ def main():
     seen["level kept"] = state() == other
     torch._C._jit_set_logging_option("")
     seen["end"] = state() == before
+    aot(seen)
+    seen["aot leaves nothing"] = state() == before
     for error in (RuntimeError("mine"), SystemExit(3), KeyboardInterrupt()):
         name = type(error).__name__
         try:
