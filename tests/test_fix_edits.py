@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -303,6 +304,70 @@ def test_edits_change_their_places_alone(found: list[tuple[int, int, str]]) -> N
     added = sum(len(one.text) for one in dict.fromkeys(edits))
     assert len(after) == len(kept) + added
     assert [c for c in after if c in kept and c not in "ab\r\n"] == [c for c in kept if c not in "ab\r\n"]
+
+
+STATEMENTS = (
+    ("add_", "{0} += y*2", "{0} = {0} + y*2"),
+    ("mul_", "{0} *= y -1", "{0} = {0} * (y -1)"),
+    ("relu_", "{0} = F.relu( {0} , inplace = True )", "{0} = F.relu( {0} , inplace = False )"),
+    ("sub_", "{0} . sub_( # by one\n 1 )", "{0} = {0} . sub( # by one\n 1 )"),
+    ("hardswish", "{0} = F.hardswish({0})", "{0} = {0} * torch.clamp({0} + 3, 0, 6) / 6"),
+    ("square", "{0} = y+torch.square( {0} )", "{0} = y+({0} * {0})"),
+    ("view", "{0} = torch.tanh({0}.view(4, -1 ))", "{0} = torch.tanh({0}).view(4, -1 )"),
+    ("item", "{0} = {0}*s . item( )", "{0} = {0}*s"),
+    ("to", "{0} = {0} .to( y.dtype )", "{0} = {0} .type_as(y)"),
+    ("tensor", "{0} = {0}-torch.tensor(1.5, device=y.device)", "{0} = {0}-1.5"),
+    (None, "{0} = g({0}, '''x += 1\n\tF.relu(x, inplace=True)''')", None),
+    (None, "{0} = f'{{{0}.view(4)}}' if ({0}:=y) is None else {0}", None),
+)
+"""Operator, a statement that makes it, and the statement as it is to be."""
+
+
+def all_edits(file: ParsedFile, op: str, line: int) -> tuple[Edit, ...]:
+    """What the families propose for one operator at a line."""
+    row: Any = SimpleNamespace(op=f"aten::{op}", reason=SimpleNamespace(text="", code=""), source=None)
+    at = Site(row, file, line)
+    program: Any = SimpleNamespace(sites=[at], idle_sites=[], files=[], options=SimpleNamespace(trace=True))
+    if op in ("hardswish", "square"):
+        recipe = next(one for one in RECIPES if f"aten::{op}" in one.replaces)
+        found = recipes_in_code._at(at, recipe)
+        return found.edits if found is not None else ()
+    if op == "item":
+        program.files = [file]
+    proposals = [*order.propose(program)] if op == "view" else [*operands.propose(program)]
+    return (*in_place._edits_at(at), *(edit for one in proposals for edit in one.edits))
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(STATEMENTS), NAMES, COMMENTS), min_size=1, max_size=6),
+    st.sampled_from(["    ", "\t", "   "]),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["utf-8", "utf-8-sig", "latin-1"]),
+    st.booleans(),
+)
+def test_apply_changes_the_meant_tokens_and_no_byte_more(
+    lines: list[Any], indent: str, end: str, encoding: str, ends: bool
+) -> None:
+    head = f"# -*- coding: {encoding.replace('-sig', '')} -*-\n{HEAD}\n@deco( 1,\n  b = 2 )\nclass A( B ):\n"
+    before = f"{head}{indent}'''größe'''\n{indent}def m(self, y, s):  # x += 1\n{indent * 2}@deco\n"
+    before += f"{indent * 2}def inner(y, s, *a, **k) :\n"
+    wanted, sites = before, []
+    for (op, old, new), name, comment in lines:
+        if op is not None:
+            sites.append((op, before.count("\n") + 1))
+        before += f"{indent * 3}{old.format(name)}{comment}\n"
+        wanted += f"{indent * 3}{(new or old).format(name)}{comment}\n"
+    tail = f"\n{indent * 3}return y\n{indent * 2}return inner;  # done" + "\n" * ends
+    before, wanted = ((text + tail).replace("\n", end) for text in (before, wanted))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "m.py"
+        path.write_bytes(before.encode(encoding))
+        file = ParsedFile(read_text(path))
+        edits = tuple(dict.fromkeys(edit for op, line in sites for edit in all_edits(file, op, line)))
+        assert not overlapping(edits)
+        apply([ChangedFile(file.source, changed_text(file.source.text, edits), edits)], path.parent, True)
+        assert path.read_bytes() == wanted.encode(encoding)
 
 
 def test_files_keep_encoding_and_mark(tmp_path: Path) -> None:

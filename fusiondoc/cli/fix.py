@@ -127,7 +127,9 @@ def command(
     told = fixes_found.lines(fixes, here)
     for line in told if kind == "diff" or output is not None else (fixes_found.verdict(fixes),):
         tell(line)
-    if apply_ and found.files and not fixes.interrupted:
+    if apply_ and fixes.interrupted:
+        tell("nothing was written")
+    elif apply_:
         for path, backup in apply(found.files, request.cwd, force):
             tell(f"written: {_short(path)} (before: {_short(backup)})")
     return INTERRUPTED if fixes.interrupted else 0

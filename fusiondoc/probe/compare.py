@@ -5,7 +5,7 @@ Which outputs of a graph depend on random numbers: those differ from run to run 
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence, Tuple
 
 RELATIVE = {"float64": 1e-8, "complex128": 1e-8, "float32": 1e-4, "complex64": 1e-4, "float16": 1e-2}
 """How far a value may be off, by dtype. Fused kernels add in another order and keep intermediates in float32,
@@ -65,6 +65,44 @@ def compare_values(torch: Any, fused: Any, eager: Any, tolerance: float, largest
     if row["max_rel"] > tolerance:
         row["same"] = False
     return row
+
+
+Named = Tuple[str, str, Any]
+"""Phase, name and tensor (or None) of a result."""
+
+
+def compare_rows(
+    torch: Any,
+    ours: Sequence[Named],
+    theirs: Sequence[Named],
+    tolerance: float,
+    second: Callable[[str, Any, Any, dict[str, Any]], dict[str, Any]] | None = None,
+) -> list[dict[str, Any]]:
+    """A row for each result of either side, by value; what only they have comes last.
+
+    Args:
+        tolerance: the least that holds for results of any floating-point type.
+        second: asked with name, both tensors and row where values differ, for another row.
+    """
+    left = {what: tensor for _, what, tensor in theirs}
+    largest = {
+        phase: largest_of(torch, [one for p, _, one in theirs if p == phase])
+        for phase in ("forward", "backward")
+    }
+    rows = []
+    for phase, what, tensor in ours:
+        other = left.pop(what, None)
+        own = relative(torch, other.dtype) if other is not None else 0.0
+        row = compare_values(torch, tensor, other, max(own, tolerance) if own else 0.0, largest[phase])
+        if second is not None and not row["same"] and tensor is not None and other is not None:
+            row = second(what, tensor, other, row)
+        rows.append(_named_row(phase, what, row))
+    rows += [_named_row(p, what, compare_kind(None, one)) for p, what, one in theirs if what in left]
+    return rows
+
+
+def _named_row(phase: str, what: str, row: dict[str, Any]) -> dict[str, Any]:
+    return dict(row, phase=phase, what=what, detail="; ".join(row["detail"]) or None)
 
 
 def compare_kind(fused: Any, eager: Any) -> dict[str, Any]:

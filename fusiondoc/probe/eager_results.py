@@ -10,7 +10,7 @@ import copy
 import random
 from typing import Any, Sequence
 
-from .compare import compare_kind, compare_values, largest_of, relative
+from .compare import compare_rows, relative
 from .failures import UserError
 from .pass_inputs import Shape, arguments_of, call, parameters_of, tensors_in
 from .records import Records
@@ -115,25 +115,10 @@ def _coarsest(torch: Any, model: Any, shapes: Sequence[Shape]) -> float:
 
 
 def _compared(torch: Any, ours: list[Any], theirs: list[Any], coarsest: float) -> list[dict[str, Any]]:
-    other = {what: tensor for _, what, tensor in theirs}
-    largest = {
-        phase: largest_of(torch, [one for p, _, one in theirs if p == phase])
-        for phase in ("forward", "backward")
-    }
-    rows = []
-    for phase, what, tensor in ours:
-        before = other.pop(what, None)
-        own = relative(torch, before.dtype) if before is not None else 0.0
-        row = compare_values(torch, tensor, before, max(own, coarsest) if own else 0.0, largest[phase])
-        if not row["dtype_same"]:
-            row["same"] = False
-        rows.append(_row(phase, what, row))
-    for phase, what, tensor in theirs:
-        if what in other:
-            rows.append(_row(phase, what, compare_kind(None, tensor)))
+    """Another dtype is another result, and the words are those of two versions of a program."""
+    rows = compare_rows(torch, ours, theirs, coarsest)
+    for row in rows:
+        row["same"] = row["same"] and row["dtype_same"]
+        if row["detail"]:
+            row["detail"] = row["detail"].replace("eager", "before").replace("fused run", "changed program")
     return rows
-
-
-def _row(phase: str, what: str, row: dict[str, Any]) -> dict[str, Any]:
-    detail = "; ".join(row["detail"]).replace("eager", "before").replace("fused run", "changed program")
-    return dict(row, phase=phase, what=what, detail=detail or None)

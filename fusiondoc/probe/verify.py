@@ -8,10 +8,8 @@ import io
 from typing import Any, Iterator
 
 from .compare import (
-    compare_kind,
+    compare_rows,
     compare_statistics,
-    compare_values,
-    largest_of,
     random_flow,
     relative,
     statistics,
@@ -209,33 +207,22 @@ class Comparison:
         backward: bool,
     ) -> list[dict[str, Any]]:
         torch, verifier = self._torch, self._verifier
-        theirs = {what: tensor for _, what, _, tensor in eager.named()}
-        ours = fused.named()
-        largest = {
-            phase: largest_of(torch, [one for p, _, _, one in eager.named() if p == phase])
-            for phase in ("forward", "backward")
-        }
-        draws: list[dict[str, Any]] | None = None
-        rows = []
-        for phase, what, output, tensor in ours:
-            other = theirs.pop(what, None)
-            row = self._by_value(tensor, other, tolerance, largest[phase])
-            both = tensor is not None and other is not None
-            if not row["same"] and both and verifier.is_random(drew, output):
-                row = compare_statistics(torch, tensor, other)
-                if not row["same"]:
-                    draws = draws if draws is not None else self._draw(spare, wants_grad, backward)
-                    seen = [statistics(torch, draw[what]) for draw in draws if draw.get(what) is not None]
-                    row = compare_statistics(torch, tensor, other, seen)
-            rows.append(_row(phase, what, row))
-        for phase, what, _, tensor in eager.named():
-            if what in theirs:
-                rows.append(_row(phase, what, compare_kind(None, tensor)))
-        return rows
+        outputs = {what: output for _, what, output, _ in fused.named()}
+        draws: list[dict[str, Any]] = []
 
-    def _by_value(self, fused: Any, eager: Any, tolerance: float, largest: float) -> dict[str, Any]:
-        own = relative(self._torch, eager.dtype) if eager is not None else 0.0
-        return compare_values(self._torch, fused, eager, max(own, tolerance) if own else 0.0, largest)
+        def by_statistics(what: str, tensor: Any, other: Any, row: dict[str, Any]) -> dict[str, Any]:
+            if not verifier.is_random(drew, outputs[what]):
+                return row
+            row = compare_statistics(torch, tensor, other)
+            if row["same"]:
+                return row
+            if not draws:
+                draws.extend(self._draw(spare, wants_grad, backward))
+            seen = [statistics(torch, draw[what]) for draw in draws if draw.get(what) is not None]
+            return compare_statistics(torch, tensor, other, seen)
+
+        ours, theirs = ([(p, what, one) for p, what, _, one in of.named()] for of in (fused, eager))
+        return compare_rows(torch, ours, theirs, tolerance, by_statistics)
 
     def _draw(self, spare: tuple[Any, ...], wants_grad: bool, backward: bool) -> list[dict[str, Any]]:
         """Results of eager passes with other random numbers."""
@@ -245,10 +232,6 @@ class Comparison:
             results = self._verifier.eager(arguments, wants_grad, backward)
             found.append({what: tensor for _, what, _, tensor in results.named()})
         return found
-
-
-def _row(phase: str, what: str, row: dict[str, Any]) -> dict[str, Any]:
-    return dict(row, phase=phase, what=what, detail="; ".join(row["detail"]) or None)
 
 
 def _parameters(model: Any) -> list[tuple[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Iterator
 
 from fusiondoc.model.bench import Ratio
@@ -32,38 +33,58 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
     yield from (f"  {text}" for text in fixes.described)
     yield from how_compared(fixes)
     if fixes.untried:
-        yield f"{fixes.untried} more were not tried: --tries N raises the limit"
+        more = f"{fixes.untried} more change{'s were' if fixes.untried > 1 else ' was'}"
+        yield f"{more} not tried: --tries N raises the limit"
+    yield from _next(fixes)
     yield verdict(fixes)
 
 
 def verdict(fixes: Fixes) -> str:
     """The last line."""
     stopped = "interrupted; " if fixes.interrupted else ""
-    if not fixes.kept:
-        nothing = (
-            "nothing was found to try" if not fixes.tried else f"none of {len(fixes.tried)} changes helped"
-        )
-        return f"{stopped}{nothing}: {counts(fixes.unchanged)}"
     number = len(fixes.kept)
-    what = "1 change" if number == 1 else f"{number} changes together"
-    return f"{stopped}{what}: {gain(fixes.unchanged, fixes.together, fixes.speed)}"
+    if number:
+        what = "1 change" if number == 1 else f"{number} changes together"
+        return f"{stopped}{what}: {gain(fixes.unchanged, fixes.together, fixes.speed)}"
+    if fixes.interrupted and not fixes.tried:
+        nothing = "interrupted before a change was tried"
+    elif not fixes.tried:
+        nothing = "nothing was found to try"
+    else:
+        many = f"none of {len(fixes.tried)} changes" if len(fixes.tried) > 1 else "the only change"
+        nothing = f"{stopped}{many} {'helped' if len(fixes.tried) > 1 else 'did not help'}"
+    return f"{nothing}: {counts(fixes.unchanged)}"
+
+
+def _next(fixes: Fixes) -> Iterator[str]:
+    """What to do where nothing was found."""
+    if fixes.kept or fixes.interrupted:
+        return
+    if fixes.unchanged.launches <= 1 and fixes.unchanged.groups:
+        yield "next: nothing; one group has everything"
+    else:
+        command = f"fusiondoc diagnose {shlex.quote(fixes.target)}"
+        yield f"next: {command} says of each operator why it is in no group"
 
 
 def counts(version: Version) -> str:
-    """ "3 groups with 12 operators, 20 kernels and operators in all" """
+    """ "3 groups with 12 operators fused, 20 groups and single operators in a forward pass" """
     groups = f"{version.groups} group{'s' * (version.groups != 1)}"
     operators = f"{version.ops_fused} operator{'s' * (version.ops_fused != 1)}"
-    return (
-        f"{groups} with {operators} fused, {version.launches} groups and single operators in a forward pass"
-    )
+    return f"{groups} with {operators} fused, {_launches(version.launches)}"
+
+
+def _launches(number: int) -> str:
+    what = "group or single operator" if number == 1 else "groups and single operators"
+    return f"{number} {what} in a forward pass"
 
 
 def gain(before: Version, after: Version, speed: Ratio | None) -> str:
     """ "2 -> 9 groups, 4 -> 30 operators fused, 60 -> 41 groups and single operators, 1.20 times as fast" """
     parts = [
-        f"{before.groups} -> {after.groups} groups",
-        f"{before.ops_fused} -> {after.ops_fused} operators fused",
-        f"{before.launches} -> {after.launches} groups and single operators in a forward pass",
+        f"{before.groups} -> {after.groups} group{'s' * (after.groups != 1)}",
+        f"{before.ops_fused} -> {after.ops_fused} operator{'s' * (after.ops_fused != 1)} fused",
+        f"{before.launches} -> {_launches(after.launches)}",
     ]
     if speed is not None:
         parts.append(in_speed(speed))
