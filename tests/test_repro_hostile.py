@@ -28,10 +28,11 @@ from fusiondoc.cli.repro import command
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
+from fusiondoc.reports.text.layout_of_text import rows_of_lines
 from fusiondoc.repro import script as script_module
 from fusiondoc.repro.minimise import Outcome
 from fusiondoc.repro.permitted import WRITTEN
-from fusiondoc.repro.write import Written, groups_of, listing, notes, write_script
+from fusiondoc.repro.write import Written, groups_of, listed, notes, write_script
 
 HOW_MANY = int(os.environ.get("FUSIONDOC_HOSTILE_LOGS", examples(2000)))
 PACKAGE = str(ROOT / "fusiondoc") + os.sep
@@ -96,7 +97,7 @@ def write_group(log: Path, output: Path) -> Iterator[Written]:
     """Every group of a log, written in turn; what is refused raises."""
     logs = [LogInput(str(log), log)]
     known = groups_of(read_logs(logs)[0].groups, logs)
-    listing(known)
+    rows_of_lines(listed(known))
     for group in known.groups:
         written = write_script(known, group.id, output, True, None)
         notes(written)

@@ -5,11 +5,16 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
+from itertools import groupby
+from typing import TYPE_CHECKING, Iterable
 
 import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.say import say
+
+if TYPE_CHECKING:
+    from fusiondoc.model.codes import Code
 
 _CLASSES = {
     "FD0": "Environment and knobs",
@@ -49,13 +54,27 @@ def command(codes: tuple[str, ...], glossary: bool) -> None:
         pages = [reflow(written.page(code).rstrip(), width) for code in codes]
         say("\n\n".join(pages))
         return
-    shown = ""
-    for code in CODES.values():
-        if not code.code.startswith(shown) or not shown:
-            say(("\n" if shown else "") + _CLASSES[code.code[:3]])
-            shown = code.code[:3]
-        start = f"  {code.code}  {code.severity:<8} "
-        say(textwrap.fill(start + code.title, width, subsequent_indent=" " * len(start)))
+    say(_list(CODES.values(), width), nl=False)
+
+
+def _list(codes: Iterable[Code], width: int) -> str:
+    """All codes with severity and title, in a table for each class."""
+    from rich.console import Group, RenderableType
+    from rich.table import Table
+
+    from fusiondoc.model.report import SEVERITIES
+    from fusiondoc.reports.text.layout_of_text import Indented, drawn
+
+    shown: list[RenderableType] = []
+    for family, members in groupby(codes, key=lambda code: code.code[:3]):
+        table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, min_width=max(map(len, SEVERITIES)))
+        table.add_column(overflow="fold")
+        for code in members:
+            table.add_row(code.code, code.severity, code.title)
+        shown += [*([""] if shown else []), _CLASSES[family], Indented(table, 2)]
+    return drawn(Group(*shown), width, colour=False)
 
 
 _MARK = re.compile(r" {0,3}(?:[*-]|\d+\.) ")

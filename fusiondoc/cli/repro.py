@@ -91,7 +91,8 @@ def command(
       fusiondoc repro train.log --group G3 --output g3.py
       fusiondoc repro --group G3 --minimise       also the smallest that fails
     """
-    from fusiondoc.repro.write import listing, minimised_path, notes, write_minimised, write_script
+    from fusiondoc.reports.text.layout_of_text import rows_of_lines
+    from fusiondoc.repro.write import listed, minimised_path, notes, write_minimised, write_script
 
     if minimise and group is None:
         raise UsageError(
@@ -106,7 +107,7 @@ def command(
         refuse_foreign(logs, CaptureStore(), "--minimise")
     with _known_groups(logs) as known:
         if group is None:
-            say(listing(known), nl=False)
+            say(rows_of_lines(listed(known)), nl=False)
             tell("Choose one with --group ID.")
             return 0
         written = write_script(known, group, output, force, fuser)

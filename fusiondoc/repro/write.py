@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Mapping, Sequence
+from typing import Callable, Mapping, NamedTuple, Sequence
 
 from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
 from fusiondoc.model.fusers import FUSER_OF_KIND
@@ -22,6 +22,7 @@ from fusiondoc.runner.child import Interruptions
 from fusiondoc.whole_files import write_whole
 
 _SHOWN_OPS = 6
+_SHOWN_IDS = 20
 
 
 @dataclass(frozen=True)
@@ -64,19 +65,27 @@ def groups_of(
     return Groups(tuple(found.group for found in graphs.values()), logs, graphs, shown or {})
 
 
-def listing(known: Groups) -> str:
-    """The groups, a line each: id, kind, phase, operators, first line of the log."""
+class GroupLine(NamedTuple):
+    """A group as ``fusiondoc repro`` lists it."""
+
+    id: str
+    kind: str
+    phase: str
+    operators: str
+    place: str
+    """The first line of the log that shows it, and whether it fell back."""
+
+
+def listed(known: Groups) -> list[GroupLine]:
+    """All groups, in the order of the log."""
     rows = []
     for group in known.groups:
-        place = _place(group, known)
         names = [op.rpartition("::")[2] for op in group.ops]
         shown = ", ".join(names[:_SHOWN_OPS]) + (", ..." if len(names) > _SHOWN_OPS else "")
         count = f"{len(names)} operator{'' if len(names) == 1 else 's'}"
-        fell_back = "  FELL BACK" if group.fallback else ""
-        shown = one_line(f"{count}: {shown}")
-        rows.append((group.id, group.kind, group.phase or "?", shown, f"{place}{fell_back}"))
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    return "".join("  ".join(w.ljust(n) for w, n in zip(row, widths)).rstrip() + "\n" for row in rows)
+        place = _place(group, known) + ("  FELL BACK" if group.fallback else "")
+        rows.append(GroupLine(group.id, group.kind, group.phase or "?", one_line(f"{count}: {shown}"), place))
+    return rows
 
 
 def _place(group: Group, known: Groups) -> str:
@@ -90,8 +99,11 @@ def pick(known: Groups, name: str) -> Found:
     """The printed graph of the group ``name``."""
     group = next((one for one in known.groups if one.id.lower() == name.lower()), None)
     if group is None:
+        ids = [one.id for one in known.groups]
+        there = ", ".join(ids[:_SHOWN_IDS]) + (", ..." if len(ids) > _SHOWN_IDS else "")
         raise UsageError(
-            f"There is no group '{name}'. There are:\n{listing(known)}", "Name one with --group."
+            f"There is no group '{name}'. There are: {there}",
+            "Name one with --group; without it, fusiondoc repro lists them with their operators.",
         )
     found = known.graphs.get(group.id) or find_group(group, known.logs)
     if found is None:

@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Mapping, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.table import Table
@@ -98,6 +99,17 @@ def names_and_texts(width: int, gap: int = 2) -> Table:
     table.add_column(no_wrap=True, width=width)
     table.add_column(overflow="fold")
     return table
+
+
+def rows_of_lines(rows: Sequence[Sequence[str]], gap: int = 2) -> str:
+    """A line for each row, however long it is, with the columns below one another: for other programs too."""
+    table = Table.grid(padding=(0, gap, 0, 0), pad_edge=False)
+    for _ in rows[0]:
+        table.add_column(no_wrap=True)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    longest = [max(cell_len(cell) + gap for cell in column) for column in zip(*rows)]
+    return drawn(table, sum(longest), colour=False)
 
 
 def more(total: int) -> list[RenderableType]:
