@@ -14,7 +14,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import chosen_knobs, seed_of
-from fusiondoc.cli.output import in_colour, write
+from fusiondoc.cli.output import format_option, in_colour, output_option, write
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError
 from fusiondoc.model.bench import EACH_CALL, EAGER, VARIANTS
@@ -126,14 +126,11 @@ ENDINGS = {
     type=click.Choice(("slower",)),
     help="Exit with status 1 if a variant is slower than eager (its 95 % interval is below 1).",
 )
-@click.option("--format", "-f", "format_", type=click.Choice(FORMATS), help="Default: text.")
-@click.option(
-    "--output",
-    "-o",
+@format_option(FORMATS)
+@output_option(
+    "Write to this file; its ending gives the format. Repeat for more formats of one run.",
     "outputs",
     multiple=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this file; its ending gives the format. Repeat for more formats of one run.",
 )
 def command(
     target: str | None,

@@ -11,6 +11,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import captures_option
+from fusiondoc.cli.output import output_option
 from fusiondoc.cli.say import say, tell
 from fusiondoc.errors import UsageError
 
@@ -20,13 +21,7 @@ if TYPE_CHECKING:
 
 @click.command("bundle")
 @click.argument("capture", required=False, metavar="[CAPTURE]", shell_complete=completion.captures)
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="A .tar.xz or .zip file; by default CAPTURE.tar.xz in this folder.",
-)
+@output_option("A .tar.xz or .zip file; by default CAPTURE.tar.xz in this folder.", metavar="FILE")
 @click.option("--no-source", is_flag=True, help="Leave out the copies of your Python files.")
 @click.option("--dry-run", is_flag=True, help="Show what would be in it, and write nothing.")
 @captures_option

@@ -13,6 +13,7 @@ from fusiondoc.captures.ending import Seconds
 from fusiondoc.captures.store import CaptureStore, given_name, is_kept
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import captures_option
+from fusiondoc.cli.output import format_option
 from fusiondoc.cli.say import say, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_in
@@ -20,16 +21,14 @@ from fusiondoc.reports.printable import one_line, visible
 
 SCHEMA = "fusiondoc.captures/1"
 
-_format = click.option(
-    "--format", "-f", "form", type=click.Choice(["text", "json"]), default="text", help="Default: text."
-)
+_format = format_option()
 
 
 @click.group("captures", invoke_without_command=True)
 @_format
 @click.pass_context
 @captures_option
-def command(context: click.Context, form: str) -> None:
+def command(context: click.Context, format_: str | None) -> None:
     """List, show and remove the captures in .fusiondoc/; without a subcommand: list.
 
     The newest 20 captures stay (--keep-last of the commands that run a model), and those that were named
@@ -46,27 +45,27 @@ def command(context: click.Context, form: str) -> None:
       fusiondoc captures remove --all
     """
     if context.invoked_subcommand is None:
-        _print_list(form)
+        _print_list(format_)
 
 
 @command.command("list")
 @_format
 @captures_option
-def list_(form: str) -> None:
+def list_(format_: str | None) -> None:
     """List the captures, newest first.
 
     \b
     Example:
       fusiondoc captures list --format json
     """
-    _print_list(form)
+    _print_list(format_)
 
 
 @command.command(short_help="Show what was asked for and how it ended.")
 @click.argument("name", required=False, shell_complete=completion.captures)
 @_format
 @captures_option
-def show(name: str | None, form: str) -> None:
+def show(name: str | None, format_: str | None) -> None:
     """Show what was asked for and how it ended (without NAME: of the newest).
 
     \b
@@ -75,7 +74,7 @@ def show(name: str | None, form: str) -> None:
     """
     store = CaptureStore()
     capture = store.get(name) if name else store.newest()
-    if form == "json":
+    if format_ == "json":
         say(json.dumps({"schema": SCHEMA, "capture": capture.document()}, indent=1))
         return
     from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
@@ -124,9 +123,9 @@ def remove(names: tuple[str, ...], every: bool) -> None:
         tell("there are no captures")
 
 
-def _print_list(form: str) -> None:
+def _print_list(format_: str | None) -> None:
     captures = CaptureStore().list()
-    if form == "json":
+    if format_ == "json":
         rows = [_summary(capture) for capture in captures]
         say(json.dumps({"schema": SCHEMA, "captures": rows}, indent=1))
         return

@@ -13,7 +13,15 @@ from click.shell_completion import CompletionItem
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import detail, detail_options, in_colour, output_checked, write
+from fusiondoc.cli.output import (
+    detail,
+    detail_options,
+    format_option,
+    in_colour,
+    output_checked,
+    output_option,
+    write,
+)
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model.report import SEVERITIES
@@ -43,21 +51,8 @@ def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[Compl
     show_default=True,
     help="Call a median time slower or faster from this difference.",
 )
-@click.option(
-    "--format",
-    "-f",
-    "format_",
-    type=click.Choice(COMPARISON_FORMATS),
-    is_eager=True,
-    help="Default: text.",
-)
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False, path_type=Path),
-    callback=output_checked,
-    help="Write to this file; its ending gives the format.",
-)
+@format_option(COMPARISON_FORMATS)
+@output_option("Write to this file; its ending gives the format.", callback=output_checked)
 @click.option(
     "--fail-on",
     multiple=True,

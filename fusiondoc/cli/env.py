@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fusiondoc.cli.options import make_request, run_options
+from fusiondoc.cli.output import format_option
 from fusiondoc.cli.say import say
 from fusiondoc.errors import UsageError
 from fusiondoc.model.fusers import CHOICES
@@ -36,11 +37,9 @@ _INSTALL = {
 @click.option("--measure", is_flag=True, help="Measure the memory bandwidth of the GPU; reports then use it.")
 @click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="")
 @run_options
-@click.option(
-    "--format", "-f", "form", type=click.Choice(["text", "json"]), default="text", help="Default: text."
-)
+@format_option()
 def command(
-    export: str | None, measure: bool, script_args: tuple[str, ...], form: str, **options: Any
+    export: str | None, measure: bool, script_args: tuple[str, ...], format_: str | None, **options: Any
 ) -> None:
     """Say which fusers this machine can run, and what to install for those it cannot.
 
@@ -57,7 +56,7 @@ def command(
     if export is not None:
         if measure:
             raise UsageError("--measure and --export do not go together", "Run them one after the other.")
-        _export(export, script_args, options, form)
+        _export(export, script_args, options, format_)
         return
     if script_args:
         raise UsageError(
@@ -71,7 +70,7 @@ def command(
     tried = try_everything(interpreter.path, fresh=True)
     gpu = tried.environment.get("gpu")
     rate = measured.gb_per_s if measured is not None else remembered_bandwidth(str(gpu)) if gpu else None
-    if form == "json":
+    if format_ == "json":
         found = {name: value for name, value in tried.environment.items() if name != "record"}
         found["gpu_measured_gb_per_s"] = rate
         fusers = [{**asdict(row), "install": _install(row)} for row in tried.fusers]
@@ -128,7 +127,7 @@ def _fusers(tried: Tried) -> str:
     return drawn(table, min(shutil.get_terminal_size((80, 24)).columns, 110), colour=False)
 
 
-def _export(target: str, script_args: tuple[str, ...], options: dict[str, Any], form: str) -> None:
+def _export(target: str, script_args: tuple[str, ...], options: dict[str, Any], format_: str | None) -> None:
     from fusiondoc.fuser_knobs.checks import check_knob
     from fusiondoc.runner.interpreter import inspect, try_everything
     from fusiondoc.runner.variables import choose_fuser, export, run_environment
@@ -142,7 +141,7 @@ def _export(target: str, script_args: tuple[str, ...], options: dict[str, Any], 
         check_knob(name, value, torch)
     environment = run_environment(torch, interpreter.torch_cuda, fuser, request.dumps, os.environ)
     made = export(fuser, request.knobs, environment, tried)
-    if form == "json":
+    if format_ == "json":
         content = {
             "schema": SCHEMA,
             "target": request.target.as_json(),

@@ -11,7 +11,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, run_options
-from fusiondoc.cli.output import write
+from fusiondoc.cli.output import format_option, output_option, write
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import INTERRUPTED, UsageError
 
@@ -46,21 +46,8 @@ def _checked(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path
 @click.option(
     "--inference", is_flag=True, help="Also try what changes the program for inference: eval mode, frozen."
 )
-@click.option(
-    "--format",
-    "-f",
-    "format_",
-    type=click.Choice(_FORMATS),
-    is_eager=True,
-    help="Of what is printed: the diff alone (default), or all that was tried.",
-)
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False, path_type=Path),
-    callback=_checked,
-    help="Write it to this file; its ending gives the format.",
-)
+@format_option(_FORMATS, "Of what is printed: the diff alone (default), or all that was tried.")
+@output_option("Write it to this file; its ending gives the format.", callback=_checked)
 @click.option(
     "--tries",
     type=click.IntRange(min=1),

@@ -11,7 +11,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
-from fusiondoc.cli.output import in_colour, write
+from fusiondoc.cli.output import format_option, in_colour, output_option, write
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import INTERRUPTED, UsageError
 
@@ -55,14 +55,8 @@ _SORT = (
     metavar="DIR",
     help="Write one file a kernel and dump there, with an index, instead of printing them.",
 )
-@click.option("--format", "-f", "format_", type=click.Choice(["text", "json"]), help="Default: text.")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the result to this file; its ending gives the format.",
-)
+@format_option()
+@output_option("Write the result to this file; its ending gives the format.", metavar="FILE")
 @click.option(
     "--trust-capture",
     is_flag=True,

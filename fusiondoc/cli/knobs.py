@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.cli import completion
+from fusiondoc.cli.output import format_option
 from fusiondoc.cli.say import say
 from fusiondoc.model.fusers import FUSERS, LEGACY
 from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
@@ -210,10 +211,8 @@ def _lines(content: RenderableType, width: int) -> list[str]:
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.knobs)
 @click.option("--python", metavar="PATH", help="The interpreter whose torch is looked at. Default: this one.")
 @click.option("--all", "everything", is_flag=True, help="Also show what other torch versions have.")
-@click.option(
-    "--format", "-f", "form", type=click.Choice(["text", "json"]), default="text", help="Default: text."
-)
-def command(names: tuple[str, ...], python: str | None, everything: bool, form: str) -> None:
+@format_option()
+def command(names: tuple[str, ...], python: str | None, everything: bool, format_: str | None) -> None:
     """List knobs, environment variables, dump options and log files.
 
     The value of a knob here is found by setting another one and reading it back, on the torch of --python.
@@ -236,7 +235,7 @@ def command(names: tuple[str, ...], python: str | None, everything: bool, form: 
     torch, records, note = _try(path)
     shown = overview(torch, records, os.environ)
     found = [entry for name in names for entry in find(name, shown)]
-    if form == "json":
+    if format_ == "json":
         content: dict[str, Any] = {"schema": SCHEMA, "python": str(path), "torch": torch, "note": note}
         content.update({"found": [{"kind": kind, **entry} for kind, entry in found]} if names else shown)
         say(json.dumps(content, indent=1))

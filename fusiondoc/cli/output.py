@@ -10,7 +10,7 @@ import os
 import sys
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, TypeVar
 
 import click
 
@@ -53,6 +53,20 @@ def output_checked(ctx: click.Context, param: click.Parameter, value: Path | Non
             f"Known: {', '.join(ENDINGS)}; or name one with --format.",
         )
     return value
+
+
+def format_option(
+    formats: Sequence[str] = ("text", "json"), about: str = "Default: text."
+) -> Callable[[F], F]:
+    """``--format``, as the argument ``format_``: one of ``formats``, or None."""
+    kinds = click.Choice(formats)
+    return click.option("--format", "-f", "format_", type=kinds, is_eager=True, help=about)
+
+
+def output_option(about: str, *names: str, **more: Any) -> Callable[[F], F]:
+    """``--output FILE``, as the argument ``output`` or the one that ``names`` says; ``more`` is for click."""
+    file = click.Path(dir_okay=False, path_type=Path)
+    return click.option("--output", "-o", *names, type=file, help=about, **more)
 
 
 _DETAIL = "fusiondoc.detail"
@@ -117,21 +131,8 @@ def report_options(command: F) -> F:
             shell_complete=completion.severities_and_codes,
             help="Exit with status 1 if there is a finding of this severity (or worse) or code.",
         ),
-        click.option(
-            "--output",
-            "-o",
-            type=click.Path(dir_okay=False, path_type=Path),
-            callback=output_checked,
-            help="Write the report to this file; its ending gives the format.",
-        ),
-        click.option(
-            "--format",
-            "-f",
-            "format_",
-            type=click.Choice(REPORT_FORMATS),
-            is_eager=True,
-            help="Default: text.",
-        ),
+        output_option("Write the report to this file; its ending gives the format.", callback=output_checked),
+        format_option(REPORT_FORMATS),
     ):
         command = option(command)
     return command

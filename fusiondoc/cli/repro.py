@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Iterator
 import click
 
 from fusiondoc.cli.options import captures_option
+from fusiondoc.cli.output import output_option
 from fusiondoc.cli.say import say, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.model.fusers import CHOICES
@@ -24,13 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--group", "-g", "group", metavar="ID", help="The group, such as G3; without it the groups are listed."
 )
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE.py",
-    help="The file to write; repro_ID.py by default.",
-)
+@output_option("The file to write; repro_ID.py by default.", metavar="FILE.py")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
     "--fuser", type=click.Choice(CHOICES), help="The fuser that the file uses; by default that of the group."
