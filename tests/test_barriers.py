@@ -97,5 +97,5 @@ def test_the_first_screen_says_what_to_change(fusiondoc: Run):
     log = FIXTURES / "foreign" / "mobilenet_v3.trace.train.nvfuser.log.xz"
     screen = fusiondoc("parse", log).stdout.split("Groups\n")[0]
     first = " ".join(screen[screen.index("Do this first") :].split())
-    assert first.startswith("Do this first 1. Write hardswish with operators that fuse"), first
+    assert first.startswith("Do this first 1. Write hardswish() with operators that fuse"), first
     assert "_convolution" not in screen and "conv2d" not in screen

@@ -62,6 +62,7 @@ class Candidate:
 def candidates(report: Report, run: RunFacts) -> list[Candidate]:
     """Every change that the operators outside groups suggest and that can matter in this run."""
     found: dict[tuple[ChangeKind, str], Candidate] = {}
+    files = _files(report)
     ranks = _ranks(report.programs)
     for index, row in enumerate(report.unfused):
         if row.ran is False or run.owner(row) is Owner.FORMULA:
@@ -70,6 +71,8 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
         if one is None:
             continue
         one = _with_lines(one, row, report, run, ranks)
+        if one.kind is ChangeKind.NOT_INPLACE and not one.edits:
+            one = _where_made(one, row.op, report, files)
         key = one.kind, one.change
         found[key] = _joined(found[key], one) if key in found else one
     return list(found.values())
@@ -121,6 +124,11 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
                 ChangeKind.ANNOTATION, change, (index,), f"{name}: bool", f"{name}: torch.jit.Final[bool]"
             )
         return _freeze(index, "attributes become constants; for inference only") if inference else None
+    mine = run.owner(row) not in (Owner.TORCH, Owner.FORMULA)
+    if code == "FD229" and row.op == "prim::If" and mine:
+        return _without_branch(index, text)
+    if row.op in _SAME_ELEMENTS and code in _OF_VIEWS and mine and row.phase != "backward":
+        return _view_at_the_edge(index, row.op.rpartition("::")[2])
     recipe = _recipe(row, run)
     if recipe is not None and code in REPLACEABLE and recipe.caution is None:
         return _by_recipe(index, row, recipe)
@@ -158,6 +166,55 @@ def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate:
 def _freeze(index: int, why: str) -> Candidate:
     before, after = "torch.jit.script(model)", "torch.jit.freeze(torch.jit.script(model.eval()))"
     return Candidate(ChangeKind.FREEZE, _FREEZE, (index,), before, after, note=why, options=("--freeze",))
+
+
+_SAME_ELEMENTS = frozenset(
+    f"aten::{name}"
+    for name in ("view", "reshape", "flatten", "permute", "transpose", "t", "squeeze", "unsqueeze")
+)
+"""Views whose result has the elements of what they view, each once."""
+
+_OF_VIEWS = ("FD226", "FD231", "FD201", "FD211", "FD233")
+
+
+def _view_at_the_edge(index: int, name: str) -> Candidate:
+    arguments = {"t": "", "permute": "0, 2, 1", "transpose": "1, 2", "squeeze": "1", "unsqueeze": "1",
+                 "flatten": "1"}.get(name, "-1, 64")  # fmt: skip
+    note = f"where one side of it works on each element by itself; other tensors there get the {name} too"
+    return Candidate(
+        ChangeKind.MOVE_VIEW,
+        f"Do the {name} after the operators that follow it, or before those in front of it",
+        (index,),
+        f"y = g(f(x).{name}({arguments}))",
+        f"y = g(f(x)).{name}({arguments})",
+        note=note,
+        conditional=True,
+    )
+
+
+def _without_branch(index: int, text: str) -> Candidate | None:
+    """A branch that goes, by what it depends on (``parsers/jit/flow.py`` has the words)."""
+    if "a value in a tensor" in text:
+        return Candidate(
+            ChangeKind.BRANCH,
+            "Choose with torch.where instead of a branch on a tensor's value",
+            (index,),
+            "if condition: y = f(x)\nelse: y = g(x)",
+            "y = torch.where(condition, f(x), g(x))",
+            note="both sides are computed then; the condition stays a tensor, without bool() and .item()",
+            conditional=True,
+        )
+    if "an argument such as a flag" in text:
+        return Candidate(
+            ChangeKind.CONSTANT,
+            "Make the flag a constant: a function for each value, chosen before the scripted code",
+            (index,),
+            "def f(x, flag: bool): return g(x) if flag else h(x)",
+            "f = g if flag else h",
+            note="a module has it as an attribute that is declared torch.jit.Final",
+            conditional=True,
+        )
+    return None
 
 
 def _trace(index: int) -> Candidate:
@@ -202,7 +259,7 @@ def _by_recipe(index: int, row: Unfused, recipe: Recipe) -> Candidate:
         more.append(f"fusiondoc explain {name} has the function")
     return Candidate(
         ChangeKind.DIMENSIONS if dims else ChangeKind.RECIPE,
-        f"Write {name} {words}",
+        f"Write {name}() {words}",
         (index,),
         before,
         after,
@@ -263,6 +320,26 @@ def _elsewhere(one: Candidate, row: Unfused, owner: Owner, run: RunFacts) -> Can
     if owner is Owner.TORCH:
         return replace(one, note="; ".join(filter(None, (one.note, f"it is called in {place}"))))
     return replace(one, where=place)
+
+
+def _files(report: Report) -> tuple[str, ...]:
+    """The files of the user's that the report names, else its target's."""
+    nodes = [node.user_source for group in report.groups for node in group.nodes]
+    places = map(Source.parse, [*(row.user_source for row in report.unfused), *nodes])
+    named = [
+        place.file for place in places if place is not None and place.has_file and not in_torch(place.file)
+    ]
+    target = str(report.target.get("name") or "").partition(".py:")
+    return tuple(dict.fromkeys(named or [target[0] + ".py" if target[1] else target[0]]))
+
+
+def _where_made(one: Candidate, op: str, report: Report, files: Sequence[str]) -> Candidate:
+    """Modules of torch.nn are called in torch's files; what is changed is where the user makes them."""
+    texts = ((file, report.texts.source(file)) for file in files) if report.texts is not None else ()
+    made = [edit for file, text in texts if text is not None for edit in modules_in_place(text, file, op)]
+    if not made:
+        return one
+    return replace(one, edits=tuple(made), where=f"{made[0].file}:{made[0].line}", note=None)
 
 
 def _ranks(programs: Iterable[Program]) -> dict[tuple[str, str | None], int]:

@@ -8,22 +8,24 @@ else.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import replace
-from typing import Iterable, Sequence, Tuple
+from typing import Sequence, Tuple
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.change_candidates import Candidate, candidates
-from fusiondoc.diagnosis.change_commands import can_run_again, compare_logs, run_again
+from fusiondoc.diagnosis.change_commands import can_run_again, run_again
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.run_facts import run_facts
+from fusiondoc.diagnosis.step_time import IDLE
+from fusiondoc.diagnosis.steps_of_findings import blocking_steps, command_of, faster_products, later_steps
+from fusiondoc.diagnosis.te_changes import te_changes
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.fusers import FUSERS, fuser_title
 from fusiondoc.model.layer_names import folded
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.report import Report
 from fusiondoc.model.runs import GROUPS
 
 MOST = 3
@@ -33,102 +35,14 @@ _MOST_TRIED = 12
 
 def with_plan(report: Report, context: Context) -> Report:
     """The report with what to do now."""
-    blocking = list(_blocking(report, context))
-    changes = _changes(report, context) if report.te is None else []
+    blocking = list(blocking_steps(report, context))
+    changes = _changes(report, context) if report.te is None else te_changes(report, context)
     if changes:
         blocking = [one for one in blocking if one.codes != ("FD102",)]
     said = {code for one in blocking for code in one.codes}
-    later = [one for one in _later(report, context) if said.isdisjoint(one.codes)] if not changes else []
-    plan = tuple([*blocking, *changes, *later][:MOST])
+    later = [one for one in later_steps(report, context, bool(changes)) if said.isdisjoint(one.codes)]
+    plan = tuple([*blocking, *faster_products(report, context), *changes, *later][:MOST])
     return replace(report, plan=plan, plan_note=None if plan else _nothing_to_do(report, context))
-
-
-# What the findings say of the whole run
-
-_KINDS = {
-    "FD101": ChangeKind.RUNS,
-    "FD102": ChangeKind.LOG,
-    "FD103": ChangeKind.RUNS,
-    "FD104": ChangeKind.FUSER,
-    "FD901": ChangeKind.LOG,
-    "FD305": ChangeKind.STATIC_SHAPES,
-    "FD407": ChangeKind.STATIC_SHAPES,
-}
-
-
-def _blocking(report: Report, context: Context) -> Iterable[PlannedChange]:
-    """Errors, and what kept everything from being fused: the first of each code."""
-    seen: set[str] = set()
-    for finding in report.findings:
-        early = finding.code in ("FD101", "FD102", "FD103", "FD104", "FD901") and not report.groups
-        failed = finding.code == "FD905"
-        if finding.code in seen or finding.keeps_out or (finding.advice is None and not failed):
-            continue
-        if finding.severity == "error" or (early and finding.severity == "warning"):
-            seen.add(finding.code)
-            yield _of_finding(finding, report, context)
-    switched_off = [row for row in report.unfused if row.reason.code == "FD104"]
-    if switched_off and "FD104" not in seen:
-        yield PlannedChange(
-            "Choose a fuser: every fuser is off",
-            ChangeKind.FUSER,
-            None,
-            None,
-            None,
-            f"{sum(row.count for row in switched_off)} operators that a fuser takes",
-            None,
-            None,
-            _command(report, context, ("--fuser", "auto")),
-            codes=("FD104",),
-        )
-
-
-def _later(report: Report, context: Context) -> Iterable[PlannedChange]:
-    """Warnings on kernels, shapes and the run: where nothing can be brought into a group."""
-    seen: set[str] = set()
-    for finding in report.findings:
-        family = finding.code[:3]
-        if finding.severity != "warning" or finding.advice is None or finding.code in seen:
-            continue
-        told = family in ("FD1", "FD3", "FD4", "FD5", "FD9") or (family == "FD2" and finding.keeps_out)
-        if told and not finding.advice.startswith("Nothing"):
-            seen.add(finding.code)
-            yield _of_finding(finding, report, context)
-
-
-def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedChange:
-    kind = _KINDS.get(finding.code, ChangeKind.REPAIR)
-    more: tuple[str, ...] = ()
-    advice = re.split(r"(?<=[.;]) ", finding.advice or "")[0].rstrip(".;")
-    if kind is ChangeKind.RUNS and can_run_again(context) and context.request is not None:
-        runs = 2 * (context.request.options.runs or 5)
-        more, advice = ("--runs", str(max(runs, 5))), f"Run it more often: --runs {max(runs, 5)}"
-    elif kind is ChangeKind.FUSER:
-        more = ("--fuser", "auto")
-    elif kind is ChangeKind.STATIC_SHAPES:
-        more = ("--knob", "fusion_strategy=DYNAMIC:10")
-    if finding.code == "FD905" and not advice:
-        advice = "Mend the program first: it ended with an error"
-    knob = re.search(r"--knob (\w+=[\w:]+)", finding.advice or "")
-    if finding.code == "FD104" and knob is not None:
-        more = ("--knob", knob[1])
-    return PlannedChange(
-        advice,
-        kind,
-        finding.source,
-        None,
-        None,
-        _short(finding.message),
-        finding.time.could_save_ms if finding.time is not None else None,
-        finding.saves_bytes,
-        _command(report, context, more),
-        codes=(finding.code,),
-    )
-
-
-def _short(message: str, most: int = 160) -> str:
-    first = message.split("\n", 1)[0]
-    return first if len(first) <= most else first[: most - 1] + "…"
 
 
 # What operators outside groups suggest
@@ -138,15 +52,19 @@ def _short(message: str, most: int = 160) -> str:
 class _Gain:
     operators: int
     bytes: int | None
+    joined: int = 0
+    """Groups of the run that become part of others."""
 
     @classmethod
     def of(cls, groups: Sequence[WouldBeGroup]) -> _Gain:
         sizes = [one.bytes_saved for one in groups if one.bytes_saved is not None]
-        return cls(sum(len(one.ops) for one in groups), sum(sizes) if sizes else None)
+        joined = sum(one.joined - 1 for one in groups if one.joined > 1)
+        return cls(sum(len(one.ops) for one in groups), sum(sizes) if sizes else None, joined)
 
     def less(self, other: _Gain) -> _Gain:
         known = None if self.bytes is None else self.bytes - (other.bytes or 0)
-        return _Gain(self.operators - other.operators, known or None)
+        joined = self.joined - other.joined
+        return _Gain(self.operators - other.operators, known or None, joined)
 
 
 def _changes(report: Report, context: Context) -> list[PlannedChange]:
@@ -172,25 +90,30 @@ _Rated = Tuple[Candidate, _Gain, Sequence[WouldBeGroup]]
 
 def _best(found: Sequence[Candidate], plans: Plans, report: Report) -> list[_Rated]:
     """The candidates that gain most. Changes of the program are done together, and what only several of them
-    make counts for each; a change of the run stands for itself."""
-    source = [one for one in found if one.kind.in_source and one.sure]
+    make counts for each; a change of the run, and one of how the program is built, stands for itself."""
+    source = [one for one in found if one.kind.in_source and one.sure and one.kind not in _REBUILT]
     for most in (_MOST_TRIED, MOST):
         source = [one for one, _, _ in _rated(source, plans, report)[:most]]
     rated = _rated(source, plans, report)
     for one in found:
-        if one not in source and (not one.kind.in_source or not one.sure):
+        if not one.kind.in_source or not one.sure or one.kind in _REBUILT:
             rated += _rated([one], plans, report)
-    rated.sort(key=_order)
+    rated.sort(key=lambda rated: _order(rated, report))
     return rated[:MOST]
 
 
-def _order(rated: _Rated) -> tuple[bool, bool, float, float]:
-    """What is sure comes first; then bytes, then operators, of which what depends on a condition counts half.
-    Inference is not what every run is for."""
+_REBUILT = (ChangeKind.MOVE_VIEW, ChangeKind.BRANCH, ChangeKind.CONSTANT)
+"""More than a line changes, and the user has to see whether it can."""
+
+
+def _order(rated: _Rated, report: Report) -> tuple[bool, bool, float, float, float]:
+    """What is sure comes first; then milliseconds where profiled, bytes, and operators, of which what depends
+    on a condition counts half. Inference is not what every run is for."""
     one, gain, _ = rated
     weight = 0.5 if one.conditional else 1.0
-    known = -(gain.bytes or 0) * weight, -gain.operators * weight
-    return (not one.sure, one.kind is ChangeKind.NO_GRAD, *known)
+    ms = -(_milliseconds(gain, one, report) or 0.0) * weight
+    known = -(gain.bytes or 0) * weight, -(gain.operators + gain.joined) * weight
+    return (not one.sure, one.kind is ChangeKind.NO_GRAD, ms, *known)
 
 
 def _rated(found: Sequence[Candidate], plans: Plans, report: Report) -> list[_Rated]:
@@ -211,7 +134,7 @@ def _rated(found: Sequence[Candidate], plans: Plans, report: Report) -> list[_Ra
                 continue
             gain = _Gain(kept, None)
         rated.append((one, gain, groups))
-    rated.sort(key=_order)
+    rated.sort(key=lambda one: _order(one, report))
     return rated
 
 
@@ -228,7 +151,7 @@ def _planned(
     if one.removes:
         unlocks = f"takes {_count(gain.operators, 'operator')} out of the program"
     elif not unlocks:
-        unlocks = f"{_count(gain.operators, 'operator')} that it keeps out of groups"
+        unlocks = f"{_count(gain.operators, 'operator')} next to it"
     if with_others:
         unlocks += f" (together with {' and '.join(map(str, with_others))})"
     first = one.edits[0] if one.edits else None
@@ -276,8 +199,12 @@ def _unlocks(one: Candidate, groups: Sequence[WouldBeGroup], report: Report) -> 
         return ""
     parts = []
     for (ops, joined), number in counted.most_common(2):
-        if joined:
-            what = f"{ops} with {joined} group{'s' * (joined > 1)} of this run" if ops else ""
+        if not ops:
+            parts.append(
+                (f"{number} times " if number > 1 else "") + f"{joined} groups of this run become one"
+            )
+        elif joined:
+            what = f"{ops} with {joined} group{'s' * (joined > 1)} of this run"
             parts.append(f"{number} group{'s' * (number > 1)} of {what}")
         else:
             parts.append(f"{number} group{'s' * (number > 1)} of {ops}")
@@ -296,7 +223,7 @@ _MOST_OPS = 4
 def _signature(group: WouldBeGroup) -> tuple[str, int]:
     names = [op.rpartition("::")[2].rstrip("_") for op in group.ops]
     shown = "+".join(names[:_MOST_OPS]) + ("+…" if len(names) > _MOST_OPS else "")
-    return shown, len(group.groups)
+    return shown, group.joined
 
 
 _TRIED_BY_FIX = (
@@ -311,20 +238,13 @@ def _command_of(one: Candidate, report: Report, context: Context) -> str:
     """``fusiondoc fix`` tries what it knows; another change of the program is made first, and verified."""
     request = context.request
     if request is None or not can_run_again(context):
-        return _command(report, context, one.options)
+        return command_of(report, context, one.options)
     tried = not request.options.script and request.target.kind in ("file", "module")
     if tried and one.kind is ChangeKind.FREEZE:
         return run_again(request, ("--inference",), "fix")
     if tried and one.kind in _TRIED_BY_FIX and one.edits:
         return run_again(request, command="fix")
     return run_again(request, ("--verify",) if one.kind.in_source else one.options)
-
-
-def _command(report: Report, context: Context, more: Sequence[str]) -> str:
-    request = context.request
-    if request is not None and can_run_again(context):
-        return run_again(request, more)
-    return compare_logs(report)
 
 
 # Nothing to do
@@ -341,7 +261,7 @@ def _nothing_to_do(report: Report, context: Context) -> str:
     cover = report.coverage
     outside = sum(row.count for row in report.unfused if row.ran is not False)
     if report.groups and cover.fraction == 1.0:
-        groups = f"{report.fusion_groups} group{'s' * (report.fusion_groups > 1)}"
+        groups = _count(sum(group.count for group in report.groups if group.specialisation == 1), "group")
         text = f"All that {fuser} can take is fused: {cover.ops_fused} operators in {groups}"
     elif report.groups and cover.fraction is not None and cover.ops_total is not None:
         left = cover.ops_total - cover.ops_fused
@@ -365,7 +285,9 @@ def _rest(report: Report) -> str:
             return ""
         others = [part for part in steps.parts if part.what != GROUPS and part.share >= 0.1]
         if others:
-            return f"the rest of the step is {', '.join(f'{p.what} ({p.share:.0%})' for p in others[:2])}"
+            rest = f"the rest of the step is {', '.join(f'{p.what} ({p.share:.0%})' for p in others[:2])}"
+            waits = others[0].what == IDLE and others[0].share >= 0.5
+            return rest + ("; the device waits for the host: a larger batch or CUDA graphs" if waits else "")
         return ""
     fixed = [one for one in report.findings if one.code == "FD236" and "library" in one.message]
     launch = any(one.code == "FD402" for one in report.findings)

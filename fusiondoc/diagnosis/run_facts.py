@@ -58,7 +58,9 @@ class RunFacts:
     def owner(self, row: Unfused) -> Owner:
         """Whose line it is that makes the operator."""
         if row.source is not None and row.source.startswith("<"):
-            return Owner.FORMULA
+            written = row.source.startswith("<eval_with_key>") and row.user_source is not None
+            if not written:  # else a line of an FX graph, whose call the probe found
+                return Owner.FORMULA
         place = Source.parse(row.user_source) or Source.parse(row.source)
         if place is None:
             return Owner.UNKNOWN

@@ -8,6 +8,7 @@ What fusing the unfused operators could save: the groups that they would be, and
 
 from __future__ import annotations
 
+import re
 from typing import AbstractSet, Mapping, Optional, Sequence, Tuple
 
 from fusiondoc.diagnosis.operators import LIBRARY, VIEWS, WITH_FORMULA, is_fusible, taken_by
@@ -136,6 +137,8 @@ class WouldBeGroup:
     out."""
     groups: tuple[str, ...]
     """Groups of the run that it takes in."""
+    joined: int
+    """How many fusion nodes of the plan these are."""
     bytes_saved: int | None
     """Of tensors that need not be written and read again; None where no type of them is known."""
 
@@ -167,6 +170,7 @@ class Plans:
             for row in of:
                 if row is not None:
                     nodes[row] = nodes.get(row, 0) + 1
+        self._inside = {group.id: group.ops for group in report.groups}
         self._times = {row: max(1, report.unfused[row].count // number) for row, number in nodes.items()}
 
     def with_changes(self, changed: AbstractSet[int]) -> list[WouldBeGroup]:
@@ -177,14 +181,15 @@ class Plans:
             if changed.isdisjoint(row for row in rows if row is not None):
                 continue
             free = [self._free(node, row, changed) for node, row in zip(program.nodes, rows)]
-            for members in _connected(program, free):
+            self._keep_views_that_must_stay(program, free)
+            for members in _connected(program, free, _places(program, rows, changed)):
                 one = self._group(program, rows, members, changed)
                 if one is not None:
                     found += [one] * min(self._times[row] for row in one.changed)
         return found
 
     def _row(self, node: ProgramNode, phase: str | None) -> int | None:
-        if node.kind != "operator" or node.reason is None:
+        if node.kind not in ("operator", "control") or node.reason is None:
             return None
         return self._row_of.get(row_key(node.op, node.source, node.reason, node.reason_text, phase))
 
@@ -209,6 +214,38 @@ class Plans:
             return False
         return self._takes(node.op) and not (node.reason == "FD231" and node.op not in WITH_FORMULA)
 
+    def _keep_views_that_must_stay(self, program: Program, free: list[bool]) -> None:
+        """A view, which the fuser does not take, goes to the edge of what comes before or after it only where
+        that works on each element by itself."""
+        views = {
+            place
+            for place, node in enumerate(program.nodes)
+            if free[place] and _is_view(node) and not self._takes(node.op)
+        }
+        before: dict[int, list[int]] = {place: [] for place in views}
+        after: dict[int, list[int]] = {place: [] for place in views}
+        for a, b in program.edges:
+            if a in views:
+                after[a].append(b)
+            if b in views:
+                before[b].append(a)
+
+        def stays(place: int) -> bool:
+            sides = [[one for one in side if free[one]] for side in (before[place], after[place])]
+            ops = [{op for one in side for op in self._ops(program.nodes[one])} for side in sides]
+            return not all(sides) or all(any(map(_OF_MANY_ELEMENTS.search, side)) for side in ops)
+
+        while views:
+            staying = {place for place in views if stays(place)}
+            if not staying:
+                return
+            views -= staying
+            for place in staying:
+                free[place] = False
+
+    def _ops(self, node: ProgramNode) -> tuple[str, ...]:
+        return self._inside.get(node.group or "", (node.op,))
+
     def _group(
         self,
         program: Program,
@@ -224,16 +261,41 @@ class Plans:
         ops = tuple(
             program.nodes[i].op
             for i in loose
-            if program.nodes[i].op not in NOTHING_TO_GAIN or rows[i] in changed
+            if program.nodes[i].kind == "operator"
+            and (
+                program.nodes[i].op not in NOTHING_TO_GAIN
+                or (rows[i] in changed and not _is_view(program.nodes[i]))
+            )
         )
         names = [program.nodes[i].group for i in members if program.nodes[i].kind == "group"]
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
         if len(ops) + len(names) < 2:
             return None
-        return WouldBeGroup(mine & changed, mine, ops, groups, _saved(program, members))
+        return WouldBeGroup(mine & changed, mine, ops, groups, len(names), _saved(program, members))
 
 
-def _connected(program: Program, free: Sequence[bool]) -> list[list[int]]:
+_OF_MANY_ELEMENTS = re.compile(
+    r"norm|softmax|sum|mean|var|std|a?max$|a?min$|prod|any|all|sort|scatter|gather|prim::"
+)
+"""Operators, by parts of their names, whose results are no function of single elements; control flow."""
+
+
+def _is_view(node: ProgramNode) -> bool:
+    return node.op in VIEWS
+
+
+def _places(program: Program, rows: Sequence[int | None], changed: AbstractSet[int]) -> list[int | None]:
+    """What each node stands in, without the branches that a change takes away."""
+    places: list[int | None] = []
+    for node in program.nodes:
+        inside = node.inside
+        while inside is not None and program.nodes[inside].kind == "control" and rows[inside] in changed:
+            inside = program.nodes[inside].inside
+        places.append(inside)
+    return places
+
+
+def _connected(program: Program, free: Sequence[bool], places: Sequence[int | None]) -> list[list[int]]:
     """Free nodes that a tensor connects, in the same branch or region, as a fusion pass joins them: in the
     order of the plan, and never so that a group would have to wait for its own result (a convolution between
     two of its operators)."""
@@ -257,7 +319,10 @@ def _connected(program: Program, free: Sequence[bool]) -> list[list[int]]:
             found.add(one)
         return found
 
-    for place, node in enumerate(program.nodes):
+    for place in _as_run(program):
+        node = program.nodes[place]
+        if node.reason == "FD232" and places[place] != node.inside:
+            continue  # never ran: it goes with its branch
         direct: list[int] = []
         around: set[int] = set()
         for one in before.get(place, ()):
@@ -267,7 +332,7 @@ def _connected(program: Program, free: Sequence[bool]) -> list[list[int]]:
                 continue
             around |= reaches[group]
             both_fused = node.kind == "group" and program.nodes[one].kind == "group"
-            if free[place] and not both_fused and program.nodes[one].inside == node.inside:
+            if free[place] and not both_fused and places[one] == places[place]:
                 direct.append(group)
             else:
                 around.add(group)
@@ -289,6 +354,18 @@ def _connected(program: Program, free: Sequence[bool]) -> list[list[int]]:
     return list(members.values())
 
 
+def _as_run(program: Program) -> list[int]:
+    """The nodes in their order, control flow and regions after what stands in them: their results are made
+    by it."""
+    order: list[int] = []
+    around: list[int] = []
+    for place, node in enumerate(program.nodes):
+        while around and node.inside != around[-1]:
+            order.append(around.pop())
+        (order if node.kind in ("group", "operator") else around).append(place)
+    return order + around[::-1]
+
+
 def _saved(program: Program, members: Sequence[int]) -> int | None:
     """Bytes of the tensors between the nodes: each is no longer read, nor written where nothing else reads
     it."""
@@ -299,13 +376,13 @@ def _saved(program: Program, members: Sequence[int]) -> int | None:
             readers.setdefault(a, []).append(b)
     sizes: list[int | None] = []
     for made, after in readers.items():
-        inside = [node for node in after if node in mine]
+        # A view reads nothing: what reads its result does.
+        inside = [node for node in after if node in mine and not _is_view(program.nodes[node])]
         if not inside:
             continue
         one = bytes_once(_between(program.nodes[made], program.nodes[inside[0]]))
-        if one is None and program.nodes[inside[0]].op in VIEWS:
-            continue
-        sizes.append(None if one is None else one * (len(inside) + (len(inside) == len(after))))
+        elsewhere = any(node not in mine for node in after)
+        sizes.append(None if one is None else one * (len(inside) + (not elsewhere)))
     known = [size for size in sizes if size is not None]
     return sum(known) if known else None
 

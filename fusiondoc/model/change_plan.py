@@ -32,6 +32,8 @@ class ChangeKind(Enum):
     """A view is done before or after the operators that it separates."""
     MOVE = "moved"
     """An operator without a rule is done before or after those that it separates."""
+    BRANCH = "branch"
+    """A branch on the value of a tensor becomes ``torch.where``."""
     SPLIT = "split"
     """A function that mixes what fuses with what does not is split into several."""
 

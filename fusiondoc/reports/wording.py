@@ -134,6 +134,13 @@ def times(group: Group) -> str:
     return f" ×{group.count:,}" if group.count > 1 else ""
 
 
+def groups_of(report: Report) -> str:
+    """``2 groups``; ``2 groups (and 4 in further specialisations)`` where the same was compiled again."""
+    more = sum(group.count for group in report.groups if group.specialisation > 1)
+    again = f" (and {more:,} in further specialisations)" if more else ""
+    return count(report.fusion_groups - more, "group") + again
+
+
 def verdict(report: Report) -> str:
     """One sentence: did it fuse?"""
     unfused = sum(row.count for row in outside(report))
@@ -141,7 +148,7 @@ def verdict(report: Report) -> str:
         return "The log shows no plan of an executor"
     if not report.groups:
         return f"Nothing fused: {count(unfused, 'tensor operator')} outside every group"
-    text = f"{count(report.fused_operators, 'operator')} fused into {count(report.fusion_groups, 'group')}"
+    text = f"{count(report.fused_operators, 'operator')} fused into {groups_of(report)}"
     if unfused or report.coverage.unknown is None:
         text += f", {unfused:,} not fused" if unfused else ", none left outside"
     fallbacks = sum(one.count for one in report.fallbacks)

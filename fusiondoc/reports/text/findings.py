@@ -10,6 +10,7 @@ import shlex
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model.change_plan import PlannedChange
@@ -61,7 +62,10 @@ def findings(report: Report, every: bool = False) -> RenderableType | None:
 
 def _finding(finding: Finding) -> RenderableType:
     head = Text(f"{finding.severity} {finding.code}", style=STYLES.get(finding.severity, ""))
-    head.append(f"  {finding.message}", style="default")
+    message = finding.message
+    if finding.source:
+        message = message.replace(finding.source, near(finding.source))
+    head.append(f"  {message}", style="default")
     if finding.time is not None:
         head.append(f", {takes(finding.time)} of a step", style="default")
     lines: list[RenderableType] = [head]
@@ -109,21 +113,22 @@ def plan(report: Report) -> RenderableType | None:
     commands = {change.command for change in report.plan}
     for number, change in enumerate(report.plan, 1):
         parts += _change(number, change, problem)
-        if len(commands) > 1:
+        if len(commands) > 1 or number == len(report.plan):
             parts.append(Unbroken(f"    $ {change.command}", "cyan"))
-    if len(commands) == 1:
-        parts.append(Unbroken(f" $ {report.plan[0].command}", "cyan"))
     return Lines(*parts)
 
 
 def _change(number: int, change: PlannedChange, said: str | None) -> list[RenderableType]:
     """``said``: what the lines above have said already."""
-    head = Text(f"{number}. ", style="bold")
-    head.append_text(prose(change.change, "bold"))
+    said_first = prose(change.change, "bold")
     brings = gain(change)
     if brings:
-        head.append(f"  {brings}", style="green")
-    lines: list[RenderableType] = [Padding(head, (0, 0, 0, 1))]
+        said_first.append(": ").append(brings, style="green")
+    head = Table.grid(pad_edge=False)
+    head.add_column(no_wrap=True, width=4)
+    head.add_column(overflow="fold")
+    head.add_row(Text(f" {number}. ", style="bold"), said_first)
+    lines: list[RenderableType] = [head]
     where = place(change)
     if change.unlocks and change.unlocks != said:
         lines.append(_indented(prose(unlocks(change))))

@@ -1,0 +1,177 @@
+"""Which changes a plan has: views and branches between groups, milliseconds, Transformer Engine."""
+
+from __future__ import annotations
+
+import lzma
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import FIXTURES
+from test_te_command import capture
+
+from fusiondoc.captures.capture import RECORDS
+from fusiondoc.diagnosis.next_steps import with_plan
+from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.diagnosis.unlocked import Plans
+from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.report import Evidence, OpNode, Program, ProgramNode, Reason, Report, Unfused
+from fusiondoc.model.runs import Steps
+from fusiondoc.parsers.observed import Observed
+from fusiondoc.reports.text.screen import render
+from fusiondoc.workflows.load import report_from
+
+TENSOR = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)"
+LOG = str(FIXTURES / "logs" / "nnc-2.11-add-relu.log.xz")
+
+
+class Made:
+    """A report of one plan, node by node; groups are those of the log's first group."""
+
+    def __init__(self) -> None:
+        self.nodes: list[ProgramNode] = []
+        self.rows: list[Unfused] = []
+
+    def node(self, op: str, code: str | None = None, text: str = "why", inside: int | None = None,
+             types: str = TENSOR, **more: Any) -> int:  # fmt: skip
+        place = len(self.nodes)
+        kind = "group" if op == "group" else "control" if op.startswith("prim::") else "operator"
+        source = f"/m.py:{place + 1}:0"
+        name = "prim::TensorExprGroup" if op == "group" else op
+        made = ProgramNode(kind, name, source, None, (types,), (types,),
+                           "G1" if op == "group" else None, code, inside, None, None, (), text)  # fmt: skip
+        self.nodes.append(made)
+        if code is not None:
+            why = Reason(code, text, False)
+            row = Unfused(op, source, source.rpartition(":")[0], "forward", 1, why, (Evidence("m.log", 1),))
+            self.rows.append(replace(row, **more))
+        return place
+
+    def report(self, *edges: tuple[int, int], **more: Any) -> Report:
+        program = Program("P1", "forward", 1, None, (), tuple(self.nodes), edges)
+        base = report_from([LOG])
+        return replace(base, programs=(program,), unfused=tuple(self.rows), plan=(), findings=(), **more)
+
+
+def planned(report: Report) -> Report:
+    return with_plan(report, Context(Observed()))
+
+
+def test_a_view_between_two_groups_goes_to_the_edge() -> None:
+    made = Made()
+    made.node("group"), made.node("aten::view", "FD226"), made.node("group")
+    (change,) = planned(made.report((0, 1), (1, 2))).plan
+    assert (change.kind, change.where) == (ChangeKind.MOVE_VIEW, "/m.py:2")
+    assert change.unlocks == "2 groups of this run become one"
+    assert change.gain_bytes == 2 * 4 * 8 * 4  # written by one group and read by the other
+
+
+@pytest.mark.parametrize("op", ["aten::linear", "aten::cumsum"])
+def test_a_view_beside_what_never_fuses_stays(op: str) -> None:
+    made = Made()
+    made.node(op, "FD201"), made.node("aten::view", "FD226"), made.node("group"), made.node("group")
+    report = planned(made.report((0, 1), (1, 2), (1, 3)))
+    assert ChangeKind.MOVE_VIEW not in [one.kind for one in report.plan]
+
+
+def test_a_view_between_reductions_stays() -> None:
+    made = Made()
+    made.node("group"), made.node("aten::view", "FD226"), made.node("group")
+    report = made.report((0, 1), (1, 2))
+    summed = replace(report.groups[0], nodes=(*report.groups[0].nodes, OpNode("aten::sum", None, None)))
+    assert planned(replace(report, groups=(summed,))).plan == ()
+
+
+def branch(text: str) -> Report:
+    """group -> if: sub, else: add (which never ran) -> group."""
+    made = Made()
+    made.node("group")
+    made.node("prim::If", "FD229", f"control flow ({text}) ends the group before it and begins another after")
+    made.node("aten::sub", "FD228", inside=1)
+    made.node("aten::add", "FD232", inside=1)
+    made.node("group")
+    return made.report((0, 2), (0, 3), (2, 1), (3, 1), (1, 4))
+
+
+def test_a_branch_on_a_value_becomes_where() -> None:
+    (change,) = planned(branch("a value in a tensor")).plan
+    assert (change.kind, change.where) == (ChangeKind.BRANCH, "/m.py:2")
+    assert change.unlocks == "1 group of sub with 2 groups of this run"
+    assert "torch.where" in str(change.after)
+
+
+def test_a_flag_becomes_a_constant() -> None:
+    (change,) = planned(branch("an argument such as a flag")).plan
+    assert change.kind is ChangeKind.CONSTANT
+
+
+def test_what_a_block_makes_comes_before_what_takes_it() -> None:
+    """The group behind the branch waits for what stands in it, though the plan prints the branch before."""
+    made = Made()
+    made.node("aten::mul_", "FD230")
+    made.node("prim::If", "FD229")
+    made.node("aten::cumsum", "FD201", inside=1)
+    made.node("aten::add_", "FD230")
+    report = made.report((0, 2), (2, 1), (1, 3), (0, 3))
+    assert Plans(report, "nvfuser", None).with_changes({0, 3}) == []
+
+
+@pytest.fixture(scope="module")
+def profiled(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """A training step under torch's profiler, NNC on a CPU."""
+    folder = tmp_path_factory.mktemp("profiled")
+    with tarfile.open(FIXTURES / "profiles" / "nnc-2.13-training.tar.xz") as archive:
+        archive.extractall(folder)
+    return report_from([str(folder / "training")])
+
+
+def test_milliseconds_come_before_bytes_and_operators(profiled: Report) -> None:
+    """With the bandwidth and the times of a real profile: what is known to save time comes first, and the
+    more it saves, the sooner."""
+    timed = next(row.time for row in profiled.unfused if row.time is not None)
+    assert profiled.steps is not None and profiled.steps.gb_per_s
+    made = Made()
+    small, unknown = "Float(2, 2, strides=[2, 1], requires_grad=0, device=cpu)", "Tensor"
+    for op, types, ms in (("aten::mul_", small, None), ("aten::add_", TENSOR, None),
+                          ("aten::sub_", unknown, 10_000.0)):  # fmt: skip
+        time = replace(timed, could_save_ms=ms) if ms is not None else None
+        made.node("aten::relu", "FD227", types=types), made.node(op, "FD230", types=types, time=time)
+        made.node("aten::tanh", "FD227", types=types)
+    edges = [(0, 1), (1, 2), (3, 4), (4, 5), (6, 7), (7, 8)]
+    plan = planned(made.report(*edges, steps=profiled.steps, groups=())).plan
+    assert [one.ops for one in plan] == [("aten::sub_",), ("aten::add_",), ("aten::mul_",)]
+    assert plan[1].gain_ms == round((plan[1].gain_bytes or 0) / (profiled.steps.gb_per_s * 1e6), 6)
+    # Not profiled, bytes count, and what is not known comes last.
+    plan = planned(made.report(*edges, groups=())).plan
+    assert [one.ops for one in plan] == [("aten::add_",), ("aten::mul_",), ("aten::sub_",)]
+
+
+def test_faster_products_come_before_fusion(profiled: Report) -> None:
+    steps: Steps = replace(
+        profiled.steps, hint="float32 matrix products without TF32 take 86% of the step: x"
+    )  # type: ignore[type-var]
+    (change, *_) = planned(replace(profiled, steps=steps)).plan
+    assert "set_float32_matmul_precision" in change.change and change.unlocks == steps.hint.partition(":")[0]  # type: ignore[union-attr]
+
+
+def test_transformer_engine_has_a_plan_of_its_operators(tmp_path: Path) -> None:
+    def of(program: str) -> Report:
+        made = capture(tmp_path / program, "")
+        data = lzma.decompress((FIXTURES / "te" / f"h100-{program}.jsonl.xz").read_bytes())
+        (made / RECORDS).write_bytes(data)
+        return report_from([str(made)])
+
+    dtype, recipe = of("float32_mlp").plan
+    assert (dtype.kind, dtype.operators, dtype.where) == (ChangeKind.DTYPE, 4, "te_programs.py:18")
+    assert recipe.codes == ("FD244",)
+    (split,) = of("split").plan
+    assert (split.before, split.after) == ("torch.nn.Dropout(...)", "te.ops.Dropout(...)")
+
+
+def test_further_specialisations_are_counted_apart() -> None:
+    report = report_from([LOG])
+    again = replace(report.groups[0], id="G2", specialisation=2, respecialises="G1")
+    screen = render(replace(report, groups=(*report.groups, again)))
+    assert "in 1 group (and 1 in further specialisations)" in screen
