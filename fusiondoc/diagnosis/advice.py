@@ -27,6 +27,9 @@ REPLACEABLE = frozenset([*NO_RULE, "FD215", "FD219", "FD230", "FD231"])
 
 REDUCTIONS = frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])
 
+NEEDS_SHAPES = frozenset([rejections.NO_SHAPE])
+"""Conditions that groups for fixed shapes meet."""
+
 _HALVES = {"Half", "BFloat16"}
 _SUPPORTED = {"Float", "Double", "Bool", "Int", "Long"} | _HALVES
 
@@ -259,7 +262,7 @@ def _argument(row: Unfused, run: RunFacts) -> str:
             "Take what is used outside by itself, x.narrow(1, 0, n), instead of from the chunk: then all uses"
             " of the chunk are in the group."
         )
-    if row.reason.text == rejections.NO_SHAPE:
+    if row.reason.text in NEEDS_SHAPES:
         knob = " (--knob fusion_strategy=STATIC:10)" if run.live else ""
         return f"Let groups be made for fixed shapes: torch.jit.set_fusion_strategy([('STATIC', 10)]){knob}."
     return _STATED.get(row.reason.text) or CODES["FD219"].advice or ""

@@ -163,7 +163,6 @@ def _default(site: Site, node: cst.Name) -> Iterator[Proposal]:
 def _optional(program: Program, site: Site) -> Iterator[Proposal]:
     """``if mask is not None``, where mask is always given, or never."""
     file = site.file
-    ops = frozenset(["prim::If"])
     for node in file.on_line(site.line):
         if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:
             continue
@@ -174,16 +173,8 @@ def _optional(program: Program, site: Site) -> Iterator[Proposal]:
         function = file.function_of(node)
         if isinstance(tested, cst.Name) and function is not None:
             name = tested.value
-            argument = _argument(function, name)
-            if argument is not None and not _is_given(program, file, node, only.operator):
-                note = f"callers that give {name} get None all the same"
-                title = f"None instead of the argument {name} of {function.name.value}"
-                edit = file.replaced(tested, "None")
-                if argument.default is not None and file.text(argument.default) == "None":
-                    yield Proposal(ChangeKind.CONSTANT, title, (edit,), (site.where,), note, ops=ops)
-                continue
-            if argument is not None:
-                yield from _given(file, function, name, site)
+            if _argument(function, name) is not None:
+                yield from _told(file, function, name, site, _is_given(program, file, node, only.operator))
                 continue
             tested = next((one for one in _values(function, name)), tested)
         if isinstance(tested, cst.Attribute) and file.text(tested.value) == "self":
@@ -217,9 +208,13 @@ def _is_given(program: Program, file: ParsedFile, node: cst.Comparison, operator
     return any(path == file.source.path and line in lines for path, line in program.lines_that_ran)
 
 
-def _given(file: ParsedFile, function: cst.FunctionDef, name: str, site: Site) -> Iterator[Proposal]:
-    """``mask: Tensor`` for ``mask: Optional[Tensor] = None``, in the function and those that hand it on."""
+def _told(
+    file: ParsedFile, function: cst.FunctionDef, name: str, site: Site, given: bool
+) -> Iterator[Proposal]:
+    """``mask: Tensor`` or ``mask: None = None`` for ``mask: Optional[Tensor] = None``, in the function and in
+    those that hand it on. Python calls it as ever; TorchScript refuses a call of the other kind."""
     edits: list[Edit] = []
+    text = "None"
     for one in (function, *_hand_it_on(file, name)):
         argument = _argument(one, name)
         kind = _of_optional(file, argument)
@@ -227,24 +222,19 @@ def _given(file: ParsedFile, function: cst.FunctionDef, name: str, site: Site) -
             continue
         params = list(one.params.params)
         at = params.index(argument) if argument in params else 0
-        if argument.default is not None and any(p.default is not None for p in params[:at]):
+        if given and argument.default is not None and any(p.default is not None for p in params[:at]):
             return  # an argument without a default cannot follow one with it
         start, end = file.span(argument.annotation.annotation)
-        last = file.span(argument.default)[1] if argument.default is not None else end
-        edits.append(Edit(file.source.path, start, last, kind))
-        text = kind
+        if given:
+            text = kind
+            end = file.span(argument.default)[1] if argument.default is not None else end
+        edits.append(Edit(file.source.path, start, end, text))
     if edits:
-        title = f"{name}: {text} instead of Optional[{text}]"
-        note = f"{name} has to be given then, as in this run"
-        where = (site.where,)
-        yield Proposal(
-            ChangeKind.ANNOTATION,
-            title,
-            tuple(dict.fromkeys(edits)),
-            where,
-            note,
-            ops=frozenset(["prim::If"]),
-        )
+        title = f"{name}: {text} instead of Optional"
+        how = "has to be given then" if given else "may not be given to TorchScript then"
+        note = f"{name} {how}, as in this run"
+        every, ops = tuple(dict.fromkeys(edits)), frozenset(["prim::If"])
+        yield Proposal(ChangeKind.ANNOTATION, title, every, (site.where,), note, ops=ops)
 
 
 def _hand_it_on(file: ParsedFile, name: str) -> Iterator[cst.FunctionDef]:

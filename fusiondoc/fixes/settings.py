@@ -4,12 +4,13 @@ ask for gradients which no backward pass uses."""
 from __future__ import annotations
 
 import contextlib
-from typing import Iterator
+from typing import Iterator, Mapping
 
+from fusiondoc.diagnosis.advice import NEEDS_SHAPES
 from fusiondoc.diagnosis.changes import suggested
 from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program
-from fusiondoc.fixes.syntax import walk
+from fusiondoc.fixes.syntax import ParsedFile, walk
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.runner.variables import knob_lines
 
@@ -23,21 +24,38 @@ def propose(program: Program) -> Iterator[Proposal]:
     if file is None:
         return
     for change in suggested(program.report, program.options, program.target.kind):
-        lines = knob_lines(change.knobs)
-        if lines and not any(line.startswith("#") for line in lines) and change.fuser is None:
-            name, imports = file.spelled("torch")
-            written = [
-                f"{name}{line[len('torch') :]}" if line.startswith("torch.") else line for line in lines
-            ]
-            edit = file.lines_at(file.after_imports, written, "", rank=-8)
-            where = (f"{file.source.path}:{file.source.text.count(chr(10), 0, edit.start) + 1}",)
+        if change.fuser is None:
             ops = frozenset(row.op for row in program.rows if row.reason.code in change.codes)
-            note, edits = "for the whole process", (*imports, edit)
-            yield Proposal(
-                ChangeKind.KNOB, written[0], edits, where, note, knobs=change.knobs, ops=ops, fewer=True
-            )
+            yield from _setting(program, file, change.knobs, ops, ChangeKind.KNOB)
+    yield from _static_shapes(program, file)
     if not program.backward:
         yield from _without_grad(program)
+
+
+def _setting(
+    program: Program, file: ParsedFile, knobs: Mapping[str, str], ops: frozenset[str], kind: ChangeKind
+) -> Iterator[Proposal]:
+    lines = knob_lines(knobs)
+    if not lines or any(line.startswith("#") for line in lines):
+        return
+    name, imports = file.spelled("torch")
+    lines = [
+        line.replace("torch._C._jit_set_fusion_strategy", "torch.jit.set_fusion_strategy") for line in lines
+    ]
+    written = [f"{name}{line[len('torch') :]}" if line.startswith("torch.") else line for line in lines]
+    edit = file.lines_at(file.after_imports, written, "", rank=-8)
+    where = (f"{file.source.path}:{file.source.text.count(chr(10), 0, edit.start) + 1}",)
+    note, edits = "for the whole process", (*imports, edit)
+    yield Proposal(kind, written[0], edits, where, note, knobs=knobs, ops=ops, fewer=True)
+
+
+def _static_shapes(program: Program, file: ParsedFile) -> Iterator[Proposal]:
+    """Plans for the shapes that come, one each, where a group for any shape was refused or none was left."""
+    rows = [row for row in program.rows if row.reason.code == "FD304" or row.reason.text in NEEDS_SHAPES]
+    asked = program.options.knobs.get("fusion_strategy", "")
+    if rows and "STATIC:20" not in asked:
+        ops = frozenset(row.op for row in rows)
+        yield from _setting(program, file, {"fusion_strategy": "STATIC:20"}, ops, ChangeKind.STATIC_SHAPES)
 
 
 def _without_grad(program: Program) -> Iterator[Proposal]:
