@@ -24,7 +24,16 @@ from timed_child import TimedChild
 from fusiondoc.captures.request import parse_target
 from fusiondoc.comparison.bench_changes import compare_benches
 from fusiondoc.errors import UsageError
-from fusiondoc.model.bench import VARIANTS, Bench, BenchPhase, BenchShape, BenchVariant, Measured, Ratio
+from fusiondoc.model.bench import (
+    VARIANTS,
+    Bench,
+    BenchPhase,
+    BenchShape,
+    BenchVariant,
+    Groups,
+    Measured,
+    Ratio,
+)
 from fusiondoc.reports.benchmark import bench_page
 from fusiondoc.reports.benchmark.documents import as_csv, as_json, as_markdown
 from fusiondoc.reports.benchmark.tables import render
@@ -635,6 +644,36 @@ def test_a_table_with_gpu_times_and_shapes_fits_80_columns() -> None:
     rows = [BenchVariant(name, "Python 3.10", True, None, phases) for name in ("eager", "aot-default")]
     text = render(replace(_bench(), variants=tuple(rows), shapes=shapes), width=80)
     assert "…" not in text and "11.02× (10.87 to 11.15)" in text and max(map(len, text.splitlines())) <= 80
+
+
+def test_two_interpreters_are_told_apart_and_what_moving_brings_is_said() -> None:
+    old, new = "Python 3.10, torch 2.1.2", "Python 3.12, torch 2.11.0"
+
+    def timed(name: str, python: str, ms: float, memory: int) -> BenchVariant:
+        ratio_of = Ratio(0.5 / ms, 0.49 / ms, 0.51 / ms)
+        found = BenchPhase("forward", Measured(ms, ms * 0.99, ms * 1.01), 1e3 / ms, ratio_of, 0.2, 0.8, 15, 9)
+        groups_of = Groups(1, None) if name == "nvfuser" else None
+        note = "frozen" if python == new else None
+        return BenchVariant(name, python, True, None, (found,), 1.0, 0.9, 3, memory, groups_of, 2, 0.0, note)
+
+    rows = [timed("eager", old, 0.5, 100_000_000), timed("nvfuser", old, 0.25, 50_000_000)]
+    rows += [timed("eager", new, 0.5, 100_000_000), timed("inductor", new, 0.125, 75_000_000)]
+    rows.append(timed("aot-default", new, 0.5, 1_000_000_000))
+    bench = replace(_bench(), variants=tuple(rows))
+    text = render(bench, width=80)
+    assert max(map(len, text.splitlines())) <= 80 and "…" not in text
+    assert text.count(f" {old}\n") == 2 and text.count(f" {new}\n") == 2, "above the speeds, and the details"
+    said = " ".join(text.split())
+    assert "from nvfuser (torch 2.1.2), 0.25 ms, 50 MB, groups 1 to inductor (torch 2.11.0), 0.125 ms" in said
+    assert "the fastest of each: 2.00× (1.95 to 2.05) as fast" in said
+    assert "eager (torch 2.11.0), inductor (torch 2.11.0), aot-default (torch 2.11.0): frozen" in said
+    head = next(line for line in text.splitlines() if "recompiles" in line)
+    names = "variant warm-up compile recompiles memory of eager off by"
+    assert head.split() == names.split()
+    assert "GPU ms" in text and "| GPU ms |" in as_markdown(bench)
+    slow = replace(rows[3], phases=(replace(rows[3].phases[0], ms=Measured(0.25, 0.2, 0.3)),))
+    unsure = " ".join(render(replace(bench, variants=(*rows[:3], slow)), width=80).split())
+    assert "the fastest of each: no difference in speed" in unsure
 
 
 def test_the_python_function_refuses_what_the_command_refuses_and_renders(tmp_path: Path) -> None:

@@ -195,7 +195,8 @@ def _variant(
     differences = [one.max_difference for one in ready if one.max_difference is not None]
     notes = [chosen.note if chosen is not None else None]
     if not differences:
-        notes += [one.why_no_difference for one in ready[:1]]
+        reasons_why = [one.why_no_difference for one in ready[:1] if one.why_no_difference is not None]
+        notes += [f"no difference from eager is known: {why}" for why in reasons_why]
     return BenchVariant(
         name=name,
         interpreter=label,

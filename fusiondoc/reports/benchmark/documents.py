@@ -40,7 +40,7 @@ def as_markdown(bench: Bench) -> str:
     lines = [f"### {markdown(bench.target)}", ""]
     several = changing(bench)
     names = ["interpreter", "variant", *(["inputs"] if several else []), "ms", "steps/s", "speed of eager"]
-    names += ["GPU busy", "groups", "warm-up", *(["compiled", "guards failed"] if several else [])]
+    names += ["GPU ms", "GPU busy", "groups", "warm-up", *(["compiled", "guards failed"] if several else [])]
     texts = 3 if several else 2
     for phase in phases(bench):
         lines += [
@@ -61,6 +61,7 @@ def as_markdown(bench: Bench) -> str:
                     milliseconds(found.ms.median),
                     f"{found.steps_per_s:,.0f}",
                     "" if one.name == EAGER else verdict(found.ratio),
+                    "-" if found.device_ms is None else milliseconds(found.device_ms),
                     share(found.busy),
                     groups(one),
                     seconds(one.warmup_s),

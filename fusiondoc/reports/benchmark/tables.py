@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Callable, Iterator, Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
@@ -47,9 +47,10 @@ def render(
     parts: list[RenderableType] = [head]
     for phase in phases(bench):
         parts += ["", Text(phase, style="bold"), Padding(_speeds(bench, phase), (0, 0, 0, 1))]
-    details = _details(bench)
-    if details is not None:
-        parts += ["", Text("Compiling, memory, numbers", style="bold"), Padding(details, (0, 0, 0, 1))]
+    details = list(_details(bench))
+    if details:
+        parts += ["", Text("Compiling, memory, largest difference from eager", style="bold")]
+        parts.append(Padding(Lines(*details), (0, 0, 0, 1)))
     goes = times(bench) if full else []
     if goes:
         parts += ["", Text("Where the time goes", style="bold")]
@@ -103,48 +104,58 @@ def _speeds(bench: Bench, phase: str) -> RenderableType:
 
 
 def _part(rows: list[tuple[BenchVariant, BenchPhase]], several: bool, busy: bool) -> Table:
-    names = ["variant", "ms", "speed of eager", *(["busy" if several else "GPU busy"] if busy else [])]
+    names = ["variant", "ms", "speed of eager"]
     if several:
-        names += ["first ms", "compiled", "guards"]
+        names += [*(["busy"] if busy else []), "first ms", "compiled", "guards"]
     else:
         names[2:2] = ["steps/s"]
-        names += ["groups", "warm-up"]
+        names += [*(["GPU ms", "GPU busy"] if busy else []), "groups"]
     table = _table(names)
     for one, found in rows:
         told = Text("" if one.name == EAGER else verdict(found.ratio))
         if found.ratio is not None and found.ratio.differs:
             told.stylize("green" if found.ratio.value > 1 else "yellow")
         cells = [Text(one.name), Text(milliseconds(found.ms.median)), told]
-        cells += [Text(share(found.busy))] if busy else []
+        of_gpu = [Text(share(found.busy))] if busy else []
         if several:
-            first = "-" if found.first_ms is None else milliseconds(found.first_ms)
-            cells += [Text(first), Text(count(found.recompiles)), Text(count(found.guard_failures))]
+            cells += [*of_gpu, Text(_ms(found.first_ms))]
+            cells += [Text(count(found.recompiles)), Text(count(found.guard_failures))]
         else:
             cells[2:2] = [Text(f"{found.steps_per_s:,.0f}")]
-            cells += [Text(groups(one)), Text(seconds(one.warmup_s))]
+            cells += [Text(_ms(found.device_ms)), *of_gpu] if busy else []
+            cells.append(Text(groups(one)))
         table.add_row(*cells)
     return table
 
 
-def _details(bench: Bench) -> Table | None:
-    """Compilation, memory against eager, and the largest difference; columns that none has are left out."""
+def _ms(value: float | None) -> str:
+    return "-" if value is None else milliseconds(value)
+
+
+def _details(bench: Bench) -> Iterator[RenderableType]:
+    """Compilation, memory against eager, and the largest difference, of each interpreter; columns that none
+    has are left out. "off by" is the difference."""
     rows = [one for one in bench.variants if one.available]
-    if not rows:
-        return None
-    memory = any(one.peak_bytes is not None for one in rows)
-    several = changing(bench)
-    names = ["variant", *(["groups", "warm-up"] if several else []), "compiling"]
-    names += [*(["memory", "of eager"] if memory else []), "largest difference"]
-    table = _table([*names, "note"])
-    table.columns[-1].justify = "left"
-    table.columns[-1].no_wrap = False
-    for one in rows:
-        cells = [one.name, *([groups(one), seconds(one.warmup_s)] if several else []), seconds(one.compile_s)]
-        if memory:
-            cells += ["-" if one.peak_bytes is None else size(one.peak_bytes), _of_eager(bench, one)]
-        cells.append("-" if one.max_difference is None else f"{one.max_difference:.2g}")
-        table.add_row(*(Text(cell) for cell in cells), Text(one.note or "", style="dim"))
-    return table
+    columns: dict[str, Callable[[BenchVariant], str]] = {"variant": lambda one: one.name}
+    if changing(bench):
+        columns["groups"] = groups
+    columns["warm-up"] = lambda one: seconds(one.warmup_s)
+    columns["compile"] = lambda one: seconds(one.compile_s)
+    if any(one.recompiles for one in rows) and not changing(bench):
+        columns["recompiles"] = lambda one: count(one.recompiles)
+    if any(one.peak_bytes is not None for one in rows):
+        columns["memory"] = lambda one: "-" if one.peak_bytes is None else size(one.peak_bytes)
+        columns["of eager"] = lambda one: _of_eager(bench, one)
+    columns["off by"] = lambda one: "-" if one.max_difference is None else f"{one.max_difference:.2g}"
+    for name in interpreters(bench):
+        table = _table(list(columns))
+        for one in rows:
+            if one.interpreter == name:
+                table.add_row(*(Text(cell(one)) for cell in columns.values()))
+        if table.row_count:
+            if len(interpreters(bench)) > 1:
+                yield Text(name, style="dim")
+            yield table
 
 
 def _of_eager(bench: Bench, one: BenchVariant) -> str:
