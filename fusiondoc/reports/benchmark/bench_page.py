@@ -259,7 +259,7 @@ def _short(labels: Sequence[str]) -> list[str]:
 def _tables(bench: Bench) -> Iterator[PageTable]:
     several = len(wordings.shapes_of(bench)) > 1
     heads = [("Variant", ""), *([("Inputs", "")] if several else []), ("ms", "n"), ("95 % interval", "n")]
-    heads += [("Steps/s", "n"), ("Speed of eager", "n"), ("GPU busy", "n"), ("First step", "n")]
+    heads += [("Steps/s", "n"), ("Speed of eager", "n"), ("GPU ms, busy", "n"), ("First step", "n")]
     heads += [("Compiled", "n"), ("Guards failed", "n"), ("Peak memory", "n")]
     for phase in wordings.phases(bench):
         rows: list[Row] = []
@@ -274,9 +274,9 @@ def _tables(bench: Bench) -> Iterator[PageTable]:
                         rows.append(Row(_cells(one, timed, label if several else None), above))
                         above = None
         yield PageTable(heads, tuple(rows), phase)
-    heads = [("Variant", ""), ("Groups", "n"), ("Warm-up", "n"), ("Compiling", "n"), ("Fallbacks", "n")]
-    heads += [("Memory of eager", "n"), ("Largest difference", "n"), ("Note", "")]
-    yield PageTable(heads, tuple(_of_variants(bench)), "Compiling, memory, numbers")
+    heads = [("Variant", ""), ("Groups", "n"), ("Warm-up", "n"), ("Compiling", "n"), ("Recompiled", "n")]
+    heads += [("Fallbacks", "n"), ("Memory of eager", "n"), ("Largest difference", "n")]
+    yield PageTable(heads, tuple(_of_variants(bench)), "Compiling, memory, largest difference from eager")
 
 
 def _cells(one: BenchVariant, timed: BenchPhase, label: str | None) -> tuple[Cell, ...]:
@@ -290,12 +290,19 @@ def _cells(one: BenchVariant, timed: BenchPhase, label: str | None) -> tuple[Cel
         Cell(f"{wordings.milliseconds(timed.ms.low)} to {wordings.milliseconds(timed.ms.high)}"),
         Cell(f"{timed.steps_per_s:,.0f}"),
         Cell(against, style_of(timed)),
-        Cell(wordings.share(timed.busy)),
+        Cell(_of_gpu(timed)),
         Cell(first),
         Cell(wordings.count(timed.recompiles)),
         Cell(wordings.count(timed.guard_failures)),
         Cell(memory),
     )
+
+
+def _of_gpu(timed: BenchPhase) -> str:
+    """``0.276, 94%``."""
+    if timed.device_ms is None:
+        return wordings.share(timed.busy)
+    return f"{wordings.milliseconds(timed.device_ms)}, {wordings.share(timed.busy)}"
 
 
 def _of_variants(bench: Bench) -> Iterator[Row]:
@@ -310,10 +317,10 @@ def _of_variants(bench: Bench) -> Iterator[Row]:
             Cell(wordings.groups(one)),
             Cell(wordings.seconds(one.warmup_s)),
             Cell(wordings.seconds(one.compile_s)),
+            Cell(wordings.count(one.recompiles)),
             Cell(wordings.count(one.fallbacks)),
             ABSENT if memory is None else Cell(f"{memory:.2f}×"),
             Cell(difference),
-            Cell(one.note or ""),
         )
         yield Row(cells, one.interpreter if one.interpreter != above else None)
         above = one.interpreter
