@@ -22,7 +22,8 @@ pytest.importorskip("libcst")
 
 from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes import constants, in_place, operands, order, recipes_in_code
+from fusiondoc.fixes import constants, in_place, model_setup, operands, order, recipes_in_code
+from fusiondoc.fixes import settings as fix_settings
 from fusiondoc.fixes.edits import (
     Edit,
     Proposal,
@@ -943,6 +944,97 @@ def test_an_attribute_is_what_it_holds() -> None:
     assert optional(text, "if bias") == [text.replace("    bias: Optional[Tensor]\n", "")]
     assert optional(text.replace("Optional[Tensor]", "Tensor"), "if bias") == []
     assert optional(text.replace("[Tensor]\n", "[Tensor] = None\n"), "if bias") == []
+
+
+def named_dimensions(line: str, op: str, types: list[str]) -> list[str]:
+    text = HEAD + line + "\n"
+    at = site(text, f"aten::{op}", text.count("\n"))
+    at.row.source = "m.py:5:4"
+    node = SimpleNamespace(op=f"aten::{op}", source="m.py:5:4", inputs=types)
+    report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
+    program: Any = SimpleNamespace(report=report)
+    found = recipes_in_code._dimensions(program, at)
+    return [changed_text(text, one.edits)[len(HEAD) :].strip() for one in found]
+
+
+def test_a_reduction_gets_its_dimensions() -> None:
+    two = ["Float(4, 8, strides=[8, 1])"]
+    assert named_dimensions("y = x.mean()", "mean", two) == ["y = x.mean([0, 1])"]
+    assert named_dimensions("y = torch.sum(x)", "sum", two) == ["y = torch.sum(x, [0, 1])"]
+    assert named_dimensions("y = x.std()", "std", two) == ["y = x.std([0, 1], unbiased=True)"]
+    assert named_dimensions("y = x.std(unbiased=False)", "std", two) == ["y = x.std([0, 1], unbiased=False)"]
+
+
+@pytest.mark.parametrize("line", ["y = x.mean(1)", "y = x.mean(dim=1)", "y = mine.mean(x, 1)", "y = x.sum()"])
+def test_a_reduction_with_dimensions_or_of_another_name_stays(line: str) -> None:
+    assert named_dimensions(line, "mean", ["Float(4, 8, strides=[8, 1])"]) == []
+    assert named_dimensions("y = x.mean()", "mean", ["Tensor"]) == []  # nothing tells how many it has
+
+
+# -- the run ------------------------------------------------------------------------------------------------
+
+MADE = "import torch\nfrom zoo import Net\nmodel = Net()\ninputs = (torch.ones(2, requires_grad=True),)\n"
+
+
+def of_a_run(text: str, **changed: Any) -> Any:
+    options = SimpleNamespace(trace=False, knobs={}, script=False, eval=False)
+    usual = {
+        "rows": [], "fuser": "nnc", "torch": "2.13.0", "backward": False, "is_module": True,
+        "training": False, "options": options, "target_file": parsed(text),
+        "target": SimpleNamespace(name=None, call=None),
+    }  # fmt: skip
+    return SimpleNamespace(**{**usual, **changed})
+
+
+def kinds(program: Any) -> list[ChangeKind]:
+    place = place_of_model(program)
+    assert place is not None
+    return [one.kind for one in model_setup.propose(program, place)]
+
+
+def test_a_model_in_eval_mode_is_frozen_and_one_in_training_only_on_request() -> None:
+    assert kinds(of_a_run(MADE)) == [ChangeKind.FREEZE]
+    program = of_a_run(MADE, training=True)
+    place = place_of_model(program)
+    assert place is not None
+    found = list(model_setup.propose(program, place))
+    assert [one.kind for one in found] == [ChangeKind.EVAL, ChangeKind.FREEZE]
+    assert all(one.eval_mode for one in found)  # left out without --inference
+    texts = [changed_text(MADE, one.edits).split("\n") for one in found]
+    assert "model.eval()" in texts[0] and "model = torch.jit.freeze(torch.jit.script(model))" in texts[1]
+
+
+@pytest.mark.parametrize("changed", [{"backward": True}, {"is_module": False}, {"training": None}])
+def test_what_cannot_be_frozen_is_not(changed: dict[str, Any]) -> None:
+    assert kinds(of_a_run(MADE, **changed)) == []
+    traced = SimpleNamespace(trace=True)
+    assert kinds(of_a_run(MADE, options=traced)) == []
+
+
+def test_inputs_record_no_gradients_in_inference() -> None:
+    program = of_a_run(MADE)
+    (found,) = fix_settings._without_grad(program)
+    assert changed_text(MADE, found.edits) == MADE.replace("=True", "=False") and found.note is not None
+    assert list(fix_settings._without_grad(of_a_run(MADE.replace("inputs =", "others =")))) == []
+
+
+def unfused(code: str, text: str = "") -> Any:
+    return SimpleNamespace(op="aten::mul", reason=SimpleNamespace(code=code, text=text))
+
+
+def test_plans_for_fixed_shapes_where_none_was_left() -> None:
+    def found(program: Any) -> list[str]:
+        made = fix_settings._static_shapes(program, program.target_file)
+        return [
+            line for one in made for line in changed_text(MADE, one.edits).split("\n") if "STATIC" in line
+        ]
+
+    assert found(of_a_run(MADE, rows=[unfused("FD304")])) == [
+        "torch.jit.set_fusion_strategy([('STATIC', 20)])"
+    ]
+    assert found(of_a_run(MADE, rows=[unfused("FD211")])) == []
+    asked = SimpleNamespace(knobs={"fusion_strategy": "STATIC:20"})
+    assert found(of_a_run(MADE, rows=[unfused("FD304")], options=asked)) == []
 
 
 @pytest.mark.parametrize(

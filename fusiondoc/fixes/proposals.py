@@ -149,8 +149,14 @@ def _compatible(proposals: Sequence[Proposal]) -> Iterator[Proposal]:
             yield one
 
 
-def in_packages(program: Program) -> list[str]:
-    """What works in place in files of packages, which are not changed: a line each."""
+def described(program: Program) -> list[str]:
+    """What could be changed and is not, a line each: what works in place in files of packages, other fusers,
+    files that cannot be read."""
+    unread = [f"{path.name} could not be read: {why}" for path, why in program.unread.items()]
+    return [*_in_packages(program), *settings.other_fusers(program), *unread]
+
+
+def _in_packages(program: Program) -> list[str]:
     said = []
     for line, row in sorted(program.in_packages.items()):
         if is_in_place(row.op):

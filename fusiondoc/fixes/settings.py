@@ -4,6 +4,7 @@ ask for gradients which no backward pass uses."""
 from __future__ import annotations
 
 import contextlib
+import shlex
 from typing import Iterator, Mapping
 
 from fusiondoc.diagnosis.advice import NEEDS_SHAPES
@@ -30,6 +31,17 @@ def propose(program: Program) -> Iterator[Proposal]:
     yield from _static_shapes(program, file)
     if not program.backward:
         yield from _without_grad(program)
+
+
+def other_fusers(program: Program) -> list[str]:
+    """Fusers that a finding suggests: no change of the program, so a line each on how to try them."""
+    changes = suggested(program.report, program.options, program.target.kind)
+    fusers = dict.fromkeys(change.fuser for change in changes if change.fuser is not None)
+    target = shlex.quote(program.target.label)
+    return [
+        f"another fuser may take more: fusiondoc diagnose {target} --fuser {fuser}, or --try"
+        for fuser in fusers
+    ]
 
 
 def _setting(

@@ -16,7 +16,7 @@ from fusiondoc.captures.store import Place, Within
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.fixes.edits import Edit, SourceText, changed_text, overlapping, unified_diff
 from fusiondoc.fixes.fixable import Program
-from fusiondoc.fixes.proposals import Bundle, bundles, in_packages
+from fusiondoc.fixes.proposals import Bundle, bundles, described
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.fixes import Fixes, KeptResults, Outcome, TriedFix, Version
 from fusiondoc.model.quick_dataclass import dataclass
@@ -154,12 +154,11 @@ def _found(request: RunRequest, capture: Capture, report: Report, inference: boo
     )
     every = bundles(program)
     left_out = [one for one in every if one.eval_mode and not inference]
-    described = (
-        *in_packages(program),
-        *(f"{path.name} could not be read: {why}" for path, why in program.unread.items()),
+    said = (
+        *described(program),
         *(f"not tried: {one.title} ({', '.join(one.notes)}); --inference tries it" for one in left_out[-1:]),
     )
-    return _ToTry(program, tuple(one for one in every if one not in left_out), described)
+    return _ToTry(program, tuple(one for one in every if one not in left_out), said)
 
 
 def _search(found: _ToTry, search: _Search, cwd: Path) -> Found:
