@@ -11,7 +11,6 @@ from fusiondoc.alignment import align
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.differences import speed_change
 from fusiondoc.comparison.kernel_changes import changed_lines, normalised
-from fusiondoc.model.log_counts import ParseStats
 from fusiondoc.model.report import (
     Group,
     Kernel,
@@ -20,7 +19,7 @@ from fusiondoc.model.report import (
     Report,
     Unfused,
 )
-from fusiondoc.model.runs import Coverage, FuserState, Speed, Spread
+from fusiondoc.model.runs import Coverage, FuserState, ParseStats, Speed, Spread
 from fusiondoc.workflows.load import report_from
 
 FLOAT, HALF = "Float(8, 64, requires_grad=0, device=cuda:0)", "Half(8, 64, requires_grad=0, device=cuda:0)"

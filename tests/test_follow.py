@@ -16,8 +16,8 @@ from typing import Iterator
 import pytest
 from command_line import ROOT, Run
 
-from fusiondoc.model.log_counts import ParseStats
 from fusiondoc.model.report import Report
+from fusiondoc.model.runs import ParseStats
 from fusiondoc.parsers.lines.growing_logs import Go
 from fusiondoc.reports.json_format import render
 from fusiondoc.reports.text.live_view import LiveView

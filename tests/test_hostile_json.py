@@ -22,7 +22,7 @@ from fusiondoc.parsers.profiler_trace import read_places, read_trace
 from fusiondoc.parsers.trace_units import NoTrace, read_events
 from fusiondoc.reports.json_format import read_bench
 from fusiondoc.workflows.load import report_of
-from fusiondoc.workflows.profile_of_run import trace_file
+from fusiondoc.workflows.speed import trace_file
 
 CORPUS = ROOT / "fuzz" / "corpus"
 BENCH = (CORPUS / "bench" / "nvfuser.json").read_text()

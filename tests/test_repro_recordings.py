@@ -16,7 +16,7 @@ from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.repro.locate import find_group
 from fusiondoc.repro.rebuild import rebuild
-from fusiondoc.repro.script import ir_text, script
+from fusiondoc.repro.write import ir_text, script
 
 torch = pytest.importorskip("torch")
 

@@ -16,7 +16,7 @@ import fusiondoc as api
 from fusiondoc.captures.request import parse_module
 from fusiondoc.captures.script_records import StepsTaken
 from fusiondoc.errors import UsageError
-from fusiondoc.model.scripts import ScriptRun
+from fusiondoc.model.runs import ScriptRun
 from fusiondoc.probe.script_steps import _definition
 from fusiondoc.workflows.bench_statistics import of_processes, ratio
 from fusiondoc.workflows.timing import _why_not

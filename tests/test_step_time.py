@@ -34,7 +34,7 @@ from fusiondoc.reports.benchmark import wordings
 from fusiondoc.reports.formats import render_report
 from fusiondoc.reports.text.screen import render
 from fusiondoc.runner import bench_child
-from fusiondoc.workflows import bench_turns, profile_of_run
+from fusiondoc.workflows import bench_turns, speed
 from fusiondoc.workflows.bench_turns import parts_of_trace
 from fusiondoc.workflows.load import parse_capture, report_from, report_of
 
@@ -60,7 +60,7 @@ def of_kind(events: list[Any], wanted: str) -> float:
 def test_the_probe_and_the_reader_agree_on_names() -> None:
     assert step_profile.STEP == profiler_trace.STEP
     assert benchmark.TRACE == bench_turns.TRACE
-    assert (step_profile.TRACE, step_profile.PLACES) == (profile_of_run.TRACE, profile_of_run.PLACES)
+    assert (step_profile.TRACE, step_profile.PLACES) == (speed.TRACE, speed.PLACES)
 
 
 def test_parts_are_the_step_and_every_group_has_its_time(capture: Path) -> None:
@@ -405,10 +405,10 @@ def test_the_trace_names_the_groups(tmp_path: Path) -> None:
     folder = unpacked("training", tmp_path)
     capture = Capture(folder)
     report = report_of(capture)
-    data = profile_of_run.named_trace_of(capture, report, packed=True)
+    data = speed.named_trace_of(capture, report, packed=True)
     before = read_events(folder / "profile" / "trace.json.gz")
     after = json.loads(gzip.decompress(data))["traceEvents"]
-    assert data == profile_of_run.named_trace_of(capture, report, packed=True)
+    assert data == speed.named_trace_of(capture, report, packed=True)
     assert [(e["ts"], e["dur"]) for e in after] == [(e["ts"], e["dur"]) for e in before]
     named = [(e["name"], f["name"]) for e, f in zip(before, after) if e["name"] != f["name"]]
     assert len(named) == sum(e["name"].startswith("fused_") for e in before)

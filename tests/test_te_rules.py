@@ -26,9 +26,8 @@ from fusiondoc.captures.te_records import TeRecords, read_te
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import disagreements
 from fusiondoc.diagnosis.te_report import te_report
 from fusiondoc.diagnosis.te_rules import RULES, version_of
-from fusiondoc.model.log_counts import ParseStats
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import Coverage, FuserState
+from fusiondoc.model.runs import Coverage, FuserState, ParseStats
 
 FILES = sorted((ROOT / "fixtures" / "te").glob("plans-*.jsonl.xz"))
 VERSIONS = [path.name[len("plans-") : -len(".jsonl.xz")] for path in FILES]

@@ -145,7 +145,7 @@ def command(
     if done.failed is not None:
         raise done.failed
     if trace_file is not None:
-        from fusiondoc.workflows.profile_of_run import named_trace_of
+        from fusiondoc.workflows.speed import named_trace_of
 
         packed = trace_file.suffix == ".gz"
         write_file(trace_file, named_trace_of(done.capture, done.report, packed), "--trace-file")

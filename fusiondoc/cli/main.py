@@ -1,4 +1,7 @@
-"""``fusiondoc``: finds the command, runs it, and turns every known failure into a message and exit status."""
+"""``fusiondoc``: finds the command, runs it, and turns every known failure into a message and exit status.
+
+Every call imports it, so it imports next to nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import io
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Iterator, NoReturn
 
 import click
@@ -69,11 +73,10 @@ class LazyGroup(click.Group):
 def _configure(ctx: click.Context) -> None:
     """Defaults from the configuration, if there is one; only then is anything imported for it."""
     from fusiondoc.captures import where_kept
-    from fusiondoc.cli.config_file import find
 
     ctx.call_on_close(where_kept.forget)
 
-    found = find()
+    found = _configuration()
     if found is not None:
         from fusiondoc.cli.config import apply
 
@@ -225,3 +228,39 @@ def _own_fault(error: Exception) -> None:
         " at once.",
         file=sys.stderr,
     )
+
+
+OWN = "fusiondoc.yaml"
+SHARED = "pyproject.toml"
+
+
+def _configuration() -> tuple[str, str] | None:
+    """Path and kind ("yaml" or "toml") of the nearest configuration, from the current folder upward.
+
+    ``fusiondoc.yaml`` comes before a ``pyproject.toml`` in the same folder, which counts only if it holds
+    ``[tool.fusiondoc]``. The search ends at the folder that holds ``.git``.
+    """
+    try:
+        here = Path.cwd()
+    except OSError:  # the current folder is gone
+        return None
+    for folder in (here, *here.parents):
+        own, shared = folder / OWN, folder / SHARED
+        if own.is_file():
+            return str(own), "yaml"
+        if shared.is_file() and _mentions(shared):
+            return str(shared), "toml"
+        if (folder / ".git").exists():
+            return None
+    return None
+
+
+def _mentions(path: Path) -> bool:
+    """Whether a parser of TOML may find our table; most files have none, and the parser takes time."""
+    from fusiondoc.whole_files import read_within
+
+    try:
+        text = read_within(path)
+    except OSError:
+        return False
+    return b"tool" in text and b"fusiondoc" in text

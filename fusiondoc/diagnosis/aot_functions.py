@@ -23,7 +23,7 @@ from fusiondoc.captures.aot_records import (
 from fusiondoc.captures.script_records import RanInstead, ScriptedModel, ScriptRecords, StepsTaken
 from fusiondoc.model.aot import AotFunction, AotGraph, AotNode, AotValue, FusedModules, Partition
 from fusiondoc.model.report import Report
-from fusiondoc.model.scripts import ScriptModel, ScriptRun
+from fusiondoc.model.runs import ScriptModel, ScriptRun
 from fusiondoc.model.source import Source
 
 DEFAULT = "default_partition"

@@ -10,7 +10,6 @@ from typing import Any, Iterable, Mapping, Protocol, Sequence
 
 from fusiondoc.model.aot import AotFunction, FusedModules
 from fusiondoc.model.change_plan import PlannedChange
-from fusiondoc.model.log_counts import ParseStats
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.ranks import Ranks
 from fusiondoc.model.runs import (
@@ -19,7 +18,9 @@ from fusiondoc.model.runs import (
     FuserState,
     Iteration,
     KnobState,
+    ParseStats,
     Peak,
+    ScriptRun,
     Speed,
     Spread,
     Steps,
@@ -28,7 +29,6 @@ from fusiondoc.model.runs import (
     Try,
     Verification,
 )
-from fusiondoc.model.scripts import ScriptRun
 from fusiondoc.model.te import TeReport
 
 SCHEMA = "fusiondoc.report/1"

@@ -11,8 +11,8 @@ from bisect import bisect_right
 from enum import IntEnum
 from typing import Dict, Iterator, Mapping, NamedTuple, Sequence
 
-from fusiondoc.model.log_counts import LeftOut
 from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model.runs import LeftOut
 from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
 from fusiondoc.parsers.kernels.kept_texts import Text
 from fusiondoc.parsers.lines.other_tools import OtherTools

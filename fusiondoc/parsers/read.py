@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import Callable, Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.model.fusers import FUSER_OF_KIND, NNC, NVFUSER
-from fusiondoc.model.log_counts import ParseStats, UnrecognisedLine
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import (
     Fallback,
@@ -22,7 +21,7 @@ from fusiondoc.model.report import (
     Report,
     Unfused,
 )
-from fusiondoc.model.runs import Coverage, FuserState, Iteration
+from fusiondoc.model.runs import Coverage, FuserState, Iteration, ParseStats, UnrecognisedLine
 from fusiondoc.model.source import SourceMap
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, position, unpack
 from fusiondoc.parsers.jit.regions import LiveLayers

@@ -310,7 +310,7 @@ def _run_model(
     )
     frontends.tell(records, spec, chosen, twin is not None)
     if spec.get("timing"):
-        from .timed_passes import Timing
+        from .iterations import Timing
 
         with clock.users_work():
             shapes = [positional(model, one) for one in shapes]

@@ -15,8 +15,8 @@ from typing import Any, Iterable
 from . import fusers, knob_access
 from .failures import Refused
 from .knob_access import Blind, Callback, Depth, Inlining, Outcome, Readable, Skipped, Swap, first_line
-from .quiet import KeptStderr
 from .records import Records
+from .stdio import KeptStderr
 
 KNOBS: dict[str, Any] = {
     "nvfuser": Readable("_jit_set_nvfuser_enabled", "_jit_nvfuser_enabled"),

@@ -11,7 +11,7 @@ from typing import Sequence
 from fusiondoc.model.aot import AotFunction, AotGraph, AotValue, FusedModules, Partition
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
-from fusiondoc.model.scripts import ScriptModel, ScriptRun
+from fusiondoc.model.runs import ScriptModel, ScriptRun
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import count, size
 

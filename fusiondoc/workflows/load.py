@@ -198,8 +198,7 @@ def report_of(
     # Only here: a log alone has none of it, so its report does not wait for these imports.
     from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules, script_run
     from fusiondoc.diagnosis.te_report import te_report
-    from fusiondoc.workflows.profile_of_run import with_profile
-    from fusiondoc.workflows.speed import speed_of
+    from fusiondoc.workflows.speed import speed_of, with_profile
 
     parsed = parsed or parse_capture(capture, others)
     report, told = parsed.report, capture.records

@@ -3,7 +3,7 @@
 ``diagnose``, ``check``, ``kernels`` and the pytest fixture all run their targets through this.
 
 Where the time of a step goes: the run under the profiler. What it adds to a
-report: ``profile_of_run.py``.
+report: ``speed.py``.
 
 The rerun without fallback: torch hides why a group fell back, so its fallback is switched off and it
 raises the error.

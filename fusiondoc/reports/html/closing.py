@@ -6,10 +6,9 @@ import re
 import shlex
 from typing import Mapping
 
-from fusiondoc.model.log_counts import UnrecognisedLine
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Fallback, Finding
-from fusiondoc.model.runs import Expectation, KnobState
+from fusiondoc.model.runs import Expectation, KnobState, UnrecognisedLine
 from fusiondoc.reports.html.group_list import Facts
 from fusiondoc.reports.html.page_context import QUOTED, Context, Quotes, can_change, shown
 from fusiondoc.reports.source_code import near

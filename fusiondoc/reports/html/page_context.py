@@ -16,7 +16,7 @@ from fusiondoc.model.module_tree import outside
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
-from fusiondoc.reports import code_colours
+from fusiondoc.reports import source_code
 from fusiondoc.reports.page_templates import escaped
 from fusiondoc.reports.printable import visible
 from fusiondoc.reports.source_code import near, without_column
@@ -39,11 +39,11 @@ class Highlighter:
 
     def python(self, text: str) -> list[Markup]:
         """The lines of a Python source."""
-        return self._lines(text, code_colours.python)
+        return self._lines(text, source_code.python)
 
     def cuda(self, text: str) -> list[Markup]:
         """The lines of a generated kernel."""
-        return self._lines(text, code_colours.cuda)
+        return self._lines(text, source_code.cuda)
 
     def ir(self, text: str) -> Markup:
         """TorchScript IR."""

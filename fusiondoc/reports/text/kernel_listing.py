@@ -14,10 +14,9 @@ from rich.text import Text
 from fusiondoc.model.layer_names import folded, layers_of_kernels
 from fusiondoc.model.report import Dump, Group, Instance, Kernel, Report
 from fusiondoc.model.source import Source
-from fusiondoc.reports.code_colours import cuda
 from fusiondoc.reports.kernel_texts import chosen, is_code
 from fusiondoc.reports.printable import in_github_log, one_line, visible
-from fusiondoc.reports.source_code import near
+from fusiondoc.reports.source_code import cuda, near
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, bar, drawn, more, plain
 from fusiondoc.reports.wording import dims
 
