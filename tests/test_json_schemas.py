@@ -17,6 +17,7 @@ from fusiondoc.model.bench import Bench
 from fusiondoc.model.fixes import Fixes
 from fusiondoc.model.report import Report
 from fusiondoc.model.suite import Suite
+from fusiondoc.model.survey import Survey
 from fusiondoc.model.typed_fields import field_types
 from fusiondoc.reports import json_schema
 
@@ -26,6 +27,7 @@ DOCUMENTS = {
     "bench": Bench,
     "suite": Suite,
     "fix": Fixes,
+    "survey": Survey,
     "bench-comparison": BenchComparison,
 }
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "repro": "Write one fusion group as a stand-alone Python file, and make it smaller.",
     "knobs": "List what can be toggled on this torch, and what each toggle really does.",
     "env": "Say what this machine can run; export the variables for your own launcher.",
+    "survey": "Say what many runs have in common: groups, what is gone, reasons, slow kernels.",
     "bundle": "Pack a capture for a bug report, with names and secrets replaced.",
     "captures": "List, show and remove the captures in .fusiondoc/.",
     "explain": "Print the page on a finding code.",

@@ -7,6 +7,7 @@ import ctypes
 import importlib.util
 import os
 import platform
+import re
 import sys
 from typing import Any
 
@@ -87,10 +88,22 @@ def torch_environment(torch: Any, device: bool = True) -> dict[str, Any]:
         "gpu": None,
         "capability": None,
         "gpu_count": None,
+        "driver": _driver_version(),
     }
     if device:
         facts.update(gpu_facts(torch))
     return facts
+
+
+def _driver_version() -> str | None:
+    """Of NVIDIA's driver, such as "535.104.05": the first number of that form in what its module tells; None
+    without one (Linux: /proc/driver/nvidia/version)."""
+    try:
+        with open("/proc/driver/nvidia/version", "rb") as file:
+            found = re.search(rb"\d{3,4}\.\d{1,4}(?:\.\d{1,4})?", file.readline(500))
+    except OSError:
+        return None
+    return found.group().decode() if found is not None else None
 
 
 def gpu_facts(torch: Any) -> dict[str, Any]:

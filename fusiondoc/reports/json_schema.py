@@ -1,4 +1,4 @@
-"""``python -m fusiondoc.reports.json_schema report|comparison|bench|suite|fix``: the schemas of
+"""``python -m fusiondoc.reports.json_schema report|comparison|bench|suite|fix|survey``: the schemas of
 docs/, from the dataclasses.
 
 Types give the shape; the text behind a field and the docstring of a class give the descriptions. What a type
@@ -23,6 +23,7 @@ from fusiondoc.model.bench import EACH_CALL, TRAINING, VARIANTS, Bench
 from fusiondoc.model.fixes import Fixes
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.model.suite import MEMORY, SPEED, Suite
+from fusiondoc.model.survey import DIMENSIONS, Survey
 from fusiondoc.model.typed_fields import field_types, property_type
 from fusiondoc.reports.json_format import DERIVED
 
@@ -52,6 +53,11 @@ _DOCUMENTS: Mapping[str, tuple[type, str]] = {
         Fixes,
         "What fusiondoc fix writes with --format json. Keys may be added, never renamed; what could not be "
         "measured is null.",
+    ),
+    "survey": (
+        Survey,
+        "What fusiondoc survey writes with --format json. Keys may be added, never renamed; what a run does"
+        " not tell is null.",
     ),
     "bench-comparison": (
         BenchComparison,
@@ -88,6 +94,8 @@ _VALUES: Mapping[str, Mapping[str, Any]] = {
     "BenchVariant.name": {"enum": [*VARIANTS, EACH_CALL]},
     "Published.phase": {"enum": ["forward", TRAINING]},
     "Published.measure": {"enum": [SPEED, MEMORY]},
+    "Gone.by": {"enum": list(DIMENSIONS)},
+    "RunRow.kind": {"enum": ["report", "capture", "log"]},
     "Group.kind": {"pattern": r"^((Cuda|oneDNN)?FusionGroup|TensorExprGroup|te\.ops\..+)$"},
     "Group.id": {"pattern": "^G[1-9][0-9]*$"},
     "Kernel.id": {"pattern": "^K[1-9][0-9]*$"},

@@ -73,7 +73,7 @@ def _logs_in(folder: Path) -> list[LogInput]:
         if ranks:
             return [LogInput(str(one), one) for one in ranks if one.parent.name.isdigit()]
         return [LogInput(str(one), one) for one in (folder / "log", *sorted(folder.glob("log.[12]")))]
-    paths = sorted(p for p in folder.rglob("*") if p.is_file() and _is_log_name(p) and not _leads_away(p))
+    paths = sorted(p for p in folder.rglob("*") if p.is_file() and is_log_name(p) and not _leads_away(p))
     if not paths:
         endings = ", ".join(LOG_ENDINGS)
         raise UsageError(
@@ -90,7 +90,7 @@ def _leads_away(path: Path) -> bool:
     return path.is_symlink() and path.stat().st_size == 0
 
 
-def _is_log_name(path: Path) -> bool:
+def is_log_name(path: Path) -> bool:
     name = path.name.lower()
     for ending in COMPRESSED:
         if name.endswith(ending):

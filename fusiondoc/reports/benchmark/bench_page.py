@@ -69,6 +69,7 @@ class Page:
     verdict: str
     where: str
     sections: tuple[Section, ...]
+    command: str = "bench"
 
 
 def render(bench: Bench) -> str:

@@ -1,0 +1,171 @@
+"""What ``fusiondoc survey`` found, as ``fusiondoc.survey/1`` has it: a row for each run, and the answers."""
+
+from __future__ import annotations
+
+from fusiondoc.model.quick_dataclass import dataclass, field
+
+SCHEMA = "fusiondoc.survey/1"
+
+DIMENSIONS = ("torch", "driver", "gpu", "date")
+"""What a group can have gone with."""
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run: a saved report, a capture or a log. What it does not tell is null."""
+
+    run: str
+    """Path or address."""
+    kind: str
+    """"report", "capture" or "log"."""
+    digest: str
+    """Of its content (BLAKE2b of 128 bits)."""
+    model: str | None
+    """The target's name without folders; null of a bare log."""
+    date: str | None
+    """Day of the run: of its capture, else one that its path names."""
+    torch: str | None
+    cuda: str | None
+    gpu: str | None
+    driver: str | None
+    fuser: str | None
+    groups: int
+    """Fusion nodes: instances of its groups."""
+    operators: int
+    """Operators in them."""
+    unfused: int
+    fallbacks: int
+    coverage: float | None
+    """Operators in groups against all that the run's fuser can take."""
+    kernels: int
+    kernel_ms: float | None
+    """Sum over its kernels of the median time of a launch, in milliseconds."""
+    unfused_bytes: int
+    """Memory traffic of operators in no group, in bytes."""
+    unfused_ms: float | None
+    """What they take of a profiled step, in milliseconds."""
+    errors: int
+    """Findings of severity error."""
+
+
+@dataclass(frozen=True)
+class GroupShare:
+    """Groups of the same model, phase, operators and lines (file names without folders)."""
+
+    id: str
+    model: str | None
+    phase: str | None
+    ops: tuple[str, ...]
+    places: tuple[str, ...]
+    kinds: tuple[str, ...]
+    runs: int
+    """Runs that have it."""
+    runs_of_model: int
+    share: float
+    """Of the runs of its model."""
+    nodes: int
+    """Fusion nodes in all runs."""
+    fell_back: int
+    """Runs in which it fell back."""
+
+
+@dataclass(frozen=True)
+class Gone:
+    """A group that most runs had up to a value of a dimension, and none has since."""
+
+    group: str
+    """Id in ``groups``."""
+    text: str
+    model: str | None
+    by: str
+    """"torch", "driver", "gpu" or "date"."""
+    last: str
+    """The last value with it; of a GPU, those with it."""
+    since: str
+    """The first value without it; of a GPU, those without."""
+    share_before: float
+    runs_before: int
+    runs_since: int
+    why: tuple[str, ...] = ()
+    """Why its operators are in no group in runs without it, most frequent first: ``FD211 in 12 runs``."""
+
+
+@dataclass(frozen=True)
+class ReasonShare:
+    """Why operators are in no group, over all runs."""
+
+    code: str
+    op: str
+    text: str
+    runs: int
+    nodes: int
+    bytes: int
+    """Memory traffic of their results, written and read again, in bytes; 0 where no log tells."""
+    ms: float
+    """What they take of profiled steps, in milliseconds; 0 where nothing was profiled."""
+    keeps_out: int
+    """Operators that are in no group because of them."""
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A kernel of one run that is much slower than in the other runs of its model and GPU."""
+
+    run: str
+    kernel: str
+    model: str | None
+    gpu: str | None
+    ms: float
+    median_ms: float
+    ratio: float
+    runs: int
+    """Runs with that kernel."""
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A file that gives no row."""
+
+    run: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """A file with the content of another; it is read once and has no row."""
+
+    run: str
+    same_as: str
+
+
+@dataclass(frozen=True)
+class Work:
+    """How the survey was made; everything else is the same for any engine and any order."""
+
+    engine: str
+    workers: int | None
+    seconds: float
+    lost_workers: int
+    """Workers that died; what they had was read again by others."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Many runs at once."""
+
+    runs: tuple[RunRow, ...]
+    groups: tuple[GroupShare, ...]
+    gone: tuple[Gone, ...]
+    reasons: tuple[ReasonShare, ...]
+    outliers: tuple[Outlier, ...]
+    unreadable: tuple[Unreadable, ...]
+    duplicates: tuple[Duplicate, ...]
+    ignored: int
+    """Files that are neither reports nor logs by their names."""
+    work: Work
+    schema: str = field(default=SCHEMA)
+
+    @property
+    def models(self) -> tuple[str | None, ...]:
+        """Their models, each once, in order."""
+        return tuple(sorted({row.model for row in self.runs}, key=lambda one: (one is None, one or "")))

@@ -1,0 +1,345 @@
+"""A survey on the terminal, as a page, as JSON (schema ``fusiondoc.survey/1``), and its tables as CSV and
+Parquet for notebooks."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+from dataclasses import fields
+from typing import Any, Callable, Mapping, Sequence
+
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from fusiondoc.errors import CannotRun
+from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model.survey import (
+    Duplicate,
+    Gone,
+    GroupShare,
+    Outlier,
+    ReasonShare,
+    RunRow,
+    Survey,
+    Unreadable,
+)
+from fusiondoc.reports.json_format import plain
+from fusiondoc.reports.printable import in_json, visible_in
+from fusiondoc.reports.text.layout_of_text import drawn, size
+from fusiondoc.reports.text.layout_of_text import fields as names_and_values
+from fusiondoc.reports.text.layout_of_text import plain as without_blocks
+from fusiondoc.reports.wording import count, percent
+
+TABLES: Mapping[str, type] = {
+    "runs": RunRow,
+    "groups": GroupShare,
+    "gone": Gone,
+    "reasons": ReasonShare,
+    "outliers": Outlier,
+    "unreadable": Unreadable,
+    "duplicates": Duplicate,
+}
+"""Name of a table (and field of the survey) -> what a row of it is."""
+
+FORMATS = ("text", "html", "json", "csv", "parquet")
+_MOST_SHOWN = 8
+_MOST_ON_PAGE = 500
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table as people read it: a heading for each column, and cells of text."""
+
+    name: str
+    title: str
+    note: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    said: tuple[tuple[str, str], ...]
+    """The same rows for a terminal: what it is about, and the rest as a sentence."""
+    left: int = 0
+    """Rows that are not shown."""
+
+
+def verdict(survey: Survey) -> str:
+    """What it all comes to, in a sentence."""
+    text = f"{count(len(survey.runs), 'run')} of {count(len(survey.models), 'model')}"
+    gone = {one.group for one in survey.gone}
+    text += f": {count(len(survey.groups), 'group')}, {len(gone)} of them gone"
+    return text + (f", {count(len(survey.outliers), 'slow kernel')}" if survey.outliers else "")
+
+
+def facts(survey: Survey) -> list[tuple[str, str]]:
+    """What was read, and what was not."""
+    work = survey.work
+    by = f"{work.engine} engine" + (f", {count(work.workers, 'worker')}" if work.workers else "")
+    found = [("Read", f"{count(len(survey.runs), 'run')} in {work.seconds:,.1f} s ({by})")]
+    dates = sorted(row.date for row in survey.runs if row.date is not None)
+    if dates:
+        found.append(("From", f"{dates[0]} to {dates[-1]}"))
+    for name, title in (("torch", "Torch"), ("gpu", "GPUs"), ("driver", "Drivers")):
+        counts: dict[str, int] = {}
+        for row in survey.runs:
+            value = getattr(row, name)
+            if value is not None:
+                counts[value] = counts.get(value, 0) + 1
+        if counts:
+            said = ", ".join(f"{value} ({counts[value]})" for value in sorted(counts))
+            found.append((title, said))
+    if survey.duplicates:
+        first = survey.duplicates[0]
+        found.append(
+            (
+                "Same",
+                f"{count(len(survey.duplicates), 'file')} with the content of another, first {first.run}",
+            )
+        )
+    if survey.unreadable:
+        worst = survey.unreadable[0]
+        found.append(("Not read", f"{count(len(survey.unreadable), 'file')}, first {worst.run}: {worst.why}"))
+    if survey.ignored:
+        found.append(
+            ("Ignored", f"{count(survey.ignored, 'file')} that are no reports or logs by their names")
+        )
+    if work.lost_workers:
+        died = count(work.lost_workers, "worker")
+        found.append(("Lost", f"{died} died; what they had was read again"))
+    return found
+
+
+def tables(survey: Survey, most: int) -> list[Shown]:
+    """The answers, each at most so many rows."""
+    partial = [one for one in survey.groups if one.share < 1]
+    by_time = any(one.ms for one in survey.reasons)
+    cost = "time of a profiled step" if by_time else "memory traffic"
+    made = [
+        _shown(
+            "gone",
+            "Gone",
+            "most runs had it up to a value, none has it since",
+            ("group", "model", "last with", "first without", "share before", "runs since", "why"),
+            survey.gone,
+            lambda one: (
+                one.text,
+                one.model or "-",
+                f"{one.by} {one.last}",
+                one.since,
+                percent(one.share_before),
+                f"{one.runs_since:,}",
+                ", ".join(one.why) or "-",
+            ),
+            lambda one: (
+                f"{one.text} ({one.model})" if one.model else one.text,
+                f"in {percent(one.share_before)} of {count(one.runs_before, 'run')} {_until(one)}, in none of"
+                f" {count(one.runs_since, 'run')} {_from(one)}"
+                + (f": {', '.join(one.why)}" if one.why else ""),
+            ),
+            most,
+        ),
+        _shown(
+            "groups",
+            "Groups in some runs only",
+            f"{len(survey.groups) - len(partial)} more are in all runs of their model",
+            ("group", "model", "runs", "share", "fell back"),
+            partial,
+            lambda one: (
+                _group(one),
+                one.model or "-",
+                f"{one.runs:,} of {one.runs_of_model:,}",
+                percent(one.share),
+                f"{one.fell_back:,}",
+            ),
+            lambda one: (
+                f"{_group(one)} ({one.model})" if one.model else _group(one),
+                f"in {one.runs:,} of {count(one.runs_of_model, 'run')} ({percent(one.share)})"
+                + (f", fell back in {one.fell_back:,}" if one.fell_back else ""),
+            ),
+            most,
+        ),
+        _shown(
+            "reasons",
+            "Why operators are in no group",
+            f"by {cost}",
+            ("code", "operator", "runs", "nodes", "bytes", "ms", "why"),
+            survey.reasons,
+            lambda one: (
+                one.code,
+                one.op,
+                f"{one.runs:,}",
+                f"{one.nodes:,}",
+                size(one.bytes),
+                f"{one.ms:,.3f}" if by_time else "-",
+                one.text,
+            ),
+            lambda one: (
+                f"{one.code} {one.op}",
+                f"in {count(one.runs, 'run')}, {count(one.nodes, 'node')}"
+                + (f", {one.ms:,.3f} ms" if one.ms else "")
+                + (f", {size(one.bytes)}" if one.bytes else "")
+                + f": {one.text}",
+            ),
+            most,
+        ),
+        _shown(
+            "outliers",
+            "Kernels that are slow in one run",
+            "against the median of that kernel on that GPU",
+            ("kernel", "run", "GPU", "ms", "median", "times"),
+            survey.outliers,
+            lambda one: (
+                one.kernel,
+                one.run,
+                one.gpu or "-",
+                f"{one.ms:.4f}",
+                f"{one.median_ms:.4f}",
+                f"{one.ratio:.2f}",
+            ),
+            lambda one: (
+                one.kernel,
+                f"{one.ratio:.1f} times the median of {count(one.runs, 'run')} ({one.ms:.4f} ms against"
+                f" {one.median_ms:.4f}): {one.run}",
+            ),
+            most,
+        ),
+    ]
+    return [one for one in made if one.rows]
+
+
+def _shown(
+    name: str,
+    title: str,
+    note: str,
+    heads: tuple[str, ...],
+    rows: Sequence[Any],
+    cells: Callable[[Any], tuple[str, ...]],
+    said: Callable[[Any], tuple[str, str]],
+    most: int,
+) -> Shown:
+    shown = rows[:most]
+    left = max(0, len(rows) - most)
+    return Shown(name, title, note, heads, tuple(map(cells, shown)), tuple(map(said, shown)), left)
+
+
+def _until(one: Gone) -> str:
+    return f"on {one.last}" if one.by == "gpu" else f"up to {_BY[one.by]}{one.last}"
+
+
+def _from(one: Gone) -> str:
+    return f"on {one.since}" if one.by == "gpu" else f"from {_BY[one.by]}{one.since}"
+
+
+_BY = {"torch": "torch ", "driver": "driver ", "date": ""}
+
+
+def _group(one: GroupShare) -> str:
+    names = [op.rpartition("::")[2] for op in one.ops]
+    text = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    own = [place for place in one.places if not place.startswith("<string>")] or list(one.places)
+    return text + (" (backward)" if one.phase == "backward" else "") + (f" at {own[0]}" if own else "")
+
+
+def as_text(survey: Survey, *, width: int = 80, colour: bool = False, blocks: bool = True) -> str:
+    """The survey as text of at most ``width`` columns."""
+    survey = visible_in(survey)
+    head = names_and_values()
+    for name, value in facts(survey):
+        head.add_row(name, value)
+    parts: list[RenderableType] = [head]
+    for table in tables(survey, _MOST_SHOWN):
+        parts += ["", Text(table.title, style="bold").append(f"  {table.note}", style="not bold dim")]
+        for title, rest in table.said:
+            parts += [Padding(Text(title), (0, 0, 0, 1)), Padding(Text(rest, style="dim"), (0, 0, 0, 3))]
+        if table.left:
+            parts.append(Text(f" ... {table.left:,} more: --format json has all", style="dim"))
+    parts += ["", Text(verdict(survey), style="bold")]
+    text = drawn(Lines(*parts), width, colour)
+    return text if blocks else without_blocks(text)
+
+
+def as_page(survey: Survey) -> str:
+    """The survey as one self-contained page."""
+    from fusiondoc.reports.benchmark.bench_page import Page, PageTable, Row, Section
+    from fusiondoc.reports.benchmark.bench_page import drawn as page_of
+    from fusiondoc.reports.benchmark.suite_grids import Cell
+
+    sections = [Section("read", "What was read", facts=tuple(facts(survey)))]
+    for one in tables(survey, _MOST_ON_PAGE):
+        heads = tuple(
+            (name, "wide" if name in ("group", "why", "run", "kernel") else "n") for name in one.heads
+        )
+        rows = tuple(Row(tuple(Cell(text) for text in row)) for row in one.rows)
+        note = one.note + (f"; {one.left:,} more rows are in the JSON" if one.left else "")
+        sections.append(Section(one.name, one.title, note, tables=(PageTable(heads, rows),)))
+    for name, title in (("unreadable", "Not read"), ("duplicates", "Copies")):
+        found = getattr(survey, name)[:_MOST_ON_PAGE]
+        if found:
+            told = tuple((row.run, row.why if name == "unreadable" else row.same_as) for row in found)
+            sections.append(Section(name, title, facts=told))
+    where = ", ".join(value for name, value in facts(survey) if name in ("Read", "From"))
+    return page_of(Page("survey", verdict(survey), where, tuple(sections), "survey"))
+
+
+def as_json(survey: Survey) -> str:
+    """Keys in the order of the schema; what is not known is null."""
+    data = plain(survey)
+    first = {"schema": data.pop("schema")}
+    return in_json(json.dumps({**first, **data}, indent=1, ensure_ascii=False)) + "\n"
+
+
+def _rows(survey: Survey, table: str) -> tuple[list[str], list[list[Any]]]:
+    names = [one.name for one in fields(TABLES[table])]
+    rows = [[getattr(row, name) for name in names] for row in getattr(survey, table)]
+    return names, rows
+
+
+def as_csv(survey: Survey, table: str) -> str:
+    """A table with a row of headings; lists are joined by ``; ``, what is not known is empty. A text that a
+    spreadsheet would calculate is quoted as text."""
+    names, rows = _rows(survey, table)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        writer.writerow([_cell(value) for value in row])
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, tuple):
+        value = "; ".join(map(str, value))
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return "'" + value
+    return value
+
+
+def as_parquet(survey: Survey, table: str) -> bytes:
+    """The same table as a Parquet file, lists as lists.
+
+    Raises:
+        CannotRun: the package pyarrow is missing.
+    """
+    try:
+        arrow: Any = importlib.import_module("pyarrow")
+        parquet: Any = importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        raise CannotRun(
+            "Parquet needs the package pyarrow, which is not installed",
+            "pip install 'fusiondoc[parquet]', or choose --format csv.",
+        ) from None
+    names, rows = _rows(survey, table)
+    kinds = {"str": arrow.string(), "int": arrow.int64(), "float": arrow.float64()}
+    types = []
+    for one in fields(TABLES[table]):
+        kind = str(one.type).partition(" |")[0]
+        types.append(arrow.list_(arrow.string()) if kind.startswith("tuple") else kinds[kind])
+    columns = [
+        arrow.array([list(row[at]) if isinstance(row[at], tuple) else row[at] for row in rows], kind)
+        for at, kind in enumerate(types)
+    ]
+    out = arrow.BufferOutputStream()
+    parquet.write_table(arrow.table(columns, names=names), out)
+    return bytes(out.getvalue())

@@ -1,0 +1,293 @@
+"""Facts of many runs summed up. Parts are made by workers and put together in any order: every sum is of
+whole numbers, every sample is chosen by digests, so the answer does not depend on who read what."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from heapq import nlargest, nsmallest
+from statistics import median
+from typing import Any, Iterable, Mapping, Sequence
+
+from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model.survey import (
+    DIMENSIONS,
+    Duplicate,
+    Gone,
+    GroupShare,
+    Outlier,
+    ReasonShare,
+    RunRow,
+    Survey,
+    Unreadable,
+    Work,
+)
+from fusiondoc.workflows.survey_facts import NS, GroupKey, KernelKey, PlaceKey, RunFacts, facts_of, text_of
+from fusiondoc.workflows.survey_items import Item
+
+MOST_SAMPLES = 5_000
+"""Times of a kernel of which its median is taken."""
+MOST_SLOWEST = 20
+"""Slowest runs of a kernel that can be outliers."""
+LEAST_RUNS = 5
+"""Of a kernel, to say what is usual."""
+SLOWER = 1.5
+DEVIATIONS = 6.0
+"""A run is an outlier if it is slower by both: times the median, and median deviations beyond it."""
+MOST_BEFORE = 0.5
+"""Share of the runs before that must have had a group for it to be called gone."""
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    runs: int
+    sample: tuple[tuple[str, int], ...]
+    """(digest of the run, nanoseconds), those of the lowest digests."""
+    slowest: tuple[tuple[int, str], ...]
+
+    def plus(self, other: _Kernel) -> _Kernel:
+        return _Kernel(
+            self.runs + other.runs,
+            tuple(nsmallest(MOST_SAMPLES, (*self.sample, *other.sample))),
+            tuple(nlargest(MOST_SLOWEST, (*self.slowest, *other.slowest))),
+        )
+
+
+class Part:
+    """What some runs come to."""
+
+    def __init__(self) -> None:
+        self.rows: list[RunRow] = []
+        self.groups: dict[GroupKey, Counter[Any]] = defaultdict(Counter)
+        """Of each: "runs", "nodes", "fell back", ("kind", K), and runs by (dimension, value)."""
+        self.reasons: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self.texts: dict[tuple[str, str], str] = {}
+        self.places: dict[PlaceKey, Counter[Any]] = defaultdict(Counter)
+        """Runs by (code of the reason, dimension, value)."""
+        self.kernels: dict[KernelKey, list[_Kernel]] = defaultdict(list)
+        self.unreadable: list[Unreadable] = []
+
+    def add(self, run: RunFacts) -> None:
+        """One more run."""
+        row = run.row
+        self.rows.append(row)
+        values = _values(row)
+        for key, group in run.groups.items():
+            tally = self.groups[key]
+            tally.update(["runs", ("kind", group.kind), *values])
+            tally["nodes"] += group.nodes
+            tally["fell back"] += group.fell_back
+        for reason, one in run.reasons.items():
+            sums = self.reasons[reason]
+            sums["runs"] += 1
+            for name in ("nodes", "bytes", "ns", "keeps_out"):
+                sums[name] += getattr(one, name)
+            self.texts[reason] = min(self.texts.get(reason, one.text), one.text)
+        for place, code in run.places.items():
+            self.places[place].update((code, *value) for value in values)
+        for kernel, ns in run.kernels.items():
+            self.kernels[kernel].append(_Kernel(1, ((row.digest, ns),), ((ns, row.run),)))
+            if len(self.kernels[kernel]) >= 64:
+                self.kernels[kernel] = [_joined(self.kernels[kernel])]
+
+    def merge(self, other: Part) -> None:
+        """The runs of another part too."""
+        self.rows += other.rows
+        for mine, theirs in (
+            (self.groups, other.groups),
+            (self.reasons, other.reasons),
+            (self.places, other.places),
+        ):
+            for key, tally in theirs.items():
+                mine[key].update(tally)  # type: ignore[index]
+        for reason, text in other.texts.items():
+            self.texts[reason] = min(self.texts.get(reason, text), text)
+        for kernel, found in other.kernels.items():
+            self.kernels[kernel] = [_joined([*self.kernels[kernel], *found])]
+        self.unreadable += other.unreadable
+
+
+def _joined(found: Sequence[_Kernel]) -> _Kernel:
+    if len(found) == 1:
+        return found[0]
+    return _Kernel(
+        sum(one.runs for one in found),
+        tuple(nsmallest(MOST_SAMPLES, (pair for one in found for pair in one.sample))),
+        tuple(nlargest(MOST_SLOWEST, (pair for one in found for pair in one.slowest))),
+    )
+
+
+def _values(row: RunRow) -> list[tuple[str, str]]:
+    found = ((name, getattr(row, name)) for name in DIMENSIONS)
+    return [(name, value) for name, value in found if value is not None]
+
+
+def read_chunk(items: Sequence[Item]) -> Part:
+    """What a worker does: a file that cannot be read never ends the others."""
+    part = Part()
+    for item in items:
+        try:
+            part.add(facts_of(item))
+        except Exception as error:
+            why = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
+            part.unreadable.append(Unreadable(item.name, " ".join(str(why).split())[:300]))
+    return part
+
+
+def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: Work) -> Survey:
+    """The answers."""
+    rows = tuple(sorted(part.rows, key=lambda row: row.run))
+    totals: dict[str | None, Counter[Any]] = defaultdict(Counter)
+    for row in rows:
+        totals[row.model].update(["runs", *_values(row)])
+    groups = [_share(key, tally, totals[key[0]]["runs"]) for key, tally in part.groups.items()]
+    ids = {key: _id(key) for key in part.groups}
+    gone = [
+        found
+        for key, tally in part.groups.items()
+        for found in _gone(key, ids[key], tally, totals[key[0]], part.places)
+    ]
+    return Survey(
+        runs=rows,
+        groups=tuple(sorted(groups, key=lambda one: (-one.runs, one.model or "", one.id))),
+        gone=tuple(
+            sorted(
+                gone, key=lambda one: (DIMENSIONS.index(one.by), -one.runs_since, one.model or "", one.group)
+            )
+        ),
+        reasons=_reasons(part),
+        outliers=tuple(_outliers(part.kernels)),
+        unreadable=tuple(sorted(part.unreadable, key=lambda one: one.run)),
+        duplicates=tuple(sorted(duplicates, key=lambda one: one.run)),
+        ignored=ignored,
+        work=work,
+    )
+
+
+def _id(key: GroupKey) -> str:
+    return hashlib.blake2b(repr(key).encode(), digest_size=5).hexdigest()
+
+
+def _share(key: GroupKey, tally: Counter[Any], runs: int) -> GroupShare:
+    model, phase, ops, places = key
+    return GroupShare(
+        id=_id(key),
+        model=model,
+        phase=phase,
+        ops=ops,
+        places=places,
+        kinds=tuple(sorted(one[1] for one in tally if isinstance(one, tuple) and one[0] == "kind")),
+        runs=tally["runs"],
+        runs_of_model=runs,
+        share=round(tally["runs"] / runs, 6),
+        nodes=tally["nodes"],
+        fell_back=tally["fell back"],
+    )
+
+
+def _gone(
+    key: GroupKey,
+    name: str,
+    tally: Counter[Any],
+    totals: Counter[Any],
+    places: Mapping[PlaceKey, Counter[Any]],
+) -> Iterable[Gone]:
+    if tally["runs"] == totals["runs"]:
+        return
+    for dimension in DIMENSIONS:
+        counts = {
+            value[1]: number for value, number in totals.items() if value[0] == dimension and value != "runs"
+        }
+        values = sorted((one for one in counts if isinstance(one, str)), key=_order)
+        having = [value for value in values if tally[dimension, value]]
+        if not having or len(having) == len(values):
+            continue
+        ordered = dimension != "gpu"
+        after = (
+            values[values.index(having[-1]) + 1 :]
+            if ordered
+            else [one for one in values if one not in having]
+        )
+        before = values[: values.index(having[-1]) + 1] if ordered else having
+        runs_before = sum(counts[value] for value in before)
+        share = sum(tally[dimension, value] for value in before) / runs_before
+        if not after or share < MOST_BEFORE:
+            continue
+        since = sum(counts[value] for value in after)
+        yield Gone(
+            group=name,
+            text=text_of(key),
+            model=key[0],
+            by=dimension,
+            last=having[-1] if ordered else ", ".join(having),
+            since=after[0] if ordered else ", ".join(after),
+            share_before=round(share, 6),
+            runs_before=runs_before,
+            runs_since=since,
+            why=_why(key, places, (dimension, before, runs_before), (dimension, after, since)),
+        )
+
+
+def _why(
+    key: GroupKey,
+    places: Mapping[PlaceKey, Counter[Any]],
+    before: tuple[str, Sequence[str], int],
+    after: tuple[str, Sequence[str], int],
+) -> tuple[str, ...]:
+    """Reasons that operators of the group have in more of the runs after than before; each with (dimension,
+    values, runs of these)."""
+    codes: Counter[str] = Counter()
+    for op in set(key[2]):
+        for place in key[3]:
+            tally = places.get((key[0], op, place), Counter())
+            for code in {one[0] for one in tally}:
+                then, now = (
+                    sum(tally[code, by, value] for value in values) for by, values, _ in (before, after)
+                )
+                if now / after[2] > then / before[2] + _MORE:
+                    codes[code] = max(codes[code], now)
+    found = sorted(codes.items(), key=lambda one: (-one[1], one[0]))
+    return tuple(f"{code} in {runs} run{'s' * (runs != 1)}" for code, runs in found[:3])
+
+
+_MORE = 0.25
+"""Share of runs by which a reason is more frequent afterwards to be called one for what is gone."""
+
+
+def _order(value: str) -> tuple[Any, ...]:
+    """Versions and dates by their numbers."""
+    return [int(one) for one in re.findall(r"\d{1,9}", value.partition("+")[0])], value
+
+
+def _reasons(part: Part) -> tuple[ReasonShare, ...]:
+    found = [
+        ReasonShare(
+            code,
+            op,
+            part.texts[code, op],
+            sums["runs"],
+            sums["nodes"],
+            sums["bytes"],
+            sums["ns"] / NS,
+            sums["keeps_out"],
+        )
+        for (code, op), sums in part.reasons.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.ms, -one.bytes, -one.nodes, one.code, one.op)))
+
+
+def _outliers(kernels: Mapping[KernelKey, Sequence[_Kernel]]) -> Iterable[Outlier]:
+    found = []
+    for (model, gpu, name), parts in kernels.items():
+        one = _joined(parts)
+        if one.runs < LEAST_RUNS:
+            continue
+        times = [ns for _, ns in one.sample]
+        usual = median(times)
+        spread = 1.4826 * median(abs(ns - usual) for ns in times)
+        for ns, run in one.slowest:
+            if usual and ns > SLOWER * usual and ns > usual + DEVIATIONS * spread:
+                ms = ns / NS
+                found.append(Outlier(run, name, model, gpu, ms, usual / NS, round(ns / usual, 4), one.runs))
+    return sorted(found, key=lambda one: (-one.ratio, one.run, one.kernel))

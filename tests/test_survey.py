@@ -1,0 +1,277 @@
+"""Many runs at once: the rows, the answers, engines, and what cannot be read."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import json
+import os
+import random
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Iterator, Sequence
+
+import jsonschema
+import pytest
+from command_line import ROOT, Run
+
+from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.model.survey import Survey, Work
+from fusiondoc.reports import survey_documents as documents
+from fusiondoc.reports.json_format import plain
+from fusiondoc.workflows import survey as workflow
+from fusiondoc.workflows import survey_engines as engines
+from fusiondoc.workflows.survey import chunks_of, survey
+from fusiondoc.workflows.survey_items import Item, digest, listed
+from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
+
+GOLDEN = ROOT / "fixtures" / "golden"
+_SPEC = importlib.util.spec_from_file_location("survey_fleet", ROOT / "benchmarks" / "survey_fleet.py")
+assert _SPEC is not None and _SPEC.loader is not None
+fleet = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(fleet)
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """120 reports of 40 models over 300 days."""
+    folder = tmp_path_factory.mktemp("fleet")
+    fleet.make(folder, 120)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(reports: Path) -> Survey:
+    return survey([str(reports)], workers=1)
+
+
+def answer(made: Survey) -> dict[str, Any]:
+    return {name: value for name, value in plain(made).items() if name != "work"}
+
+
+def test_every_file_is_a_row_or_is_named(found: Survey, reports: Path) -> None:
+    files = sorted(str(path) for path in reports.rglob("*.json"))
+    named = [row.run for row in found.runs]
+    named += [one.run for one in found.unreadable] + [one.run for one in found.duplicates]
+    assert sorted(named) == files
+    assert len(found.runs) == 118 and len(found.unreadable) == 2 and len(found.duplicates) == 4
+    whys = {one.why.partition(":")[0] for one in found.unreadable}
+    assert whys == {"it is no whole JSON file", "it is no report"}
+    for one in found.duplicates:
+        assert Path(one.run).read_bytes() == Path(one.same_as).read_bytes()
+
+
+def test_rows_are_what_the_reports_say(found: Survey) -> None:
+    for row in random.Random(7).sample(found.runs, 20):
+        data = json.loads(Path(row.run).read_text())
+        assert row.groups == sum(len(group["instances"]) for group in data["groups"])
+        assert row.unfused == sum(one["count"] for one in data["unfused"] if one["ran"] is not False)
+        assert row.torch == data["environment"]["torch"] and row.driver == data["environment"]["driver"]
+        assert row.model == Path(data["target"]["name"]).name
+        assert row.date is not None and row.date.replace("-", "") in data["target"]["capture"]
+
+
+def test_what_is_gone_since_which_release(found: Survey) -> None:
+    by_torch = [one for one in found.gone if one.by == "torch"]
+    assert by_torch and {(one.last, one.since) for one in by_torch} == {("2.0.1+cu118", "2.1.2+cu121")}
+    assert all(int(str(one.model)[5:-3]) % 3 == 0 for one in by_torch), (
+        "fleet.make drops groups of these only"
+    )
+    assert all(one.share_before == 1 for one in by_torch)
+    shares = {one.id: one.share for one in found.groups}
+    assert all(0 < shares[one.group] < 1 for one in found.gone)
+
+
+def test_shares_and_reasons_are_counted_by_run(found: Survey) -> None:
+    for one in found.groups:
+        assert one.runs_of_model == sum(row.model == one.model for row in found.runs)
+        assert one.share == pytest.approx(one.runs / one.runs_of_model, abs=1e-6)
+    assert sum(one.nodes for one in found.reasons) == sum(row.unfused for row in found.runs)
+    assert sum(one.bytes for one in found.reasons) == sum(row.unfused_bytes for row in found.runs)
+    costs = [(one.ms, one.bytes) for one in found.reasons]
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_why_a_group_is_gone_is_what_its_operators_have_since(tmp_path: Path) -> None:
+    data = json.loads((GOLDEN / "capture.json").read_text())
+    group = data["groups"][0]
+    for number in range(6):
+        data["target"] = {
+            "name": "a/m.py",
+            "options": {},
+            "capture": f".fusiondoc/2025010{number + 1}-000000-m",
+        }
+        data["groups"] = [group] if number < 4 else []
+        data["unfused"] = [] if number < 4 else [_outside(group["nodes"][0], "FD230")]
+        (tmp_path / f"{number}.json").write_text(json.dumps(data))
+    (gone,) = survey([str(tmp_path)]).gone
+    assert (gone.by, gone.last, gone.since, gone.runs_since) == ("date", "2025-01-04", "2025-01-05", 2)
+    assert gone.why == ("FD230 in 2 runs",)
+
+
+def _outside(node: dict[str, Any], code: str) -> dict[str, Any]:
+    reason = {"code": code, "text": "in place", "stated": False}
+    return {
+        **node,
+        "phase": "forward",
+        "count": 1,
+        "ran": True,
+        "reason": reason,
+        "evidence": [],
+        "time": None,
+    }
+
+
+def test_a_kernel_that_is_slow_in_one_run(tmp_path: Path) -> None:
+    data = json.loads((GOLDEN / "capture.json").read_text())
+    timed = next(kernel for kernel in data["kernels"] if kernel["ms"] is not None)
+    usual = timed["ms"]["median"]
+    for number in range(8):
+        timed["ms"]["median"] = usual * (3 if number == 5 else 1 + number / 100)
+        (tmp_path / f"{number}.json").write_text(json.dumps(data))
+    (slow,) = survey([str(tmp_path)]).outliers
+    assert slow.run.endswith("5.json") and slow.runs == 8 and slow.ratio == pytest.approx(2.88, abs=0.1)
+
+
+def test_the_answer_depends_on_no_order_and_on_no_engine(found: Survey, reports: Path) -> None:
+    copies = {one.run for one in found.duplicates}
+    items = [item for item in listed([str(reports)]).items if item.name not in copies]
+    choose = random.Random(5)
+    part = Part()
+    for chunk in sorted(chunks_of(items, most=7), key=lambda _: choose.random()):
+        other = read_chunk(chunk)
+        part, other = (part, other) if choose.random() < 0.5 else (other, part)
+        part.merge(other)
+    made = survey_of(part, found.duplicates, found.ignored, Work("", None, 0, 0))
+    assert answer(made) == answer(found)
+    pooled = survey([str(reports)], workers=2)
+    assert pooled.work.engine == "local" and pooled.work.workers == 2
+    assert answer(pooled) == answer(found)
+
+
+def dying(chunk: Sequence[Item]) -> Part:
+    """Dies over one file each time, over another once."""
+    for item in chunk:
+        if item.name.endswith("run-000007.json"):
+            os._exit(9)
+        once = Path(item.name).parent.parent / "died"
+        if item.name.endswith("run-000100.json") and not once.exists():
+            once.touch()
+            os._exit(9)
+    return read_chunk(chunk)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are forks here")
+def test_a_worker_that_dies_loses_nothing_but_the_file_that_kills_it(
+    found: Survey, reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "fleet"
+    shutil.copytree(reports, folder)
+    monkeypatch.setattr(workflow, "read_chunk", dying)
+    said: list[str] = []
+    made = survey([str(folder)], workers=2, tell=said.append)
+    assert made.work.lost_workers >= 2 and any("a worker died" in line for line in said)
+    (lost,) = [one for one in made.unreadable if "the worker died" in one.why]
+    assert lost.run.endswith("run-000007.json")
+    rows = {Path(row.run).name for row in made.runs}
+    assert rows == {Path(row.run).name for row in found.runs} - {"run-000007.json"}
+
+
+def test_logs_and_captures_are_runs_too(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "fixtures" / "logs" / "nnc-2.11-add-relu.log.xz", tmp_path / "2026-03-04.log.xz")
+    shutil.copy(GOLDEN / "onednn.json", tmp_path)
+    (tmp_path / "notes.pdf").write_text("")
+    capture = next(one.parent for one in (ROOT / "fixtures" / "captures").rglob("request.json"))
+    shutil.copytree(capture, tmp_path / "kept" / "20260102-030405-m")
+    made = survey([str(tmp_path)])
+    assert not made.unreadable and made.ignored == 1
+    assert {(row.kind, row.date) for row in made.runs} == {
+        ("log", "2026-03-04"),
+        ("report", None),
+        ("capture", "2026-01-02"),
+    }
+    log = next(row for row in made.runs if row.kind == "log")
+    assert log.groups == 1 and log.model is None
+
+
+def test_object_stores(reports: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    store = fsspec.filesystem("memory")
+    for path in sorted(reports.rglob("*.json"))[:10]:
+        store.pipe(f"/fleet/{path.parent.name}/{path.name}", path.read_bytes())
+    made = survey(["memory://fleet"])
+    assert len(made.runs) == 10 and made.runs[0].run.startswith("memory://")
+    assert made.runs[0].digest == digest(Item(str(sorted(reports.rglob("*.json"))[0]), 0))
+    with pytest.raises(UsageError):
+        survey(["memory://nothing"])
+    with pytest.raises((UsageError, CannotRun)):
+        survey(["nosuchstore://bucket"])
+
+
+def test_what_is_wrong_is_said(tmp_path: Path, fusiondoc: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for arguments, said in (
+        (("nowhere",), "No such file or folder: nowhere"),
+        ((tmp_path,), "No reports, logs or captures"),
+        ((GOLDEN, "--address", "x"), "--address is for"),
+        ((GOLDEN, "-o", tmp_path / "a.xyz"), "no format has the ending .xyz"),
+        ((GOLDEN, "--format", "parquet"), "--output runs.parquet"),
+    ):
+        done = fusiondoc("survey", *arguments)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for engine in ("dask", "ray"):
+        done = fusiondoc("survey", GOLDEN, "--engine", engine)
+        assert done.returncode == 4 and f"pip install 'fusiondoc[{engine}]'" in done.stderr
+    (tmp_path / "a.json").write_text('{"schema": "fusiondoc.report/1", "groups": [{"nodes": 3}]}')
+    made = survey([str(tmp_path)])
+    assert not made.runs and made.unreadable[0].why.startswith("it is damaged")
+
+
+def test_the_documents(found: Survey, reports: Path, fusiondoc: Run, tmp_path: Path) -> None:
+    text = " ".join(documents.as_text(found).split())
+    assert "in 100 %" in text and "from torch 2.1.2+cu121" in text
+    page = documents.as_page(found)
+    assert "Why operators are in no group" in page and "<script" not in page
+    schema = json.loads((ROOT / "docs" / "survey.schema.json").read_text())
+    jsonschema.validate(json.loads(documents.as_json(found)), schema)
+    for table in documents.TABLES:
+        rows = list(csv.reader(io.StringIO(documents.as_csv(found, table))))
+        assert len(rows) == len(getattr(found, table)) + 1
+    done = fusiondoc("survey", reports / "node0", "-o", tmp_path / "groups.csv", "--table", "groups")
+    assert done.returncode == 0 and (tmp_path / "groups.csv").read_text().startswith("id,model,phase,ops")
+
+
+def test_parquet_has_the_rows(found: Survey) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for table in documents.TABLES:
+        rows = parquet.read_table(io.BytesIO(documents.as_parquet(found, table))).to_pylist()
+        assert len(rows) == len(getattr(found, table))
+    assert rows is not None
+
+
+class _Cluster:
+    """Stands for a Dask or Ray client that answers out of order: what the engine does with it is real."""
+
+    def __init__(self) -> None:
+        self.lost = 0
+        self.name, self.workers = "dask", 2
+
+    def outcomes(self, work: engines.Work, chunks: Sequence[engines.Chunk]) -> Iterator[engines.Outcome]:
+        for number, chunk in enumerate(reversed(chunks)):
+            dies = number == 1 and not self.lost
+            self.lost += dies
+            yield engines.Outcome(chunk, None if dies else work(chunk))
+
+    def close(self) -> None:
+        return None
+
+
+def test_a_cluster_that_loses_a_chunk_gives_the_same_answer(
+    found: Survey, reports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflow, "engine_of", lambda *_: _Cluster())
+    made = survey([str(reports)], engine="dask", address="tcp://x")
+    assert made.work.lost_workers == 1 and answer(made) == answer(found)
