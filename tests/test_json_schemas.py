@@ -17,7 +17,7 @@ from fusiondoc.model.bench import Bench
 from fusiondoc.model.fixes import Fixes
 from fusiondoc.model.report import Report
 from fusiondoc.model.suite import Suite
-from fusiondoc.model.survey import Survey
+from fusiondoc.model.survey_answers import Survey
 from fusiondoc.model.typed_fields import field_types
 from fusiondoc.reports import json_schema
 

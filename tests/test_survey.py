@@ -18,7 +18,7 @@ import pytest
 from command_line import ROOT, Run
 
 from fusiondoc.errors import CannotRun, UsageError
-from fusiondoc.model.survey import Survey, Work
+from fusiondoc.model.survey_answers import Survey, Work
 from fusiondoc.reports import survey_documents as documents
 from fusiondoc.reports.json_format import plain
 from fusiondoc.workflows import survey as workflow

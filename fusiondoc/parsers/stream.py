@@ -31,7 +31,6 @@ from fusiondoc.parsers.lines.error_texts import (
     FALLBACK,
     KNOWN,
     NVFUSER_GONE,
-    OPTIONS_SET,
     LastWords,
     is_cpp_warning,
     is_python_warning,
@@ -45,9 +44,6 @@ MARK = re.compile(
     rb"|left out (\d{1,15}) lines, (\d{1,15}) bytes, (\d{1,15}) of them about fusion)"
 )
 _NEXT_FRAME = (b"======= Codegen output for kernel: ", b"==== codegen output for kernel: ")
-
-_LAUNCHED = b"OMP_NUM_THREADS environment variable for each process to be "
-"""torch's launcher, when it starts several processes (torch/distributed/run.py, 1.9 to 2.13)."""
 
 FRAME_LIMIT = 400_000
 """Lines after which a codegen frame without an end is given up as cut off."""
@@ -285,10 +281,6 @@ class Stream:
     def _output(self, line: bytes, pos: int) -> None:
         """A line of the program itself, or of what stands around it."""
         self._counts.user_output += 1
-        if self.facts.options_set is None and OPTIONS_SET.search(line, 0, 2000) is not None:
-            self.facts.options_set = pos
-        if _LAUNCHED in line and self.facts.launched is None:
-            self.facts.launched = pos
         if not self._last_words.take(line, pos):
             self.facts.work.over = pos
 

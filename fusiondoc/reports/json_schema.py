@@ -23,7 +23,7 @@ from fusiondoc.model.bench import EACH_CALL, TRAINING, VARIANTS, Bench
 from fusiondoc.model.fixes import Fixes
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.model.suite import MEMORY, SPEED, Suite
-from fusiondoc.model.survey import DIMENSIONS, Survey
+from fusiondoc.model.survey_answers import DIMENSIONS, Survey
 from fusiondoc.model.typed_fields import field_types, property_type
 from fusiondoc.reports.json_format import DERIVED
 

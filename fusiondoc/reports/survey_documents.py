@@ -17,7 +17,7 @@ from rich.text import Text
 
 from fusiondoc.errors import CannotRun
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.survey import (
+from fusiondoc.model.survey_answers import (
     Duplicate,
     Gone,
     GroupShare,

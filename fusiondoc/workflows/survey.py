@@ -6,7 +6,7 @@ import time
 from typing import Any, Callable, Sequence
 
 from fusiondoc.errors import UsageError
-from fusiondoc.model.survey import Duplicate, Survey, Unreadable, Work
+from fusiondoc.model.survey_answers import Duplicate, Survey, Unreadable, Work
 from fusiondoc.workflows.survey_engines import Chunk, Engine, engine_of
 from fusiondoc.workflows.survey_items import Item, digest, listed, may_be_equal
 from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of

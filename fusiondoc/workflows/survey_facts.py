@@ -12,7 +12,7 @@ from typing import Any, Iterable, Mapping, Tuple
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import SCHEMA, Report
-from fusiondoc.model.survey import RunRow
+from fusiondoc.model.survey_answers import RunRow
 from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, read_chunks
 from fusiondoc.workflows.inputs import named_json
 from fusiondoc.workflows.survey_items import Item, at_hand, digest

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.survey import (
+from fusiondoc.model.survey_answers import (
     DIMENSIONS,
     Duplicate,
     Gone,

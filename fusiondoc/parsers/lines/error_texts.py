@@ -300,6 +300,10 @@ def tells_of_a_crash(line: bytes) -> bool:
     return CRASH.search(line, 0, _LOOKED_AT) is not None
 
 
+_LAUNCHED = b"OMP_NUM_THREADS environment variable for each process to be "
+"""torch's launcher, when it starts several processes (torch/distributed/run.py, 1.9 to 2.13)."""
+
+
 class LastWords:
     """Takes the lines of one stream that are the program's own, in order."""
 
@@ -317,6 +321,10 @@ class LastWords:
 
     def take(self, line: bytes, pos: int) -> bool:
         """A line; whether it tells of a failure."""
+        if self._facts.options_set is None and OPTIONS_SET.search(line, 0, 2000) is not None:
+            self._facts.options_set = pos
+        if _LAUNCHED in line and self._facts.launched is None:
+            self._facts.launched = pos
         if tells_of_a_crash(line):
             self._settle()
             self._facts.work.crashed(line.strip()[:200].decode("utf-8", "replace"), pos)
