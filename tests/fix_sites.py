@@ -1,0 +1,26 @@
+"""A file and a line of an operator as the changes of ``fix`` get them, without a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("libcst")
+
+from fusiondoc.fixes.edits import SourceText
+from fusiondoc.fixes.fixable import Site
+from fusiondoc.fixes.syntax import ParsedFile
+
+HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
+
+
+def parsed(text: str) -> ParsedFile:
+    return ParsedFile(SourceText(Path("m.py"), text, "utf-8", False))
+
+
+def site(text: str, op: str, line: int, reason: str = "") -> Site:
+    row: Any = SimpleNamespace(op=op, reason=SimpleNamespace(text=reason))
+    return Site(row, parsed(text), line)
