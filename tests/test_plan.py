@@ -226,6 +226,19 @@ def test_a_command_is_the_run_as_it_was_asked_for() -> None:
     )
 
 
+def test_a_command_of_a_program_runs_the_program() -> None:
+    options = Options(script=True, script_args=("--lr", "1"), step_function="train_step", no_freeze=True)
+    module = KeptRequest(target=KeptTarget("package.train", "module"), options=options)
+    assert run_again(module, ("--time",)) == (
+        "fusiondoc diagnose -m package.train --no-freeze --step-function train_step --time -- --lr 1"
+    )
+    assert run_again(request("train.py", script=True)) == "fusiondoc diagnose train.py --script"
+    named = KeptRequest(
+        target=KeptTarget("package.models:net", "module"), options=Options(recipes=("delayed",))
+    )
+    assert run_again(named) == "fusiondoc diagnose package.models:net --recipe delayed"
+
+
 @pytest.mark.parametrize("name", ["$(touch x).py", "a b.py", "'; rm -rf ~ #.py", "`id`.py"])
 def test_names_are_quoted(name: str) -> None:
     assert shlex.split(run_again(request(name)))[2] == name

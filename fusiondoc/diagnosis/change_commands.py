@@ -23,16 +23,23 @@ def can_run_again(context: Context) -> bool:
 def run_again(request: KeptRequest, more: Sequence[str] = (), command: str = "diagnose") -> str:
     """``fusiondoc diagnose TARGET`` with the options of the run, and those in ``more`` for it."""
     options = request.options
-    words = ["fusiondoc", command, request.target.text or ""]
+    module = bool(options.script) and request.target.kind == "module"
+    words = ["fusiondoc", command, *(["-m"] if module else []), request.target.text or ""]
     for name, usual in (("fuser", "auto"), ("frontend", "auto"), ("device", None), ("seed", None)):
         value = getattr(options, name)
         if value not in (None, usual) and f"--{name}" not in more:
             words += [f"--{name}", str(value)]
     if options.runs not in (None, 5) and "--runs" not in more:
         words += ["--runs", str(options.runs)]
-    for name in ("backward", "trace", "script", "freeze"):
-        if getattr(options, name) and f"--{name}" not in more:
+    flags = {"backward": options.backward, "trace": options.trace, "freeze": options.freeze}
+    flags.update({"script": options.script and not module, "no-freeze": options.no_freeze})
+    for name, given in flags.items():
+        if given and f"--{name}" not in more:
             words.append(f"--{name}")
+    for recipe in options.recipes:
+        words += ["--recipe", recipe]
+    if options.step_function is not None:
+        words += ["--step-function", options.step_function]
     for text in options.inputs:
         words += ["--input", text]
     for knob, value in options.knobs.items():

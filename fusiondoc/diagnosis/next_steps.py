@@ -244,7 +244,9 @@ def _command_of(one: Candidate, report: Report, context: Context) -> str:
         return run_again(request, ("--inference",), "fix")
     if tried and one.kind in _TRIED_BY_FIX and one.edits:
         return run_again(request, command="fix")
-    return run_again(request, ("--verify",) if one.kind.in_source else one.options)
+    # What a program of its own computes is not known: its steps are timed.
+    proof = ("--time",) if request.options.script else ("--verify",)
+    return run_again(request, proof if one.kind.in_source else one.options)
 
 
 # Nothing to do
