@@ -6,11 +6,17 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import multiprocessing
+import multiprocessing.process
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from command_line import Run
 from running import write
+from thorough import THOROUGH
 
 import fusiondoc as api
 from fusiondoc.captures.request import parse_module
@@ -300,6 +306,170 @@ quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False
 trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", default_root_dir=sys.argv[1], **quiet)
 trainer.fit(Net(), torch.utils.data.DataLoader(data, batch_size=2))
 """
+
+
+ALIKE = """
+import sys, types
+
+import torch
+
+
+class AcceleratedOptimizer(torch.optim.Optimizer):  # accelerate/optimizer.py, 1.15
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self._method = types.MethodType(lambda self, *a, **k: optimizer.step(*a, **k), self)
+
+    @property
+    def param_groups(self):
+        return self.optimizer.param_groups
+
+    def zero_grad(self, set_to_none=None):
+        self.optimizer.zero_grad()
+
+    def step(self, closure=None):
+        return self._method(closure)
+
+
+class Trainer:  # of a library; the optimizer calls a closure, as Lightning's does
+    def __init__(self, model, data, steps):
+        self.model, self.data, self.steps = model, data, steps
+
+    def train(self):
+        own = torch.optim.SGD(self.model.parameters(), lr=0.1)
+        schedule = torch.optim.lr_scheduler.LambdaLR(own, lambda step: 1.0)  # it replaces own.step
+        optimizer = AcceleratedOptimizer(own)
+        loader = torch.utils.data.DataLoader(self.data, batch_size=2)
+        for done, batch in enumerate(loader):
+            def closure():
+                optimizer.zero_grad()
+                with torch.autocast("cpu", enabled=False):
+                    loss = self.model(**batch)["loss"]
+                loss.backward()
+                return loss
+
+            optimizer.step(closure)
+            schedule.step()
+            if done + 1 == self.steps:
+                break
+        sys.exit(0)
+"""
+ALIKE_MAIN = """
+import torch
+from alike.trainer import Trainer
+
+
+@torch.jit.script
+def quick_gelu(x):
+    return torch.sigmoid(x * 1.702) * x
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+
+    def forward(self, x, labels=None):
+        out = quick_gelu(self.inner(x))
+        return {"loss": (out.sum(1) - labels).pow(2).sum(), "out": out}
+
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, index):
+        return {"x": torch.full((4,), float(index)), "labels": torch.tensor(1.0)}
+
+
+if __name__ == "__main__":
+    Trainer(Model(), Data(), steps=4).train()
+"""
+
+
+def test_a_trainer_that_works_as_those_of_libraries(tmp_path: Path, fusiondoc: Run) -> None:
+    """For where neither library is: an optimizer in another one, with a closure and a scheduler around its
+    step, called by a package; one step is one step."""
+    write(tmp_path, "train.py", ALIKE_MAIN)
+    write(tmp_path, "alike/__init__.py", "")
+    write(tmp_path, "alike/trainer.py", ALIKE)
+    done = fusiondoc("diagnose", "--script", "train.py", "--fuser", "nnc", "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    (only,) = report["script"]["models"]
+    assert (
+        only["name"] == "quick_gelu" and only["groups"] == [group["id"] for group in report["groups"]] != []
+    )
+    assert {group["phase"] for group in report["groups"]} == {"forward", "backward"}
+    assert (report["script"]["steps"], report["script"]["step_by"]) == (4, "SGD.step")
+
+
+SPAWNING = """
+import torch
+
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        return torch.full((4,), float(index))
+
+
+def work(rank):
+    net = torch.jit.script(torch.nn.Sequential(torch.nn.Sigmoid(), torch.nn.Tanh()))
+    loader = torch.utils.data.DataLoader(Data(), batch_size=2, num_workers=1)
+    for x in loader:
+        net(x.requires_grad_()).sum().backward()
+
+
+if __name__ == "__main__":
+    loader = torch.utils.data.DataLoader(
+        Data(), batch_size=2, num_workers=1, multiprocessing_context="spawn"
+    )
+    assert len(list(loader)) == 4
+    torch.multiprocessing.spawn(work, nprocs=2)
+"""
+
+
+@pytest.mark.cold
+@pytest.mark.skipif(not THOROUGH, reason="at night: four processes with torch")
+def test_processes_that_are_spawned_get_the_fuser(tmp_path: Path, fusiondoc: Run) -> None:
+    write(tmp_path, "train.py", SPAWNING)
+    done = fusiondoc("diagnose", "--script", "train.py", "--fuser", "nnc", "--format", "json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["groups"], "without it NNC may not fuse on the CPU there"
+    (only,) = report["script"]["models"]  # both processes script it
+    assert only["name"] == "Sequential" and only["groups"] == [group["id"] for group in report["groups"]]
+
+
+def test_what_is_sent_to_a_spawned_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Unpickled there, it switches; here it must be gone again."""
+    from fusiondoc.probe import spawned
+
+    sent = []
+    kind = multiprocessing.process.BaseProcess
+    monkeypatch.setattr(kind, "start", lambda self: sent.append(pickle.dumps(self._fusiondoc)))
+    spawned.follow("nnc", {"single_node": "on"}, None)
+    process = multiprocessing.get_context("spawn").Process(target=print)
+    process.start()
+    assert not hasattr(process, "_fusiondoc")
+    begun = tmp_path / "begun"
+    (data,) = sent
+    there = f"""
+import pickle, sys, types
+sys.modules["torch"] = types.ModuleType("torch")
+from importlib.util import spec_from_loader, module_from_spec
+class Begins(types.ModuleType):
+    @staticmethod
+    def begin(*asked):
+        open({str(begun)!r}, "w").write(repr(asked))
+sys.modules["fusiondoc.probe.spawned"] = Begins("spawned")
+pickle.loads({data!r})
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", there], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert begun.read_text() == "('nnc', {'single_node': 'on'}, None)"
 
 
 @pytest.mark.cold

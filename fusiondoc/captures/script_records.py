@@ -69,8 +69,13 @@ def read_script(all_of: Callable[[str], Sequence[Mapping[str, Any]]]) -> ScriptR
         return tuple(one for one in made if one is not None)
 
     instead, steps = read("ran_instead", RanInstead), read("script_steps", StepsTaken)
+    models: dict[tuple[str, str, str | None], ScriptedModel] = {}
+    for one in read("scripted_model", ScriptedModel):  # each process of a program tells its own
+        known = models.setdefault((one.name, one.how, one.at), one)
+        if one.planned and not known.planned:
+            models[(one.name, one.how, one.at)] = one
     return ScriptRecords(
-        models=read("scripted_model", ScriptedModel),
+        models=tuple(models.values()),
         instead=instead[-1] if instead else None,
         steps=steps[-1] if steps else None,
     )

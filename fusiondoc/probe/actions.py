@@ -175,7 +175,7 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         return
     try:
         with stdio.LOG.told_when_put_back(records.write):
-            run_as_script(torch, spec, records, clock)
+            run_as_script(torch, spec, records, clock, fuser)
     finally:
         stdio.mark("end")
         watch.finish()

@@ -62,6 +62,11 @@ class ProgramWatch:
         model nothing: what was scripted before it is not known."""
         if block and not self._models:
             return
+        self.tell_models()
+        self._records.write("ran_instead", **_compiled())
+
+    def tell_models(self) -> None:
+        """Write a record for each model."""
         for model in self._models:
             self._records.write(
                 "scripted_model",
@@ -71,7 +76,6 @@ class ProgramWatch:
                 count=model.count,
                 planned=model.planned(),
             )
-        self._records.write("ran_instead", **_compiled())
 
     def _noting(self, original: Callable[..., Any], how: str) -> Callable[..., Any]:
         frames_up = takes_frames_up(original)

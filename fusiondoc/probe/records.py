@@ -30,6 +30,11 @@ class Records:
         self._ended = False
         self._why = "closed"
 
+    @property
+    def path(self) -> str:
+        """Of the file, absolute."""
+        return self._path
+
     def write(self, record: str, **fields: Any) -> None:
         """One line ``{"record": record, ...}``. What JSON does not know is written as its ``repr``."""
         if self._ended:

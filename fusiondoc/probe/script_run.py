@@ -16,6 +16,7 @@ from .failures import MODEL_FAILED, WRONG_USAGE, Refused, UserError
 from .program_watch import ProgramWatch
 from .records import Records
 from .script_steps import ScriptSteps
+from .spawned import follow
 
 Changed = Callable[[ast.Module], ast.Module]
 """What is done to the source before it runs."""
@@ -95,8 +96,9 @@ class Script:
             raise UserError("script_run") from error
 
 
-def run_as_script(torch: Any, spec: dict[str, Any], records: Records, clock: Clock) -> None:
-    """Run the program of a spec, and record what it scripts and how many steps it takes.
+def run_as_script(torch: Any, spec: dict[str, Any], records: Records, clock: Clock, fuser: str) -> None:
+    """Run the program of a spec, and record what it scripts and how many steps it takes. Processes that it
+    spawns get the fuser too.
 
     Raises:
         Refused, UserError: as ``Script``.
@@ -113,6 +115,7 @@ def run_as_script(torch: Any, spec: dict[str, Any], records: Records, clock: Clo
     steps.start()
     if not quiet:
         watch.start()
+    follow(fuser, spec["knobs"], None if quiet else records.path)
     try:
         with clock.users_work():
             script = Script.of_module(module) if module is not None else Script(target["path"])
