@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from conftest import FIXTURES
 
+import fusiondoc
 from fusiondoc.diagnosis.advice import advice_on
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, run_facts
@@ -70,7 +71,8 @@ def test_a_branch_on_a_flag_is_made_constant_as_the_run_allows():
     assert "for inference, freeze" in said("FD229", "prim::If", UNKNOWN, text=text)
     assert "for inference" not in said("FD229", "prim::If", replace(UNKNOWN, gradients=False), text=text)
     assert "freeze" not in said("FD229", "prim::If", replace(UNKNOWN, frozen=True), text=text)
-    assert "trace" not in said("FD229", "prim::If", replace(UNKNOWN, traced=True), text=text)
+    traced = said("FD229", "prim::If", replace(UNKNOWN, traced=True), text=text)
+    assert "instead of scripting" not in traced and "torch.jit.script" not in traced
     attribute = text.replace("the module's flag `training`", "the attribute `residual`")
     assert "torch.jit.Final" in said("FD229", "prim::If", UNKNOWN, text=attribute)
     assert "torch.jit.Final" not in said("FD229", "prim::If", UNKNOWN, PACKAGE, text=attribute)
@@ -187,3 +189,24 @@ def test_a_flag_of_batch_norm_is_frozen_and_a_copy_is_no_view():
     assert "freeze" in said("FD219", "aten::batch_norm", UNKNOWN, text="its `training` is no constant")
     copied = "it copies its input into another layout, which nvFuser has no rule for"
     assert "moves no data" not in said("FD226", "aten::reshape", UNKNOWN, text=copied)
+
+
+@pytest.mark.parametrize("traced", [True, False, None])
+def test_a_model_is_frozen_as_it_was_made(traced: bool | None):
+    run = replace(UNKNOWN, gradients=False, traced=traced)
+    text = said("FD211", "aten::dropout", run, TORCH)
+    assert ("torch.jit.trace(model.eval(), inputs)" in text) == (traced is True)
+    assert ("torch.jit.script(" in text) == (traced is False)
+
+
+@pytest.mark.parametrize(
+    "log, call",
+    [
+        ("gpt2.trace.eval", "torch.jit.trace(model.eval(), inputs)"),
+        ("mobilenet_v2.script.eval", "torch.jit.script(model.eval())"),
+    ],
+)
+def test_scopes_tell_a_trace_and_control_flow_a_script(log: str, call: str):
+    report = fusiondoc.parse(FIXTURES / "foreign" / f"{log}.nvfuser.log.xz")
+    said = {one.advice for one in report.findings if one.advice and "freez" in one.advice}
+    assert said and all(f"torch.jit.freeze({call})" in text for text in said)

@@ -35,3 +35,10 @@ def test_under_nvfuser_the_first_plans_have_the_groups_that_torch_lists() -> Non
     groups = fusiondoc.parse(FIXTURES / "logs" / "nvfuser-2.1.2-other-gradients.log.xz").groups
     assert sum(len(group.instances) for group in groups if group.specialisation == 1) == 5
     assert [group.specialisation for group in groups if group.respecialises] == [2]
+
+
+def test_gradients_of_two_regions_with_the_same_operators_have_a_first_plan_each() -> None:
+    """torch's graph API lists three groups of gradients (fixtures/logs/alike_gradients.py)."""
+    groups = fusiondoc.parse(FIXTURES / "logs" / "nnc-2.13-alike-gradients.log.xz").groups
+    assert [group.phase for group in groups] == ["forward"] * 3 + ["backward"] * 3
+    assert {(group.specialisation, group.count) for group in groups} == {(1, 1)}

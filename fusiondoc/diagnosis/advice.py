@@ -46,7 +46,7 @@ class Advice:
 def advice_on(row: Unfused, run: RunFacts) -> Advice:
     """What can be done about it, where it can be done."""
     if row.op in ("aten::dropout", "aten::dropout_") and run.gradients is False and not run.frozen:
-        text = "It does nothing in inference: torch.jit.freeze(scripted.eval()) takes it out."
+        text = f"It does nothing in inference: freezing takes it out: {run.freezing}."
         return Advice(text, sure=True)
     off = run.fuser == "nnc" and row.op in REDUCTIONS
     recipe = _recipe(row.op, run) if row.reason.code in REPLACEABLE and not off else None
@@ -180,7 +180,7 @@ def _control_flow(row: Unfused, run: RunFacts) -> str:
     text, owner = row.reason.text, run.owner(row)
     if "flag `training`" in text or "attribute `" in text:
         when = "" if run.gradients is False else "for inference, "
-        parts = [] if run.frozen else [f"{when}freeze it (torch.jit.freeze(scripted.eval()))"]
+        parts = [] if run.frozen else [f"{when}freeze it ({run.freezing})"]
         if owner not in (Owner.PACKAGE, Owner.TORCH) and "attribute `" in text:
             parts.append("declare it torch.jit.Final")
         if not run.traced:
@@ -256,7 +256,7 @@ def _argument(row: Unfused, run: RunFacts) -> str:
     if "`training`" in row.reason.text and not run.frozen:
         when = "" if run.gradients is False else "for inference, "
         other = "" if run.traced else ", or trace the module instead of scripting it"
-        return f"Make it a constant: {when}freeze the module (torch.jit.freeze(scripted.eval())){other}."
+        return f"Make it a constant: {when}freeze the module ({run.freezing}){other}."
     if row.reason.text == rejections.VIEW_SHARED and row.op == "prim::ConstantChunk":
         return (
             "Take what is used outside by itself, x.narrow(1, 0, n), instead of from the chunk: then all uses"

@@ -33,7 +33,6 @@ from fusiondoc.parsers.ir.types import TensorType, parse_type
 IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
 
 NO_GRAD = "Run it under torch.no_grad()"
-_FREEZE = "Freeze it: torch.jit.freeze(torch.jit.script(model.eval()))"
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
     code, text = row.reason.code, row.reason.text
     inference = not run.backward and not run.frozen
     if row.op in ("aten::dropout", "aten::dropout_") and run.gradients is False and inference:
-        return replace(_freeze(index, "dropout does nothing in inference"), removes=True)
+        return replace(_freeze(index, run, "dropout does nothing in inference"), removes=True)
     assigns = row.op in IN_PLACE_ASSIGNS or row.op in FILLS
     if is_in_place(row.op) and code in ("FD216", "FD230", "FD231") and not assigns:
         one = _not_in_place(index, row, run)
@@ -114,7 +113,7 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         return Candidate(ChangeKind.KNOB, f"Let NNC take reductions: {how}", (index,), options=options)
     if "`training`" in text and code in ("FD219", "FD229", "FD201", "FD211", "FD215"):
         if inference:
-            return _freeze(index, "its flag `training` becomes a constant; for inference only")
+            return _freeze(index, run, "its flag `training` becomes a constant; for inference only")
         return None if run.traced or not run.live else _trace(index)
     if code == "FD229" and "attribute `" in text:
         if run.owner(row) is Owner.USER:
@@ -123,7 +122,8 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
             return Candidate(
                 ChangeKind.ANNOTATION, change, (index,), f"{name}: bool", f"{name}: torch.jit.Final[bool]"
             )
-        return _freeze(index, "attributes become constants; for inference only") if inference else None
+        why = "attributes become constants; for inference only"
+        return _freeze(index, run, why) if inference else None
     mine = run.owner(row) not in (Owner.TORCH, Owner.FORMULA)
     if code == "FD229" and row.op == "prim::If" and mine:
         return _without_branch(index, text)
@@ -163,9 +163,14 @@ def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate:
     return Candidate(ChangeKind.MOVE, change, (index,), sure=False)
 
 
-def _freeze(index: int, why: str) -> Candidate:
-    before, after = "torch.jit.script(model)", "torch.jit.freeze(torch.jit.script(model.eval()))"
-    return Candidate(ChangeKind.FREEZE, _FREEZE, (index,), before, after, note=why, options=("--freeze",))
+def _freeze(index: int, run: RunFacts, why: str) -> Candidate:
+    change = f"Freeze it: {run.freezing}"
+    if run.traced is None:
+        return Candidate(ChangeKind.FREEZE, change, (index,), note=why, options=("--freeze",))
+    before = "torch.jit.trace(model, inputs)" if run.traced else "torch.jit.script(model)"
+    return Candidate(
+        ChangeKind.FREEZE, change, (index,), before, run.freezing, note=why, options=("--freeze",)
+    )
 
 
 _SAME_ELEMENTS = frozenset(

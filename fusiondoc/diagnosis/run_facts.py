@@ -55,6 +55,15 @@ class RunFacts:
         """Whether nothing element-wise that could be fused takes its result, in any plan."""
         return (row.op, row.source) in self.last
 
+    @property
+    def freezing(self) -> str:
+        """The call that freezes its model; what was traced in training keeps what the flags were."""
+        if self.traced:
+            return "torch.jit.freeze(torch.jit.trace(model.eval(), inputs))"
+        if self.traced is None:
+            return "torch.jit.freeze(module), of the scripted or traced module in eval mode"
+        return "torch.jit.freeze(torch.jit.script(model.eval()))"
+
     def owner(self, row: Unfused) -> Owner:
         """Whose line it is that makes the operator."""
         if row.source is not None and row.source.startswith("<"):
@@ -104,7 +113,7 @@ def run_facts(report: Report, context: Context) -> RunFacts:
         backward=backward,
         evaluating=True if options is not None and options.eval else None,
         frozen=report.target.get("frozen") is not None if options is not None else None,
-        traced=options.trace if options is not None and live else None,
+        traced=options.trace if options is not None and live else _traced(report, context.observed.traced),
         dtypes=frozenset(text.split("(", 1)[0] for text in types if "(" in text),
         devices=frozenset(
             name for name in ("cpu", "cuda") if any(f"device={name}" in text for text in types)
@@ -148,6 +157,14 @@ def _last(report: Report, fuser: str | None) -> frozenset[tuple[str, str | None]
                 )
             (others if taken else last).add((node.op, node.source))
     return frozenset(last - others)
+
+
+def _traced(report: Report, scopes: bool) -> bool | None:
+    """As a log alone tells it: only tracing writes scopes; without any, control flow was scripted."""
+    if scopes:
+        return True
+    control = any(row.op in ("prim::If", "prim::Loop") and row.source for row in report.unfused)
+    return False if control else None
 
 
 def _types(report: Report) -> Iterable[str]:

@@ -98,6 +98,8 @@ class Observed:
     what is in none of them is not in the log."""
     other_gradients: frozenset[str] = frozenset()
     """Ids of groups that were made again because other gradients were defined."""
+    traced: bool = False
+    """A plan has scopes, which only tracing writes."""
     plans_cut: bool = False
     """The log lacks a part of a plan."""
     first_run: LastWork | None = None
@@ -155,7 +157,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     again: set[str] = set()
     launched: Evidence | None = None
     gone = options = last = first_run = crash = cut_kernel = None
-    disordered = only_inner = cut = False
+    disordered = only_inner = cut = traced = False
     traces, other = 0, None
     fusions: dict[str, None] = {}
     for groups in streams:
@@ -183,6 +185,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         only_inner = only_inner or (
             any(plan.of_region for plan in plans) and not any(plan.diff_graphs for plan in plans)
         )
+        traced = traced or any(plan.traced for plan in plans)
         cut = cut or any(not plan.complete for plan in plans)
         if gone is None and facts.nvfuser_gone is not None:
             gone = evidence(facts.nvfuser_gone)
@@ -218,6 +221,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         crash=crash,
         only_inner_plans=only_inner,
         other_gradients=frozenset(again),
+        traced=traced,
         plans_cut=cut,
     )
 

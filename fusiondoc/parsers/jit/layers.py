@@ -33,6 +33,8 @@ class Layers:
     of: Mapping[int, str]
     between: AbstractSet[int]
     """The nodes for which only those around them tell it."""
+    scopes: bool = False
+    """The dump has scopes, which only tracing writes."""
 
     def of_group(self, nodes: Iterable[Node]) -> str | None:
         """The layer of these nodes together."""
@@ -115,7 +117,7 @@ def layers_of(dump: Dump, regions: Regions) -> Layers:
     for names, around, returned in reading.surroundings():
         regions.learn(names, around)
         regions.keep(returned)
-    return Layers(reading.told, reading.between)
+    return Layers(reading.told, reading.between, reading.scopes)
 
 
 _NONE: frozenset[str] = frozenset()
@@ -159,7 +161,7 @@ class _Reading:
         """The paths of live layers begin with the name of a model, which no scope has."""
         self._by_live: dict[int, tuple[str, str]] = {}
         """Of a node of a live run: its key, and its layer."""
-        self._scopes = False
+        self.scopes = False
         self._count = 0
 
     def graph(self, graph: Graph, regions: Regions) -> None:
@@ -225,7 +227,7 @@ class _Reading:
                 for value in node.outputs:
                     self._parts[self._define(env, value.name)] = inputs
             else:
-                self._scopes = self._scopes or node.scope is not None
+                self.scopes = self.scopes or node.scope is not None
                 self._nodes_read.append((node, inputs, [self._define(env, v.name) for v in node.outputs]))
         self._depth -= 1
 
@@ -305,7 +307,7 @@ class _Reading:
             layer = layer_of_scope(node.scope)
             if id(node) in self._by_live and (node.scope is None or self._several):
                 layer = self._by_live[id(node)][1] or None
-            elif layer is None and node.scope is None and (made or not self._scopes):
+            elif layer is None and node.scope is None and (made or not self.scopes):
                 owners = {self._owner[n] for n in self._all(inputs) if n in self._owner}
                 layer = owners.pop() if len(owners) == 1 else None
             if layer is not None:

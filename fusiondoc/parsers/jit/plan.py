@@ -114,6 +114,8 @@ class Plan:
     values or none, where a function or method always returns one, or it holds nodes of autodiff."""
     users: bool = False
     """The graph holds a node of a source file (autodiff formulas have the source ``<string>``)."""
+    traced: bool = False
+    """The graph has scopes, which only tracing writes."""
     complete: bool = True
     may_be_fallback: bool = False
     """It has the form of a fallback function: what its guard protects tells whether it is one."""
@@ -143,6 +145,7 @@ def summarise(dump: Dump, profiled: Profiled | None = None, regions: Regions | N
     plan = Plan(complete=dump.complete, may_be_fallback=_may_be_fallback(dump), gradient=gradient_plan(dump))
     layers = layers_of(dump, regions if regions is not None else Regions())
     plan.flow = _Walk(dump, plan, layers, plan.groups, plan.loose, profiled).graph(dump.graph)
+    plan.traced = layers.scopes
     plan.of_region = plan.backward or (dump.graph.complete and len(dump.graph.outputs) != 1)
     _add_ownerless(dump, plan, layers)
     return plan

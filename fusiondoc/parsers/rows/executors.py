@@ -13,7 +13,8 @@ backward. The else-branch of a guard calls ``fallback_function``, which has an e
 graph for other types. Its plan has a form of its own (``Plan.may_be_fallback``) and the operators of the
 group that the guard protects: this tells it apart from the executor of an equal layer. A gradient's executor
 has a fallback function of its whole graph too, for other gradients that are defined
-(``jit/regions.py``): it is profiled after the first plan was made, those of equal layers before.
+(``jit/regions.py``), which begins to be profiled while that plan is made; those of other regions of the
+program begin outside of all plans, and each has a first plan of its own.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ def executors_of(
         ((at, number, use) for number, use in enumerate(uses) for at in use.lines), key=lambda one: one[:2]
     )
     last = _last_of_first_copy(prints, lines)
-    executors = _Fallbacks(profiled or {}).told(_paired(prints))
+    paired = _paired(prints)
+    executors = _Fallbacks(_outside(paired, profiled or {})).told(paired)
     return [replace(one, known=one.known or one.prints[0].at > last) for one in executors]
 
 
@@ -135,6 +137,23 @@ def _paired(prints: Iterable[_Print]) -> list[list[PlanPrint]]:
     return executors
 
 
+def _outside(
+    paired: Iterable[list[PlanPrint]], profiled: Mapping[tuple[str, ...], Sequence[int]]
+) -> dict[tuple[str, ...], list[int]]:
+    """Where gradients of the program began to be profiled: not the fallback functions that are made with a
+    plan, after the fusion pass and before the optimised graph is printed."""
+    spans = sorted((prints[0].at, prints[-1].at) for prints in paired if len(prints) > 1)
+    starts = [start for start, _ in spans]
+    found: dict[tuple[str, ...], list[int]] = {}
+    for kinds, places in profiled.items():
+        kept = found.setdefault(kinds, [])
+        for place in places:
+            before = bisect_right(starts, place)
+            if not before or place > spans[before - 1][1]:
+                kept.append(place)
+    return found
+
+
 def _operators(use: PlanUse) -> frozenset[Op]:
     """Every operator of a plan, in regions too."""
     return use.plan.ops().union((n.op, n.source) for diff in use.plan.diff_graphs for n in diff.loose)
@@ -154,9 +173,10 @@ class _Fallbacks:
     """Tells which executors are those of fallback functions, and which repeat what was shown."""
 
     def __init__(self, profiled: Mapping[tuple[str, ...], Sequence[int]]) -> None:
-        self._profiled = {inputs: sorted(lines) for inputs, lines in profiled.items()}
-        self._gradients: list[tuple[GradientPlan, int, tuple[PlanGroup, ...]]] = []
-        """The first plan of each gradient, where it is printed, and its groups."""
+        self._profiled = {kinds: sorted(places) for kinds, places in profiled.items()}
+        """Where the gradients of the program began to be profiled, by the kinds of their inputs."""
+        self._gradients: dict[tuple[str, ...], list[tuple[GradientPlan, tuple[PlanGroup, ...]]]] = {}
+        """The first plan of each gradient, and its groups, by the kinds of its inputs."""
         self._groups: dict[frozenset[Op], list[PlanGroup]] = {}
         """The groups so far, by their operators; one for each types of inputs."""
         self._inside: list[Counter[tuple[_Body, tuple[str, ...]]]] = []
@@ -195,13 +215,13 @@ class _Fallbacks:
 
     def _of_gradient(self, use: PlanUse, gradient: GradientPlan, at: int) -> tuple[PlanGroup, ...]:
         """The groups of the first plan of this gradient; none if this is the first."""
-        begun = self._profiled.get(gradient.inputs, ())
-        last = bisect_left(begun, at)
-        for first, before, groups in self._gradients:
-            later = not self._profiled or bisect_right(begun, before) < last
-            if later and first.is_of(gradient):
-                return groups
-        self._gradients.append((gradient, at, tuple(use.plan.every_group())))
+        begun = bisect_left(self._profiled.get(gradient.inputs, ()), at)
+        known = self._gradients.setdefault(gradient.inputs, [])
+        if begun <= len(known):
+            for first, groups in known:
+                if first.is_of(gradient):
+                    return groups
+        known.append((gradient, tuple(use.plan.every_group())))
         return ()
 
     def _protected(self, ops: frozenset[Op]) -> tuple[PlanGroup, ...]:
