@@ -199,14 +199,9 @@ def test_a_model_is_frozen_as_it_was_made(traced: bool | None):
     assert ("torch.jit.script(" in text) == (traced is False)
 
 
-@pytest.mark.parametrize(
-    "log, call",
-    [
-        ("gpt2.trace.eval", "torch.jit.trace(model.eval(), inputs)"),
-        ("mobilenet_v2.script.eval", "torch.jit.script(model.eval())"),
-    ],
-)
-def test_scopes_tell_a_trace_and_control_flow_a_script(log: str, call: str):
-    report = fusiondoc.parse(FIXTURES / "foreign" / f"{log}.nvfuser.log.xz")
+def test_scopes_tell_a_trace_and_control_flow_a_script():
+    report = fusiondoc.parse(FIXTURES / "foreign" / "gpt2.trace.eval.nvfuser.log.xz")
     said = {one.advice for one in report.findings if one.advice and "freez" in one.advice}
-    assert said and all(f"torch.jit.freeze({call})" in text for text in said)
+    assert said and all("torch.jit.freeze(torch.jit.trace(model.eval(), inputs))" in text for text in said)
+    looped = fusiondoc.parse(FIXTURES / "logs" / "nnc-2.13-refused-numbers.log.xz")
+    assert run_facts(looped, Context(Observed())).traced is False

@@ -109,3 +109,47 @@ def test_an_unknown_condition_is_shown_as_it_is(tmp_path: Path) -> None:
     rows = [row for row in parse(path).unfused if row.op == "aten::conv2d"]
     assert [row.reason.code for row in rows] == ["FD219"]
     assert rows[0].reason.text == "NNC's condition `isNew(node) && x == 1` does not hold"
+
+
+NUMBERS = FIXTURES / "logs" / "nnc-2.13-refused-numbers.log.xz"
+"""``fixtures/logs/refused_numbers.py``: what NNC refuses, and the same as advised."""
+
+ADVICE = {
+    ("aten::remainder", "FD211"): "x - n * torch.floor(x / n)",
+    ("aten::div", "FD211"): "torch.floor(x / y)",
+    ("aten::pow", "FD211"): "torch.exp(",
+    ("aten::clamp", "FD211"): "torch.max and torch.min",
+    ("aten::mul", "FD211"): "float(x.item())",
+    ("aten::to", "FD215"): "Compute in float32 on the CPU",
+    ("aten::add", "FD215"): "Compute in float32 on the CPU",
+    ("aten::erf", "FD215"): "Nothing on the CPU",
+    ("aten::max", "FD233"): "no recipe",
+    ("prim::Loop", "FD229"): "for i in range(n)",
+}
+
+
+def test_what_is_advised_on_refused_arguments_fuses() -> None:
+    """The operators of each ``advised_...`` are in groups; constants are no barrier."""
+    report = parse(NUMBERS)
+    source = (FIXTURES / "logs" / "refused_numbers.py").read_text().split("\n")
+    advised = {
+        number
+        for number, line in enumerate(source, 1)
+        if next((one for one in reversed(source[:number]) if one.startswith("def ")), "").startswith(
+            "def advised_"
+        )
+    }
+    outside = [row for row in report.unfused if int((row.source or ":0:").split(":")[1]) in advised]
+    assert not outside
+    assert len(advised) > 10
+
+
+@pytest.mark.parametrize("op, code", list(ADVICE))
+def test_advice_on_refused_arguments_fits_what_was_refused(op: str, code: str) -> None:
+    name = op.partition("::")[2]
+    found = [one for one in parse(NUMBERS).findings if one.code == code and f"::{name} " in one.message]
+    assert found and all(ADVICE[op, code] in (one.advice or "") for one in found)
+
+
+def test_a_clone_in_order_changes_no_layout() -> None:
+    assert "FD408" not in {one.code for one in parse(NUMBERS).findings}

@@ -10,7 +10,7 @@ from typing import Callable, Mapping
 
 from fusiondoc.diagnosis.in_place_operators import FILLS, IN_PLACE_ASSIGNS, WITH_FLAG, sign_of
 from fusiondoc.diagnosis.operators import LIBRARY, WITH_FORMULA, fusible_by, taken_by
-from fusiondoc.diagnosis.recipes import Recipe, recipe_for
+from fusiondoc.diagnosis.recipes import OTHER_TYPES, OVERLOADS, Recipe, recipe_for
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.fusers import fuser_title
@@ -49,7 +49,9 @@ def advice_on(row: Unfused, run: RunFacts) -> Advice:
         text = f"It does nothing in inference: freezing takes it out: {run.freezing}."
         return Advice(text, sure=True)
     off = run.fuser == "nnc" and row.op in REDUCTIONS
-    recipe = _recipe(row.op, run) if row.reason.code in REPLACEABLE and not off else None
+    refused = any(words in row.reason.text for words in OTHER_TYPES)
+    replaceable = row.reason.code in REPLACEABLE and not off and not refused
+    recipe = _recipe(row.op, run) if replaceable else None
     if recipe is not None and recipe.follows and run.at_the_end(row):
         recipe = None
     if recipe is not None:
@@ -88,6 +90,8 @@ def _barrier(row: Unfused) -> str:
 
 def _by_recipe(row: Unfused, run: RunFacts, recipe: Recipe) -> str:
     owner = run.owner(row)
+    if row.reason.code == "FD231" and row.op == "aten::to":
+        return "Write x.type_as(y) instead of x.to(...), where y has that type and device: it has a formula."
     conditions = "; ".join(text for text in (recipe.needs, recipe.caution) if text)
     more = f" ({conditions})" if conditions else ""
     name = row.op.rsplit("::", 1)[1].rstrip("_")
@@ -110,9 +114,20 @@ def _reductions(run: RunFacts) -> str:
 def _no_rule(row: Unfused, run: RunFacts) -> str:
     if run.fuser == "nnc" and row.op in REDUCTIONS:
         return _reductions(run)
-    if run.fuser is not None and taken_by(row.op, run.fuser, run.torch):
+    of_two = "of two tensors only" in row.reason.text
+    if run.fuser is not None and taken_by(row.op, run.fuser, run.torch) and not of_two:
         if "`training`" in row.reason.text:
             return _argument(row, run)
+        if "a number before the tensor" in row.reason.text and row.op != "aten::pow":
+            return "Put the number into a tensor, made once: torch.full_like(x, 2.0)."
+        overload = OVERLOADS.get(row.op) if "this overload" in row.reason.text else None
+        if overload is not None:
+            return overload
+        if "number of an unknown type" in row.reason.text:
+            return (
+                "Say what the number is where it is made, float(x.item()), or keep it in a tensor without"
+                " dimensions."
+            )
         text = "Make its dimensions, sizes and flags constants"
     else:
         text = "There is no recipe for it: do it before or after the operators that it separates"
@@ -186,6 +201,13 @@ def _control_flow(row: Unfused, run: RunFacts) -> str:
         if not run.traced:
             parts.append("trace the module instead of scripting it")
         return f"Make it a constant: {', or '.join(parts)}."
+    if "a loop that is not unrolled" in text:
+        return (
+            "Give the loop a number of steps, for i in range(n), which torch unrolls; one with a condition"
+            " stays a loop."
+        )
+    if "unrolled" in text:
+        return "Nothing, or give the loop a constant number of steps: for i in range(5) leaves no loop."
     if owner in (Owner.PACKAGE, Owner.TORCH):
         return (
             "The branch is in a package: if its inputs always take one side, trace the module instead of"
@@ -203,6 +225,8 @@ def _separated(row: Unfused, run: RunFacts) -> str:
         return _waits(row)
     if run.fuser == "nnc" and barrier in REDUCTIONS:
         return _reductions(run)
+    if barrier in OVERLOADS and run.fuser == "nnc" and "does not take here" in row.reason.text:
+        return OVERLOADS[barrier]
     recipe = _recipe(barrier, run)
     if recipe is not None:
         more = "; ".join(text for text in (recipe.needs, recipe.caution) if text)
@@ -214,13 +238,19 @@ def _separated(row: Unfused, run: RunFacts) -> str:
 
 
 def _types(row: Unfused, run: RunFacts) -> str:
+    text = row.reason.text
+    for words, advice in OTHER_TYPES.items():
+        if words in text:
+            return advice
     if run.dtypes and run.dtypes <= _SUPPORTED:
         return "Its dtypes are supported: make its other arguments constants."
     return CODES["FD215"].advice or ""
 
 
 def _dtype(row: Unfused, run: RunFacts) -> str:
-    kinds = "the dtype of the rest" if run.dtypes & _HALVES else "float32, float16 or bfloat16"
+    only = run.fuser == "nnc" and run.devices == {"cpu"}
+    kinds = "float32" if only else "float32, float16 or bfloat16"
+    kinds = "the dtype of the rest" if run.dtypes & _HALVES else kinds
     return f"Compute in {kinds} where the result allows it, and cast outside the block."
 
 

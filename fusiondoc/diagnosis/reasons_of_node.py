@@ -241,6 +241,8 @@ _FLOATS = ("Float", "Double", "Half", "BFloat16")
 
 _FLOATS_ONLY = aten("fmod remainder pow")
 _INTEGERS_ONLY = aten("__lshift__ __rshift__")
+_PAIRS = aten("max min")
+"""NNC has no rule for those of a dimension, or of all elements."""
 _ON_CPU_ONLY = aten("conv2d _convolution matmul")
 _ON_GPU_ONLY = aten("erf erfc")
 
@@ -250,7 +252,10 @@ def refine_nnc(place: Place, stated: Reason) -> Reason:
     lacks. Where there is one, the overload or a type is refused."""
     text = None
     if stated.code in ("FD212", "FD214"):
-        return no_rule(place) or stated
+        lacks = no_rule(place)
+        if lacks is None and place.loose.op in _PAIRS and len(place.node.operands) != 2:
+            lacks = reason("FD233", f"{place.fuser_name} takes {place.loose.op} of two tensors only")
+        return lacks or stated
     if stated.code == "FD211":
         text = _overload(place)
     elif stated.code == "FD215" and stated.text == NO_TYPES:
@@ -272,7 +277,11 @@ def _overload(place: Place) -> str | None:
             return f"NNC takes aten::to only with constant arguments, and one is {maker}"
     if any(text in ("Scalar", "number") for text in types):
         return "an input is a number of an unknown type, as from .item()"
+    if op == "aten::div" and len(types) > 2:
+        return "NNC has a rule for aten::div, but not for this overload (with a rounding mode)"
     word = ", ".join(types)
+    if len(types) > 1 and types[0] in _NUMBERS:
+        return f"NNC has a rule for {op}, but not for this overload (a number before the tensor)"
     if len(types) > 1:
         word = (
             "Scalar" if types[1] in _NUMBERS else "Tensor" if "ensor" in types[1] or "(" in types[1] else word

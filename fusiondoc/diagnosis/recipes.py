@@ -269,6 +269,29 @@ RECIPES: tuple[Recipe, ...] = (
 # fmt: on
 
 
+OVERLOADS = {
+    "aten::remainder": "Write x - n * torch.floor(x / n) instead of x % n, where n is a number and x a"
+    " floating-point tensor.",
+    "aten::div": "Write torch.floor(x / y) instead of torch.div(x, y, rounding_mode='floor'), and torch.trunc"
+    " for 'trunc'.",
+    "aten::pow": "Write torch.exp(y * torch.log(x)) for x > 0; an exponent that is a number is taken as is.",
+    "aten::where": "Give torch.where tensors: torch.zeros_like(x) or torch.full_like(x, value) for a number.",
+    "aten::clamp": "Give torch.clamp numbers, or write torch.max and torch.min with its tensors.",
+}
+"""Operators of which NNC takes other overloads -> how to call these
+(``fixtures/logs/refused_numbers.py``)."""
+
+OTHER_TYPES = {
+    "on the GPU only": "Nothing on the CPU, as long as no recipe for it is known; on the GPU NNC takes it.",
+    "on the CPU only": "Nothing on the GPU: it has a kernel of a library there.",
+    "floating-point tensors only": "Cast its input to float32 before it.",
+    "integer tensors only": "Cast its input to int32 before it.",
+    "tensors on the CPU": "Compute in float32 on the CPU, and cast outside the block.",
+    "does not fuse Byte": "Cast to int32, or to float32 where the values are used as such, before the block.",
+}
+"""What NNC takes only in some types or places (the words of ``reasons_of_node._types``) -> what to do."""
+
+
 @lru_cache(maxsize=1000)
 def recipe_for(
     op: str, fuser: str, torch_version: str | None = None, gradients: bool | None = None

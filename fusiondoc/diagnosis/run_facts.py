@@ -68,8 +68,11 @@ class RunFacts:
         """Whose line it is that makes the operator."""
         if row.source is not None and row.source.startswith("<"):
             written = row.source.startswith("<eval_with_key>") and row.user_source is not None
+            # Without gradients these are torch's own definitions of operators between a number and a tensor
+            # (torch/csrc/jit/frontend/builtin_functions.cpp, 1.12 to 2.13).
+            plain = self.gradients is False and row.phase != "backward"
             if not written:  # else a line of an FX graph, whose call the probe found
-                return Owner.FORMULA
+                return Owner.UNKNOWN if plain else Owner.FORMULA
         place = Source.parse(row.user_source) or Source.parse(row.source)
         if place is None:
             return Owner.UNKNOWN

@@ -166,9 +166,14 @@ def only_profiling(report: Report, context: Context) -> Iterable[Finding]:
         return  # more runs would change nothing
     if context.cut_short or not headers.get("Profiled Graph:") or any(header in headers for header in PLANS):
         return
+    said = f"Only profiling happened: graphs profiled: {headers['Profiled Graph:']}, optimised: none"
+    if context.observed.errors:
+        advice = "The program failed before a plan was made: mend that first."
+        yield finding("FD101", f"{said}; then it failed", advice=advice, severity="note")
+        return
     yield finding(
         "FD101",
-        f"Only profiling happened: graphs profiled: {headers['Profiled Graph:']}, optimised: none",
+        said,
         advice="Run the model at least three times with inputs of the same shape (backward needs one "
         "run more):"
         " --runs 5.",

@@ -12,6 +12,7 @@ from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.diagnosis.rules.fd3_crashes import describe
 from fusiondoc.diagnosis.rules.rule import Context, finding
+from fusiondoc.diagnosis.specialisations import in_order
 from fusiondoc.diagnosis.speed_of_light import (
     BANDWIDTH,
     FLOOR_MS,
@@ -24,6 +25,7 @@ from fusiondoc.diagnosis.speed_of_light import (
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.shape_rows import by_inputs
 from fusiondoc.model.source import Source
+from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 IN_A_ROW = 4
 """So many small groups in a row are worth a word."""
@@ -188,6 +190,20 @@ _VIEWS = ("aten::transpose", "aten::permute", "aten::t")
 _COPIES = ("aten::contiguous", "aten::clone")
 
 
+def _reorders(row: Unfused, report: Report) -> bool:
+    """Whether it copies into another order, as far as is known; a clone of what is in order does not."""
+    taken = [
+        parse_type(node.inputs[0])
+        for program in report.programs
+        for node in program.nodes
+        if (node.op, node.source) == (row.op, row.source) and node.inputs
+    ]
+    known = [one for one in taken if isinstance(one, TensorType) and one.sizes and one.strides is not None]
+    if not known:
+        return row.op != "aten::clone"
+    return any(not in_order(one) for one in known)
+
+
 def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
     """FD408: copies next to a group that only change the layout."""
     turned = {(row.source, row.phase) for row in report.unfused if row.op in _VIEWS and row.source}
@@ -196,6 +212,8 @@ def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
         if source.startswith("<string>"):
             continue  # a line of an autodiff formula: reshape there undoes an expansion
         copies = row.op in _COPIES or (row.op == "aten::reshape" and (row.source, row.phase) in turned)
+        if copies and row.op in _COPIES and not _reorders(row, report):
+            continue
         beside = _beside(row, report.groups) if copies else None
         if beside is None:
             continue
