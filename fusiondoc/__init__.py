@@ -1,6 +1,6 @@
 """A doctor for operator fusion in TorchScript.
 
-``parse``, ``diagnose``, ``compare``, ``bench``, ``render`` and ``capture`` are those of
+``parse``, ``diagnose``, ``compare``, ``bench``, ``render``, ``survey`` and ``capture`` are those of
 :mod:`fusiondoc.api`, which is imported when one of them is asked for: the command line, which is in
 :mod:`fusiondoc.cli`, starts without it.
 """
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         diagnose,
         parse,
         render,
+        survey,
     )
 
 _API = (
@@ -35,6 +36,7 @@ _API = (
     "diagnose",
     "parse",
     "render",
+    "survey",
 )
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "diagnose",
     "parse",
     "render",
+    "survey",
 ]
 
 

@@ -27,13 +27,13 @@ from fusiondoc.reports import notebook
 from fusiondoc.reports.formats import render_bench, render_comparison, render_report
 from fusiondoc.workflows.live_run import LOG_LIMIT, LiveRun
 from fusiondoc.workflows.load import report_from, report_of, side
+from fusiondoc.workflows.survey import survey
 
 __all__ = ["Bench", "Comparison", "LiveRun", "Report", "bench", "capture", "compare", "diagnose", "parse"]
-__all__ += ["render"]
+__all__ += ["render", "survey"]
 
 Shown = Union[Report, Comparison, Bench]
-Log = Union[str, "os.PathLike[str]", Capture, LiveRun]
-"""A path, or what was captured."""
+Log = Union[str, "os.PathLike[str]", Capture, LiveRun]  # a path, or what was captured
 
 
 def parse(logs: Log | Sequence[Log] | None = None, *, peak: float | None = None) -> Report:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import Any, Callable, Sequence
 
@@ -19,7 +20,7 @@ _ATTEMPTS = 3
 
 
 def survey(
-    places: Sequence[str],
+    places: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     engine: str = "local",
     address: str | None = None,
@@ -29,7 +30,7 @@ def survey(
     """Read all runs below some paths and addresses.
 
     Args:
-        places: files, folders, and addresses that fsspec knows (``s3://bucket/folder``).
+        places: one or more files, folders, and addresses that fsspec knows (``s3://bucket/folder``).
         engine: "local" (processes of this machine), "dask" or "ray" (a cluster that is there).
         address: of that cluster.
         workers: processes of the local engine; by default one for each core.
@@ -40,10 +41,12 @@ def survey(
         CannotRun: a package is missing, or there is no such cluster.
     """
     began = time.perf_counter()
-    listing = listed(places)
+    several = [places] if isinstance(places, (str, os.PathLike)) else list(places)
+    names = [os.fspath(one) for one in several]
+    listing = listed(names)
     if not listing.items:
         raise UsageError(
-            f"No reports, logs or captures in {', '.join(places)}",
+            f"No reports, logs or captures in {', '.join(names)}",
             "Reports end in .json, logs in .log, .txt, .out or .err (also compressed).",
         )
     used = engine_of(engine, address, workers, len(listing.items))

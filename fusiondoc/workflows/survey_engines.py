@@ -9,13 +9,14 @@ from __future__ import annotations
 import importlib
 import os
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Callable, Iterator, Protocol, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Protocol, Sequence
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.workflows.survey_items import Item
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ProcessPoolExecutor
 
 Chunk = Sequence[Item]
 Work = Callable[[Chunk], Any]
@@ -76,6 +77,9 @@ class Local:
         self.lost = 0
 
     def outcomes(self, work: Work, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
+        # Only here: to import it takes longer than to read a few reports.
+        from concurrent.futures import ProcessPoolExecutor
+
         waiting = deque(chunks)
         while waiting:
             with ProcessPoolExecutor(min(self.workers, len(waiting))) as pool:
@@ -84,6 +88,9 @@ class Local:
     def _until_broken(
         self, pool: ProcessPoolExecutor, work: Work, waiting: deque[Chunk]
     ) -> Iterator[Outcome]:
+        from concurrent.futures import FIRST_COMPLETED, wait
+        from concurrent.futures.process import BrokenProcessPool
+
         going: dict[Future[Any], Chunk] = {}
         broken = False
         while going or (waiting and not broken):
