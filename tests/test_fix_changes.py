@@ -270,8 +270,12 @@ def test_a_number_stays_a_tensor() -> None:
     text = "def f(x, s):\n    y = x * s.item()\n    for _ in range(s.item()): y = y + 1\n    return y\n"
     text += "z = a * b.item()\n"
     text += "def g(x, s, n: int):\n    return x * float(s) + x * float(n)\n"
-    found = [edit for one in operands._items(parsed(text)) for edit in one.edits]
+    file = parsed(text)
+    program: Any = SimpleNamespace(ran=lambda of, node: of.function_of(node) is not None)
+    found = [edit for one in operands._items(program, file) for edit in one.edits]
     assert changed_text(text, found) == text.replace("x * s.item()", "x * s").replace("float(s)", "s")
+    program.ran = lambda of, node: False  # a function that is no part of the run
+    assert list(operands._items(program, file)) == []
 
 
 def ordered(text: str, op: str, line: int) -> list[Proposal]:

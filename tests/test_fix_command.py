@@ -137,6 +137,16 @@ def test_modules_of_a_package_change_from_the_users_file_in_training(fusiondoc: 
     assert (tmp_path / "train.py").read_text() == text
 
 
+def test_an_archive_and_a_file_that_git_does_not_know(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "net.pt").write_bytes(b"PK")
+    done = fusiondoc("fix", "net.pt", "--input", "float32[2]", cwd=tmp_path)
+    assert done.returncode == 2 and "is an archive" in done.stderr
+    subprocess.run(["git", "init", "-q"], cwd=str(tmp_path), check=True)
+    write(tmp_path, "script.py", "print(1)\n")
+    done = fusiondoc("fix", "script.py", "--apply", "--script", cwd=tmp_path)
+    assert done.returncode == 2 and "note: script.py has changes that are not committed" in done.stderr
+
+
 def test_a_script_and_a_failing_program(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "script.py", "import torch\nprint(torch.ones(2) + 1)\n")
     done = fusiondoc("fix", "script.py", cwd=tmp_path)

@@ -140,7 +140,8 @@ def all_edits(file: ParsedFile, op: str, line: int) -> tuple[Edit, ...]:
     """What the families propose for one operator at a line."""
     row: Any = SimpleNamespace(op=f"aten::{op}", reason=SimpleNamespace(text="", code=""), source=None)
     at = Site(row, file, line)
-    program: Any = SimpleNamespace(sites=[at], idle_sites=[], files=[], options=SimpleNamespace(trace=True))
+    options = SimpleNamespace(trace=True)
+    program: Any = SimpleNamespace(sites=[at], idle_sites=[], files=[], options=options, ran=lambda *of: True)
     if op in ("hardswish", "square"):
         recipe = next(one for one in RECIPES if f"aten::{op}" in one.replaces)
         found = recipes_in_code._at(at, recipe)

@@ -92,12 +92,15 @@ def command(
     from fusiondoc.reports.text import fixes_found
     from fusiondoc.runner.progress import terminal_progress
     from fusiondoc.workflows.fix import fix_target
-    from fusiondoc.workflows.fix_apply import apply
+    from fusiondoc.workflows.fix_apply import apply, uncommitted
 
     require_libcst()
     if force and not apply_:
         raise UsageError("--force has no meaning without --apply", "Add --apply, or leave --force out.")
     request = make_request(target, (), options)
+    if apply_ and not force and request.target.path is not None and uncommitted(request.target.path):
+        name = _short(request.target.path)
+        tell(f"note: {name} has changes that are not committed; --apply writes over none without --force")
     found = fix_target(
         request,
         CaptureStore(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.kept_files import project_root
 from fusiondoc.captures.request import Options, TargetSpec
@@ -14,6 +14,9 @@ from fusiondoc.fixes.syntax import ParsedFile, Unreadable
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
+
+if TYPE_CHECKING:
+    from libcst import CSTNode
 
 COUNTER = "FD226"
 """The reason of what only counts batches: nothing is gained by changing it."""
@@ -109,6 +112,14 @@ class Program:
         places = [place for place in map(Source.parse, dict.fromkeys(names)) if place is not None]
         paths = {place.file: self.path_of(place.file) for place in places}
         return frozenset((path, place.line) for place in places if (path := paths[place.file]) is not None)
+
+    def ran(self, file: ParsedFile, node: CSTNode) -> bool:
+        """Whether lines of the function around a node made operators of the run."""
+        function = file.function_of(node)
+        if function is None:
+            return False
+        lines = range(file.line(function), file.last_line(function) + 1)
+        return any(path == file.source.path and line in lines for path, line in self.lines_that_ran)
 
     @property
     def in_packages(self) -> Mapping[str, Unfused]:

@@ -48,7 +48,7 @@ def propose(program: Program) -> Iterator[Proposal]:
         if site.row.op in ("aten::tensor", "aten::scalar_tensor"):
             yield from _number(site)
     for file in program.files:
-        yield from _items(file)
+        yield from _items(program, file)
 
 
 # -- dtypes -------------------------------------------------------------------------------------------------
@@ -153,13 +153,15 @@ def _number(site: Site) -> Iterator[Proposal]:
         yield Proposal(ChangeKind.NUMBER, title, (file.replaced(node, number),), (site.where,), ops=ops)
 
 
-def _items(file: ParsedFile) -> Iterator[Proposal]:
-    """``x * scale.item()`` and ``x * float(scale)`` -> ``x * scale``, in functions: the value is not waited
-    for."""
+def _items(program: Program, file: ParsedFile) -> Iterator[Proposal]:
+    """``x * scale.item()`` and ``x * float(scale)`` -> ``x * scale``, in functions that ran: the value is not
+    waited for."""
     for node in file.nodes():
-        if not isinstance(node, cst.Call) or file.function_of(node) is None:
+        if not isinstance(node, cst.Call) or not _reads_number(node):
             continue
-        if not isinstance(file.parent(node), (cst.BinaryOperation, cst.Assign)):
+        if not isinstance(file.parent(node), (cst.BinaryOperation, cst.Assign)) or not program.ran(
+            file, node
+        ):
             continue
         called, tensor = node.func, None
         if isinstance(called, cst.Attribute) and called.attr.value == "item" and not node.args:
@@ -177,6 +179,11 @@ def _items(file: ParsedFile) -> Iterator[Proposal]:
                           if one.start < one.end)  # fmt: skip
             note = "what is computed of it stays on the device, and takes part in gradients"
             yield Proposal(ChangeKind.NUMBER, " ".join(title.split()), edits, (file.where(node),), note)
+
+
+def _reads_number(node: cst.Call) -> bool:
+    called = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+    return isinstance(called, cst.Name) and called.value in ("item", "float")
 
 
 def _is_argument(file: ParsedFile, node: cst.Name) -> bool:

@@ -91,6 +91,11 @@ def fix_target(
     """
     if request.script:
         raise _no_model(request)
+    if request.target.kind == "archive":
+        raise UsageError(
+            f"{request.target.label} is an archive: the code in it is not changed",
+            "Give the Python file that it was made from.",
+        )
     request = replace(request, seed=request.seed if request.seed is not None else 0)
     with tempfile.TemporaryDirectory(prefix="fusiondoc-fix-") as name:
         folder = Path(name)
