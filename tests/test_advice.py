@@ -205,3 +205,11 @@ def test_scopes_tell_a_trace_and_control_flow_a_script():
     assert said and all("torch.jit.freeze(torch.jit.trace(model.eval(), inputs))" in text for text in said)
     looped = fusiondoc.parse(FIXTURES / "logs" / "nnc-2.13-refused-numbers.log.xz")
     assert run_facts(looped, Context(Observed())).traced is False
+
+
+def test_an_operator_in_place_that_has_no_rule_out_of_place_is_written_otherwise():
+    text = "gradients are recorded, and it would be alone: aten::{} after it changes its input in place"
+    trained = replace(UNKNOWN, gradients=True, backward=True)
+    said_of = lambda op: said("FD231", "aten::batch_norm", trained, text=text.format(op))  # noqa: E731
+    assert "x * torch.clamp(x + 3, 0, 6) / 6" in said_of("hardswish_")
+    assert "to aten::relu." in said_of("relu_")

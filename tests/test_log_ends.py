@@ -164,3 +164,25 @@ def test_runs_that_ended_well_have_no_such_finding(log: str) -> None:
 )
 def test_words_of_a_crash(line: bytes, tells: bool) -> None:
     assert (CRASH.search(line) is not None) is tells
+
+
+INVALID = (
+    b"Traceback (most recent call last):\n"
+    b'  File "train.py", line 9, in <module>\n'
+    b"    loss.backward()\n"
+    b"RuntimeError: Function torch::jit::(anonymous namespace)::DifferentiableGraphBackward returned an"
+    b" invalid gradient at index 0 - got [4, 8] but expected shape compatible with [8, 4]\n"
+)
+
+
+def test_a_fallback_and_the_error_that_its_operators_end_in_name_each_other(tmp_path: Path) -> None:
+    """A group falls back, and what it computes unfused is wrong as well: two findings of one cause."""
+    lines = raw_log.read(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz").split(b"\n")
+    warned = next(i for i, line in enumerate(lines) if b"FALLBACK path has been taken" in line)
+    log = b"\n".join(lines[: warned + 4]) + b"\n" + INVALID
+    (fell,) = found(log, tmp_path, "FD302")
+    (failed,) = found(log, tmp_path, "FD905")
+    assert "Group G2 (" in fell.message and "the error of FD905: RuntimeError: Function torch" in fell.message
+    assert failed.message.endswith("it came from group G2, which had fallen back (FD302)")
+    later = b"\n".join(lines) + b"step 1\n" + INVALID
+    assert "FD302" not in found(later, tmp_path, "FD905")[0].message

@@ -181,7 +181,11 @@ def _gradient(row: Unfused, run: RunFacts) -> str:
     training = "move operators without a gradient formula out of the block"
     ends = re.findall(r"(aten::\w+)(?: \([^()]*\))? (?:before|after) it (changes|has)", row.reason.text)
     if ends and ends[0][1] == "changes" and ends[0][0][:-1] in WITH_FORMULA:
-        training = f"change {ends[0][0]}, which works in place, to {ends[0][0][:-1]}"
+        plain = ends[0][0][:-1]
+        training = f"change {ends[0][0]}, which works in place, to {plain}"
+        recipe = None if run.fuser is None or taken_by(plain, run.fuser, run.torch) else _recipe(plain, run)
+        if recipe is not None:
+            training = f"change {ends[0][0]}, which works in place: {recipe.words}"
     elif ends and "alone in its" in row.reason.text and all(op in LIBRARY for op, _ in ends):
         return "Nothing: what stands next to it are kernels of libraries."
     if run.live:

@@ -318,6 +318,8 @@ class ErrorSeen(NamedTuple):
     line: int
     work: Work | None = None
     """What a fuser had begun and not ended."""
+    unfused: Work | None = None
+    """What had fallen back, and whose unfused operators ran."""
 
 
 @dataclass

@@ -41,6 +41,8 @@ class LoggedError(NamedTuple):
     line: Evidence
     work: LastWork | None = None
     """What was not done by then."""
+    unfused: LastWork | None = None
+    """What had fallen back, and whose unfused operators ran."""
 
 
 class LoggedCrash(NamedTuple):
@@ -171,7 +173,12 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         again.update(row.id for row in groups.rows if row.other_gradients)
         releases |= {facts.release} if facts.release is not None else set()
         errors += (
-            LoggedError(error.text, evidence(error.line), last_work(groups, error.work))
+            LoggedError(
+                error.text,
+                evidence(error.line),
+                last_work(groups, error.work),
+                last_work(groups, error.unfused),
+            )
             for error in facts.errors
         )
         disordered = disordered or facts.disordered

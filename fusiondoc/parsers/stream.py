@@ -376,7 +376,7 @@ class Stream:
     def _fell_back(self, stage: str | None, exact: bool, pos: int) -> None:
         facts = self.facts
         work = facts.work.last
-        facts.work.over = pos
+        facts.work.fell_back(pos)
         last = facts.fallbacks[-1] if facts.fallbacks else None
         if (
             stage == "compile"

@@ -53,6 +53,8 @@ class WorkSeen:
     last: Work | None = None
     over: int = -1
     """The last line that only comes when the work before it is done."""
+    fell: int = -1
+    """The last line that tells of a fallback."""
     launched: int = -1
     """The last line of a launch, or of a kernel's source."""
     timed: int = -1
@@ -68,6 +70,15 @@ class WorkSeen:
         if self.last is None or self.last.line < self.over:
             return None
         return None if self.timed > max(self.last.line, self.launched) else self.last
+
+    def fell_back(self, line: int) -> None:
+        """The work is over, and its operators run unfused."""
+        self.over = self.fell = line
+
+    def unfused(self) -> Work | None:
+        """What fell back, where nothing after it shows that its unfused operators are done."""
+        begun = self.last is not None and self.last.line < self.fell
+        return self.last if begun and self.over == self.fell else None
 
     def first_run(self) -> bool:
         """Whether the log ends in the first run of a group, or in its compilation."""

@@ -12,7 +12,7 @@ from fusiondoc.diagnosis.rules.fd3_crashes import crashed, describe
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.specialisations import FusedProducer, advice_on_more, fused_producer, in_words
 from fusiondoc.fuser_knobs.gpu_tables import first_cuda, knows, parse_pair
-from fusiondoc.model.report import Evidence, Finding, Group, Report
+from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
 from fusiondoc.parsers.lines.error_texts import (
     ARCHITECTURE,
     BUILTINS,
@@ -25,7 +25,7 @@ from fusiondoc.parsers.lines.error_texts import (
     is_of_fuser,
     read_error,
 )
-from fusiondoc.parsers.observed import LastWork
+from fusiondoc.parsers.observed import LastWork, LoggedError
 
 
 def fell_back(report: Report, context: Context) -> Iterable[Finding]:
@@ -42,11 +42,27 @@ def fell_back(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD301" if compiling else "FD302",
             f"{who} fell back to unfused operators while it was {'compiled' if compiling else 'run'}, {often}"
-            + error_in_words(fallback),
+            + error_in_words(fallback)
+            + _then_failed(fallback, context),
             source=next((n.user_source for n in group.nodes if n.user_source), None) if group else None,
             evidence=fallback.evidence,
             advice=advice_on(fallback, context.rerun, everything),
         )
+
+
+def _then_failed(fallback: Fallback, context: Context) -> str:
+    """What the unfused operators of the group did after it fell back, where they failed as well."""
+    for logged in context.observed.errors:
+        if not is_of_fuser(logged.text) and _came_of(logged, fallback):
+            text = _first_words(logged.text)
+            return f"; its unfused operators then failed too, which is the error of FD905: {text}"
+    return ""
+
+
+def _came_of(logged: LoggedError, fallback: Fallback) -> bool:
+    """Whether an error was raised in the run of a group that had fallen back in it."""
+    work = logged.unfused
+    return work is not None and work.group is not None and work.group == fallback.group
 
 
 def timed_out(report: Report, context: Context) -> Iterable[Finding]:
@@ -139,7 +155,18 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
     observed = context.observed
     others = [e for e in observed.errors if not is_of_fuser(e.text) and not observed.sized_for(e.text)]
     for logged in others[:3]:
-        yield finding("FD905", f"The log holds an error: {_first_words(logged.text)}", evidence=[logged.line])
+        fell = next((one for one in report.fallbacks if _came_of(logged, one)), None)
+        after = (
+            f"; it came from group {fell.group}, which had fallen back ({_FELL[fell.stage]})" if fell else ""
+        )
+        yield finding(
+            "FD905",
+            f"The log holds an error: {_first_words(logged.text)}{after}",
+            evidence=[logged.line],
+        )
+
+
+_FELL = {"compile": "FD301", "run": "FD302"}
 
 
 def _first_words(text: str) -> str:

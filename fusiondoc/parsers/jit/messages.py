@@ -353,7 +353,7 @@ class JitMessages:
         lines = positions()
         lines.append(pos)
         cache = self._facts.caches[-1] if self._facts.caches else None
-        self._facts.work.over = pos
+        self._facts.work.fell_back(pos)
         self._facts.fallbacks.append(FallbackSeen("compile", True, lines, cache, self._known.group(graph)))
 
     def _profiled(self, pos: int, _: int, graph: Print) -> None:

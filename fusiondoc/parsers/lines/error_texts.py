@@ -318,6 +318,7 @@ class LastWords:
         self._last = 0
         self._loose = False
         self._work: Work | None = None
+        self._unfused: Work | None = None
 
     def take(self, line: bytes, pos: int) -> bool:
         """A line; whether it tells of a failure."""
@@ -351,6 +352,7 @@ class LastWords:
         self._end()
         self._settle()
         self._work = self._facts.work.open()
+        self._unfused = self._facts.work.unfused()
         self._texts, self._begun, self._last, self._loose = [line], pos, pos, loose
 
     def _goes_on(self, line: bytes, pos: int) -> bool:
@@ -378,4 +380,4 @@ class LastWords:
         if _INTERPRETER not in text:
             self._facts.work.over = max(self._facts.work.over, self._begun)
         if len(errors) < _MOST:
-            errors.append(ErrorSeen(text, self._begun, self._work))
+            errors.append(ErrorSeen(text, self._begun, self._work, self._unfused))
