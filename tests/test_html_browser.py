@@ -205,6 +205,11 @@ def test_a_page_of_many_groups_and_nodes(
         took = f"first paint {paint:.0f} ms, ready {done:.0f} ms"
         print(f"\n  {GROUPS} groups, {10 * GROUPS} nodes: {size / 1e6:.2f} MB, {took}")
     assert 0 < paint < 20_000
+    # A large picture waits until it is looked at.
+    held = VISIBLE + '.node[tabindex="0"]'
+    assert browser.run(f"return document.querySelector('{held}')") is None
+    browser.run("document.getElementById('canvas').scrollIntoView()")
+    assert browser.until(f"return document.querySelector('{held}') !== null")
     assert browser.run(f"return document.querySelectorAll('{VISIBLE}.node').length") == 10 * GROUPS
     browser.click(VISIBLE + '.node[data-group="G45"]')
     assert details(browser)[0] == "G45"

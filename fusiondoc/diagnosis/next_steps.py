@@ -242,7 +242,7 @@ def _command_of(one: Candidate, report: Report, context: Context) -> str:
     tried = not request.options.script and request.target.kind in ("file", "module")
     if tried and one.kind is ChangeKind.FREEZE:
         return run_again(request, ("--inference",), "fix")
-    if tried and one.kind in _TRIED_BY_FIX and one.edits:
+    if tried and (one.kind is ChangeKind.MOVE_VIEW or (one.kind in _TRIED_BY_FIX and one.edits)):
         return run_again(request, command="fix")
     # What a program of its own computes is not known: its steps are timed.
     proof = ("--time",) if request.options.script else ("--verify",)

@@ -118,8 +118,9 @@
 
   const holder = $("programs");
   if (!holder) { unfold(); return; }
-  const data = JSON.parse(holder.textContent);
-  const text = (number) => (number < 0 ? "" : data.texts[number]);
+  let parsed = null; // what the boxes are: read when one is asked for
+  const data = () => (parsed = parsed || JSON.parse(holder.textContent));
+  const text = (number) => (number < 0 ? "" : data().texts[number]);
   const select = $("choose");
   const canvas = $("canvas");
   const details = $("details");
@@ -173,7 +174,7 @@
     heading.textContent = text(op);
     const list = make("dl", "", "facts");
     const quotes = make("ul", "", "quotes");
-    const about = why < 0 ? null : data.reasons[why];
+    const about = why < 0 ? null : data().reasons[why];
     if (about) {
       fact(list, `Not fused: ${about[0]} (${about[2] ? "the log states it" : "worked out"})`, [about[1]]);
       fact(list, "What to do", [about[5]]);
@@ -209,7 +210,7 @@
     element.setAttribute("aria-pressed", "true");
     hold(element, false);
     split.classList.add("chosen");
-    const node = data.programs[select.value][Number(element.dataset.i)];
+    const node = data().programs[select.value][Number(element.dataset.i)];
     if (node[0] >= 0) showGroup(text(node[0])); else showNode(node);
     const narrow = matchMedia("(max-width: 63.99rem)").matches;
     if (narrow) heading.scrollIntoView({ block: "nearest" });
@@ -217,6 +218,7 @@
   };
 
   const filter = () => {
+    if (!current) { show(); return; }
     const nodes = nodesOf(current);
     const hits = nodes.filter(matches);
     nodes.forEach((element) => element.classList.toggle("dim", !matches(element)));
@@ -233,6 +235,7 @@
 
   let scale = 1;
   const zoom = (to) => {
+    if (!current) { show(); return; }
     const svg = current.querySelector("svg");
     const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
     scale = Math.min(2.5, Math.max(0.0005, to));
@@ -242,6 +245,7 @@
   };
   // The whole picture, however long: the canvas is as high as its picture, up to a share of the window.
   const fit = () => {
+    if (!current) show();
     const [, , width, height] = current.querySelector("svg").getAttribute("viewBox").split(" ").map(Number);
     const note = current.querySelector(".note");
     const room = (parseFloat(getComputedStyle(canvas).maxHeight) || canvas.clientHeight) - (note ? note.offsetHeight + 30 : 24);
@@ -253,6 +257,7 @@
   const map = $("overview");
   let dots = null;
   const overview = () => {
+    if (!current) return;
     const svg = current.querySelector("svg");
     const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
     map.hidden = height * scale < canvas.clientHeight * 1.5 && width * scale < canvas.clientWidth * 1.5;
@@ -334,6 +339,14 @@
   $("zoom-fit").addEventListener("click", fit);
   const chips = $("filter");
   if (chips) chips.addEventListener("change", (event) => { reason = event.target.value; filter(); });
-  show();
+  // A large picture is drawn when it comes into view: thousands of boxes take as long as the rest of the page.
+  if (canvas.querySelector(".program.large:not([hidden])") && "IntersectionObserver" in window) {
+    const seen = new IntersectionObserver((entries) => {
+      if (!entries.some((one) => one.isIntersecting)) return;
+      seen.disconnect();
+      if (!current) show();
+    }, { rootMargin: "200px" });
+    seen.observe(canvas);
+  } else show();
   unfold();
 })();
