@@ -278,6 +278,8 @@ def capture(
     fuser: str = "auto",
     dumps: Iterable[str] = (),
     log_limit: int = LOG_LIMIT,
+    name: str | None = None,
+    keep: bool = False,
 ) -> ShownRun:
     """Record what the fusers of this process say, from entering a ``with`` block to leaving it.
 
@@ -286,30 +288,28 @@ def capture(
                 model(x)
         print(run.report)
 
-    It changes nothing of how the program runs, its fuser neither. A group appears in the second or third call
-    of a model, and a model that has run before keeps its plan: the first three calls belong in the block.
+    It changes nothing of how the program runs. A group appears in the second or third call of a model, and a
+    model that has run before keeps its plan: the first three calls belong in the block.
 
     File descriptors 1 and 2 go to a file of the capture meanwhile, in true order. What the program prints
-    through Python's streams is shown at once, as usual, and is in the file too. What compiled code and child
-    processes print is in the file only (``run.log``). The JIT log level is set for the block. All of it is
-    put back on every way out: the end, an exception, ``sys.exit``, Ctrl-C. A process that dies inside the
-    block leaves its last words in the file. Of nvFuser's dumps, which it reads once, ``run.notes`` says what
-    to set before the program starts. What AOTAutograd compiles in the block is in the report, wrapped in it
-    or before, and models that the block scripts are named.
+    through Python's streams is shown as usual too; what compiled code and child processes print is in the
+    file only (``run.log``). The JIT log level is set for the block. All of it is put back on every way out:
+    the end, an exception, ``sys.exit``, Ctrl-C. Of nvFuser's dumps, which it reads once, ``run.notes`` says
+    what to set before the start. What AOTAutograd compiles and the block scripts is in the report by name.
 
     Args:
-        folder: captures are kept in ``.fusiondoc/`` of this folder, by default the current one (the newest 20
-            are kept); where that cannot be written, in a temporary folder, and ``run.notes`` says so.
+        folder: captures are in its ``.fusiondoc/``, by default of the current one (the newest 20 stay); where
+            that cannot be written, in a temporary folder, and ``run.notes`` says so.
         fuser: the fuser whose messages are wanted, if not the one that is switched on when the block begins.
         dumps: names of further dumps, as ``fusiondoc diagnose --dump`` takes them.
-        log_limit: MiB of output that are kept; of more, the head, the tail and the lines about fusion between
-            them. A child process that goes on printing is not limited.
+        log_limit: MiB of output that are kept; of more, head, tail and lines about fusion between them.
+        name, keep: what the capture is called; it stays then, or with ``keep``, until it is removed by name.
 
     Raises:
-        UsageError: (on entering) another capture of this process is running; a name is unknown.
+        UsageError: (on entering) another capture of this process runs; a name is unknown.
         CannotRun: (on entering) there is no torch.
     """
-    return ShownRun(Path(folder) if folder is not None else None, fuser, tuple(dumps), log_limit)
+    return ShownRun(Path(folder) if folder else None, fuser, tuple(dumps), log_limit, name, keep)
 
 
 @dataclass(frozen=True, repr=False)

@@ -18,6 +18,7 @@ from raw_log import read
 
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.differences import WORDS
+from fusiondoc.model.report import Instance
 from fusiondoc.reports.formats import render_comparison
 from fusiondoc.workflows.load import report_from
 
@@ -370,3 +371,18 @@ def test_the_page_has_a_picture_of_either_side_with_the_changed_groups_marked() 
     assert page.count("<svg") >= 2 and "prefers-color-scheme: dark" in page
     assert page.count('class="node group changed"') == 3  # one of A, the two that it became in B
     assert 'class="node operator out hue FD211"' in page and "<script" not in page
+
+
+def test_the_page_marks_the_instances_that_changed() -> None:
+    """Of a group in three layers the one that is gone from B, where layers tell which."""
+    b = report_from([str(FIXTURES / "logs" / "nnc-2.13-split-helper.log.xz")])
+    group = replace(b.groups[0], instances=(Instance("layer.0", (), None),))
+    three = replace(group, instances=tuple(Instance(f"layer.{nth}", (), None) for nth in range(3)))
+    (program,) = [one for one in b.programs if any(node.group == group.id for node in one.nodes)]
+    node = next(node for node in program.nodes if node.group == group.id)
+    before = replace(program, nodes=(node, node, node), edges=())
+    a = replace(b, groups=(three,), programs=(before,), unfused=())
+    after = replace(b, groups=(group,), programs=(replace(program, nodes=(node,), edges=()),), unfused=())
+    page = render_comparison(compare(a, after), "html")
+    assert page.count('class="node group"') == 1 + 1  # layer.0 on either side
+    assert page.count('class="node group changed"') == 2

@@ -11,6 +11,7 @@ import pytest
 from running import python_apart
 
 import fusiondoc
+from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import UsageError
 from fusiondoc.probe import live_capture
 
@@ -188,3 +189,19 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         pass
     assert run.path.is_dir()
     assert str(run.path) in run.notes[0]
+
+
+def test_a_block_has_a_name_and_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUSIONDOC_KEEP_LAST", "1")
+    with fusiondoc.capture(tmp_path, name="before") as named:
+        pass
+    with fusiondoc.capture(tmp_path, keep=True) as kept:
+        pass
+    for _ in range(2):
+        with fusiondoc.capture(tmp_path) as last:
+            pass
+    assert CaptureStore(tmp_path).get("before").path == named.path and kept.path.is_dir()
+    assert any("removed" in note and "the newest 1 stay" in note for note in last.notes)
+    with fusiondoc.capture(tmp_path, name="before") as again:
+        pass
+    assert "there is a capture named before already" in again.notes[0]

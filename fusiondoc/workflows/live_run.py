@@ -59,11 +59,17 @@ class LiveRun:
     ended = False
 
     def __init__(
-        self, folder: Path | None, fuser: str, dumps: Sequence[str], log_limit: int = LOG_LIMIT
+        self,
+        folder: Path | None,
+        fuser: str,
+        dumps: Sequence[str],
+        log_limit: int = LOG_LIMIT,
+        name: str | None = None,
+        keep: bool = False,
     ) -> None:
         if fuser not in REQUESTS:
             raise UsageError(f"unknown fuser '{fuser}'", did_you_mean(fuser, REQUESTS))
-        self._store = CaptureStore(folder) if folder is not None else CaptureStore()
+        self._store = CaptureStore(folder, name=name, keep=keep, tell=self._told)
         self._fuser = fuser
         if log_limit < 1:
             raise UsageError(f"log_limit={log_limit}", "It is a number of MiB, 1 at least.")
@@ -74,6 +80,9 @@ class LiveRun:
         self._report: Report | None = None
         self._torch: Any = None
         self._switched_on: str | None = None
+
+    def _told(self, line: str) -> None:
+        self._notes.append(line[len("note: ") :] if line.startswith("note: ") else line)
 
     def __enter__(self) -> LiveRun:
         """Start to record.

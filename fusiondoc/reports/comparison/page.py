@@ -7,13 +7,12 @@ from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Iterator, Mapping
+from typing import Iterator
 
 from markupsafe import Markup
 
 from fusiondoc.comparison.differences import Comparison, GroupChange, KernelChange, Side
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.report import Program
 from fusiondoc.reports.comparison import words
 from fusiondoc.reports.html.page_context import colours
 from fusiondoc.reports.html.program_view import Picture, main_program, picture, within
@@ -165,27 +164,40 @@ def _side(comparison: Comparison, name: str, side: Side) -> SideView:
     drawn, more = None, 0
     if report is not None and report.programs:
         changed = _changed(comparison, name)
-        most = max(report.programs, key=lambda one: _changes_in(one, changed))
-        chosen = most if _changes_in(most, changed) else None
+        most = max(report.programs, key=lambda one: len(changed.get(one.id, ())))
+        chosen = most if changed.get(most.id) else None
         first = chosen.id if chosen is not None else main_program(report)
         shown = next(one for one in within(report.programs, first, MOST_BOXES) if one.id == first)
         known = {group.id: group for group in report.groups}
-        drawn = replace(picture(shown, known, changed), id=f"{name}-{shown.id}")
+        drawn = replace(picture(shown, known, changed.get(shown.id, ())), id=f"{name}-{shown.id}")
         more = len(report.programs) + report.programs_left_out - 1
     return SideView(name, near(side.name), words.side(side), drawn, more)
 
 
-def _changes_in(program: Program, changed: Mapping[str, str]) -> int:
-    return sum(node.group in changed for node in program.nodes)
-
-
-def _changed(comparison: Comparison, name: str) -> dict[str, str]:
-    """Of the groups of a side that changed, the class of their mark."""
-    found = {}
+def _changed(comparison: Comparison, name: str) -> dict[str, frozenset[int]]:
+    """Of each program of a side the nodes whose groups changed. Of a group of which some instances changed
+    only these, where their layers tell: layers that the other side has no such group in."""
+    assert comparison.reports is not None
+    mine, others = comparison.reports[name == "B"], comparison.reports[name != "B"]
+    often: dict[str, int] = {}
     for change in comparison.groups:
         for ref in change.b if name == "B" else change.a:
-            found[ref.id] = "changed"
-    return found
+            often[ref.id] = often.get(ref.id, 0) + change.count
+    nodes: dict[str, list[tuple[str, int]]] = {}
+    for program in mine.programs:
+        for place, node in enumerate(program.nodes):
+            if node.group in often:
+                nodes.setdefault(node.group or "", []).append((program.id, place))
+    found: dict[str, set[int]] = {}
+    for group in mine.groups:
+        places = nodes.get(group.id, [])
+        alike = {layer for one in others.groups if one.ops == group.ops and one.phase == group.phase
+                 for layer in (instance.layer for instance in one.instances)}  # fmt: skip
+        new = [place for place, one in zip(places, group.instances) if one.layer not in alike]
+        told = len(places) == len(group.instances) and len(new) == often.get(group.id)
+        for program_id, place in new if told else places:
+            found.setdefault(program_id, set()).add(place)
+    return {program_id: frozenset(places) for program_id, places in found.items()}
 
 
 def _group(change: GroupChange) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Mapping, Optional, Sequence, Tuple
+from typing import Any, Container, Mapping, Optional, Sequence, Tuple
 
 from markupsafe import Markup
 
@@ -77,10 +77,8 @@ def title(program: Program) -> str:
     return f"{' · '.join(words)} — {', '.join(parts)}"
 
 
-def picture(
-    program: Program, groups: Mapping[str, Group], changed: Mapping[str, str] | None = None
-) -> Picture:
-    """The picture of a program, its boxes as one reads them. ``changed``: the class of the mark of groups."""
+def picture(program: Program, groups: Mapping[str, Group], changed: Container[int] = ()) -> Picture:
+    """The picture of a program, its boxes as one reads them. ``changed``: nodes that are marked so."""
     kept = [i for i, node in enumerate(program.nodes) if node.op not in NO_OPERATORS]
     place = {i: nth for nth, i in enumerate(kept)}
     labels = [_label(program.nodes[i], groups) for i in kept]
@@ -94,7 +92,12 @@ def picture(
         ways=tuple(map(_path, drawing.routes)),
         boxes=tuple(
             _box(
-                kept[nth], program.nodes[kept[nth]], labels[nth], drawing.corners[nth], groups, changed or {}
+                kept[nth],
+                program.nodes[kept[nth]],
+                labels[nth],
+                drawing.corners[nth],
+                groups,
+                kept[nth] in changed,
             )
             for nth in drawing.order
         ),
@@ -108,11 +111,11 @@ def _box(
     lines: Sequence[str],
     corner: Point,
     groups: Mapping[str, Group],
-    changed: Mapping[str, str],
+    changed: bool,
 ) -> Box:
     width, height = _size(lines)
     group = groups.get(node.group or "")
-    kinds = ["node", node.kind, *filter(None, [changed.get(node.group or "")])]
+    kinds = ["node", node.kind, *(["changed"] if changed else [])]
     if group is not None and group.fallback:
         kinds.append("fell")
     elif node.reason is not None:
