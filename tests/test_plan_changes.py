@@ -175,3 +175,17 @@ def test_further_specialisations_are_counted_apart() -> None:
     again = replace(report.groups[0], id="G2", specialisation=2, respecialises="G1")
     screen = render(replace(report, groups=(*report.groups, again)))
     assert "in 1 group (and 1 in further specialisations)" in screen
+
+
+def test_of_many_groups_most_take_a_line() -> None:
+    report = report_from([LOG])
+    first = report.groups[0]
+
+    def shown(number: int) -> str:
+        nodes = [replace(first.nodes[0], user_source=f"m.py:{nth}") for nth in range(number)]
+        groups = tuple(replace(first, id=f"G{nth}", nodes=(node,)) for nth, node in enumerate(nodes))
+        text = render(replace(report, groups=groups))
+        return text[text.index("\nGroups\n") : text.index("\nFindings\n")]
+
+    assert shown(30).count("\n") < shown(20).count("\n")
+    assert " G29  1 operator: add  m.py:29\n" in shown(30)

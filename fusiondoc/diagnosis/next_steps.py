@@ -174,7 +174,7 @@ def _planned(
 
 
 def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def _unindented(text: str) -> str:
@@ -264,17 +264,15 @@ def _nothing_to_do(report: Report, context: Context) -> str:
     outside = sum(row.count for row in report.unfused if row.ran is not False)
     if report.groups and cover.fraction == 1.0:
         groups = _count(sum(group.count for group in report.groups if group.specialisation == 1), "group")
-        text = f"All that {fuser} can take is fused: {cover.ops_fused} operators in {groups}"
+        text = f"All that {fuser} can take is fused: {cover.ops_fused:,} operators in {groups}"
     elif report.groups and cover.fraction is not None and cover.ops_total is not None:
         left = cover.ops_total - cover.ops_fused
-        text = (
-            f"{cover.ops_fused} of the {cover.ops_total} operators that {fuser} can take are fused; for the"
-        )
-        text += f" other {left} no change of the program is known that helps for sure"
+        text = f"{cover.ops_fused:,} of the {cover.ops_total:,} operators that {fuser} can take are fused;"
+        text += f" for the other {left:,} no change of the program is known that helps for sure"
     elif report.groups:
-        text = f"{report.fused_operators} operators are fused; nothing that could be is known to be left"
+        text = f"{report.fused_operators:,} operators are fused; nothing that could be is known to be left"
     else:
-        text = f"Nothing is fused, and no known change brings any of the {outside} operators into a group"
+        text = f"Nothing is fused, and no known change brings any of the {outside:,} operators into a group"
     rest = _rest(report)
     return text + (f"; {rest}" if rest else "")
 

@@ -29,13 +29,38 @@ def groups(report: Report, every: bool = False) -> RenderableType | None:
         kinds.setdefault(group.id if every else _alike(group), []).append(group)
     parts: list[RenderableType] = []
     shown = list(kinds.values())
-    for alike in shown if every else shown[:MOST_ROWS]:
+    whole = len(shown) if every or len(shown) <= _MOST_WHOLE else _WHOLE_OF_MANY
+    for number, alike in enumerate(shown if every else shown[:MOST_ROWS]):
+        if number >= whole:
+            parts.append(_on_a_line(alike))
+            continue
         head = _group_head(alike[0], rank_words.where(report, alike[0].id))
         parts += [head, Padding(_group_body(alike[0]), (0, 0, 0, 2))]
         if len(alike) > 1:
             parts.append(Padding(_others(alike[1:]), (0, 0, 0, 2)))
     parts += [] if every else more(len(shown))
     return Lines(*parts)
+
+
+_MOST_WHOLE, _WHOLE_OF_MANY = 20, 8
+"""Up to so many groups are shown with their bodies; of more, so many, and a line for each other one."""
+
+
+def _on_a_line(alike: list[Group]) -> Text:
+    """``G9  5 operators: mul, add, gelu and 2 more  model.py:9``."""
+    group = alike[0]
+    names = [op.rpartition("::")[2] for op in group.ops]
+    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    line = Text(group.id + times(group), style="bold green")
+    line.append(f"  {count(len(names), 'operator')}: {listed}", style="default")
+    place = next((node.user_source for node in group.nodes if node.user_source), None)
+    where = where_from(place, None) if place is not None else folded(group.layers, 2)
+    line.append(f"  {where}" if where else "", style="dim")
+    more_alike = sum(one.count for one in alike[1:])
+    line.append(f"  and {more_alike} like it" if more_alike else "", style="dim")
+    if group.fallback:
+        line.append("  FELL BACK", style=STYLES["error"])
+    return line
 
 
 def _alike(group: Group) -> object:

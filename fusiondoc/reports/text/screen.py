@@ -122,7 +122,7 @@ def _verdict(report: Report) -> Text:
     if not groups:
         text = f"nothing: no fusion group, {count(unfused, 'tensor operator')} outside"
         return Text(text, style=STYLES["warning"])
-    text = f"{count(report.fused_operators, 'operator')} in {groups_of(report)}, {unfused} not fused"
+    text = f"{count(report.fused_operators, 'operator')} in {groups_of(report)}, {unfused:,} not fused"
     share = covered(report, "{:.0%}".format)
     text += f" ({share})" if share is not None else ""
     fallbacks = sum(f.count for f in report.fallbacks)
