@@ -17,6 +17,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -204,7 +205,8 @@ def main() -> None:
                     else "OTHER ANSWER"
                 )
                 left = f"{len(found.duplicates)} copies, {len(found.unreadable)} unreadable"
-                dead = f"killed {len(killed)}, lost workers {found.work.lost_workers}"
+                memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+                dead = f"{memory} MB here, killed {len(killed)}, lost workers {found.work.lost_workers}"
                 print(
                     f"{name}{told}: {took:.1f} s, {len(found.runs):,} runs, {len(found.groups)} groups,"
                     f" {len(found.gone)} gone, {len(found.outliers)} outliers, {left}, {dead}:"

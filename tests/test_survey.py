@@ -225,6 +225,13 @@ def test_what_is_wrong_is_said(tmp_path: Path, fusiondoc: Run, monkeypatch: pyte
     for engine in ("dask", "ray"):
         done = fusiondoc("survey", GOLDEN, "--engine", engine)
         assert done.returncode == 4 and f"pip install 'fusiondoc[{engine}]'" in done.stderr
+    for text in (
+        '{"coverage": {"fraction": 1e999}',
+        '{"kernels": [{"id": 1, "name": 1, "ms": {"median": 1e999}}]',
+    ):
+        (tmp_path / "b.json").write_text('{"schema": "fusiondoc.report/1", ' + text[1:] + "}")
+        assert len(survey([str(tmp_path)]).unreadable) == 1, text
+    (tmp_path / "b.json").unlink()
     (tmp_path / "a.json").write_text('{"schema": "fusiondoc.report/1", "groups": [{"nodes": 3}]}')
     made = survey([str(tmp_path)])
     assert not made.runs and made.unreadable[0].why.startswith("it is damaged")

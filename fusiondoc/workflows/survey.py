@@ -54,6 +54,7 @@ def survey(
         same = _digests(used, may_be_equal(listing.items), tell)
         unique, duplicates = _once(listing.items, same)
         part = Part()
+        part.unreadable += listing.closed
         for made in _all(used, read_chunk, unique, part.unreadable, tell):
             part.merge(made)
         work = Work(used.name, used.workers, round(time.perf_counter() - began, 3), used.lost)

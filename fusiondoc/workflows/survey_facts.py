@@ -4,12 +4,14 @@ from a report that is made of a capture or log."""
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Tuple
 
 from fusiondoc.errors import FusiondocError, UsageError
+from fusiondoc.masking import masked
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import SCHEMA, Report
 from fusiondoc.model.survey_answers import RunRow
@@ -153,7 +155,7 @@ def _taken(data: Mapping[str, Any], name: str, kind: str, content: str) -> RunFa
     target, environment = data.get("target") or {}, data.get("environment") or {}
     model = None
     if target.get("name") and ("options" in target or "capture" in target):
-        model = re.split(r"[/\\]", str(target["name"]))[-1]
+        model = masked(re.split(r"[/\\]", str(target["name"]))[-1])
     gpu = _text(environment.get("gpu"))
     groups: dict[GroupKey, GroupFact] = {}
     kernel_names: dict[str, str] = {}
@@ -214,7 +216,7 @@ def _reasons(
             continue
         op, reason, time = str(row["op"]), row["reason"], row.get("time") or {}
         sums = found[str(reason["code"]), op]
-        sums[0] = min(filter(None, (sums[0], str(reason["text"])[:200])))
+        sums[0] = min(filter(None, (sums[0], masked(str(reason["text"])[:200]))))
         sums[1] += int(row["count"])
         sums[2] += int(row.get("bytes_moved") or 0)
         sums[3] += round(float(time.get("ms") or 0.0) * NS)
@@ -256,4 +258,7 @@ def _text(value: Any) -> str | None:
 
 
 def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+    number = None if value is None else float(value)
+    if number is not None and not math.isfinite(number):
+        raise ValueError("a number that is none")
+    return number

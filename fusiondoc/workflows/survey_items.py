@@ -15,6 +15,7 @@ from typing import Any, Iterator, Sequence
 from fusiondoc.captures.capture import RECORDS, REQUEST
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model.survey_answers import Unreadable
 from fusiondoc.parsers.lines.log_files import is_log_name
 from fusiondoc.workflows.archives import is_archive_name
 from fusiondoc.workflows.inputs import is_capture, named_json
@@ -39,6 +40,8 @@ class Listing:
 
     items: tuple[Item, ...]
     ignored: int
+    closed: tuple[Unreadable, ...] = ()
+    """Folders that cannot be read."""
 
 
 def is_url(text: str) -> bool:
@@ -54,12 +57,14 @@ def listed(places: Sequence[str]) -> Listing:
         CannotRun: the package for its kind of address is missing.
     """
     found: dict[str, Item] = {}
+    closed: list[Unreadable] = []
     ignored = 0
     for place in places:
         listing = _in_store(place) if is_url(place) else _in_folder(place)
         found.update({item.name: item for item in listing.items})
         ignored += listing.ignored
-    return Listing(tuple(found[name] for name in sorted(found)), ignored)
+        closed += listing.closed
+    return Listing(tuple(found[name] for name in sorted(found)), ignored, tuple(closed))
 
 
 def _is_wanted(name: str) -> bool:
@@ -76,7 +81,12 @@ def _in_folder(place: str) -> Listing:
         return Listing((Item(place, top.stat().st_size),), 0)
     items: list[Item] = []
     ignored = 0
-    for folder, folders, files in os.walk(place):
+    closed: list[Unreadable] = []
+
+    def tell(error: OSError) -> None:
+        closed.append(Unreadable(str(error.filename), f"the folder cannot be read: {error.strerror}"))
+
+    for folder, folders, files in os.walk(place, onerror=tell):
         here = Path(folder)
         if is_capture(here):
             sizes = [(here / name).stat().st_size for name in _OF_CAPTURE if (here / name).is_file()]
@@ -90,7 +100,7 @@ def _in_folder(place: str) -> Listing:
                 items.append(Item(str(path), path.stat().st_size))
             else:
                 ignored += 1
-    return Listing(tuple(items), ignored)
+    return Listing(tuple(items), ignored, tuple(closed))
 
 
 def _store(address: str) -> tuple[Any, str]:
