@@ -258,12 +258,32 @@ def test_what_is_no_plain_value_or_changes_is_not_declared(change: tuple[str, st
     assert proposed(text, line, "its `dim` is no constant") == text
 
 
+AXIS = "def f(x, y: int, dim: int = -1, n=2):  # dim\n    return g(x * n, dim=dim) + x.dim() ** dim\n"
+
+
 def test_a_default_in_the_place_of_its_argument() -> None:
-    text = "def f(x, dim: int = -1, n: int = 2):\n    return torch.softmax(x, dim)\n"
-    assert proposed(text, 2, "its `dim` is no constant") == text.replace("x, dim)", "x, -1)")
-    assert proposed(text, 2, "it is alone") == text
-    required = text.replace(" = -1, n: int = 2", "")
-    assert proposed(required, 2, "its `dim` is no constant") == required
+    after = AXIS.replace(", dim: int = -1", "").replace("dim=dim", "dim=-1").replace("** dim", "** (-1)")
+    assert proposed(AXIS, 2, "its `dim` is no constant") == after
+    assert proposed(AXIS, 2, "it is alone") == AXIS
+    flag = "def f(x, twice=True):\n    if twice: x = x * 2\n    return x\n"
+    after = flag.replace(", twice=True", "").replace("if twice", "if True")
+    assert proposed(flag, 2, "control flow", "prim::If") == after
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        (", dim: int = -1, n=2", ", dim: int, n"),  # it has to be given
+        ("    return", "    dim = 1\n    return"),  # it changes
+        ("    return", "    h = lambda: dim\n    return"),
+        ("# dim", "# dim\n    f(x, 1, dim=1)"),  # a call gives it
+        ("x, y: int, dim", "dim"),  # nothing is before it
+    ],
+)
+def test_an_argument_that_may_be_given_stays(change: tuple[str, str]) -> None:
+    text = AXIS.replace(*change)
+    line = text[: text.index("return")].count("\n") + 1
+    assert proposed(text, line, "its `dim` is no constant") == text
 
 
 def test_a_number_stays_a_tensor() -> None:

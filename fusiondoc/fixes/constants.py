@@ -140,21 +140,64 @@ def _declared(file: ParsedFile, owner: cst.ClassDef, names: list[str]) -> tuple[
 
 
 def _default(site: Site, node: cst.Name) -> Iterator[Proposal]:
-    """The default of an argument in its place: ``dim: int = -1`` that nobody gives."""
-    file = site.file
-    function, above = file.function_of(node), file.parent(node)
-    if function is None or not isinstance(above, cst.Arg) or above.value is not node:
+    """The default of an argument in its place, ``dim: int = -1`` that nobody gives; the argument goes, so
+    that a call that gives it fails, and is not quietly given something else."""
+    file, name = site.file, node.value
+    function = file.function_of(node)
+    inside = (cst.Arg, cst.If, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation)
+    if function is None or not isinstance(file.parent(node), inside):
         return
-    for one in (*function.params.params, *function.params.kwonly_params):
-        if one.name.value == node.value and isinstance(
-            one.default, (cst.Integer, cst.UnaryOperation, cst.Name)
-        ):
-            text = file.text(one.default)
-            if isinstance(one.default, cst.Name) and text not in ("True", "False"):
-                return
-            title = f"{text} instead of the argument {node.value} of {function.name.value}"
-            note = f"callers that give {node.value} get {text} all the same"
-            yield Proposal(ChangeKind.CONSTANT, title, (file.replaced(node, text),), (site.where,), note)
+    params = list(function.params.params)
+    at = next((index for index, one in enumerate(params) if one.name.value == name), 0)
+    value = params[at].default if at else None
+    plain = isinstance(value, (cst.Integer, cst.UnaryOperation)) and not value.lpar
+    flag = isinstance(value, cst.Name) and value.value in ("True", "False")
+    if value is None or not (plain or flag) or _is_set(function, name) or _is_named(file, function, name):
+        return
+    text = file.text(value)
+    before = params[at - 1]
+    last = before.default or (before.annotation.annotation if before.annotation else before.name)
+    if isinstance(last, cst.BaseExpression) and last.lpar:
+        return
+    edits = [Edit(file.source.path, file.span(last)[1], file.span(value)[1], "")]
+    for one in walk(function.body):
+        above = file.parent(one)
+        if not isinstance(one, cst.Name) or one.value != name or isinstance(above, cst.Attribute):
+            continue
+        if not (isinstance(above, cst.Arg) and above.keyword is one):
+            alone = isinstance(above, (cst.Arg, cst.If, cst.Element)) or not text.startswith("-")
+            edits.append(file.replaced(one, text if alone else f"({text})"))
+    title = f"{text} instead of the argument {name} of {function.name.value}"
+    note = f"calls that give {name} fail then"
+    yield Proposal(ChangeKind.CONSTANT, title, tuple(edits), (site.where,), note)
+
+
+def _is_set(function: cst.FunctionDef, name: str) -> bool:
+    """Whether a function sets a name, or has another function that may."""
+    return any(
+        (
+            isinstance(one, (cst.AssignTarget, cst.AugAssign, cst.For, cst.NamedExpr))
+            and _binds(one.target, name)
+        )
+        or isinstance(one, (cst.FunctionDef, cst.Lambda))
+        for one in walk(function.body)
+    )
+
+
+def _binds(target: cst.CSTNode, name: str) -> bool:
+    return any(isinstance(one, cst.Name) and one.value == name for one in walk(target))
+
+
+def _is_named(file: ParsedFile, function: cst.FunctionDef, name: str) -> bool:
+    """Whether a call in the file gives the argument by its name."""
+    for one in file.nodes():
+        if isinstance(one, cst.Arg) and one.keyword is not None and one.keyword.value == name:
+            call = file.parent(one)
+            called = call.func if isinstance(call, cst.Call) else None
+            called = called.attr if isinstance(called, cst.Attribute) else called
+            if isinstance(called, cst.Name) and called.value in (function.name.value, "self"):
+                return True
+    return False
 
 
 # -- Optional -----------------------------------------------------------------------------------------------
