@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Callable, Iterator
 
 import torch
-from torch.utils.benchmark import Timer
 
 from fusiondoc.probe.benchmark_steps import Given, Steps
 from fusiondoc.probe.benchmark_variants import Built, build
@@ -73,6 +72,9 @@ def tensors(block: str) -> tuple[Any, ...]:
 
 def measure(name: str, variant: str) -> Iterator[dict[str, Any]]:
     """One process: a row for each repetition, and one of torch.utils.benchmark."""
+    # Its import asks for GPUs, after which no child may be forked that uses one.
+    from torch.utils.benchmark import Timer
+
     torch.manual_seed(0)
     block = getattr(tutorial_blocks, name)
     inputs = tensors(name)
