@@ -78,7 +78,7 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
         "--fusion-keep",
         *("--cov", "--dist", "--durations", "--update-golden"),  # of pytest, in CONTRIBUTING
         *("--seconds", "--count", "--cuts"),  # of fuzz/, in docs/reliability.md
-        *("--only", "--repeat"),  # of benchmarks/scaling.py, in docs/scaling.md
+        *("--only", "--repeat", "--reports", "--kill"),  # of benchmarks/, in docs/scaling.md
         # Of torchrun, srun and mpirun, in docs/how-to/many-machines.md.
         *("--redirects", "--log-dir", "--tee", "--standalone", "--label", "--output-filename"),
     }
