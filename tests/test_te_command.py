@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import lzma
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import ROOT, Run
+from running import write
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA
 
@@ -118,6 +121,50 @@ def test_kernels_as_planned_and_without_fusion(fusiondoc: Run, tmp_path: Path) -
     assert (made["groups"], made["grid"], made["ms"]["median"]) == (["G1"], [1, 2, 3], pytest.approx(0.01))
     said = " ".join(fusiondoc("parse", timed).stdout.split())
     assert "1 kernel and 11.0 us on the GPU as planned; 2 and 14.0 us without any fusion" in said
+
+
+def test_plans_are_watched_from_the_import_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever imports it: the file of a script need not name it."""
+    from fusiondoc.probe.records import Records
+    from fusiondoc.probe.replaced import AfterImport
+    from fusiondoc.probe.te_plans import OPS, Waiting
+
+    folder = tmp_path.joinpath(*OPS.split("."))
+    write(tmp_path, "transformer_engine/__init__.py", "__version__ = '2.20.2'")
+    write(tmp_path, "transformer_engine/pytorch/__init__.py", "")
+    write(folder, "__init__.py", "from . import fuser, op")
+    write(folder, "fuser.py", "class OperationFuser:\n    def __call__(self, x): return x")
+    write(folder, "op.py", "class BasicOperation:\n    def __init__(self): pass")
+    monkeypatch.syspath_prepend(tmp_path)
+    waiting = Waiting(Records(str(tmp_path / "records")))
+    monkeypatch.setattr(sys, "meta_path", [AfterImport({OPS: waiting.imported}), *sys.meta_path])
+    modules = ["transformer_engine", "transformer_engine.pytorch", OPS, OPS + ".fuser", OPS + ".op"]
+    try:
+        ops = importlib.import_module(OPS)
+        assert waiting.watch is not None
+        before = vars(ops.fuser.OperationFuser)["__call__"].__wrapped__
+        waiting.stop()
+        assert vars(ops.fuser.OperationFuser)["__call__"] is before
+    finally:
+        for name in modules:
+            sys.modules.pop(name, None)
+    assert json.loads((tmp_path / "records").read_text().splitlines()[0])["version"] == "2.20.2"
+
+
+def test_a_recipe_is_advised_where_none_was_tried(fusiondoc: Run, tmp_path: Path) -> None:
+    def plan(program: str, version: str) -> list[dict[str, Any]]:
+        folder = capture(tmp_path / f"{program}{version}", program, version=version)
+        return [
+            one
+            for one in json.loads(fusiondoc("parse", folder, "--format", "json").stdout)["plan"]
+            if "FD244" in one["codes"]
+        ]
+
+    (new,), (old,) = plan("no recipe", "2.20.2"), plan("no recipe", "2.7.0")
+    assert new["after"] == "with te.autocast(enabled=True, recipe=recipe): model(x)"
+    assert old["after"] == "with te.fp8_autocast(enabled=True, fp8_recipe=recipe): model(x)"
+    # Under one, what is in the way is another thing.
+    assert plan("no quantizer before the bias", "2.20.2") == plan("backward override", "2.20.2") == []
 
 
 REAL = sorted(

@@ -36,7 +36,7 @@ def run_again(request: KeptRequest, more: Sequence[str] = (), command: str = "di
     for name, given in flags.items():
         if given and f"--{name}" not in more:
             words.append(f"--{name}")
-    for recipe in options.recipes:
+    for recipe in options.recipes if "--recipe" not in more else ():
         words += ["--recipe", recipe]
     if options.step_function is not None:
         words += ["--step-function", options.step_function]

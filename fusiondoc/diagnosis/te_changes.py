@@ -10,6 +10,7 @@ from typing import Iterable
 
 from fusiondoc.diagnosis.change_commands import can_run_again, compare_logs, run_again
 from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.diagnosis.te_rules import NO_RECIPE, version_of
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.layer_names import folded
 from fusiondoc.model.report import Report, Unfused
@@ -25,6 +26,24 @@ def te_changes(report: Report, context: Context) -> list[PlannedChange]:
     """The changes, those for most operators first."""
     found = [*_of_rows(report, context), *_of_splits(report, context)]
     return sorted(found, key=lambda one: -one.operators)
+
+
+def _ran_under_a_recipe(report: Report) -> bool:
+    fusers = report.te.fusers if report.te is not None else ()
+    return any(plan.recipe is not None for fuser in fusers for plan in fuser.plans)
+
+
+def _is_program(context: Context) -> bool:
+    """It enters recipes itself: --recipe is for models."""
+    return context.request is not None and bool(context.request.options.script)
+
+
+def _autocast(report: Report) -> str:
+    """``autocast`` is in transformer_engine/pytorch/__init__.py of 2.10, not in that of 2.8."""
+    version = version_of(report.te.version) if report.te is not None else None
+    if version is not None and version < (2, 10):
+        return "fp8_autocast(enabled=True, fp8_recipe=recipe)"
+    return "autocast(enabled=True, recipe=recipe)"
 
 
 def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
@@ -44,8 +63,13 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
             if "in_place=False" in first.reason.text:
                 lines = (lines[1], lines[0])
         elif code == "FD244":
-            kind, change, more = ChangeKind.KNOB, "Run it under a recipe, if it may be quantized", _RECIPE
-            lines = ("model(x)", "with te.fp8_autocast(enabled=True, fp8_recipe=recipe): model(x)")
+            rows = [row for row in rows if NO_RECIPE in row.reason.text]
+            if not rows or _ran_under_a_recipe(report):
+                continue  # what it does is in the report
+            first = rows[0]
+            kind, change = ChangeKind.KNOB, "Run it under a recipe, if it may be quantized"
+            more = () if _is_program(context) else _RECIPE
+            lines = ("model(x)", f"with te.{_autocast(report)}: model(x)")
         else:
             continue
         place = Source.parse(first.user_source)
@@ -56,7 +80,7 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
         yield PlannedChange(
             change,
             kind,
-            place.at_line if place is not None and not more else None,
+            place.at_line if place is not None and kind is not ChangeKind.KNOB else None,
             *lines,
             f"{number} operator{'s' * (number > 1)}: {what}" + (f" in {folded(layers, 2)}" if layers else ""),
             None,

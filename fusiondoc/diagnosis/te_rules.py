@@ -17,6 +17,7 @@ LATEST = (2, 20)
 """The newest version whose rules are in this table."""
 
 _NEVER = (99, 0)
+NO_RECIPE = "there is no recipe: nothing is quantized"
 
 LINEAR, BIAS, ADD, SCALE, MAKE = "BasicLinear", "Bias", "AddExtraInput", "ConstantScale", "MakeExtraOutput"
 
@@ -113,9 +114,7 @@ _MAKE_NOT_IN_PLACE = Condition(
     "the extra output is in place: the norm adds the gradient only for MakeExtraOutput(in_place=False)",
     lambda window, _: _make(window).in_place is False,
 )
-_RECIPE = Condition(
-    "FD244", "there is no recipe: nothing is quantized", lambda window, plan: plan.recipe is not None
-)
+_RECIPE = Condition("FD244", NO_RECIPE, lambda window, plan: plan.recipe is not None)
 _RECIPE_26 = Condition(
     "FD244",
     "the recipe is neither DelayedScaling nor MXFP8BlockScaling",

@@ -165,7 +165,7 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         watch.start()
         if not spec.get("timing"):
             modules.start()
-    te_watch = _te_watch(spec, records, clock)
+    te_watch = _te_watch(spec, records, clock, watch)
     if not script:
         try:
             _run_model(torch, spec, records, clock, fuser, te_watch, modules)
@@ -180,10 +180,9 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         stdio.mark("end")
         watch.finish()
         modules.finish()
-        if te_watch is not None:
-            te_watch.end(None)
-            if spec.get("frontend") == "te":
-                records.write("frontend", requested="te", effective="te", why="asked for")
+        te_watch.end(None)
+        if spec.get("frontend") == "te":
+            records.write("frontend", requested="te", effective="te", why="asked for")
         away = stdio.LOG.away()
         if away:
             records.write("redirected", **away)
@@ -215,36 +214,24 @@ def _turn_knobs(torch: Any, wanted: dict[str, str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _te_watch(spec: dict[str, Any], records: Records, clock: Clock) -> Any:
-    """What records the plans of Transformer Engine, where it is asked for or the target's file names it; None
-    else. It comes before the target, so that it knows the lines that make operators."""
-    path, frontend = spec["target"]["path"], spec.get("frontend") or "auto"
-    if frontend != "te":
-        if frontend != "auto" or not path or not path.endswith(".py"):
-            return None
-        with open(path, "rb") as file:
-            if b"transformer_engine" not in file.read():
-                return None
-    with clock.users_work():
-        try:
-            te = te_plans.import_te()
-        except Refused:
-            if frontend == "te":
-                raise
-            return None  # the file itself may do without
-    watch = te_plans.Watch(te, records)
-    watch.on()
-    return watch
+def _te_watch(spec: dict[str, Any], records: Records, clock: Clock, watch: Watch) -> te_plans.Waiting:
+    """What records the plans of Transformer Engine, from its import on."""
+    waiting = te_plans.Waiting(records)
+    frontend = spec.get("frontend") or "auto"
+    if frontend == "te":
+        with clock.users_work():
+            waiting.imported(te_plans.import_te())
+    elif frontend == "auto" and not spec.get("timing"):
+        watch.after_import[te_plans.OPS] = waiting.imported
+    return waiting
 
 
 def _run_te(
-    torch: Any, spec: dict[str, Any], records: Records, clock: Clock, loaded: Any, watch: Any
+    torch: Any, spec: dict[str, Any], records: Records, clock: Clock, loaded: Any, te_watch: te_plans.Waiting
 ) -> None:
     from .te_run import TeRun
 
-    if watch is None:
-        watch = te_plans.Watch(te_plans.import_te(), records)
-        watch.on()
+    watch = te_watch.imported(te_plans.import_te())
     records.write("target", how="model", label=loaded.label, signature=None)
     why = "asked for" if spec.get("frontend") == "te" else "the model holds te.ops operators"
     records.write("frontend", requested=spec.get("frontend"), effective="te", why=why)
@@ -262,7 +249,7 @@ def _run_model(
     records: Records,
     clock: Clock,
     fuser: str,
-    te_watch: Any,
+    te_watch: te_plans.Waiting,
     modules: FusedModules,
 ) -> None:
     switches = fusers.read_back(torch)

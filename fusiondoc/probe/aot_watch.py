@@ -49,7 +49,7 @@ class Watch:
         self.replaced = Replaced()
         self.is_on = True
         self._before: tuple[int, dict[str, int]] = (0, {})
-        self.after_import: dict[str, Callable[[Any], None]] = {}
+        self.after_import: dict[str, Callable[[Any], object]] = {}
         """What is to be done with further modules when they have been imported."""
         self._finder = AfterImport(self.after_import)
 

@@ -49,7 +49,7 @@ def takes_frames_up(function: Callable[..., Any]) -> bool:
 class AfterImport(importlib.abc.MetaPathFinder):
     """Calls a function with a module when that has been imported, whoever imports it."""
 
-    def __init__(self, wanted: dict[str, Callable[[Any], None]]) -> None:
+    def __init__(self, wanted: dict[str, Callable[[Any], object]]) -> None:
         self._wanted = wanted
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 from .failures import CANNOT_RUN, Refused
 from .records import Records
+from .replaced import Replaced
 
 OPS = "transformer_engine.pytorch.ops"
 
@@ -48,6 +49,32 @@ def holds_te(model: Any) -> bool:
     return any(isinstance(one, (te.Sequential, te.FusibleOperation)) for one in modules())
 
 
+class Waiting:
+    """The watch of a program that may import Transformer Engine at some time: it begins before the program's
+    own code makes operators, so it knows the lines that do."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self.watch: Watch | None = None
+
+    def imported(self, te: Any) -> Watch:
+        """``transformer_engine.pytorch.ops`` is there; the watch, which is on."""
+        if self.watch is None:
+            self.watch = Watch(te, self._records)
+            self.watch.on()
+        return self.watch
+
+    def end(self, model: Any) -> None:
+        """What only the end of the run tells."""
+        if self.watch is not None:
+            self.watch.end(model)
+
+    def stop(self) -> None:
+        """Transformer Engine as before."""
+        if self.watch is not None:
+            self.watch.stop()
+
+
 class Watch:
     """Records the plans of every fuser that is called while it is on."""
 
@@ -71,9 +98,10 @@ class Watch:
         self._paths: dict[int, str] = {}
         self._sequences: set[str] = set()
         self._made_at: dict[int, str] = {}
+        self._replaced = Replaced()
 
     def on(self) -> None:
-        """From now on; for the rest of the process."""
+        """From now on."""
         fuser, called = self._fuser.OperationFuser, self._fuser.OperationFuser.__call__
         watch = self
 
@@ -84,7 +112,7 @@ class Watch:
             finally:
                 watch._seen(self, args)
 
-        fuser.__call__ = call
+        self._replaced.put(fuser, "__call__", call)
         made = self._op.BasicOperation.__init__
 
         @functools.wraps(made)
@@ -95,8 +123,12 @@ class Watch:
                 watch._made_at[id(self)] = place
                 watch._kept.append(self)
 
-        self._op.BasicOperation.__init__ = init
+        self._replaced.put(self._op.BasicOperation, "__init__", init)
         self._records.write("te_package", version=_version(), fusions=self._fusions())
+
+    def stop(self) -> None:
+        """Transformer Engine as before."""
+        self._replaced.take_back()
 
     def name(self, model: Any) -> None:
         """Learn the module paths of a model."""

@@ -25,7 +25,7 @@ from fusiondoc.fuser_knobs.checks import DUMP
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
 from fusiondoc.model.fusers import REQUESTS
 from fusiondoc.model.report import Report
-from fusiondoc.probe import environment, fusers, live_capture
+from fusiondoc.probe import environment, fusers, live_capture, te_plans
 from fusiondoc.probe.aot_late import LateWatch
 from fusiondoc.probe.fused_modules import FusedModules
 from fusiondoc.probe.program_watch import ProgramWatch
@@ -204,6 +204,9 @@ class LiveRun:
         self._program = ProgramWatch(torch, self._records)
         undo.callback(self._program.stop)
         self._program.start()
+        self._te = te_plans.Waiting(self._records)
+        undo.callback(self._te.stop)
+        self._aot.after_import[te_plans.OPS] = self._te.imported
         undo.callback(self._aot.stop)
         self._aot.start()
         undo.callback(self._modules.stop)
@@ -265,6 +268,7 @@ class LiveRun:
         records = self._records
         self._aot.finish()
         self._modules.finish()
+        self._te.end(None)
         self._program.finish(block=True)
         # A CUDA call in a program that has made none would keep it from forking.
         records.write(
