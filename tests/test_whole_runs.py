@@ -54,8 +54,14 @@ def read(blocks: Iterable[bytes]) -> tuple[Report, Observed]:
 def line_by_line(data: bytes, monkeypatch: pytest.MonkeyPatch) -> tuple[Report, Observed]:
     """As it was read before there were runs: the whole log in one piece, every line split off."""
     with monkeypatch.context() as patch:
-        patch.setattr(Stream, "feed_text", lambda self, text, pos: self.feed(text[:-1].split(b"\n"), pos))
+        patch.setattr(Stream, "feed_text", feed_lines)
         return read([data])
+
+
+def feed_lines(stream: Stream, text: bytes, pos: int) -> int:
+    lines = text[:-1].split(b"\n")
+    stream.feed(lines, pos)
+    return len(lines)
 
 
 def pieces(data: bytes, most: int, seed: int) -> list[bytes]:

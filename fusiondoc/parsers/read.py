@@ -290,11 +290,13 @@ def _read_one(
     tagged = TaggedLog(log[0], read, counts.line_cut, log[1])
     rank = log[0].rank
     own = b"rank %d" % rank if rank is not None else None
-    for tag, number, text, count in tagged.stretches():
+    number = 1
+    for tag, text in tagged.stretches():
         if own is not None and (tag is None or rank_of(tag) is None):
             tag = own  # its name tells more than what stands before its lines
+        count = _stream(streams, tag, counts, live).feed_text(text, position(index, number))
         counts.lines += count
-        _stream(streams, tag, counts, live).feed_text(text, position(index, number))
+        number += count
     return tagged.first if own is None else None
 
 

@@ -57,6 +57,14 @@ def _index(lines: list[bytes], line: bytes, start: int) -> int:
         return len(lines)
 
 
+def _run_end(lines: list[bytes], start: int, end: int, prefix: bytes) -> int:
+    """Behind the line at ``start`` and those after it that begin with ``prefix``."""
+    start += 1
+    while start < end and lines[start].startswith(prefix):
+        start += 1
+    return start
+
+
 class Stream:
     """State of one stream. ``feed`` takes lines, ``close`` ends it."""
 
@@ -79,10 +87,10 @@ class Stream:
         self._after = 0
         """Empty lines since the last dump."""
 
-    def feed_text(self, text: bytes, pos: int) -> None:
+    def feed_text(self, text: bytes, pos: int) -> int:
         """Consecutive lines of the log as one text, each with its line end; ``pos`` is the position of the
-        first. The same as ``feed`` of its lines, and much faster: runs of JIT log lines are not split."""
-        at = 0
+        first. How many they are. The same as ``feed`` of them: runs of JIT log lines are not split."""
+        first, at = pos, 0
         while at < len(text):
             found = PREFIX.match(text, at)
             if found is None or self._text.open or self._frame is not None:
@@ -92,11 +100,12 @@ class Stream:
                 pos += len(lines)
             else:
                 prefix = found.group()
-                end = self._run_ends.of_prefix(text, at, prefix)
-                run = Lines(text[at : end - 1], text.count(b"\n", at, end))
+                run = self._run_ends.run(text, at, prefix)
+                end = at + len(run.text) + 1
                 self._take_run(prefix, run, pos)
                 pos += run.length
             at = end
+        return pos - first
 
     def _take_run(self, prefix: bytes, run: Lines, pos: int) -> None:
         if self._blank:
@@ -118,18 +127,14 @@ class Stream:
                 i = self._in_frame(lines, i, pos)
                 continue
             line = lines[i]
-            if line[:2] in (b"[D", b"[U"):
-                found = match(line)
-                if found is not None:
-                    prefix = found.group()
-                    j = i + 1
-                    while j < n and lines[j].startswith(prefix):
-                        j += 1
-                    self._take_run(prefix, Lines.of(lines[i:j]), pos + i)
-                    i = j
-                    continue
-            self._plain(line, pos + i)
-            i += 1
+            found = match(line) if line[:2] in (b"[D", b"[U") else None
+            if found is None:
+                self._plain(line, pos + i)
+                i += 1
+                continue
+            end = _run_end(lines, i, n, found.group())
+            self._take_run(found.group(), Lines.of(lines[i:end]), pos + i)
+            i = end
 
     def close(self) -> None:
         """The stream ends: what is open is cut off."""
@@ -197,12 +202,10 @@ class Stream:
         if found.start():
             code.append(lines[i][: found.start()])
             self._counts.recognised -= 1  # it counts with the message
-        j = i + 1
-        while j < end and lines[j].startswith(prefix):
-            run.append(lines[j])
-            j += 1
+        run_end = _run_end(lines, i, end, prefix)
+        run += lines[i + 1 : run_end]
         self._messages.take(prefix, Lines.of(run), pos + i)
-        return j
+        return run_end
 
     def _cut_frame(self, name: bytes, code: list[bytes], start: int) -> None:
         """The log ends in a kernel's source. What a shell says of a crash stands behind it, often on the line
@@ -378,20 +381,12 @@ class Stream:
         work = facts.work.last
         facts.work.fell_back(pos)
         last = facts.fallbacks[-1] if facts.fallbacks else None
-        if (
-            stage == "compile"
-            and last is not None
-            and last.stage == "compile"
-            and not last.warned
-            and last.graph
-        ):
+        if last is not None and stage == last.stage == "compile" and last.graph and not last.warned:
             # manager.cpp dumped the graph of this very failure just before.
             last.warned = True
             last.lines.append(pos)
             return
-        owner = None
-        if work is not None and stage in (None, work.stage):
-            owner = work.cache
+        owner = work.cache if work is not None and stage in (None, work.stage) else None
         lines = positions()
         lines.append(pos)
         facts.fallbacks.append(FallbackSeen(stage, exact, lines, owner, warned=True))

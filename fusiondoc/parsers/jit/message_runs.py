@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from array import array
 from hashlib import sha256
-from typing import Callable, Iterator, List, Match, NamedTuple, Tuple
+from typing import Any, Callable, Iterator, List, Match, NamedTuple, Sequence, Tuple
 
 from fusiondoc.parsers.facts import positions
 
@@ -30,6 +30,14 @@ _SHORT = 6
 """Lines of a run that are looked at one by one, before its prefix is worth a pattern of its own."""
 _MOST_PATTERNS = 500
 
+_HEAD = 256
+"""Bytes by which runs are found that may be equal."""
+_LEAST_SEEN = 1_024
+"""Bytes of a run that is worth being recognised."""
+_MOST_HEADS = 4_000
+_MOST_ALIKE = 12
+"""Runs that are remembered of one head."""
+
 Where = List[Tuple[int, int]]
 """(offset in the run, position) where each stretch of consecutive lines starts."""
 
@@ -46,11 +54,29 @@ def may_hold_a_mark(line: bytes) -> bool:
     )
 
 
+class Seen:
+    """A run that stood in the log before, byte for byte, and what was found in it: it is found once."""
+
+    __slots__ = ("digest", "graphs", "length", "rejections", "size")
+
+    def __init__(self, size: int, length: int, digest: bytes) -> None:
+        self.size = size
+        """With its last line end."""
+        self.length = length
+        """In lines."""
+        self.digest = digest
+        self.graphs: tuple[tuple[int, int, int, int, bytes], ...] | None = None
+        """Its messages: line and graph's line, start and end of the graph's text, digest of that."""
+        self.rejections: Sequence[tuple[int, Any]] | None = None
+        """Of partition.cpp, with their lines."""
+
+
 class Lines(NamedTuple):
     """Consecutive lines as one text, without the line end of the last one."""
 
     text: bytes
     length: int
+    seen: Seen | None = None
 
     @classmethod
     def of(cls, lines: list[bytes]) -> Lines:
@@ -76,6 +102,9 @@ class RunEnds:
     """Finds where runs of lines end. ``text`` is always one of whole lines, with the last line end."""
 
     def __init__(self) -> None:
+        self._seen: dict[bytes, list[Seen]] = {}
+        """By how they begin. The first run that begins so is not kept: few come again in a log in which
+        all are different."""
         self._search: dict[bytes, Callable[[bytes, int], Match[bytes] | None]] = {}
         """What finds the line end that no line with the prefix follows."""
 
@@ -84,6 +113,30 @@ class RunEnds:
         """Behind the line at ``at`` and those after it that no message of the JIT log begins on."""
         found = _BEHIND_A_LINE.search(text, at)
         return found.end() if found is not None else len(text)
+
+    def run(self, text: bytes, at: int, prefix: bytes) -> Lines:
+        """The line at ``at`` and those after it that begin with ``prefix``."""
+        head = text[at : at + _HEAD]
+        alike = self._seen.get(head)
+        for seen in alike or ():
+            end = at + seen.size
+            if text[end - 1 : end] != b"\n" or text.startswith(prefix, end):
+                continue
+            own = text[at : end - 1]
+            if sha256(own).digest() == seen.digest:
+                return Lines(own, seen.length, seen)
+        end = self.of_prefix(text, at, prefix)
+        own = text[at : end - 1]
+        length = text.count(b"\n", at, end)
+        if len(own) < _LEAST_SEEN or end == len(text):  # it may go on in the next chunk
+            return Lines(own, length)
+        if alike is None:
+            if len(self._seen) >= _MOST_HEADS:
+                self._seen.clear()
+            self._seen[head] = []
+        elif len(alike) < _MOST_ALIKE:
+            alike.append(Seen(end - at, length, sha256(own).digest()))
+        return Lines(own, length)
 
     def of_prefix(self, text: bytes, at: int, prefix: bytes) -> int:
         """Behind the line at ``at`` and those after it that begin with ``prefix``."""
@@ -106,12 +159,14 @@ class Print:
 
     __slots__ = ("_digest", "cut", "stretches", "text")
 
-    def __init__(self, text: bytes, cut: int, stretches: array[int] | None = None) -> None:
+    def __init__(
+        self, text: bytes, cut: int, stretches: array[int] | None = None, digest: bytes | None = None
+    ) -> None:
         self.text = text
         self.cut = cut
         self.stretches = stretches
         """Where its lines stand if others stand between them (``PlanUse.stretches``)."""
-        self._digest: bytes | None = None
+        self._digest = digest
 
     def texts(self) -> list[bytes]:
         """The lines without what stands before their text; none of an empty print."""
@@ -157,10 +212,11 @@ def _lines_of(text: bytes) -> Iterator[bytes]:
 class Run:
     """Lines of one prefix, as they come; ``cut`` is where their text starts."""
 
-    __slots__ = ("_parts", "cut", "headless", "length", "where")
+    __slots__ = ("_parts", "_seen", "cut", "headless", "length", "where")
 
     def __init__(self, lines: Lines, cut: int, pos: int, headless: bool = False) -> None:
         self._parts = [lines.text]
+        self._seen = lines.seen
         self.length = lines.length
         self.headless = headless
         """Its first lines are not in the log."""
@@ -179,6 +235,7 @@ class Run:
         if first + start - offset != pos:
             self.where.append((start, pos))
         self._parts.append(lines.text)
+        self._seen = None
         self.length += lines.length
 
     def position(self, offset: int) -> int:
@@ -206,23 +263,42 @@ class Run:
 
     def graphs(self) -> Iterator[tuple[int, int, Print]]:
         """For each message of the run, which all have one header: where it and its graph begin, the graph."""
+        text, cut, seen = self.text, self.cut, self._seen
+        several = len(self.where) > 1
+        made = seen.graphs if seen is not None else None
+        if made is not None:
+            for line, graph_line, start, end, digest in made:
+                yield (
+                    self.position(line),
+                    self.position(graph_line),
+                    Print(text[start:end], cut, None, digest),
+                )
+            return
+        found: list[tuple[int, int, int, int, bytes]] = []
+        for line, graph_line, start, end, behind in self._messages():
+            graph = Print(text[start:end], cut, self.stretches(graph_line, behind) if several else None)
+            if seen is not None:
+                found.append((line, graph_line, start, end, graph.digest))
+            yield self.position(line), self.position(graph_line), graph
+        if seen is not None:
+            seen.graphs = tuple(found)
+
+    def _messages(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """Of each message its line, that of its graph, start and end of the graph's text, the line behind."""
         text, cut = self.text, self.cut
         head = text.partition(b"\n")[0]
-        several = len(self.where) > 1
         line = start = 0
         while start < len(text):
             end = _next_line(text, head, start)
             graph, graph_line = start + len(head) + 1, line + 1
             while graph < end:
-                behind = text.find(b"\n", graph, end)
-                if (behind if behind >= 0 else end) - graph > cut:
+                blank = text.find(b"\n", graph, end)
+                if (blank if blank >= 0 else end) - graph > cut:
                     break
-                graph, graph_line = (behind + 1 if behind >= 0 else end), graph_line + 1
-            count = text.count(b"\n", start, end) + 1
-            printed = text[graph:end]
-            stretches = self.stretches(graph_line, line + count) if several else None
-            yield self.position(line), self.position(graph_line), Print(printed, cut, stretches)
-            start, line = end + 1, line + count
+                graph, graph_line = (blank + 1 if blank >= 0 else end), graph_line + 1
+            behind = self.length if end == len(text) else line + text.count(b"\n", start, end) + 1
+            yield line, graph_line, graph, end, behind
+            start, line = end + 1, behind
 
 
 def _next_line(text: bytes, line: bytes, start: int) -> int:

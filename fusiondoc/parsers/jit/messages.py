@@ -224,7 +224,7 @@ class JitMessages:
         take = _nothing
         if name == "partition":
             self.settle()
-            self._rejections.add(lines.split(), cut, pos, self.pending)
+            self._rejections.add(lines, cut, pos, self.pending)
         elif name == "kernel_cache" and first.startswith((_POINTER_MADE, _POINTER_RUNS)):
             take = self._pointer_line
         elif name == "tensorexpr_fuser" and first.startswith(_SINGLE):

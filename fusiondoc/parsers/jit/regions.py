@@ -27,6 +27,7 @@ LiveLayers = Mapping[str, Tuple[str, ...]]
 
 _INPUT = re.compile(rb"%([\w.]+) : ([\w\[\]?(]+)")
 _VALUE = re.compile(rb"%([\w.]+)")
+_MOST_INPUTS = 2_000
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Regions:
 
     def __init__(self, live: Sequence[LiveLayers] = ()) -> None:
         self._known: dict[tuple[str, ...], Around | None] = {}
+        self._inputs: dict[bytes, tuple[list[tuple[str, str]], tuple[str, ...]]] = {}
+        """Of printed graphs, by their digests: a log prints few of them often."""
         self._kept: list[tuple[Kept, ...]] = []
         """What each differentiable graph returns whose gradient made no plan yet, in order."""
         self._gradient: tuple[tuple[str, ...], Around, bool] | None = None
@@ -92,8 +95,13 @@ class Regions:
         """
         if not self._known:
             return None
-        inputs = input_kinds(graph.lines())
-        names = tuple(name for name, _ in inputs)
+        known = self._inputs.get(graph.digest)
+        if known is None:
+            if len(self._inputs) >= _MOST_INPUTS:
+                self._inputs.clear()
+            inputs = input_kinds(graph.lines())
+            known = self._inputs[graph.digest] = inputs, tuple(name for name, _ in inputs)
+        inputs, names = known
         if names in self._known:
             return self._known[names]
         if b"prim::AutogradAll" in graph.text:

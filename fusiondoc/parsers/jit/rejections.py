@@ -10,9 +10,13 @@ the group of its consumer. Two of the checks print what they found before the co
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING, Iterator
 
 from fusiondoc.parsers.facts import Statement, Statements
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
+
+if TYPE_CHECKING:
+    from fusiondoc.parsers.jit.message_runs import Lines
 
 REJECTED = re.compile(rb"rejecting node(?: from fusion)? \((.+?)\): (.*)", re.S)
 
@@ -91,22 +95,29 @@ class Rejections:
     def __init__(self) -> None:
         self._known: dict[bytes, _Known | None] = {}
 
-    def add(self, lines: list[bytes], cut: int, pos: int, into: Statements) -> None:
+    def add(self, run: Lines, cut: int, pos: int, into: Statements) -> None:
         """Take a run of lines of partition.cpp; what is no rejection (blocks of a node) is passed over."""
+        found = run.seen.rejections if run.seen is not None else None
+        if found is None:
+            found = [(i, one) for i, one in enumerate(self._known_lines(run, cut)) if one is not None]
+            if run.seen is not None:
+                run.seen.rejections = found
+        for offset, one in found:
+            if one.into is into and one.said is not None:
+                one.said.lines.append(pos + offset)
+            else:
+                one.into = into
+                one.said = state(into, one.node, one.code, one.text, pos + offset)
+
+    def _known_lines(self, run: Lines, cut: int) -> Iterator[_Known | None]:
         known = self._known
-        for line in lines:
-            seen = known.get(line, _UNREAD)
-            if seen is _UNREAD:
+        for line in run.split():
+            one = known.get(line, _UNREAD)
+            if one is _UNREAD:
                 if len(known) >= _KEPT:
                     known.clear()
-                seen = known[line] = self._read(line[cut:])
-            if seen is not None:
-                if seen.into is into and seen.said is not None:
-                    seen.said.lines.append(pos)
-                else:
-                    seen.into = into
-                    seen.said = state(into, seen.node, seen.code, seen.text, pos)
-            pos += 1
+                one = known[line] = self._read(line[cut:])
+            yield one
 
     def _read(self, payload: bytes) -> _Known | None:
         found = REJECTED.match(payload)

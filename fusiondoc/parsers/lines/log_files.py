@@ -18,8 +18,8 @@ from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.whole_files import open_given, refuse_endless
 
-CHUNK_BYTES = 1 << 19
-"""Read size. Large enough that per-chunk work does not show, small enough to bound memory."""
+CHUNK_BYTES = 1 << 21
+"""Read size. Large enough that few runs of lines are cut in two, small enough to bound memory."""
 
 MOST_LINE = 1 << 20
 """Bytes of a line that are kept; the rest of it is only counted. No line of torch is longer."""

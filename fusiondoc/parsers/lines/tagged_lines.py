@@ -191,12 +191,8 @@ class Stretch(NamedTuple):
     """Consecutive lines of one process, without colours and outer prefix."""
 
     tag: Tag
-    number: int
-    """Of the first line, from 1."""
     text: bytes
     """Each line with its end."""
-    length: int
-    """Of lines."""
 
 
 class TaggedLog:
@@ -228,7 +224,6 @@ class TaggedLog:
 
     def stretches(self) -> Iterator[Stretch]:
         """All lines, in order."""
-        number = 1
         outer: OuterPrefix | None = None
         field: str | None = None
         if self._blocks is None:
@@ -252,32 +247,24 @@ class TaggedLog:
                 outer = OuterPrefix.learn(sample)
                 if outer is not None:
                     self._tags = RankTags(outer.prefixes(sample))
-            count = text.count(b"\n")
             if outer is None:
-                yield Stretch(None, number, text, count)
+                yield Stretch(None, text)
             else:
-                yield from self._of_processes(outer, text[:-1].split(b"\n"), number)
-            number += count
+                yield from self._of_processes(outer, text[:-1].split(b"\n"))
 
-    def _of_processes(self, outer: OuterPrefix, lines: list[bytes], number: int) -> Iterator[Stretch]:
+    def _of_processes(self, outer: OuterPrefix, lines: list[bytes]) -> Iterator[Stretch]:
         tags = self._tags
         stretch: list[bytes] = []
-        start = number
-        for place, line in enumerate(lines, number):
+        for line in lines:
             prefix, rest = outer.split(line)
             owner = tags.tag(prefix) if prefix is not None else tags.current
             if owner != tags.current:
                 if stretch:
-                    yield _stretch(tags.current, start, stretch)
-                stretch, start, tags.current = [], place, owner
+                    yield Stretch(tags.current, b"\n".join((*stretch, b"")))
+                stretch, tags.current = [], owner
             stretch.append(rest)
         if stretch:
-            yield _stretch(tags.current, start, stretch)
-
-
-def _stretch(tag: Tag, number: int, lines: list[bytes]) -> Stretch:
-    lines.append(b"")
-    return Stretch(tag, number, b"\n".join(lines), len(lines) - 1)
+            yield Stretch(tags.current, b"\n".join((*stretch, b"")))
 
 
 def _sample(text: bytes) -> list[bytes]:
@@ -287,9 +274,11 @@ def _sample(text: bytes) -> list[bytes]:
 
 def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
     """(number from 1, tag of the process, line) of every line: for what needs their text after the parse."""
-    for tag, start, text, _ in TaggedLog(log).stretches():
-        for number, line in enumerate(text[:-1].split(b"\n"), start):
+    number = 1
+    for tag, text in TaggedLog(log).stretches():
+        for line in text[:-1].split(b"\n"):
             yield number, tag, line
+            number += 1
 
 
 ANSI = re.compile(rb"(?:\x9b|\x1b\[)[0-?]*[ -/]*[@-~]")

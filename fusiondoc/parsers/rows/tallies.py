@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import ceil
-from typing import Sequence
+from typing import Iterable, Sequence
 
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.rows.group_rows import Copies
+
+
+def by_log(copies: Iterable[Copies]) -> list[Copies]:
+    """Those of one log as one."""
+    found: dict[int, Copies] = {}
+    for one in copies:
+        before = found.get(one.file)
+        if before is not None:
+            one = Copies(one.file, before.plans + one.plans, before.fallbacks + one.fallbacks)
+        found[one.file] = one
+    return list(found.values())
 
 
 @dataclass

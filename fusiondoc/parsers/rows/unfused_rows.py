@@ -16,7 +16,7 @@ from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.node_kinds import NO_WORK
 from fusiondoc.parsers.jit.plan import DiffGraph, LooseNode, Op
 from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
-from fusiondoc.parsers.rows.tallies import Tally
+from fusiondoc.parsers.rows.tallies import Tally, by_log
 
 NO_REASON = "FD299"
 GAVE_UP = "FD304"
@@ -141,7 +141,7 @@ class _UnfusedTable:
         copies: Mapping[int, Sequence[Copies]],
     ) -> None:
         self._facts = facts
-        self._copies = copies
+        self._copies = {use: by_log(those) for use, those in copies.items()}
         self._fuser = fuser
         self._work_out = work_out
         self._rows: dict[_Key, _Row] = {}
