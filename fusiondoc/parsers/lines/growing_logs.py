@@ -26,6 +26,8 @@ _ENOUGH_MARKS = 64
 """Lines of torch from which what a launcher puts before each line can be learnt."""
 _LOOKS_FOR_FIRST = 10
 """Looks without anything new after which fewer such lines must do."""
+_LAST_LOOKS = 10
+"""Looks at a rotated file without anything new after which it is left: its program may write on a while."""
 _TAIL = 64
 """Bytes before the place read last that must still be there."""
 
@@ -88,22 +90,24 @@ class GrowingLog:
         read = 0
         tail = b""
         quiet = False
+        looks = 0
+        go = Go.ON
         while True:
             if quiet and not self._same(file, read, tail):
                 self.parted = Parted.TRUNCATED
                 return
+            replaced = quiet and self._replaced()
             data = file.read(CHUNK_BYTES)
-            if not data and self._replaced():
-                data = file.read(CHUNK_BYTES)  # what was written between the two looks
-                if not data:
-                    self.parted = Parted.ROTATED
-                    return
+            looks = looks + 1 if replaced and not data else 0
+            if looks >= _LAST_LOOKS or (looks and go is Go.FINISH):
+                self.parted = Parted.ROTATED
+                return
             quiet = not data
             read += len(data)
             tail = (tail + data)[-_TAIL:]
             yield data
             go = self._pause(quiet)
-            if go is Go.STOP or (go is Go.FINISH and quiet):
+            if go is Go.STOP or (go is Go.FINISH and quiet and not self._replaced()):
                 return
 
     @staticmethod
