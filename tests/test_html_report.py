@@ -16,6 +16,7 @@ from made_log import large_log
 from one_page import Page
 from thorough import THOROUGH
 
+import fusiondoc
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.module_tree import outside
@@ -309,3 +310,17 @@ def test_a_page_of_2000_groups_and_20000_nodes_stays_below_five_megabytes(tmp_pa
     log = tmp_path / "large.log"
     log.write_text(large_log(groups=2_000, loose=10_000))
     assert len(render(report_from([str(log)])).encode()) < 5_000_000
+
+
+def test_lines_of_torchs_own_formulas_get_no_advice_that_nobody_can_follow():
+    """Each operator of a page's programs has the advice on it: loops of gradient formulas are torch's."""
+    report = fusiondoc.parse(FIXTURES / "logs" / "nvfuser-1.13.1-primitive-layer-norm.log.xz")
+    page = fusiondoc.render(report, "html")
+    shown = re.findall(r'\["FD229","[^"]*gradient formulas",.*?\],\d+,"([^"]*)"', page)
+    assert shown and all(text.startswith("Nothing") for text in shown)
+
+
+def test_paths_in_the_ir_of_a_group_are_short():
+    report = fusiondoc.parse(FIXTURES / "foreign" / "resnet18.trace.eval.nvfuser.log.xz")
+    page = fusiondoc.render(replace(report, texts=None), "html")
+    assert "torch/nn/functional.py:" in page and "site/torch/nn/functional.py:" not in page

@@ -73,6 +73,8 @@ class RunFacts:
             plain = self.gradients is False and row.phase != "backward"
             if not written:  # else a line of an FX graph, whose call the probe found
                 return Owner.UNKNOWN if plain else Owner.FORMULA
+        if row.source is None and row.user_source is None and row.phase == "backward":
+            return Owner.FORMULA  # what torch adds of gradients that meet
         place = Source.parse(row.user_source) or Source.parse(row.source)
         if place is None:
             return Owner.UNKNOWN

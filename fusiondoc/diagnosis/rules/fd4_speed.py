@@ -18,6 +18,7 @@ from fusiondoc.diagnosis.speed_of_light import (
     FLOOR_MS,
     LAUNCH,
     counted_bytes,
+    in_bytes,
     launch_bound_below,
     must_move,
     needed_ms,
@@ -50,7 +51,7 @@ def segmented(report: Report, context: Context) -> Iterable[Finding]:
             continue
         extra = _extra_bytes(group, mine) if len(mine) == count else None
         names = ", ".join(kernel.id for kernel in mine)
-        costs = f"; between them {extra / 1e6:,.1f} MB are written and read again" if extra else ""
+        costs = f"; between them {in_bytes(extra)} are written and read again" if extra else ""
         yield finding(
             "FD403",
             f"Group {describe(group)} runs as {count} kernels ({names}){costs}{_why(group)}",
@@ -217,7 +218,7 @@ def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
         beside = _beside(row, report.groups) if copies else None
         if beside is None:
             continue
-        size = f" of {row.bytes_moved / 2e6:,.1f} MB" if row.bytes_moved else ""
+        size = f" of {in_bytes(row.bytes_moved // 2)}" if row.bytes_moved else ""
         how = "of a transposed tensor " if row.op == "aten::reshape" else ""
         yield finding(
             "FD408",
@@ -269,7 +270,7 @@ def slow_kernels(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD401",
             f"Kernel {named(kernel)} reaches {kernel.peak_fraction:.0%} of the memory bandwidth"
-            f" ({peak.gb_per_s:,.0f} GB/s, {WHENCE[peak.source]}): {kernel.bytes_moved / 1e6:,.1f} MB in"
+            f" ({peak.gb_per_s:,.0f} GB/s, {WHENCE[peak.source]}): {in_bytes(kernel.bytes_moved)} in"
             f" {kernel.ms.median * 1e3:.1f} us; a launch that moves them at full bandwidth takes"
             f" {at_best * 1e3:.1f} us",
             source=_source(report, kernel),

@@ -11,6 +11,7 @@ from fusiondoc.model.layer_names import folded, layers_of_kernels
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Kernel
+from fusiondoc.model.source import from_package
 from fusiondoc.reports.html.page_context import (
     MOST_IN_TABLE,
     MOST_KERNELS,
@@ -203,7 +204,10 @@ def _line(user_source: str | None, source: str | None, context: Context) -> Line
 def _rebuilt(group: Group) -> str:
     """Where the log cannot be read again: what the report knows of the body."""
     lines = [f"with {group.name} = graph({', '.join(group.inputs)}):"]
-    lines += [f"  {node.op}(...)" + (f" # {node.source}" if node.source else "") for node in group.nodes]
+    lines += [
+        f"  {node.op}(...)" + (f" # {from_package(node.source)}" if node.source else "")
+        for node in group.nodes
+    ]
     return "\n".join([*lines, f"  return ({', '.join(group.outputs)})"])
 
 

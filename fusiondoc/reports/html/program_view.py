@@ -322,11 +322,20 @@ class NodeData:
         text = self._context.excerpt(evidence) if evidence is not None else None
         return text if text is not None and self._context.takes_room("nodes", len(text)) else None
 
-    def _advice(self, code: str, op: str) -> str:
-        """What is advised on an operator: by a finding on it, else by its code."""
-        found = next((f for f in self._context.report.findings if f.code == code and op in f.ops), None)
-        if found is not None and found.advice:
-            return found.advice
+    def _advice(self, node: ProgramNode, text: str) -> str:
+        """What is advised on an operator: by the finding on it, else by its code. One note is for all lines
+        of torch's own formulas, and one for all kernels of libraries."""
+        code, op = node.reason or "", node.op
+        of_torch = (node.source or "").startswith("<string>")
+        about = [f for f in self._context.report.findings if op in f.ops and f.advice]
+        folded = [f for f in about if f.code == "FD236" and ("formulas" in f.message) == of_torch]
+        found = [f for f in about if f.code == code]
+        exact = [f for f in found if text and text in f.message]
+        if of_torch and not exact:
+            found = folded
+        best = next(iter(exact or found or folded), None)
+        if best is not None and best.advice:
+            return best.advice
         return (CODES[code].advice if code in CODES else None) or ""
 
     def _reason(self, program: Program, node: ProgramNode) -> int:
@@ -353,7 +362,7 @@ class NodeData:
                 bool(row and row.reason.stated),
                 quotes,
                 len(row.evidence) + row.evidence_left_out if row else 0,
-                visible(self._advice(node.reason, node.op)),
+                visible(self._advice(node, text)),
                 visible(CODES[node.reason].title if node.reason in CODES else ""),
             ]
         )
