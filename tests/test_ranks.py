@@ -95,7 +95,9 @@ def test_two_ranks_of_a_program_are_launched_and_compared(launched: Path) -> Non
     assert "no plan of rank 1" in alone[0]["why"]
     assert report["ranks"]["slowest_step"]["ms"] > 0
     assert [row["ended"] for row in report["ranks"]["rows"]] == [None, None]
-    assert "FD911" in [finding["code"] for finding in report["findings"]]
+    severities = [one["severity"] for one in report["findings"] if one["code"] == "FD911"]
+    assert severities == ["note"], "only rank 0 runs it: that may be meant"
+    assert not any("FD911" in one["codes"] for one in report["plan"])
 
 
 def test_the_capture_of_a_launched_run_gives_the_report_again(launched: Path, fusiondoc: Run) -> None:
@@ -252,6 +254,19 @@ def test_other_shapes_on_one_rank_are_why_a_group_differs(tmp_path: Path) -> Non
     whys = [one.why or "" for one in of_kind(report, "group")]
     assert len(whys) == 2 and all("other types" in why and "Float(17, 256" in "".join(whys) for why in whys)
     assert any("17, 256" in sentence for sentence in sentences(report))
+    (found,) = [one for one in report.findings if one.code == "FD911"]
+    assert found.severity == "warning" and "batches of one size" in (found.advice or "")
+
+
+@pytest.mark.parametrize("tag", ["[rank{}]:", "[default{}]:", "{}: ", "[1,{}]<stderr>:", "node{} | "])
+def test_prefixes_of_launchers(tag: str, tmp_path: Path) -> None:
+    """torchrun, srun --label, mpirun --tag-output, and one that nobody named."""
+    lines = [line for line in large_log(groups=2, loose=1).split("\n") if line]
+    (tmp_path / "all.log").write_text("\n".join(tag.format(rank) + line for line in lines for rank in (0, 1)))
+    report = api.parse(tmp_path / "all.log")
+    told = ranks(report)
+    assert told.known_by == "prefixes" and [row.rank for row in told.rows] == [0, 1]
+    assert [one.ranks for one in told.groups] == [(0, 1)] * 2 and not told.differences
 
 
 def test_the_slowest_rank_by_kernel(tmp_path: Path) -> None:

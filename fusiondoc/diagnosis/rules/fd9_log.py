@@ -11,6 +11,7 @@ from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS
+from fusiondoc.model.ranks import RankDifference
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.jit.messages import LOOKS_AT
 from fusiondoc.parsers.lines.error_texts import is_of_fuser
@@ -278,15 +279,34 @@ def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
         )
     if not differences:
         return
-    first = differences[0]
+    advised = [(one, _to_do(one)) for one in differences]
+    first, advice = next((pair for pair in advised if pair[1] is not None), advised[0])
     more = f"; and {len(differences) - 1} more differences" if len(differences) > 1 else ""
     yield finding(
         "FD911",
         f"The ranks of this run differ: {first.text}" + (f" ({first.why})" if first.why else "") + more,
-        advice="The section on ranks has each difference and what explains it. Ranks that are to do the same"
-        " need the same torch, shapes and number of steps.",
-        severity="note" if all(one.what == "missing" for one in differences) else None,
+        advice=advice or "Nothing, if it is meant: the section on ranks has each difference.",
+        severity=None if advice is not None else "note",
     )
+
+
+def _to_do(one: RankDifference) -> str | None:
+    """What to change for a difference; None where it may be meant."""
+    if one.what == "group" and (one.why or "").startswith("other types"):
+        return (
+            "Give all ranks batches of one size (drop_last=True, or padding). Each size compiles a plan of"
+            " its own, and the others wait meanwhile."
+        )
+    return _RANKS_TO_DO.get(one.what)
+
+
+_RANKS_TO_DO = {
+    "ended": "Mend that rank first. What the others lack may only be what they had not come to.",
+    "torch": "Give all ranks the same torch: other releases fuse other groups.",
+    "gpu": "Put the ranks on equal GPUs, or expect the slowest to set the pace.",
+    "no groups": "Let that rank run what the others run. The section on ranks says why it has no group.",
+    "fallback": "See why groups fell back there (FD301). The others wait for that rank.",
+}
 
 
 def _still(left: LeftRunning) -> str:
