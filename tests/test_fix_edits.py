@@ -20,7 +20,7 @@ from thorough import examples
 
 pytest.importorskip("libcst")
 
-from fix_sites import HEAD, site
+from fix_sites import HEAD, parsed, site
 
 from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.errors import UsageError
@@ -33,7 +33,7 @@ from fusiondoc.fixes.edits import (
     unified_diff,
 )
 from fusiondoc.fixes.fixable import Site
-from fusiondoc.fixes.syntax import ParsedFile
+from fusiondoc.fixes.syntax import ParsedFile, Unreadable
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.fixes import Fixes, Outcome, TriedFix, Version
@@ -196,6 +196,14 @@ def test_files_keep_encoding_and_mark(tmp_path: Path) -> None:
     latin.write_bytes(b"x = '\xe9'\n")
     with pytest.raises(UsageError, match="cannot be read"):
         read_text(latin)
+
+
+@pytest.mark.parametrize(
+    "text", ["x = " + "y + " * 1500 + "1\n", "def f(:\n", "if 1:\n\tx\n        y\n", "\x00"]
+)
+def test_a_file_that_cannot_be_read_is_told(text: str) -> None:
+    with pytest.raises(Unreadable):
+        parsed(text)
 
 
 def test_a_diff_that_patch_applies(tmp_path: Path) -> None:

@@ -43,16 +43,21 @@ class ParsedFile:
     def __init__(self, source: SourceText) -> None:
         self.source = source
         try:
-            module = cst.parse_module(source.text)
+            self._read(source)
         except cst.ParserSyntaxError as error:
             raise Unreadable(str(error).split("\n")[0]) from None
+        except RecursionError:  # a sum of a thousand terms
+            raise Unreadable("its expressions are nested too deeply") from None
+        self._ascii = source.text.isascii()
+
+    def _read(self, source: SourceText) -> None:
+        module = cst.parse_module(source.text)
         if module.code != source.text:
             raise Unreadable("libcst does not write it as it is")
         wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
         self.module = module
         self._spans = wrapper.resolve(ByteSpanPositionProvider)
         self._parents = wrapper.resolve(ParentNodeProvider)
-        self._ascii = source.text.isascii()
 
     # -- places -------------------------------------------------------------------------------------------
 
@@ -289,9 +294,11 @@ class ParsedFile:
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The node and all below it, outer ones first."""
-    yield node
-    for child in node.children:
-        yield from walk(child)
+    left = [node]
+    while left:
+        one = left.pop()
+        yield one
+        left.extend(reversed(one.children))
 
 
 def dotted(node: cst.CSTNode | None) -> str | None:
