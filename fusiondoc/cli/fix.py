@@ -14,6 +14,7 @@ from fusiondoc.cli.options import make_request, run_options
 from fusiondoc.cli.output import format_option, output_option, write
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import INTERRUPTED, UsageError
+from fusiondoc.model.fixes import MOST_TRIES
 
 if TYPE_CHECKING:
     from fusiondoc.model.fixes import Fixes
@@ -51,7 +52,7 @@ def _checked(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path
 @click.option(
     "--tries",
     type=click.IntRange(min=1),
-    default=24,
+    default=MOST_TRIES,
     show_default=True,
     metavar="N",
     help="Run at most so many changed programs.",

@@ -12,6 +12,9 @@ from fusiondoc.model.quick_dataclass import dataclass, field
 
 SCHEMA = "fusiondoc.fix/1"
 
+MOST_TRIES = 24
+"""Runs of changed programs, unless ``--tries`` says otherwise."""
+
 
 class Outcome(Enum):
     """What became of a change; the value says it."""

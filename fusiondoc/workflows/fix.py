@@ -18,7 +18,7 @@ from fusiondoc.fixes.edits import Edit, SourceText, changed_text, overlapping, u
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, described
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.fixes import Fixes, KeptResults, Outcome, TriedFix, Version
+from fusiondoc.model.fixes import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Version
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Try
@@ -39,10 +39,8 @@ from fusiondoc.workflows.run import Finished, FollowUps, Tell, diagnose_target, 
 from fusiondoc.workflows.tries import ASKED
 from fusiondoc.workflows.tries import measured as measured_try
 
-MOST_TRIES = 24
-"""Runs of changed programs."""
 MOST_BESIDE_TRIES = 8
-"""Those of ``diagnose --try-fixes``."""
+"""Runs of changed programs of ``diagnose --try-fixes``."""
 
 
 @dataclass(frozen=True)
