@@ -150,6 +150,16 @@ def test_a_path_of_this_folder_is_that_file(tmp_path: Path, monkeypatch: pytest.
     assert interpreter.find_python("~/other/py") == other
 
 
+def test_a_python_that_looks_for_its_library_where_another_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a launcher of one environment starts fusiondoc, and --python names another."""
+    monkeypatch.setenv("PYTHONHOME", str(tmp_path))
+    with pytest.raises(UsageError, match="cannot run the probe") as caught:
+        interpreter.inspect(sys.executable)
+    assert "PYTHONHOME is set" in str(caught.value.hint)
+
+
 def test_the_command_line_keeps_the_path_that_was_given(tmp_path: Path, fusiondoc: Run) -> None:
     """Two of one name: that of this folder tells which one was started."""
     interpreter_at(tmp_path / "py", "echo this one >&2; exit 1")

@@ -31,6 +31,10 @@ PROBE = Path(__file__).resolve().parent.parent / "probe"
 _MOST_OUTPUT = 16 << 20
 """Bytes that a call may print; more is no answer of a Python."""
 
+_HOME_OF_ANOTHER = (
+    "PYTHONHOME is set, which gives every Python the library of one: unset it, or give a script that unsets"
+    " it and PYTHONPATH before it runs that Python (--python)."
+)
 _GIVE_A_PYTHON = "Give the path of a Python interpreter, such as --python .venv/bin/python."
 
 
@@ -77,7 +81,8 @@ def call_probe(python: Path, spec: dict[str, Any], timeout: float) -> list[dict[
         return [*records, {"record": "died", "signal": ending.signal}]
     if ending.exit_status != 0:
         said = last or (f"died of {ending.signal}" if ending.signal else f"exit status {ending.exit_status}")
-        raise UsageError(f"{python} cannot run the probe: {said}", "It needs Python 3.7 or newer (--python).")
+        hint = _HOME_OF_ANOTHER if "PYTHONHOME" in os.environ else "It needs Python 3.7 or newer (--python)."
+        raise UsageError(f"{python} cannot run the probe: {said}", hint)
     return records
 
 
