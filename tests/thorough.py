@@ -1,4 +1,4 @@
-"""How many random cases a test tries: a fifth at every push, all at night (``FUSIONDOC_THOROUGH=1``)."""
+"""How many random cases a test tries: a tenth at every push, all at night (``FUSIONDOC_THOROUGH=1``)."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ THOROUGH = os.environ.get("FUSIONDOC_THOROUGH") == "1"
 
 def examples(most: int) -> int:
     """Of ``most`` cases those to try now."""
-    return most if THOROUGH else max(most // 5, 10)
+    return most if THOROUGH else max(most // 10, 10)
