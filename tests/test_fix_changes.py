@@ -647,3 +647,21 @@ def test_the_values_of_an_extreme_alone(line: str, after: str | None) -> None:
     assert found == ([] if after is None else [HEAD + after + "\n"])
     program.backward = True  # there is no gradient formula
     assert list(recipes_in_code._extremes(program, at)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("y = x.masked_fill(m == 0, -1e9) * 2", "y = torch.where(m == 0, -1e9, x) * 2"),
+        ("y = (x * 2).masked_fill(~m, value=float('-inf'))", "y = torch.where(~m, float('-inf'), x * 2)"),
+        ("y = torch.masked_fill(x, m, 0)", "y = torch.where(m, 0, x)"),
+        ("y = x.masked_fill(*m)", None),
+        ("y = x.masked_scatter(m, x)", None),
+        ("y = F.masked_fill(x, m, 0)", None),
+    ],
+)
+def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
+    text = HEAD + line + "\n"
+    found = recipes_in_code._masked(site(text, "aten::masked_fill", text.count("\n")))
+    texts = [changed_text(text, one.edits) for one in found]
+    assert texts == ([] if after is None else [HEAD + after + "\n"])

@@ -59,6 +59,8 @@ def propose(program: Program) -> Iterator[Proposal]:
             yield first
         if op in _REDUCTIONS:
             yield from _dimensions(program, site)
+        if op == "aten::masked_fill" and not taken_by(op, program.fuser, program.torch):
+            yield from _masked(site)
         if op in ("aten::max", "aten::min"):
             yield from _extremes(program, site)
 
@@ -340,3 +342,30 @@ def _extremes(program: Program, site: Site) -> Iterator[Proposal]:
         note = "where several elements are equal, their gradient is shared among them"
         where, ops = (site.where,), frozenset([site.row.op])
         yield Proposal(ChangeKind.DIMENSIONS, " ".join(title.split()), edits, where, note, ops=ops)
+
+
+def _masked(site: Site) -> Iterator[Proposal]:
+    """``x.masked_fill(mask == 0, -1e9)`` -> ``torch.where(mask == 0, -1e9, x)``: a number is as good as a
+    tensor there (the overload ScalarSelf of aten::where, in 1.12 to 2.13)."""
+    file = site.file
+    for node in file.on_line(site.line):
+        if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+            continue
+        if node.func.attr.value != "masked_fill" or any(one.star for one in node.args):
+            continue
+        meaning = file.meaning(node.func)
+        given = {one.keyword.value: one.value for one in node.args if one.keyword is not None}
+        placed = [one.value for one in node.args if one.keyword is None]
+        if meaning is None:
+            placed.insert(0, node.func.value)
+        given = {**dict(zip(("input", "mask", "value"), placed)), **given}
+        if meaning not in (None, "torch.masked_fill") or set(given) != {"input", "mask", "value"}:
+            continue
+        torch, imports = file.spelled("torch")
+        mask, value, tensor = (file.whole(given[name]) for name in ("mask", "value", "input"))
+        if tensor.startswith("(") and isinstance(given["input"], cst.BinaryOperation):
+            tensor = file.text(given["input"])
+        text = f"{torch}.where({mask}, {value}, {tensor})"
+        edits, ops = (*imports, file.replaced(node, text)), frozenset([site.row.op])
+        title = " ".join(f"{file.text(node)} -> {text}".split())
+        yield Proposal(ChangeKind.RECIPE, title, edits, (site.where,), ops=ops, fewer=True)
