@@ -98,6 +98,8 @@ def test_two_ranks_of_a_program_are_launched_and_compared(launched: Path) -> Non
     severities = [one["severity"] for one in report["findings"] if one["code"] == "FD911"]
     assert severities == ["note"], "only rank 0 runs it: that may be meant"
     assert not any("FD911" in one["codes"] for one in report["plan"])
+    commands = [one["command"] for one in report["plan"] if one["command"]]
+    assert all("--nproc-per-node=2" in one for one in commands if "diagnose" in one)
 
 
 def test_the_capture_of_a_launched_run_gives_the_report_again(launched: Path, fusiondoc: Run) -> None:
@@ -130,6 +132,7 @@ def test_a_rank_that_dies_or_leaves_nothing_is_told(launched: Path, tmp_path: Pa
     assert len(of_kind(report, "torch")) == 2
     failed = Capture(tmp_path / "c").failure()
     assert failed is not None and "on rank 1 died of SIGKILL" in failed.message
+    assert any("SIGKILL" in one.message for one in report.findings if one.severity == "error")
     shutil.rmtree(first)
     report = api.parse(tmp_path / "c")
     assert ranks(report).missing == (0,) and of_kind(report, "missing")[0].ranks == (0,)

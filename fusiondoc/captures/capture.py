@@ -244,6 +244,12 @@ class Capture:
         log = first.log_path if self.shown is None else self.shown / RANKS / first.name / "log"
         return failure_of(first.result, first.records, f"{label} on rank {first.name}", timeout, log)
 
+    @property
+    def ending(self) -> Capture:
+        """Whose end is that of the run: of several ranks the one that failed first, else this."""
+        of_all = self.result.ended in (Ended.INTERRUPTED, Ended.TIMED_OUT, Ended.UNFINISHED)
+        return self if of_all else self._first_to_fail() or self
+
     def _first_to_fail(self) -> Capture | None:
         """The rank that failed before the launcher ended the others; None where the launcher itself did."""
         failed = [one for one in self.ranks if one.ended_badly]

@@ -45,6 +45,8 @@ def run_again(request: KeptRequest, more: Sequence[str] = (), command: str = "di
     for knob, value in options.knobs.items():
         if f"{knob}={value}" not in more:
             words += ["--knob", f"{knob}={value}"]
+    # Those of torch's launcher, as fusiondoc takes them.
+    words += [f"--{one[2:].replace('_', '-')}" for one in options.launcher if one != "--standalone"]
     if "--python" in request.command[:-1]:
         words += ["--python", request.command[request.command.index("--python") + 1]]
     words += more

@@ -260,6 +260,21 @@ def as_text(survey: Survey, *, width: int = 80, colour: bool = False, blocks: bo
     return text if blocks else without_blocks(text)
 
 
+_NUMBERS = {
+    "runs",
+    "share",
+    "share before",
+    "runs since",
+    "fell back",
+    "nodes",
+    "bytes",
+    "ms",
+    "median",
+    "times",
+}
+"""Headings of columns of numbers."""
+
+
 def as_page(survey: Survey) -> str:
     """The survey as one self-contained page."""
     from fusiondoc.reports.benchmark.bench_page import Page, PageTable, Row, Section
@@ -268,9 +283,7 @@ def as_page(survey: Survey) -> str:
 
     sections = [Section("read", "What was read", facts=tuple(facts(survey)))]
     for one in tables(survey, _MOST_ON_PAGE):
-        heads = tuple(
-            (name, "wide" if name in ("group", "why", "run", "kernel") else "n") for name in one.heads
-        )
+        heads = tuple((name, "n" if name in _NUMBERS else "") for name in one.heads)
         rows = tuple(Row(tuple(Cell(text) for text in row)) for row in one.rows)
         note = one.note + (f"; {one.left:,} more rows are in the JSON" if one.left else "")
         sections.append(Section(one.name, one.title, note, tables=(PageTable(heads, rows),)))

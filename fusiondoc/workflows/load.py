@@ -241,18 +241,19 @@ def report_of(
     report = with_profile(report, capture)
     if told.frontend.effective == TE or (told.te.plans and not report.groups):
         report = te_report(report, told.te, told.frontend.requested)
+    ending = capture.ending
     context = Context(
         parsed.observed,
         capture.request,
         is_own(capture.path, REQUEST),
-        capture.result,
-        told.error,
+        ending.result,
+        ending.records.error,
         capture.rerun,
         told.left,
         capture.left_later,
         told.redirected,
         told.te,
-        ended_early=ended_early(capture.result, told),
+        ended_early=ended_early(ending.result, ending.records),
         graph_breaks=told.aot.breaks,
     )
     return _without_secrets(diagnose(report, context))

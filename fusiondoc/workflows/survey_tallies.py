@@ -35,6 +35,9 @@ LEAST_RUNS = 5
 SLOWER = 1.5
 DEVIATIONS = 6.0
 """A run is an outlier if it is slower by both: times the median, and median deviations beyond it."""
+BY_CHANCE = 0.05
+"""GPUs have no order: that so many runs on some of them lack a group must be less likely than this, if each
+run lacked it as often as all do."""
 MOST_BEFORE = 0.5
 """Share of the runs before that must have had a group for it to be called gone."""
 
@@ -215,6 +218,8 @@ def _gone(
         if not after or share < MOST_BEFORE:
             continue
         since = sum(counts[value] for value in after)
+        if not ordered and (1 - tally["runs"] / totals["runs"]) ** since > BY_CHANCE:
+            continue
         yield Gone(
             group=name,
             text=text_of(key),
