@@ -12,6 +12,7 @@ from fusiondoc.diagnosis.advice import advice_on
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, run_facts
 from fusiondoc.model.report import Reason, Unfused
+from fusiondoc.parsers.jit import rejections
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.workflows.load import report_from
 
@@ -213,3 +214,17 @@ def test_an_operator_in_place_that_has_no_rule_out_of_place_is_written_otherwise
     said_of = lambda op: said("FD231", "aten::batch_norm", trained, text=text.format(op))  # noqa: E731
     assert "x * torch.clamp(x + 3, 0, 6) / 6" in said_of("hardswish_")
     assert "to aten::relu." in said_of("relu_")
+
+
+def test_what_torch_lost_itself_is_not_to_be_moved():
+    trained = replace(UNKNOWN, gradients=True, backward=True)
+    text = "gradients are recorded, and torch dissolved it: the profiled type of that was lost at the border"
+    assert said("FD231", "aten::gelu", trained, text=text).startswith("Nothing in training")
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+def test_a_list_that_is_written_out_can_be_cut_off_in_training(gradients: bool):
+    run = replace(UNKNOWN, fuser="nnc", gradients=gradients)
+    text = said("FD219", "aten::cat", run, text=rejections.CAT_ELSEWHERE)
+    assert text.startswith("Write the list where it is joined")
+    assert ("differentiable graph" in text) == gradients

@@ -251,3 +251,11 @@ def test_check_says_why_a_coverage_is_unknown(inner: dict[str, Path]) -> None:
     report = report_of(inner["blocks1.script.train.nvfuser.log.xz"])
     (one,) = check(loads("min_coverage: 10%\n", "expected.yaml").sections[0], report)
     assert not one.holds and one.found.startswith("unknown: the log has only plans inside differentiable")
+
+
+def test_arithmetic_with_sizes_is_none_where_the_executors_print_has_lost_its_types() -> None:
+    """The scale of an attention that was traced in training: what the pass left tells that it is a number of
+    the host, the optimised graph of the same executor does not (fixtures/logs/scaled_sizes.py)."""
+    report = report_from([str(FIXTURES / "logs" / "nnc-1.12.1-scaled-sizes.log.xz")])
+    assert report.groups
+    assert not {"aten::pow", "aten::div"} & {row.op for row in report.unfused}

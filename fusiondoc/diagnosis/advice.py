@@ -178,6 +178,10 @@ def _in_place(row: Unfused, run: RunFacts) -> str:
 def _gradient(row: Unfused, run: RunFacts) -> str:
     if sign_of(row.op) is not None or row.op in WITH_FLAG:
         return _in_place(row, run)
+    if "was lost at the border" in row.reason.text or "no type was profiled" in row.reason.text:
+        return (
+            "Nothing in training: torch loses that type itself. Under torch.no_grad() no such graph is made."
+        )
     training = "move operators without a gradient formula out of the block"
     ends = re.findall(r"(aten::\w+)(?: \([^()]*\))? (?:before|after) it (changes|has)", row.reason.text)
     if ends and ends[0][1] == "changes" and ends[0][0][:-1] in WITH_FORMULA:
@@ -299,7 +303,13 @@ def _argument(row: Unfused, run: RunFacts) -> str:
     if row.reason.text in NEEDS_SHAPES:
         knob = " (--knob fusion_strategy=STATIC:10)" if run.live else ""
         return f"Let groups be made for fixed shapes: torch.jit.set_fusion_strategy([('STATIC', 10)]){knob}."
-    return _STATED.get(row.reason.text) or CODES["FD219"].advice or ""
+    text = _STATED.get(row.reason.text)
+    if row.reason.text in (rejections.LIST_ELSEWHERE, rejections.CAT_ELSEWHERE) and run.gradients and text:
+        text += (
+            " Where it is written so, what makes the tensors is outside its differentiable graph: it works in"
+            " place, or has no gradient formula."
+        )
+    return text or CODES["FD219"].advice or ""
 
 
 _STATED: Mapping[str, str] = {

@@ -169,7 +169,8 @@ def _traced(report: Report, scopes: bool) -> bool | None:
     if scopes:
         return True
     control = any(row.op in ("prim::If", "prim::Loop") and row.source for row in report.unfused)
-    return False if control else None
+    flags = any("`training`" in row.reason.text for row in report.unfused)  # a trace has them as constants
+    return False if control or flags else None
 
 
 def _types(report: Report) -> Iterable[str]:

@@ -112,6 +112,8 @@ class Plan:
     of_region: bool = False
     """Only the executor of a differentiable graph, forward or backward, has such a graph: it returns several
     values or none, where a function or method always returns one, or it holds nodes of autodiff."""
+    numbers: set[Op] = field(default_factory=set)
+    """What computes with numbers of the host alone, and is no operator (``node_kinds.HostNumbers``)."""
     users: bool = False
     """The graph holds a node of a source file (autodiff formulas have the source ``<string>``)."""
     traced: bool = False
@@ -319,6 +321,7 @@ class _Walk:
                 self._numbers.made(node)
             return
         if not blocks and self._numbers.computes(node):
+            self.plan.numbers.add((kind, node.source))
             return
         index = self.flow.add(CONTROL if blocks else OPERATOR, node, block)
         name = node.outputs[0].name if node.outputs else ""

@@ -148,6 +148,9 @@ class _UnfusedTable:
         self._of_phase: dict[str | None, _Stated] = {}
         self._anywhere: _Stated = {}
         self._placed: set[Op] = set()
+        self._numbers: set[Op] = set()
+        """What the plan of a pass shows to compute with numbers of the host: the executor's print of the same
+        plan can lack the types that tell it."""
         self._settled: dict[tuple[str, str | None, str | None], _Row] = {}
         """Nodes of the plans that fusion passes left. The executor's print of the same plan knows fewer
         types and adds no reason."""
@@ -162,6 +165,9 @@ class _UnfusedTable:
                 _enter(index, use.stated)
         _enter(self._anywhere, self._facts.unplanned)
         ran = [use.plan.ops() for use, _ in uses]
+        for use, _ in uses:
+            if use.level == PlanLevel.FUSION_PASS:
+                self._numbers |= use.plan.numbers - use.plan.ops()
         self._mark_unseen(uses)
         for use, phase in sorted(uses, key=lambda item: item[0].level):
             for group in use.plan.groups:
@@ -209,7 +215,7 @@ class _UnfusedTable:
         moved: dict[_Key, int] = {}
         layers: Counter[tuple[_Key, str]] = Counter()
         keys: dict[int, _Key] = {}
-        nodes = list(nodes)
+        nodes = [node for node in nodes if not told or (node.op, node.source) not in self._numbers]
         # What its own pass says of the nodes of one line it says of each by its name.
         own_pass = flow is use.plan.flow and use.level == PlanLevel.FUSION_PASS and bool(use.stated)
         statements = [self._said(use, phase, node, own_pass) for node in nodes]
