@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -226,6 +227,45 @@ def test_files_of_torchs_launcher_keep_the_last_attempt_and_count_machines_on() 
     assert numbers(*one) == [(one[2], 0), (one[3], 1)]
     two = [f"l/{node}/attempt_0/{rank}/stdout.log" for node in "ab" for rank in (0, 1)]
     assert [rank for _, rank in numbers(*two)] == [0, 1, 2, 3]
+
+
+@pytest.fixture(scope="module")
+def two_gpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Captures of a program with DDP (gloo) on two H100: equal batches, unequal ones, one rank killed."""
+    folder = tmp_path_factory.mktemp("two_gpus")
+    with tarfile.open(ROOT / "fixtures/captures/two-gpus-ddp-nvfuser-2.1.2.tar.xz") as tar:
+        tar.extractall(folder)
+    return folder
+
+
+def test_groups_of_two_gpus_are_equal_but_for_the_one_of_the_first_rank(two_gpus: Path) -> None:
+    report = api.parse(two_gpus / "ddp")
+    told = ranks(report)
+    assert [row.groups for row in told.rows] == [3, 2]
+    assert [(len(one.groups), one.ranks) for one in told.groups] == [(2, (0, 1))] * 2 + [(1, (0,))]
+    (difference,) = of_kind(report, "group")
+    assert difference.ranks == (0,) and "tanh" in difference.text
+    assert told.slowest_step is not None and told.slowest_kernels
+    # The launches of each kernel, counted by a plain search of each rank's log.
+    for rank in (0, 1):
+        log = (two_gpus / "ddp" / "ranks" / str(rank) / "log").read_text()
+        mine = [kernel.launches for kernel in report.kernels if kernel.rank == rank]
+        assert sum(number or 0 for number in mine) == log.count("Launch Parameters: ")
+
+
+def test_unequal_batches_are_why_groups_differ_on_two_gpus(two_gpus: Path) -> None:
+    report = api.parse(two_gpus / "uneven")
+    assert not [one for one in ranks(report).groups if len(one.ranks) > 1]
+    assert sum("Float(2048, 1024" in (one.why or "") for one in of_kind(report, "group")) >= 2
+    (found,) = [one for one in report.findings if one.code == "FD911"]
+    assert "batches of one size" in (found.advice or "")
+
+
+def test_the_rank_that_was_killed_comes_before_the_one_that_lost_it(two_gpus: Path) -> None:
+    report = api.parse(two_gpus / "killed")
+    assert [one.ranks for one in of_kind(report, "ended")] == [(1,), (0,)]
+    (found,) = [one for one in report.findings if one.code == "FD911"]
+    assert "rank 1 died of SIGKILL" in found.message
 
 
 def test_a_folder_with_a_log_a_rank_is_one_report(tmp_path: Path) -> None:

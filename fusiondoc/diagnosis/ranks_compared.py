@@ -174,7 +174,8 @@ class _Compared:
                 if self._facts
                 else "No file or line of theirs was given.",
             )
-        for row in rows:
+        # One that died of a signal comes first: the others then fail because they lose it.
+        for row in sorted(rows, key=lambda row: (not (row.ended or "").startswith("died of"), row.rank)):
             if row.failed and row.ended is not None:
                 at = f", at {row.where}" if row.where else ""
                 yield RankDifference("ended", f"rank {row.rank} {row.ended}{at}", (row.rank,))
