@@ -247,12 +247,13 @@ def test_a_file_of_a_training_run_says_in_one_line_that_there_was_no_backward(
 ) -> None:
     log = FIXTURES / "logs" / "nnc-2.13-split-helper.log.xz"
     text = "groups:\n- [mul, relu]\n- {ops: [mul], phase: backward}\n- {ops: [neg], phase: backward}\n"
-    (tmp_path / "f.yaml").write_text(text + "number_of_groups: 4\n")
+    text += "number_of_groups: 4\n"
+    (tmp_path / "f.yaml").write_text(text + "not_fused: []\n")
     done = fusiondoc("check", log, "--expect", "f.yaml")
     assert done.returncode == 1
     told = [line for line in done.stdout.splitlines() if "BROKEN" in line]
-    assert len(told) == 1 and "f.yaml:3, 4, 5: expect a backward pass, and this run had" in told[0]
-    assert "1 of 4 expectations hold, 3 broken" in done.stdout
+    assert len(told) == 1 and "f.yaml:3, 4, 5, 6: expect a backward pass, and this run had" in told[0]
+    assert "1 of 5 expectations hold, 4 broken" in done.stdout
     update = fusiondoc("check", log, "--expect", "f.yaml", "--update")
     assert update.returncode == 2 and "it has groups of backward passes" in update.stderr
     assert (tmp_path / "f.yaml").read_text().startswith(text)

@@ -18,8 +18,10 @@ from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Evidence, OpNode, Program, ProgramNode, Reason, Report, Unfused
-from fusiondoc.model.runs import Steps
+from fusiondoc.model.runs import Steps, Try
 from fusiondoc.parsers.observed import Observed
+from fusiondoc.reports.source_code import with_near_places
+from fusiondoc.reports.text.layout_of_text import Detail
 from fusiondoc.reports.text.screen import render
 from fusiondoc.workflows.load import report_from
 
@@ -189,3 +191,18 @@ def test_of_many_groups_most_take_a_line() -> None:
 
     assert shown(30).count("\n") < shown(20).count("\n")
     assert " G29  1 operator: add  m.py:29\n" in shown(30)
+
+
+def test_places_in_reasons_are_read_as_the_others() -> None:
+    here = Path.cwd() / "m.py"
+    assert with_near_places(f"aten::sort ({here}:5:25), which it has no rule for") == (
+        "aten::sort (m.py:5), which it has no rule for"
+    )
+    assert with_near_places("prim::If (<string>:31:12), at (x)") == "prim::If (<string>:31:12), at (x)"
+
+
+def test_the_verdict_on_tries_is_on_the_first_screen() -> None:
+    tried = Try("as asked", (), 1, 2, 0, 0, None, None, 0)
+    report = replace(report_from([LOG]), tries=(tried, replace(tried, change="--trace")))
+    text = render(report, detail=Detail.SUMMARY)
+    assert "Tried" in text and "Nothing helped: no change of 1" in text

@@ -90,12 +90,15 @@ def lacks_backward(section: Section, report: Report) -> bool:
 
 
 def _without_backward(section: Section, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Groups of backward passes, and the number that they are counted in, share one cause."""
+    """Groups of backward passes, the number that they are counted in, and what is fused of the whole share
+    one cause: a forward pass that records nothing for a backward pass has other plans."""
     places = {one.path for one in section.groups if one.phase == "backward"}
     number = (*section.path, "number_of_groups")
+    whole = ((*section.path, "not_fused"), (*section.path, "min_coverage"))
     return [
         replace(one, why=NO_BACKWARD, near=None)
-        if not one.holds and (one.path in places or (one.path == number and one.too_few(section)))
+        if not one.holds
+        and (one.path in places or one.path in whole or (one.path == number and one.too_few(section)))
         else one
         for one in outcomes
     ]

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.reports.source_code import near
+from fusiondoc.reports.source_code import near, with_near_places
 from fusiondoc.reports.step_words import TITLE, gain, place, takes, unlocks
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, Indented, Unbroken, fields, prose
 from fusiondoc.reports.wording import DOING, count
@@ -65,6 +65,7 @@ def _finding(finding: Finding) -> RenderableType:
     message = finding.message
     if finding.source:
         message = message.replace(finding.source, near(finding.source))
+    message = with_near_places(message)
     head.append(f"  {message}", style="default")
     if finding.time is not None:
         head.append(f", {takes(finding.time)} of a step", style="default")

@@ -13,7 +13,7 @@ from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Group, Reason, Report, Texts, Unfused
 from fusiondoc.model.shape_rows import by_inputs
 from fusiondoc.reports import rank_words
-from fusiondoc.reports.source_code import code_at, where_from
+from fusiondoc.reports.source_code import code_at, where_from, with_near_places
 from fusiondoc.reports.step_words import takes
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more, size
 from fusiondoc.reports.wording import count, never_ran, short_type, times
@@ -199,7 +199,7 @@ def unfused(report: Report, width: int, every: bool = False) -> RenderableType |
 
 def _reason(reason: Reason) -> Text:
     text = Text(reason.code, style=STYLES["warning"] if reason.stated else "dim")
-    text.append(" " + reason.text, style="default")
+    text.append(" " + with_near_places(reason.text), style="default")
     return text
 
 

@@ -15,6 +15,7 @@ from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Report
 from fusiondoc.reports import aot_words, rank_words
 from fusiondoc.reports.printable import visible_in
+from fusiondoc.reports.source_code import with_near_places
 from fusiondoc.reports.step_words import last_word, sentence
 from fusiondoc.reports.text.aot_and_te import aot, te_plans
 from fusiondoc.reports.text.findings import fallbacks, findings, log, plan
@@ -38,7 +39,7 @@ from fusiondoc.reports.text.layout_of_text import (
     plain,
     sparkline,
 )
-from fusiondoc.reports.wording import count, covered, fuser, groups_of
+from fusiondoc.reports.wording import count, covered, fuser, groups_of, verdict_on_tries
 
 
 def heading(report: Report, all_of_it: bool = False) -> RenderableType:
@@ -80,6 +81,8 @@ def summary(report: Report) -> Table:
         table.add_row("Time", sentence(report.steps))
         if report.steps.hint is not None:
             table.add_row("", Text(report.steps.hint, style=STYLES["warning"]))
+    if report.tries:
+        table.add_row("Tried", verdict_on_tries(report.tries))
     merged = next((f for f in report.findings if f.code == "FD004"), None)
     if merged is not None:
         table.add_row("Variables", Text(f"{merged.message} (FD004)"))
@@ -153,7 +156,8 @@ def _why_not(report: Report) -> list[Text]:
         names = [op + (f" x{times}" if times > 1 else "") for op, times in counts.items()]
         names.sort(key=lambda name: -kept.get(name.split(" ")[0], 0))
         listed = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
-        why = reason.text if len(reason.text) <= _TEXT else reason.text[: _TEXT - 1] + "…"
+        text = with_near_places(reason.text)
+        why = text if len(text) <= _TEXT else text[: _TEXT - 1] + "…"
         found[reason.code] = Text(f"{listed}: {why} ({reason.code})")
     return list(found.values())
 
