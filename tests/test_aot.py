@@ -115,12 +115,21 @@ def test_each_finding_names_its_function_and_line(
 
 def test_a_graph_break_is_told_and_both_graphs_are_shown(told: dict[str, Any]) -> None:
     (one,) = found(told, "FD108")
-    assert "cut the program 1 time, into 2 graphs" in one["message"]
+    assert "cut the program 1 time, into 3 graphs" in one["message"]  # one of them is that of plain
     rows = [row for row in told["aot"] if row["how"] == "torch.compile"]
     assert [[n["op"] for n in row["graphs"][1]["nodes"] if n["op"]] for row in rows] == [
         ["aten::mul"],
         ["aten::sin", "aten::add"],
     ]
+
+
+def test_a_graph_that_a_backend_traces_as_it_is_has_the_users_lines(told: dict[str, Any]) -> None:
+    """Without AOTAutograd; the log names <eval_with_key>.N:LINE."""
+    lines = (ROOT / "tests/live/aot_findings.py").read_text("utf-8").splitlines()
+    (group,) = told["groups"]
+    placed = [lines[int(node["user_source"].rpartition(":")[2]) - 1] for node in group["nodes"]]
+    assert group["phase"] == "forward" and len(placed) == 4
+    assert "x.sigmoid() * x" in placed[0] and "y.tanh() + 1" in placed[-1]
 
 
 def test_what_has_no_fault_has_no_finding(told: dict[str, Any]) -> None:

@@ -181,3 +181,31 @@ def test_a_seed_that_torch_does_not_take(fusiondoc: Run) -> None:
     done = fusiondoc("diagnose", "model.py", "--seed", str(2**64))
     assert done.returncode == 2
     assert "more than 64 bits" in done.stderr
+
+
+def test_an_error_behind_the_models_own_code_is_not_one_of_its_inputs() -> None:
+    """The program calls something of its own with what does not fit."""
+    import math
+
+    from fusiondoc.probe.failures import hint_of
+    from fusiondoc.probe.iterations import Passes
+
+    passes = Passes.__new__(Passes)
+    passes._torch = math  # a module with a file
+
+    def blames_the_program(call: object) -> bool:
+        try:
+            passes._call = call  # type: ignore[attr-defined]
+            exec(compile("passes._call()", math.__file__, "exec"), {"passes": passes})
+        except TypeError as error:
+            assert error.__traceback__ is not None
+            error.__traceback__ = error.__traceback__.tb_next  # the frame of this test
+            return passes._in_users_code(error)
+        raise AssertionError
+
+    assert not blames_the_program(math.sqrt)  # takes an argument
+    assert blames_the_program(lambda: math.sqrt())  # type: ignore[call-arg]
+    said = "Expected a value of type 'Tensor' for argument 'primals_3' but instead found type 'float'."
+    assert "functools.partial" in str(hint_of(said))
+    assert "_force_skip_lazy_graph_module" in str(hint_of('File "torch/fx/_lazy_graph_module.py", line 181'))
+    assert hint_of("missing value for argument 'x'") is None

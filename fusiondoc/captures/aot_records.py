@@ -64,6 +64,15 @@ class Scripted:
 
 
 @dataclass(frozen=True)
+class GraphLines:
+    """A graph of torch.compile that a backend scripted or traced as it is, where its code is named ``file``:
+    the user's line for lines of it."""
+
+    file: str
+    at: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class SiteFound:
     """A place that wraps a function."""
 
@@ -128,18 +137,20 @@ class AotRecords:
     used: tuple[SiteUsed, ...] = ()
     failed: tuple[SiteFailed, ...] = ()
     breaks: GraphBreaks = GraphBreaks()
+    plain: tuple[GraphLines, ...] = ()
     modules: tuple[FusedModuleUsed, ...] = ()
 
     @property
     def phases(self) -> dict[str, str]:
         """Which phase the code of a file of TorchScript's is."""
-        return {one.file: one.phase for one in self.scripted}
+        plain = {one.file: "forward" for one in self.plain}
+        return {**plain, **{one.file: one.phase for one in self.scripted}}
 
     @property
     def source_map(self) -> dict[str, str]:
         """``|file:line`` of scripted graphs to the user's lines, as ``user_source`` looks them up."""
         graphs = {(one.site, one.number, one.phase): one for one in self.graphs}
-        found = {}
+        found = {f"|{one.file}:{line}": at for one in self.plain for line, at in one.at.items()}
         for one in self.scripted:
             graph = graphs.get((one.site, one.number, one.phase)) or graphs.get((one.site, 1, one.phase))
             for node in graph.nodes if graph is not None else ():
@@ -164,6 +175,7 @@ def read_aot(all_of: Callable[[str], Sequence[Mapping[str, Any]]]) -> AotRecords
         scripted=read("aot_scripted", Scripted),
         used=read("aot_used", SiteUsed),
         failed=read("aot_failed", SiteFailed),
+        plain=read("graph_lines", GraphLines),
         breaks=breaks[-1] if breaks else GraphBreaks(),
         modules=read("fused_module", FusedModuleUsed),
     )

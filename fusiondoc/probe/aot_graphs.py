@@ -109,6 +109,11 @@ class Sources:
             trace = None
         return self.of_text(trace) if isinstance(trace, str) else None
 
+    def of_lines(self, module: Any, lines: dict[str, int]) -> dict[str, str]:
+        """Line of a graph's code -> the user's line."""
+        told = ((lines.get(node.name), self.of_node(node)) for node in module.graph.nodes)
+        return {str(line): at for line, at in told if line is not None and at is not None}
+
     def _is_users(self, file: str) -> bool:
         own = file.startswith("<") or os.path.dirname(file) == self._own
         if own or file.startswith(tuple(self._libraries)):

@@ -16,7 +16,7 @@ import sys
 from typing import Any, Callable, Iterator
 
 from .aot_graphs import Sources, default_saved, graph_record, lines_of
-from .aot_sites import WRAPPED, Site, changed_since, graph_breaks, name_of, sharing, versions
+from .aot_sites import WRAPPED, Site, changed_since, graph_breaks, marking, name_of, sharing, versions
 from .records import Records
 from .replaced import AfterImport, Replaced, takes_frames_up
 
@@ -45,6 +45,7 @@ class Watch:
         self._active: list[Site] = []
         self._compiling: list[tuple[Site, int, str]] = []
         self._module: str | None = None
+        self._scripted = 0
         self._kept: dict[Any, Any] = {}
         self.replaced = Replaced()
         self.is_on = True
@@ -111,7 +112,7 @@ class Watch:
             return
         self.replaced.put(home, "_fusiondoc_watched", True)
         if self._quiet:
-            self._put(home, "aot_function", home.aot_function, _marking(home.aot_function))
+            self._put(home, "aot_function", home.aot_function, marking(home.aot_function))
             return
         if self._sources is None:
             self._sources = Sources(self.torch, self.replaced.put)
@@ -138,21 +139,24 @@ class Watch:
                 self.replaced.put(module, name, made)
 
     def _replace_script(self) -> None:
-        """``ts_compile`` scripts its graph with ``torch.jit.script``, in every version."""
-        torch = self.torch
-        original = torch.jit.script
+        """``ts_compile`` scripts its graph, in every version; other backends script or trace theirs."""
+        for name in ("script", "trace"):
+            self.replaced.put(self.torch.jit, name, self._scripting(getattr(self.torch.jit, name)))
+
+    def _scripting(self, original: Any) -> Any:
         frames_up = takes_frames_up(original)
 
         @functools.wraps(original)
         def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
             if frames_up:
                 kwargs["_frames_up"] = kwargs.get("_frames_up", 0) + 1
-            if self._compiling and isinstance(obj, torch.fx.GraphModule):
+            made = original(obj, *args, **kwargs)  # before it a graph of torch.compile may have no code
+            if self.is_on and isinstance(obj, self.torch.fx.GraphModule):
                 with contextlib.suppress(Exception):
                     self._note_script(obj)
-            return original(obj, *args, **kwargs)
+            return made
 
-        self.replaced.put(torch.jit, "script", script)
+        return script
 
     def _aot_module(self, original: Any) -> Any:
         @functools.wraps(original)
@@ -367,12 +371,15 @@ class Watch:
         self._records.write("aot_graph", site=site.number, number=site.compiles, phase=phase, **told)
 
     def _note_script(self, module: Any) -> None:
+        file, lines = lines_of(module)
+        if not self._compiling:
+            self._scripted += 1
+            if file is not None and self._sources is not None and self._scripted <= _MOST_SCRIPTED:
+                self._records.write("graph_lines", file=file, at=self._sources.of_lines(module, lines))
+            return
         site, number, phase = self._compiling[-1]
         site.scripted += 1
-        if site.scripted > _MOST_SCRIPTED:
-            return
-        file, lines = lines_of(module)
-        if file is not None:
+        if file is not None and site.scripted <= _MOST_SCRIPTED:
             self._records.write(
                 "aot_scripted", site=site.number, number=number, phase=phase, file=file, lines=lines
             )
@@ -383,15 +390,3 @@ class Watch:
             text = str(error).strip().split("\n")[0][:500]
             kind = type(error).__name__
             self._records.write("aot_failed", site=site.number, stage=stage, type=kind, message=text)
-
-
-def _marking(original: Any) -> Any:
-    """``aot_function`` whose results can be told from other functions."""
-
-    @functools.wraps(original)
-    def aot_function(*args: Any, **kwargs: Any) -> Any:
-        made = original(*args, **kwargs)
-        vars(made)[WRAPPED] = "AOTAutograd"
-        return made
-
-    return aot_function

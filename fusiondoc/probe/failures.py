@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from types import TracebackType
 
@@ -80,3 +81,23 @@ def users_traceback(error: BaseException) -> str:
     if not trace.stack and lines and lines[0].startswith("Traceback "):
         lines = lines[1:]
     return "".join(lines)
+
+
+_HINTS = (
+    (
+        re.compile(r"for argument 'primals_\d+' but instead found type"),
+        "AOTAutograd makes every argument an input of its graphs, numbers too, and TorchScript takes tensors "
+        "there: bind numbers before the function is wrapped (functools.partial, a closure).",
+    ),
+    (
+        re.compile(r"_lazy_graph_module\.py"),
+        "This torch hands a backend graphs whose code is not made yet, which torch.jit.script cannot read: "
+        "compile inside torch.fx._lazy_graph_module._force_skip_lazy_graph_module().",
+    ),
+)
+"""What torch's own words mean, for those that mislead (seen with torch 2.13)."""
+
+
+def hint_of(text: str) -> str | None:
+    """What to do about an error with this text; None where it says so itself."""
+    return next((hint for pattern, hint in _HINTS if pattern.search(text)), None)

@@ -7,13 +7,14 @@ machine that slows down slows both, and nothing of Python runs between the steps
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from .benchmark_steps import Given, Steps
 from .benchmark_variants import Built
-from .failures import Refused, UserError
+from .failures import Refused, UserError, hint_of
 from .models import signature
 from .pass_inputs import Shape, arguments_of, call, named_of, parameters_of, tensors_in
 from .records import Records
@@ -130,7 +131,8 @@ class Passes:
             return call(self._model, arguments)
         except Exception as error:
             text = str(error)
-            if _WRONG_INPUT.search(text) and "TorchScript interpreter" not in text:
+            inside = "TorchScript interpreter" in text or self._in_users_code(error)
+            if _WRONG_INPUT.search(text) and not inside:
                 declared = signature(self._model)
                 told = [_described(self._torch, value) for value in arguments]
                 told += [
@@ -141,9 +143,21 @@ class Passes:
                 raise Refused(
                     "inputs",
                     "the inputs do not fit the model: %s\ngiven: (%s)" % (text.split("\n")[0], given),
-                    "The model is declared as %s." % declared if declared else None,
+                    hint_of(text) or ("The model is declared as %s." % declared if declared else None),
                 ) from None
             raise UserError("forward") from error
+
+    def _in_users_code(self, error: BaseException) -> bool:
+        """Whether it was raised behind a function of the program's: by a call with arguments of its own."""
+        trace = error.__traceback__
+        torchs = os.path.dirname(os.path.abspath(self._torch.__file__)) + os.sep
+        own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+        while trace is not None:
+            file = trace.tb_frame.f_code.co_filename
+            if not file.startswith((torchs, own, "<")):
+                return True
+            trace = trace.tb_next
+        return False
 
     def _differentiate(self, outputs: list[Any]) -> None:
         torch = self._torch

@@ -167,15 +167,21 @@ def script_lines(report: Report) -> list[str]:
     more = len(run.models) - _MOST_MODELS
     made = [_model_line(one) for one in run.models[:_MOST_MODELS]]
     made += [f"... {more} more models: --format json has all"] if more > 0 else []
-    return made + list(filter(None, (_rest(run),)))
+    return made + list(filter(None, (_rest(report, run),)))
 
 
-def _rest(run: ScriptRun) -> str | None:
+def _scripts_graphs(report: Report, run: ScriptRun) -> bool:
+    """The backend of torch.compile makes TorchScript: of graphs of AOTAutograd, or there are groups and no
+    model that they could be of."""
+    told = (graph for one in report.aot if one.how == "torch.compile" for graph in one.graphs)
+    return any(graph.source is not None for graph in told) or bool(report.groups and not run.models)
+
+
+def _rest(report: Report, run: ScriptRun) -> str | None:
     said = []
     if run.steps:
         said.append(f"{count(run.steps, 'step')} ({run.step_by})")
     if run.compiled_graphs:
-        said.append(
-            f"torch.compile made {count(run.compiled_graphs, 'graph')}, which no fuser of TorchScript sees"
-        )
+        made = f"torch.compile made {count(run.compiled_graphs, 'graph')}"
+        said.append(made if _scripts_graphs(report, run) else f"{made}, which no fuser of TorchScript sees")
     return "; ".join(said) or None

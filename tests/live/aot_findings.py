@@ -1,4 +1,5 @@
-"""Functions under AOTAutograd that each do one thing that a report must tell. Nothing becomes TorchScript."""
+"""Functions under AOTAutograd that each do one thing that a report must tell. Nothing becomes TorchScript but
+the last, whose backend traces the graph that torch.compile gives it."""
 
 import contextlib
 
@@ -89,3 +90,13 @@ def cut(x):
 
 
 cut(tensor(4, 8)).sum().backward()
+
+
+@torch.compile(backend=lambda graph, args: torch.jit.trace(graph, args))
+def plain(x):
+    y = x.sigmoid() * x
+    return y.tanh() + 1
+
+
+for _ in range(4):
+    plain(torch.ones(4, 8))

@@ -98,13 +98,13 @@ class GroupTable:
     def _phase_of(self, use: PlanUse) -> str | None:
         """Gradient executors have prim::Autograd* nodes; a plan that re-specialises a group has its phase."""
         plan = use.plan
+        if plan.backward:
+            return "backward"
         if self.facts.phases:
             # The source has the name of the code in front of line and column.
             files = {str(source).rsplit(":", 2)[0] for _, source in plan.ops()}
             for told in (self.facts.phases[file] for file in files if file in self.facts.phases):
                 return told
-        if plan.backward:
-            return "backward"
         if use.iteration is not None:
             return self.facts.iterations[use.iteration].phase
         for group in plan.groups:
