@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
+from typing import Iterator
 
 import pytest
 from command_line import ROOT, Run, runs_in_this_process, runs_of_processes
@@ -45,28 +46,28 @@ def _shares(file: str) -> bool:
     return 'fixture(scope="module")' in text or "xdist_group(" in text
 
 
-_TOO_OFTEN = frozenset(
-    f"test_{name}"
-    for name in (
-        *(
-            "capture_damage",
-            "compare_properties",
-            "fuzz_targets",
-            "hostile_lines",
-            "hostile_texts",
-            "html_browser",
-        ),
-        *("ir_damage", "ir_oracle", "ir_types", "parse_fuzz", "parse_recordings", "repro_hostile"),
-        "repro_recordings",
-    )
+_MEASURED = (
+    "advice aot bundle captures check_command check_layers check_update commands_to_copy "
+    "compare_command compare_match compare_tensors completion configuration cuda_support dump_formats "
+    "dump_names expectations_file explain foreign_captures formats golden_reports gradient_plans "
+    "hostile_json ir_grammar json_text kernels_command kernels_files kernels_save layer_names limits "
+    "log_ends markdown_report module_tree near_miss nvfuser_rules onednn_kernels parse_messy "
+    "pasted_logs plan ranks read_errors reasons_in_models refused_arguments regions_dissolved "
+    "repro_command repro_live repro_minimise rerun run_bad_input run_endings run_targets secrets "
+    "segments speed_of_light standalone_nvfuser step_time te_command te_rules text_report timing try "
+    "verify whole_files "
 )
-"""Files whose tests run the same lines thousands of times: measured, they would take twice as long."""
+"""Files whose tests run under coverage, where that is asked for: together they reach the floor, and are short
+or do their work in children, which are not measured. The others run without it, in half the time."""
+measured = frozenset(f"test_{name}" for name in _MEASURED.split())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.stem in _TOO_OFTEN:
-            item.add_marker("no_cover")  # of pytest-cov
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    controller = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+    if controller is not None and controller.started != (item.path.stem in measured):
+        (controller.pause if controller.started else controller.resume)()
+    yield
 
 
 @pytest.hookimpl(trylast=True)

@@ -11,6 +11,7 @@ import subprocess
 import pytest
 import yaml
 from command_line import ROOT
+from conftest import measured
 
 WORKFLOWS = ROOT / ".github" / "workflows"
 TESTS = yaml.safe_load((WORKFLOWS / "tests.yml").read_text(encoding="utf-8"))
@@ -46,11 +47,13 @@ def test_a_release_is_checked_before_it_is_published() -> None:
     assert release["permissions"] == {"contents": "read"} and "permissions" not in build
 
 
-def test_the_floor_of_coverage_is_held_every_night() -> None:
-    nightly = yaml.safe_load((WORKFLOWS / "nightly.yml").read_text(encoding="utf-8"))
-    commands = [step.get("run", "") for step in nightly["jobs"]["coverage"]["steps"]]
-    (measured,) = [shlex.split(line) for line in commands if line.startswith("pytest ")]
-    assert "--cov" in measured and not {"-k", "-m"} & {*measured}, "all tests, or the floor means nothing"
+def test_the_floor_of_coverage_is_held_at_every_push() -> None:
+    options = re.search(
+        r'^export PYTEST_ADDOPTS="(.*)"$', (ROOT / ".ci" / "run").read_text("utf-8"), re.MULTILINE
+    )
+    assert options is not None and "--cov" in options.group(1).split()
+    assert ".ci/run" in [step.get("run") for step in TESTS["jobs"]["torch"]["steps"]]
+    assert [name for name in measured if not (ROOT / "tests" / f"{name}.py").is_file()] == []
     assert re.search(r"^fail_under = 90$", (ROOT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
 
 
