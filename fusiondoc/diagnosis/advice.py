@@ -182,6 +182,10 @@ def _gradient(row: Unfused, run: RunFacts) -> str:
         return (
             "Nothing in training: torch loses that type itself. Under torch.no_grad() no such graph is made."
         )
+    if "torch moves nothing past that" in row.reason.text:
+        return (
+            "Do what changes the attribute or argument before or after these operators, where that is yours."
+        )
     training = "move operators without a gradient formula out of the block"
     ends = re.findall(r"(aten::\w+)(?: \([^()]*\))? (?:before|after) it (changes|has)", row.reason.text)
     if ends and ends[0][1] == "changes" and ends[0][0][:-1] in WITH_FORMULA:
