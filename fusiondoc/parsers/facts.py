@@ -43,7 +43,7 @@ class Statement:
     text: str
     tensor: bool
     lines: array[int] = field(default_factory=positions)
-    values: set[str] = field(default_factory=set)
+    values: set[str] | None = None
     """Names of the first output, which tell equal (op, source) nodes of one pass apart; of the pass that is
     being read."""
     nodes: int = 0
@@ -54,7 +54,7 @@ class Statement:
 
     @property
     def count(self) -> int:
-        return max(self.nodes, len(self.values), 1)
+        return max(self.nodes, len(self.values or ()), 1)
 
     def is_about(self, value: str) -> bool:
         """Whether it is said of the node with this first output, as far as can be told."""
@@ -63,7 +63,7 @@ class Statement:
     def pass_ends(self) -> None:
         """The names mean nothing in the next pass: keep only how many they were."""
         self.nodes = self.count
-        self.values.clear()
+        self.values = None
 
 
 Statements = Dict[Op, Dict[str, Statement]]

@@ -182,6 +182,7 @@ class JitMessages:
         self.pending = {}
         self._facts.plans += self._headless.plans(self._headers, self._facts.plans)
         self._facts.release = nvfuser_release(self._files)
+        self._handlers.clear()  # they refer to this object: it goes at once, and all that was gathered
 
     def _finish(self, prefix: bytes) -> None:
         run = self._open.pop(prefix)

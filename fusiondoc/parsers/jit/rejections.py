@@ -139,7 +139,9 @@ def state(into: Statements, node: NodeText, code: str, text: str, pos: int) -> S
     if said is None:
         said = codes[code] = Statement(code, text, node.tensor)
     said.lines.append(pos)
-    if len(said.values) < MOST_NAMES:
+    if said.values is None:
+        said.values = {node.value}
+    elif len(said.values) < MOST_NAMES:
         said.values.add(node.value)
     return said
 
@@ -157,8 +159,8 @@ def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
     for key, codes in more.items():
         mine = into.setdefault(key, {})
         for code, said in codes.items():
-            if of_plan and len(said.values) < MOST_NAMES:
-                said.of_plan = set(said.values)
+            if of_plan and len(said.values or ()) < MOST_NAMES:
+                said.of_plan = set(said.values or ())
             said.pass_ends()
             if code in mine:
                 mine[code].lines.extend(said.lines)

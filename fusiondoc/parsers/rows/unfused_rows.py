@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence, Tuple
 
-from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.evidence import PackedEvidence
-from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse, Statement, Statements, positions
+from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse, Statement, Statements
 from fusiondoc.parsers.ir.types import bytes_once
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.node_kinds import NO_WORK
 from fusiondoc.parsers.jit.plan import DiffGraph, LooseNode, Op
 from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
-from fusiondoc.parsers.rows.tallies import Tally, by_log
+from fusiondoc.parsers.rows.tallies import CountedRow, by_log
 
 NO_REASON = "FD299"
 GAVE_UP = "FD304"
@@ -116,20 +114,6 @@ ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
 """Statements about joining one group, not about the operator itself."""
 
 
-@dataclass
-class _Row:
-    reason: Reason
-    ran: bool | None = None
-    count: Tally = field(default_factory=Tally)
-    moved: Tally = field(default_factory=Tally)
-    kept: Tally = field(default_factory=Tally)
-    lines: array[int] = field(default_factory=positions)
-    layers: dict[str, Tally] = field(default_factory=dict)
-    """How many each layer has, in order."""
-    seen: set[int] = field(default_factory=set)
-    """Statements whose lines are in already."""
-
-
 class _UnfusedTable:
     """The rows of one stream while they are counted."""
 
@@ -144,14 +128,14 @@ class _UnfusedTable:
         self._copies = {use: by_log(those) for use, those in copies.items()}
         self._fuser = fuser
         self._work_out = work_out
-        self._rows: dict[_Key, _Row] = {}
+        self._rows: dict[_Key, CountedRow] = {}
         self._of_phase: dict[str | None, _Stated] = {}
         self._anywhere: _Stated = {}
         self._placed: set[Op] = set()
         self._numbers: set[Op] = set()
         """What the plan of a pass shows to compute with numbers of the host: the executor's print of the same
         plan can lack the types that tell it."""
-        self._settled: dict[tuple[str, str | None, str | None], _Row] = {}
+        self._settled: dict[tuple[str, str | None, str | None], CountedRow] = {}
         """Nodes of the plans that fusion passes left. The executor's print of the same plan knows fewer
         types and adds no reason."""
         self._unseen: dict[Flow, bool] = {}
@@ -259,23 +243,19 @@ class _UnfusedTable:
             moved[key] = moved.get(key, 0) + (2 * _bytes_of(flow, node) if flow is not None else 0)
             row = self._rows.get(key)
             if row is None:
-                row = self._rows[key] = _Row(reason, ran)
+                row = self._rows[key] = CountedRow(reason, ran)
             if node.layer is not None:
                 layers[key, node.layer] += 1
             for statement in said:
-                if id(statement) not in row.seen:
-                    row.seen.add(id(statement))
-                    row.lines.extend(statement.lines)
+                row.say(statement)
             if not said:
                 row.lines.extend(use.places(node.line))
         for (key, layer), count in layers.items():
-            self._rows[key].layers.setdefault(layer, Tally()).add(count, copies)
+            self._rows[key].add_layer(layer, count, copies)
         kept = self._kept(flow, keys)
         for key, count in counts.items():
             row = self._rows[key]
-            row.count.add(count, copies)
-            row.moved.add(moved[key], copies)
-            row.kept.add(kept.get(key, 0), copies)
+            row.add(count, moved[key], kept.get(key, 0), copies)
             if use.level == PlanLevel.FUSION_PASS:
                 self._settled.setdefault((key[0], key[1], key[2]), row)
 
@@ -323,29 +303,36 @@ class _UnfusedTable:
                 continue
             said = best[0]
             key = (op, place, None, said.code, said.text, None)
-            row = self._rows.setdefault(key, _Row(Reason(said.code, said.text, True)))
+            row = self._rows.setdefault(key, CountedRow(Reason(said.code, said.text, True)))
             row.count.rest += said.count
             row.lines.extend(said.lines)
 
     def finished(self, files: list[str], sources: SourceMap) -> list[Unfused]:
-        return [
-            Unfused(
-                op=op,
-                source=source,
-                user_source=user_source(op, source, sources),
-                phase=phase,
-                count=row.count.total,
-                ran=row.ran,
-                reason=row.reason,
-                evidence=PackedEvidence(row.lines, files),
-                rank=self._facts.rank,
-                bytes_moved=row.moved.total or None,
-                layers=tuple(row.layers),
-                layer_counts=tuple(tally.total for tally in row.layers.values()),
-                keeps_out=row.kept.total or None,
+        """The rows as the report has them. The table is empty then: there can be very many."""
+        self._settled.clear()
+        made = []
+        for key in list(self._rows):
+            row = self._rows.pop(key)
+            layers = row.layers or {}
+            op, source, phase, *_ = key
+            made.append(
+                Unfused(
+                    op=op,
+                    source=source,
+                    user_source=user_source(op, source, sources),
+                    phase=phase,
+                    count=row.count.total,
+                    ran=row.ran,
+                    reason=row.reason,
+                    evidence=PackedEvidence(row.lines, files),
+                    rank=self._facts.rank,
+                    bytes_moved=row.moved.total or None if row.moved is not None else None,
+                    layers=tuple(layers),
+                    layer_counts=tuple(tally.total for tally in layers.values()),
+                    keeps_out=row.kept.total or None if row.kept is not None else None,
+                )
             )
-            for (op, source, phase, *_), row in self._rows.items()
-        ]
+        return made
 
 
 def _enter(index: _Stated, statements: Statements) -> None:
