@@ -123,6 +123,7 @@ class _Compared:
             equal[key, seen[rank, key]].append(group)
             seen[rank, key] += 1
         self._of_rank = of_rank
+        self._told: set[str] = set()
         self._equal = list(equal.values())
         self.shared = tuple(
             SharedGroup(tuple(one.id for one in groups), tuple(place[one.id] for one in groups))
@@ -225,9 +226,9 @@ class _Compared:
                 ids = tuple(one.id for one in groups)
                 text = f"{ids[0]} ({_ops(groups[0])}): {text}"
                 yield RankDifference("group", text, tuple(sorted(there)), ids)
-            if not absent:
-                continue
             first = groups[0]
+            if not absent or first.id in self._told:
+                continue
             yield RankDifference(
                 "group",
                 f"{first.id} ({_ops(first)}) is on {named(tuple(there))} and not on {named(tuple(absent))}",
@@ -244,6 +245,7 @@ class _Compared:
                 if _nodes(other) == _nodes(group) and other.phase == group.phase:
                     pair = _first_difference(group, other)
                     if pair is not None:
+                        self._told.add(other.id)  # the same difference, seen from there
                         return f"other types: {pair[1]} on rank {rank} ({other.id}), {pair[0]} here"
             rows = [row for row in self._unfused[rank] if (row.op, row.source) in nodes]
             if rows:
