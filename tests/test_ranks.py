@@ -84,6 +84,7 @@ def launched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.torch
 def test_two_ranks_of_a_program_are_launched_and_compared(launched: Path) -> None:
     report = json.loads((launched / "r.json").read_text())
     assert report["ranks"]["known_by"] == "launcher" and report["ranks"]["expected"] == 2
@@ -103,6 +104,7 @@ def test_two_ranks_of_a_program_are_launched_and_compared(launched: Path) -> Non
     assert all("--nproc-per-node=2" in one for one in commands if "diagnose" in one)
 
 
+@pytest.mark.torch
 def test_the_capture_of_a_launched_run_gives_the_report_again(launched: Path, fusiondoc: Run) -> None:
     done = fusiondoc("parse", cwd=launched)
     assert done.returncode == 0
@@ -116,6 +118,7 @@ def test_the_capture_of_a_launched_run_gives_the_report_again(launched: Path, fu
         assert "is on rank 0 and not on rank 1" in (launched / name).read_text()
 
 
+@pytest.mark.torch
 def test_a_rank_that_dies_or_leaves_nothing_is_told(launched: Path, tmp_path: Path, fusiondoc: Run) -> None:
     capture = next((launched / ".fusiondoc").glob("2*"))
     shutil.copytree(capture, tmp_path / "c")
@@ -139,6 +142,7 @@ def test_a_rank_that_dies_or_leaves_nothing_is_told(launched: Path, tmp_path: Pa
     assert ranks(report).missing == (0,) and of_kind(report, "missing")[0].ranks == (0,)
 
 
+@pytest.mark.torch
 def test_a_rank_without_groups_is_told_with_the_reason(launched: Path, tmp_path: Path) -> None:
     capture = next((launched / ".fusiondoc").glob("2*"))
     shutil.copytree(capture, tmp_path / "c")
@@ -149,6 +153,7 @@ def test_a_rank_without_groups_is_told_with_the_reason(launched: Path, tmp_path:
     assert not of_kind(report, "group"), "said once, not for every group"
 
 
+@pytest.mark.torch
 @pytest.mark.skipif(not THOROUGH, reason="two more launched runs: at night")
 def test_ranks_that_die_or_hang(tmp_path: Path, fusiondoc: Run) -> None:
     program = write(tmp_path, "train.py", PROGRAM)
