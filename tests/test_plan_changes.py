@@ -165,9 +165,8 @@ def test_transformer_engine_has_a_plan_of_its_operators(tmp_path: Path) -> None:
         (made / RECORDS).write_bytes(data)
         return report_from([str(made)])
 
-    dtype, recipe = of("float32_mlp").plan
+    (dtype,) = of("float32_mlp").plan  # it ran under recipes too, so none is proposed
     assert (dtype.kind, dtype.operators, dtype.where) == (ChangeKind.DTYPE, 4, "te_programs.py:18")
-    assert recipe.codes == ("FD244",)
     (split,) = of("split").plan
     assert (split.before, split.after) == ("torch.nn.Dropout(...)", "te.ops.Dropout(...)")
 
