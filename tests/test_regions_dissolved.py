@@ -6,7 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from fusiondoc.cli.main import cli
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs
@@ -123,3 +125,54 @@ def test_a_dict_hides_what_was_put_in(tmp_path: Path) -> None:
     report, _ = read_logs(find_logs([str(log)]), work_out=Reasons("nnc"))
     (row,) = [row for row in report.unfused if row.op == "aten::add"]
     assert "out of a dict or list" in row.reason.text
+
+
+EMBEDDINGS = """  %1 : int = prim::Constant[value=1]()
+  %0 : bool = prim::Constant[value=0]()
+  %a : Tensor = aten::embedding(%w, %i, %1, %0, %0) # model.py:1:0
+  %b : Tensor = aten::embedding(%v, %i, %1, %0, %0) # model.py:2:0
+  %c : Tensor = aten::add(%a, %b, %1) # model.py:3:0
+  return (%c, %i)"""
+ARGUMENTS = "(%w : Tensor, %v : Tensor, %i : Tensor):"
+
+
+def embeddings(after: str) -> str:
+    """A plan with a differentiable graph and an operator behind it, and the plan of that graph's executor."""
+    outer = f"""graph(%w : Float(9, 4, strides=[4, 1], requires_grad=1, device=cuda:0),
+      %v : Float(9, 4, strides=[4, 1], requires_grad=1, device=cuda:0),
+      %i : Long(2, strides=[1], requires_grad=0, device=cuda:0),
+      %p : Float(2, 4, strides=[4, 1], requires_grad=1, device=cuda:0)):
+  %1 : int = prim::Constant[value=1]()
+  %d : Tensor = prim::DifferentiableGraph_0(%w, %v, %i)
+  %e : Tensor = {after} # model.py:4:0
+  return (%e)
+with prim::DifferentiableGraph_0 = graph{ARGUMENTS}
+{EMBEDDINGS}"""
+    inner = f"graph{ARGUMENTS}\n{EMBEDDINGS}"
+    executor, fuser = "[DUMP profiling_graph_executor_impl.cpp:676] ", "[DUMP graph_fuser.cpp:2503] "
+    dumps = [(executor, "Optimized Graph: ", outer), (fuser, "Before Compilation: ", inner)]
+    dumps.append((executor, "Optimized Graph: ", inner))
+    return "".join(f"{tag}{line}\n" for tag, title, plan in dumps for line in (title, *plan.split("\n")))
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (
+            "aten::add_(%d, %p, %1)",
+            "aten::add_ (model.py:4:0) after it changes its input in place, so its differentiable graph ends",
+        ),
+        ("aten::sigmoid_(%d)", "aten::sigmoid_ (model.py:4:0) after it changes its input in place, so"),
+        ("aten::cumsum(%d, %1)", "nothing next to it can be fused with it: aten::embedding before it"),
+        # Out of place it would have no gradient formula either, and end the graph all the same.
+        ("aten::copy_(%d, %p)", "nothing next to it can be fused with it: aten::embedding before it"),
+    ],
+)
+def test_an_operator_in_place_that_ends_its_graph_is_named(after: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.log").write_text(embeddings(after))
+    report, _ = read_logs(find_logs([str(tmp_path / "plan.log")]), work_out=Reasons("nvfuser"))
+    (row,) = [row for row in report.unfused if row.op == "aten::add"]
+    assert row.reason.code == "FD225" and row.reason.text.startswith(said)
+    advice = CliRunner().invoke(cli, ["parse", "-v", str(tmp_path / "plan.log")]).output
+    assert ("Write x = x + y instead of x += y behind it" in advice) == ("add_" in after)
+    assert ("Write aten::sigmoid_ without its underscore behind it" in advice) == ("sigmoid_" in after)

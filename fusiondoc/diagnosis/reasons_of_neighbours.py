@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from fusiondoc.diagnosis.in_place_operators import is_in_place
+from fusiondoc.diagnosis.in_place_operators import is_in_place, plain_name
 from fusiondoc.diagnosis.nvfuser_rules import refused_because
+from fusiondoc.diagnosis.operators import WITH_FORMULA
 from fusiondoc.diagnosis.surroundings import (
     NO_KERNEL,
     Barrier,
@@ -88,7 +89,21 @@ def surroundings(place: Place) -> Reason | None:
             f"{first.node.op}{at(first.node)}, {_why(first.node, place)}, {stands} between it and"
             f" {_name(first.behind)}",
         )
-    return reason("FD225", f"{_alone(barriers, place)}, and one operator alone is not worth a kernel")
+    why = _ended_in_place(place) or _alone(barriers, place)
+    return reason("FD225", f"{why}, and one operator alone is not worth a kernel")
+
+
+def _ended_in_place(place: Place) -> str | None:
+    """That an operator in place takes the result behind the differentiable graph, as a clause; None else.
+    Written out of place it would stand in that graph too (no formula is for an operator in place:
+    isDifferentiable of torch/csrc/jit/runtime/autodiff.cpp, 1.12 to 2.13)."""
+    end = place.region_end
+    if end is None or not is_in_place(end.op):
+        return None
+    plain = f"aten::{plain_name(end.op)}"
+    if plain not in WITH_FORMULA or not place.takes(plain):
+        return None
+    return f"{end.op}{at(end)} after it changes its input in place, so its differentiable graph ends there"
 
 
 def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:

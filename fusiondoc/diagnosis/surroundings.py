@@ -91,6 +91,7 @@ class Place:
         self.unseen = outside.unseen
         self.gradients = outside.gradients
         self.refused = outside.refused
+        self.region_end = outside.region_end
 
     def types(self) -> Iterator[TensorType]:
         for text in (*self.node.inputs, *self.node.outputs):

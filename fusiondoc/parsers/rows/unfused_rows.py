@@ -51,6 +51,9 @@ class Outside(NamedTuple):
     """Gradients were recorded in the runs of this graph."""
     release: str | None = None
     """The release of torch that the log's own lines tell."""
+    region_end: FlowNode | None = None
+    """In the plan of a differentiable graph's executor: what takes its only result in the plan around it,
+    where this operator makes that result and one operator alone takes it."""
 
 
 class WorkOut(Protocol):
@@ -141,6 +144,8 @@ class _UnfusedTable:
         self._unseen: dict[Flow, bool] = {}
         """Plans that no fusion pass looked at -> whether gradients were recorded for certain."""
         self.reasons: dict[FlowNode, Reason] = {}
+        self._region_ends: dict[tuple[str, str | None, str], FlowNode | None] = {}
+        """Operator, source and value of the result of a differentiable graph -> what alone takes it."""
 
     def add_plans(self, uses: Sequence[PhasedPlan]) -> None:
         """Every plan that counts, with its phase."""
@@ -153,6 +158,7 @@ class _UnfusedTable:
             if use.level == PlanLevel.FUSION_PASS:
                 self._numbers |= use.plan.numbers - use.plan.ops()
         self._mark_unseen(uses)
+        self._note_region_ends(uses)
         for use, phase in sorted(uses, key=lambda item: item[0].level):
             for group in use.plan.groups:
                 self._placed.update(group.body)
@@ -183,6 +189,21 @@ class _UnfusedTable:
             bare = use.level == PlanLevel.EXECUTOR and not plan.diff_graphs and not plan.groups
             if plan.flow is not None and bare and not plan.ops() & passed:
                 self._unseen[plan.flow] = trained or plan.flow.gradients or bool(passed)
+
+    def _note_region_ends(self, uses: Sequence[PhasedPlan]) -> None:
+        """What stands behind each differentiable graph: the plan of its own executor does not show it."""
+        for use, _ in uses:
+            for inner in use.plan.diff_graphs:
+                if use.plan.flow is None or inner.flow is None or not inner.loose:
+                    continue
+                nodes = use.plan.flow.nodes
+                region, last = nodes[inner.place], inner.loose[-1]
+                taken = [nodes[i] for i in region.after] if len(region.outputs) == 1 else []
+                end = taken[0] if len(taken) == 1 and taken[0].block == region.block else None
+                key = (last.op, last.source, last.value)
+                known = self._region_ends.setdefault(key, end)
+                if known is None or end is None or (known.op, known.source) != (end.op, end.source):
+                    self._region_ends[key] = None
 
     def _add_nodes(
         self,
@@ -227,7 +248,10 @@ class _UnfusedTable:
                 unseen = flow in self._unseen
                 gradients = self._unseen.get(flow, False)
                 release = self._facts.release
-                outside = Outside(node, flow, self._fuser, refused, unseen, gradients, release)
+                end = (
+                    self._region_ends.get((node.op, node.source, node.value)) if use.plan.of_region else None
+                )
+                outside = Outside(node, flow, self._fuser, refused, unseen, gradients, release, end)
                 if stated is not None:
                     reason = self._work_out.refine(outside, stated)
                 else:
