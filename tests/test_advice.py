@@ -228,3 +228,23 @@ def test_a_list_that_is_written_out_can_be_cut_off_in_training(gradients: bool):
     text = said("FD219", "aten::cat", run, text=rejections.CAT_ELSEWHERE)
     assert text.startswith("Write the list where it is joined")
     assert ("differentiable graph" in text) == gradients
+
+
+def test_indices_are_given_by_no_fuser_and_values_by_nvfuser():
+    """In fixtures/logs/extremes.py a maximum gives indices too, one is of all elements; NNC says neither."""
+    report = fusiondoc.parse(FIXTURES / "logs" / "nnc-2.13-extremes.log.xz")
+    told = {row.reason.text for row in report.unfused if row.op == "aten::max"}
+    assert told == {
+        "it gives indices too, and NNC takes aten::max of two tensors only",
+        "it reduces over all dimensions, and NNC takes aten::max of two tensors only",
+    }
+    advice = {one.advice for one in report.findings if one.code in ("FD211", "FD233")}
+    assert all("constants" not in (text or "") for text in advice)
+    both = "it gives indices too; nvFuser has a rule only for that of two tensors"
+    for gradients, amax in ((False, True), (True, False), (None, False)):
+        text = said("FD201", "aten::max", replace(UNKNOWN, gradients=gradients), text=both)
+        assert ("torch.amax" in text) == amax and "No fuser takes it so, nor gives indices" in text
+    assert "No fuser" in said("FD211", "aten::argmin", replace(UNKNOWN, fuser="nnc"))
+    assert "--fuser" not in said("FD211", "aten::max", replace(UNKNOWN, fuser="nnc", live=True), text=both)
+    plan = " ".join(change.change for change in report.plan)
+    assert "or write torch.floor(x / y) (1.0 // 0.1 is 9, floor(1.0 / 0.1) is 10)" in plan

@@ -10,7 +10,7 @@ from typing import Callable, Mapping
 
 from fusiondoc.diagnosis.in_place_operators import FILLS, IN_PLACE_ASSIGNS, WITH_FLAG, sign_of
 from fusiondoc.diagnosis.operators import LIBRARY, WITH_FORMULA, fusible_by, taken_by
-from fusiondoc.diagnosis.recipes import OTHER_TYPES, OVERLOADS, Recipe, recipe_for
+from fusiondoc.diagnosis.recipes import OTHER_TYPES, OVERLOADS, Recipe, on_extremes, recipe_for
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.fusers import fuser_title
@@ -114,8 +114,10 @@ def _reductions(run: RunFacts) -> str:
 def _no_rule(row: Unfused, run: RunFacts) -> str:
     if run.fuser == "nnc" and row.op in REDUCTIONS:
         return _reductions(run)
-    of_two = "of two tensors only" in row.reason.text
-    if run.fuser is not None and taken_by(row.op, run.fuser, run.torch) and not of_two:
+    extremes = on_extremes(row.op, row.reason.text, run.fuser, run.gradients)
+    if extremes is not None:
+        return extremes
+    if run.fuser is not None and taken_by(row.op, run.fuser, run.torch):
         if "`training`" in row.reason.text:
             return _argument(row, run)
         if "a number before the tensor" in row.reason.text and row.op != "aten::pow":
@@ -130,9 +132,9 @@ def _no_rule(row: Unfused, run: RunFacts) -> str:
             )
         text = "Make its dimensions, sizes and flags constants"
     else:
-        text = "There is no recipe for it: do it before or after the operators that it separates"
-        if not row.keeps_out:
-            text = "There is no recipe for it; if it stands between two groups, do it before or after both"
+        where = ": do it before or after the operators that it separates"
+        other = "; if it stands between two groups, do it before or after both"
+        text = f"There is no recipe for it{where if row.keeps_out else other}"
     others = " or ".join(f"--fuser {name}" for name in other_fusers(row.op, run))
     return f"{text}, or try {others}." if others else f"{text}."
 

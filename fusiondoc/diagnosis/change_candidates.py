@@ -21,7 +21,7 @@ from fusiondoc.diagnosis.in_place_operators import (
     sign_of,
 )
 from fusiondoc.diagnosis.operators import LIBRARY, WITH_FORMULA, is_fusible, taken_by
-from fusiondoc.diagnosis.recipes import Recipe, recipe_for
+from fusiondoc.diagnosis.recipes import Recipe, on_extremes, recipe_for
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.model.change_plan import ChangeKind, Edit
@@ -155,11 +155,15 @@ def _gains(op: str, run: RunFacts) -> bool:
 def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate:
     """No recipe is known: another fuser, or another place."""
     name = row.op.rpartition("::")[2]
-    others = other_fusers(row.op, run)
+    extremes = on_extremes(row.op, row.reason.text, run.fuser, run.gradients)
+    others = other_fusers(row.op, run) if extremes is None else []
     if others:
         change = f"Try {' or '.join(f'--fuser {other}' for other in others)}, which takes {name}"
         return Candidate(ChangeKind.FUSER, change, (index,), options=("--fuser", others[0]), sure=False)
     change = f"Do {name} before or after the operators that it separates"
+    recipe = _recipe(row, run)
+    if recipe is not None and recipe.caution is not None:
+        change += f", or write {recipe.after} ({recipe.caution})"
     return Candidate(ChangeKind.MOVE, change, (index,), sure=False)
 
 

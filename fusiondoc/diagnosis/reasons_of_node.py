@@ -270,6 +270,9 @@ def _overload(place: Place) -> str | None:
     if op not in BY_FUSER["nnc"]:
         return None
     types = [operand.type for operand in place.node.operands]
+    if op in _PAIRS and len(types) != 2:
+        what = "reduces over all dimensions" if len(types) == 1 else "gives indices too"
+        return f"it {what}, and NNC takes {op} of two tensors only"
     if op == "aten::to":
         loose = [one for one in place.node.operands[1:] if one.value is None and one.type != "Tensor"]
         if loose:

@@ -199,6 +199,10 @@ RECIPES: tuple[Recipe, ...] = (
         _XY + " z=float32[4,8]", "mul add"),
     Recipe("addcdiv", "torch.addcdiv(x, y, z, value=0.5)", "x + 0.5 * y / z",
         _XY + " z=probability[4,8]", "mul div add"),
+    Recipe("floor_divide", "torch.floor_divide(x, y)", "torch.floor(x / y)",
+        _XY, "div floor", needs="floating-point tensors",
+        difference="one more where the quotient rounds up to a whole number",
+        caution="1.0 // 0.1 is 9, floor(1.0 / 0.1) is 10"),
     Recipe("masked_fill", "x.masked_fill(mask, value)", "torch.where(mask, value, x)",
         _X + " mask=bool[4,8] value=float32[]", "where",
         needs="value is a tensor without dimensions of x's dtype and device, made once",
@@ -281,6 +285,11 @@ OVERLOADS = {
 """Operators of which NNC takes other overloads -> how to call these
 (``fixtures/logs/refused_numbers.py``)."""
 
+_EXTREMES = ("aten::max", "aten::min")
+_NO_INDICES = "No fuser takes it so, nor gives indices: do it before or after all that should fuse."
+_AMAX = "Where only values are used, write torch.amax (torch.amin) with a list of dimensions. "
+"""Rules of nvFuser alone; torch has no gradient formula for them."""
+
 OTHER_TYPES = {
     "on the GPU only": "Nothing on the CPU, as long as no recipe for it is known; on the GPU NNC takes it.",
     "on the CPU only": "Nothing on the GPU: it has a kernel of a library there.",
@@ -290,6 +299,20 @@ OTHER_TYPES = {
     "does not fuse Byte": "Cast to int32, or to float32 where the values are used as such, before the block.",
 }
 """What NNC takes only in some types or places (the words of ``reasons_of_node._types``) -> what to do."""
+
+
+def on_extremes(op: str, reason: str, fuser: str | None, gradients: bool | None) -> str | None:
+    """What to do about a maximum or minimum with indices, or of all elements; None for other operators.
+
+    Args:
+        reason: why it is not fused.
+        gradients: are recorded; None: not known.
+    """
+    if op in ("aten::argmax", "aten::argmin"):
+        return _NO_INDICES
+    if op not in _EXTREMES or "two tensors" not in reason:
+        return None
+    return f"{_AMAX}{_NO_INDICES}" if fuser == "nvfuser" and gradients is False else _NO_INDICES
 
 
 @lru_cache(maxsize=1000)
