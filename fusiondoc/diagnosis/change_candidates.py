@@ -12,6 +12,7 @@ from fusiondoc.diagnosis.advice import (
     other_fusers,
 )
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place
+from fusiondoc.diagnosis.changed_statements import number_kept
 from fusiondoc.diagnosis.in_place_operators import (
     CALLED_BY,
     FILLS,
@@ -24,6 +25,7 @@ from fusiondoc.diagnosis.operators import LIBRARY, WITH_FORMULA, is_fusible, tak
 from fusiondoc.diagnosis.recipes import Recipe, on_extremes, recipe_for
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
+from fusiondoc.diagnosis.unlocked import WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Program, Report, Unfused
@@ -54,6 +56,8 @@ class Candidate:
     """The operators go."""
     sure: bool = True
     """It is known to bring operators into groups; else it is worth a try."""
+    joins: tuple[WouldBeGroup, ...] = ()
+    """For what is not about rows: the groups of the run that it joins."""
     conditional: bool = False
     """Something has to hold that the log does not tell."""
 
@@ -72,6 +76,8 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
         one = _with_lines(one, row, report, run, ranks)
         if one.kind is ChangeKind.NOT_INPLACE and not one.edits:
             one = _where_made(one, row.op, report, files)
+        if one.kind is ChangeKind.NUMBER and not one.edits:
+            continue
         key = one.kind, one.change
         found[key] = _joined(found[key], one) if key in found else one
     return list(found.values())
@@ -103,6 +109,9 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
     if row.op in ("aten::dropout", "aten::dropout_") and run.gradients is False and inference:
         return replace(_freeze(index, run, "dropout does nothing in inference"), removes=True)
     assigns = row.op in IN_PLACE_ASSIGNS or row.op in FILLS
+    if "number of an unknown type" in text and run.owner(row) is Owner.USER and _takes(row.op, run):
+        note = "its value is not waited for either"
+        return Candidate(ChangeKind.NUMBER, "Keep the tensor instead of its .item()", (index,), note=note)
     if is_in_place(row.op) and code in ("FD216", "FD230", "FD231") and not assigns:
         one = _not_in_place(index, row, run)
         if one is not None:
@@ -290,7 +299,12 @@ def _with_lines(
         return _elsewhere(one, row, owner, run)
     text = report.texts.source(place.file) if report.texts is not None else None
     edits: Sequence[Edit | None] = ()
-    if text is not None and one.kind in (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE):
+    if text is not None and one.kind is ChangeKind.NUMBER:
+        kept = number_kept(text, place.file, place.line, detached=run.gradients is not False)
+        if kept is not None:
+            edits, before, after = kept
+            one = replace(one, change=f"Write {after} instead of {before}")
+    elif text is not None and one.kind in (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE):
         edits = [out_of_place(text, place.file, place.line, row.op)]
         if edits == [None]:
             edits = modules_in_place(text, place.file, row.op)

@@ -39,7 +39,7 @@ Piece = Tuple[int, int, str]
 
 
 @dataclass(frozen=True)
-class _File:
+class ParsedText:
     """A parsed file of the user's."""
 
     lines: tuple[str, ...]
@@ -74,7 +74,7 @@ _MOST_TEXT = 300_000
 
 
 @lru_cache(maxsize=8)
-def _parsed(text: str) -> _File | None:
+def parsed_file(text: str) -> ParsedText | None:
     if len(text) > _MOST_TEXT:
         return None
     try:
@@ -96,7 +96,7 @@ def _parsed(text: str) -> _File | None:
         if isinstance(node, (ast.expr, ast.stmt)) and node.end_lineno == node.lineno:
             nodes.setdefault(node.lineno, []).append(node)
     lines = tuple(re.split(r"\r\n|\r|\n", text))
-    return _File(lines, {line: tuple(of) for line, of in nodes.items()}, parents, frozenset(names))
+    return ParsedText(lines, {line: tuple(of) for line, of in nodes.items()}, parents, frozenset(names))
 
 
 def out_of_place(text: str, file: str, line: int, op: str) -> Edit | None:
@@ -106,7 +106,7 @@ def out_of_place(text: str, file: str, line: int, op: str) -> Edit | None:
         text: of the whole file.
         op: as printed, such as ``aten::add_``.
     """
-    parsed, name = _parsed(text), op.rpartition("::")[2]
+    parsed, name = parsed_file(text), op.rpartition("::")[2]
     if parsed is None:
         return None
     sign = sign_of(op)
@@ -119,7 +119,7 @@ def out_of_place(text: str, file: str, line: int, op: str) -> Edit | None:
     return _flag(parsed, file, line, name[:-1])
 
 
-def _augmented(parsed: _File, node: ast.AugAssign, sign: str, file: str) -> Edit | None:
+def _augmented(parsed: ParsedText, node: ast.AugAssign, sign: str, file: str) -> Edit | None:
     if not isinstance(node.target, (ast.Name, ast.Attribute)):
         return None
     target, value = parsed.text(node.target), parsed.text(node.value)
@@ -130,7 +130,7 @@ def _augmented(parsed: _File, node: ast.AugAssign, sign: str, file: str) -> Edit
     return _edit(parsed, file, node.lineno, [(*parsed.span(node), f"{target} = {target} {sign} {value}")])
 
 
-def _method(parsed: _File, call: ast.Call, file: str) -> Edit | None:
+def _method(parsed: ParsedText, call: ast.Call, file: str) -> Edit | None:
     """``x.relu_()`` or ``torch.relu_(x)``; alone on the line its result gets the name of its tensor."""
     assert isinstance(call.func, ast.Attribute)
     _, end = parsed.span(call.func)
@@ -144,7 +144,7 @@ def _method(parsed: _File, call: ast.Call, file: str) -> Edit | None:
     return _edit(parsed, file, call.lineno, pieces)
 
 
-def _flag(parsed: _File, file: str, line: int, name: str) -> Edit | None:
+def _flag(parsed: ParsedText, file: str, line: int, name: str) -> Edit | None:
     """``F.relu(x, inplace=True)`` and ``nn.ReLU(inplace=True)``."""
     wanted = {name, *CALLED_BY.get(name, ())}
     for call in parsed.calls(line):
@@ -162,7 +162,7 @@ def _flag(parsed: _File, file: str, line: int, name: str) -> Edit | None:
 
 def modules_in_place(text: str, file: str, op: str) -> tuple[Edit, ...]:
     """Every line of the file that makes a module which calls the operator in place."""
-    parsed, name = _parsed(text), op.rpartition("::")[2][:-1]
+    parsed, name = parsed_file(text), op.rpartition("::")[2][:-1]
     if parsed is None or not any(module in text for module in CALLED_BY.get(name, ())):
         return ()
     found = (_flag(parsed, file, line, name) for line in sorted(parsed.nodes))
@@ -183,7 +183,7 @@ def by_recipe(
         attribute: the name of the module that calls the operator: ``self.act(x)`` is such a call too, if the
             module is made without arguments in the same file.
     """
-    parsed = _parsed(text)
+    parsed = parsed_file(text)
     if parsed is None or recipe.helper or recipe.shown or not _IMPORTS_TORCH.search(text):
         return None
     before = _expression(recipe.before)
@@ -213,7 +213,7 @@ def _expression(text: str) -> ast.expr | None:
 
 
 def _rewritten(
-    parsed: _File, file: str, call: ast.Call, recipe: Recipe, before: ast.Call, rank: int | None
+    parsed: ParsedText, file: str, call: ast.Call, recipe: Recipe, before: ast.Call, rank: int | None
 ) -> Edit | None:
     bound = _bound(parsed, call, recipe.before, before)
     if bound is None:
@@ -250,7 +250,7 @@ def _rewritten(
     return _edit(parsed, file, call.lineno, [(*parsed.span(call), after)], lead)
 
 
-def _can_lead(parsed: _File, call: ast.Call) -> bool:
+def _can_lead(parsed: ParsedText, call: ast.Call) -> bool:
     """A line can go before the statement, and the call's argument is what is computed first there anyway."""
     statement = parsed.statement(call)
     simple = isinstance(statement, (ast.Return, ast.Assign, ast.AnnAssign))
@@ -262,7 +262,7 @@ def _can_lead(parsed: _File, call: ast.Call) -> bool:
     return simple and getattr(statement, "end_lineno", 0) == call.lineno
 
 
-def _bound(parsed: _File, call: ast.Call, text: str, before: ast.Call) -> dict[str, ast.expr] | None:
+def _bound(parsed: ParsedText, call: ast.Call, text: str, before: ast.Call) -> dict[str, ast.expr] | None:
     """The user's expressions for the names of the recipe; None where the call has other arguments."""
     theirs, ours = _arguments(call), _arguments(before)
     if len(theirs) != len(ours) or any(k.arg is None for k in call.keywords):
@@ -307,7 +307,7 @@ def _called(call: ast.Call) -> str:
     return func.attr if isinstance(func, ast.Attribute) else func.id if isinstance(func, ast.Name) else ""
 
 
-def _edit(parsed: _File, file: str, line: int, pieces: Sequence[Piece], lead: str = "") -> Edit | None:
+def _edit(parsed: ParsedText, file: str, line: int, pieces: Sequence[Piece], lead: str = "") -> Edit | None:
     """The line with its pieces replaced, if that is Python still."""
     before = after = parsed.lines[line - 1]
     for start, end, text in sorted(pieces, reverse=True):

@@ -15,6 +15,7 @@ from typing import Sequence, Tuple
 from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.change_candidates import Candidate, candidates
 from fusiondoc.diagnosis.change_commands import can_run_again, run_again
+from fusiondoc.diagnosis.parted_groups import prints_between_groups, with_numbers
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.run_facts import run_facts
 from fusiondoc.diagnosis.step_time import IDLE
@@ -71,8 +72,10 @@ def _changes(report: Report, context: Context) -> list[PlannedChange]:
     run = run_facts(report, context)
     found = candidates(report, run)
     found.sort(key=lambda one: -sum(report.unfused[row].count for row in one.rows))
-    plans = Plans(report, run.fuser, run.torch, run.gradients)
-    best = _best(found[:_MOST_TRIED], plans, report)
+    del found[_MOST_TRIED:]
+    found += prints_between_groups(report, run)
+    plans = Plans(with_numbers(report, found), run.fuser, run.torch, run.gradients)
+    best = _best(found, plans, report)
     planned = []
     for number, (one, gain, groups) in enumerate(best):
         with_others = sorted(
@@ -102,7 +105,7 @@ def _best(found: Sequence[Candidate], plans: Plans, report: Report) -> list[_Rat
     return rated[:MOST]
 
 
-_REBUILT = (ChangeKind.MOVE_VIEW, ChangeKind.BRANCH, ChangeKind.CONSTANT)
+_REBUILT = (ChangeKind.MOVE_VIEW, ChangeKind.BRANCH, ChangeKind.CONSTANT, ChangeKind.SPLIT)
 """More than a line changes, and the user has to see whether it can."""
 
 
@@ -125,7 +128,9 @@ def _rated(found: Sequence[Candidate], plans: Plans, report: Report) -> list[_Ra
         groups = [group for group in whole if group.changed & set(one.rows)]
         gain = gained.less(_Gain.of(plans.with_changes(every - set(one.rows))))
         rows = [report.unfused[row] for row in one.rows]
-        if one.removes:
+        if one.joins:
+            groups, gain = list(one.joins), _Gain.of(one.joins)
+        elif one.removes:
             groups, moved = [], sum(row.bytes_moved or 0 for row in rows)
             gain = _Gain(sum(row.count for row in rows), moved or None)
         elif not groups:
@@ -154,7 +159,7 @@ def _planned(
         unlocks = f"{_count(gain.operators, 'operator')} next to it"
     if with_others:
         unlocks += f" (together with {' and '.join(map(str, with_others))})"
-    first = one.edits[0] if one.edits else None
+    first = one.edits[0] if one.edits and one.edits[0].after else None
     return PlannedChange(
         change=one.change,
         kind=one.kind,
@@ -231,6 +236,8 @@ _TRIED_BY_FIX = (
     ChangeKind.NOT_INPLACE,
     ChangeKind.RECIPE,
     ChangeKind.DIMENSIONS,
+    ChangeKind.NUMBER,
+    ChangeKind.SPLIT,
 )
 
 
@@ -239,7 +246,7 @@ def _command_of(one: Candidate, report: Report, context: Context) -> str:
     request = context.request
     if request is None or not can_run_again(context):
         return command_of(report, context, one.options)
-    tried = not request.options.script and request.target.kind in ("file", "module")
+    tried = _can_be_fixed(context)
     if tried and one.kind is ChangeKind.FREEZE:
         return run_again(request, ("--inference",), "fix")
     if tried and (one.kind is ChangeKind.MOVE_VIEW or (one.kind in _TRIED_BY_FIX and one.edits)):
@@ -247,6 +254,14 @@ def _command_of(one: Candidate, report: Report, context: Context) -> str:
     # What a program of its own computes is not known: its steps are timed.
     proof = ("--time",) if request.options.script else ("--verify",)
     return run_again(request, proof if one.kind.in_source else one.options)
+
+
+def _can_be_fixed(context: Context) -> bool:
+    """Whether ``fusiondoc fix`` takes the target: a module or function in a file, no program."""
+    request = context.request
+    if request is None or not can_run_again(context) or request.options.script:
+        return False
+    return request.target.kind in ("file", "module")
 
 
 # Nothing to do
@@ -274,7 +289,11 @@ def _nothing_to_do(report: Report, context: Context) -> str:
     else:
         text = f"Nothing is fused, and no known change brings any of the {outside:,} operators into a group"
     rest = _rest(report)
-    return text + (f"; {rest}" if rest else "")
+    text += f"; {rest}" if rest else ""
+    mine = any(row.user_source is not None for row in report.unfused if row.ran is not False)
+    if mine and context.request is not None and cover.fraction != 1.0 and _can_be_fixed(context):
+        text += f". What only trying tells: {run_again(context.request, command='fix')}"
+    return text
 
 
 def _rest(report: Report) -> str:

@@ -93,6 +93,11 @@ def in_torch(source: str | None) -> bool:
     return source is not None and _TORCH.search(source) is not None
 
 
+def in_package(source: str) -> bool:
+    """Whether a source is a file of an installed package, torch among them."""
+    return in_torch(source) or _PACKAGE.search(source) is not None
+
+
 _TORCH = re.compile(r"(?:^|[/\\])torch[/\\](?:\w+\.py|\w+[/\\].*\.py)")
 _PACKAGE = re.compile(
     r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[.\d]*|torch(?:vision|audio|text)|transformers|timm"

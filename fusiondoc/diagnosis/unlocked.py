@@ -271,7 +271,7 @@ class Plans:
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
         if len(ops) + len(names) < 2:
             return None
-        return WouldBeGroup(mine & changed, mine, ops, groups, len(names), _saved(program, members))
+        return WouldBeGroup(mine & changed, mine, ops, groups, len(names), bytes_between(program, members))
 
 
 _OF_MANY_ELEMENTS = re.compile(
@@ -366,7 +366,7 @@ def _as_run(program: Program) -> list[int]:
     return order + around[::-1]
 
 
-def _saved(program: Program, members: Sequence[int]) -> int | None:
+def bytes_between(program: Program, members: Sequence[int]) -> int | None:
     """Bytes of the tensors between the nodes: each is no longer read, nor written where nothing else reads
     it."""
     mine = set(members)

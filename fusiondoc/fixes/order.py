@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 from typing import Iterator, NamedTuple, Sequence
 
+from fusiondoc.diagnosis.changed_statements import SAID
 from fusiondoc.diagnosis.in_place_operators import plain_name
 from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
@@ -305,8 +306,6 @@ def _lead(file: ParsedFile, line: cst.CSTNode) -> str:
 
 # -- statements that do something beside computing ----------------------------------------------------------
 
-_SAID = frozenset(["print", "warnings.warn"])
-
 
 def _statements(program: Program) -> Iterator[Proposal]:
     """A print, a warning or an assignment to an attribute among operators that ran: torch moves no operator
@@ -336,7 +335,7 @@ def _only_says(file: ParsedFile, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
         called = node.value.func
         name = called.value if isinstance(called, cst.Name) else file.meaning(called)
-        return name in _SAID
+        return name in SAID
     if isinstance(node, cst.Assign) and len(node.targets) == 1:
         target = node.targets[0].target
         return isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name)

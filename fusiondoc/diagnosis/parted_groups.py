@@ -1,0 +1,133 @@
+"""Groups of a plan that nothing parts but what the program prints between them: which, and how the lines go.
+
+NNC takes no operator past a print or a warning (``changed_statements.py``), which the log does not show as an
+operator outside groups: it is found in the user's lines between the lines of two groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Iterator, Mapping, Sequence, Tuple
+
+from fusiondoc.diagnosis.change_candidates import Candidate
+from fusiondoc.diagnosis.changed_statements import said_later
+from fusiondoc.diagnosis.run_facts import RunFacts, in_package
+from fusiondoc.diagnosis.unlocked import WouldBeGroup, bytes_between
+from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.report import Group, Program, ProgramNode, Report
+from fusiondoc.model.source import Source
+
+Pair = Tuple[Program, int, int]
+"""Two groups of a program, by the places of their nodes: the second takes what the first makes."""
+
+
+def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Candidate]:
+    """One for each function in which something printed parts groups. A trace holds no prints."""
+    if run.fuser != "nnc" or run.traced or report.texts is None or len(report.groups) < 2:
+        return
+    by_file: dict[str, list[tuple[Pair, tuple[int, int]]]] = {}
+    groups = {group.id: group for group in report.groups}
+    for pair in _pairs(report):
+        lines = _lines_between(pair, groups)
+        if lines is not None:
+            by_file.setdefault(lines[0], []).append((pair, lines[1]))
+    for file, pairs in by_file.items():
+        text = report.texts.source(file) if not in_package(file) else None
+        for one in said_later(text, file, [lines for _, lines in pairs]) if text is not None else ():
+            yield Candidate(
+                ChangeKind.SPLIT,
+                "Print after what is computed",
+                (),
+                one.before,
+                one.after,
+                where=f"{file}:{one.edits[0].line}",
+                edits=one.edits,
+                joins=tuple(_joined([pairs[number][0] for number in sorted(one.pairs)])),
+            )
+
+
+def with_numbers(report: Report, found: Sequence[Candidate]) -> Report:
+    """The report with what goes from operator to operator as a number: kept as a tensor, it is waited for
+    as well."""
+    kept = [one for one in found if one.kind is ChangeKind.NUMBER]
+    if not kept:
+        return report
+    groups = {group.id: group for group in report.groups}
+    programs = []
+    for program in report.programs:
+        lines = [_lines_of(node, groups) for node in program.nodes]
+        more = []
+        for one in kept:
+            read = {f"{edit.file}:{edit.line}" for edit in one.edits}
+            rows = [report.unfused[row] for row in one.rows]
+            takers = [i for i, node in enumerate(program.nodes) if node.kind == "operator"
+                      and any(node.op == row.op and node.source == row.source for row in rows)]  # fmt: skip
+            more += [(i, taker) for taker in takers for i in range(taker) if lines[i] & read]
+        programs.append(replace(program, edges=tuple(dict.fromkeys([*program.edges, *more]))))
+    return replace(report, programs=tuple(programs))
+
+
+def _lines_of(node: ProgramNode, groups: Mapping[str, Group]) -> set[str]:
+    group = groups.get(node.group or "")
+    found = [one.user_source for one in group.nodes] if group is not None else [node.user_source]
+    places = [Source.parse(one) for one in found]
+    return {place.at_line for place in places if place is not None}
+
+
+def _pairs(report: Report) -> Iterator[Pair]:
+    """Groups of which one takes what the other makes, in the same block, and nothing else stands between."""
+    for program in report.programs:
+        if program.specialisation > 1 or program.cut:
+            continue
+        after: dict[int, list[int]] = {}
+        for a, b in program.edges:
+            after.setdefault(a, []).append(b)
+        for a, b in dict.fromkeys(program.edges):
+            one, other = program.nodes[a], program.nodes[b]
+            both = one.kind == other.kind == "group" and one.inside == other.inside
+            if both and not any(_reaches(after, c, b) for c in after[a] if c != b):
+                yield program, a, b
+
+
+def _reaches(after: Mapping[int, Sequence[int]], start: int, end: int) -> bool:
+    todo, seen = [start], {start}
+    while todo:
+        for place in after.get(todo.pop(), ()):
+            if place == end:
+                return True
+            if place not in seen:
+                seen.add(place)
+                todo.append(place)
+    return False
+
+
+def _lines_between(pair: Pair, groups: Mapping[str, Group]) -> tuple[str, tuple[int, int]] | None:
+    """The file of both groups, the last line of the first and the first line of the second."""
+    program, a, b = pair
+    places = []
+    for node in (program.nodes[a], program.nodes[b]):
+        group = groups.get(node.group or "")
+        found = [Source.parse(one.user_source) for one in group.nodes] if group is not None else []
+        if not found or any(one is None or not one.has_file for one in found):
+            return None
+        places.append([one for one in found if one is not None])
+    before, after = places
+    if len({one.file for one in (*before, *after)}) != 1:
+        return None
+    last, first = max(one.line for one in before), min(one.line for one in after)
+    return (before[0].file, (last, first)) if last < first else None
+
+
+def _joined(pairs: Sequence[Pair]) -> Iterator[WouldBeGroup]:
+    """The groups that the pairs become, those of one program that hang together as one."""
+    parts: list[tuple[Program, set[int]]] = []
+    for program, a, b in pairs:
+        mine = {a, b}
+        touching = [one for one in parts if one[0] is program and one[1] & mine]
+        parts = [one for one in parts if all(one is not other for other in touching)]
+        parts.append((program, mine.union(*(one[1] for one in touching))))
+    for program, members in parts:
+        names = [program.nodes[i].group for i in sorted(members)]
+        groups = tuple(dict.fromkeys(name for name in names if name is not None))
+        saved = bytes_between(program, sorted(members))
+        yield WouldBeGroup(frozenset(), frozenset(), (), groups, len(members), saved)

@@ -1,0 +1,175 @@
+"""Which changes over several lines a plan has: prints behind what is computed, numbers that stay tensors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Run
+
+from fusiondoc.diagnosis.changed_statements import number_kept, said_later
+from fusiondoc.model.change_plan import Edit
+
+HEAD = "import torch\nimport warnings\n\n\n"
+
+
+def written(lines: list[str], head: str = "def f(self, x, y):") -> str:
+    return HEAD + head + "\n    " + "\n    ".join(lines) + "\n"
+
+
+def applied(text: str, edits: tuple[Edit, ...]) -> str:
+    """The text with the edits made; lines that go leave none behind."""
+    lines: list[str | None] = list(text.split("\n"))
+    for edit in edits:
+        assert lines[edit.line - 1] == edit.before
+        lines[edit.line - 1] = edit.after or None
+    return "\n".join(line for line in lines if line is not None)
+
+
+FIRST, SECOND = "a = torch.relu(x * 2)", "b = torch.tanh(a + x)"
+
+
+@pytest.mark.parametrize(
+    ("lines", "pair", "after"),
+    [
+        (
+            [FIRST, "print(a.size(0))  # why", "return torch.tanh(a + x)"],
+            (6, 8),
+            [FIRST, "result = torch.tanh(a + x)", "print(a.size(0))  # why", "return result"],
+        ),
+        (
+            [FIRST, "warnings.warn('slow')", SECOND, "return b"],
+            (6, 8),
+            [FIRST, SECOND, "warnings.warn('slow')", "return b"],
+        ),
+        (
+            [FIRST, "print('one')", SECOND, "print('two')", "self.last = b * 2"],
+            (6, 8),
+            [FIRST, SECOND, "self.last = b * 2", "print('one')", "print('two')"],
+        ),
+        (
+            [FIRST, "print('one')", "return torch.tanh(", "    a + x)"],
+            (6, 8),
+            [FIRST, "result = torch.tanh(", "    a + x)", "print('one')", "return result"],
+        ),
+    ],
+)
+def test_what_is_printed_between_goes_behind(
+    lines: list[str], pair: tuple[int, int], after: list[str]
+) -> None:
+    (found,) = said_later(written(lines), "m.py", [pair])
+    assert applied(written(lines), found.edits) == written(after)
+    assert found.pairs == {0} and found.before != found.after
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [FIRST, "print(a)", "a = a * 2", "return a"],  # another a would be printed
+        [FIRST, "print(a)", "a += x", "return a"],
+        [FIRST, "print(a)", "b = a.relu_()", "return b"],
+        [FIRST, "print(a)", "a[0] = 1", "return a"],
+        [FIRST, "print(a)", "b = self.act(a)", "return b"],  # which may work in place
+        [FIRST, "print(self.last)", "self.last = a * 2"],
+        [FIRST, "print(torch.rand(2))", SECOND, "return b"],  # random numbers in another order
+        [FIRST, "print(a.zero_())", SECOND, "return b"],
+        [FIRST, "log(a)", SECOND, "return b"],  # who knows what it does
+        [FIRST, "a2 = a; print(a)", SECOND, "return b"],
+        [FIRST, "b = a", SECOND, "return b"],  # nothing is printed
+    ],
+)
+def test_what_would_print_something_else_stays(lines: list[str]) -> None:
+    assert said_later(written(lines), "m.py", [(6, 8)]) == []
+
+
+def test_what_a_loop_or_a_branch_prints_stays() -> None:
+    lines = ["for _ in range(3):", "    x = x * 2", "    print('here')", "    x = torch.tanh(x)", "return x"]
+    assert said_later(written(lines), "m.py", [(7, 9)]) == []
+
+
+ITEM = "limit = a.max().item()"
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "after"),
+    [
+        ([FIRST, ITEM, "return torch.tanh(a / limit)"], 8,
+         [FIRST, "limit = a.max()", "return torch.tanh(a / limit)"]),
+        ([FIRST, ITEM, "print('limit', limit)", "return x - limit * y"], 9,
+         [FIRST, "limit = a.max()", "print('limit', limit.item())", "return x - limit * y"]),
+        ([FIRST, "return torch.tanh(a / torch.max(a).item())"], 7,
+         [FIRST, "return torch.tanh(a / torch.max(a))"]),
+    ],
+)  # fmt: skip
+def test_a_number_stays_the_tensor(lines: list[str], line: int, after: list[str]) -> None:
+    found = number_kept(written(lines), "m.py", line, detached=False)
+    assert found is not None and applied(written(lines), found[0]) == written(after)
+
+
+def test_a_number_takes_no_part_in_gradients() -> None:
+    found = number_kept(written([FIRST, ITEM, "return a / limit"]), "m.py", 8, detached=True)
+    assert found is not None and found[0][0].after == "    limit = a.max().detach()"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [FIRST, ITEM, "return a / limit, limit"],  # the caller gets a number
+        [FIRST, ITEM, "return a / limit if limit > 0 else a"],
+        [FIRST, ITEM, "return torch.full([2], limit) + a / limit"],
+        [FIRST, ITEM, "return a / (limit * 2)"],  # a number of its own
+        [FIRST, ITEM, "return a ** limit"],
+        [FIRST, "limit = a.item()", "return x / limit"],  # of one dimension, perhaps
+        [FIRST, "limit = a.max(0).values.item()", "return x / limit"],
+        [FIRST, "limit: float = a.max().item()", "return x / limit"],
+        [FIRST, ITEM, "return x / limit", "limit = 2.0"],
+    ],
+)
+def test_a_number_that_is_needed_as_one_stays(lines: list[str]) -> None:
+    assert number_kept(written(lines), "m.py", 8, detached=False) is None
+
+
+def test_a_number_of_arguments_that_may_be_numbers_stays() -> None:
+    for head in ("def f(x, y: float):", "def f(x, y=2.0):"):
+        text = written([FIRST, ITEM, "return a * (y / limit)"], head)
+        assert number_kept(text, "m.py", 8, detached=False) is None
+
+
+GATE = """import torch
+
+
+@torch.jit.script
+def model(x, y):
+    a = torch.relu(x * 2.0 + y)
+    limit = a.max().item()
+    b = torch.sigmoid(a / limit) * y
+    print("gate")
+    c = torch.tanh(b * 0.5 + x)
+    return c * 3.0 - 1.0
+
+
+inputs = (torch.randn(4, 4), torch.randn(4, 4))
+"""
+
+
+@pytest.mark.torch
+def test_both_make_the_groups_that_the_plan_promises(fusiondoc: Run, tmp_path: Path) -> None:
+    """On the real NNC: three groups and a division outside become two groups with it."""
+
+    def run() -> dict[str, object]:
+        return json.loads(fusiondoc("diagnose", "model.py", "--fuser", "nnc", "-f", "json").stdout)  # type: ignore[no-any-return]
+
+    (tmp_path / "model.py").write_text(GATE, encoding="utf-8")
+    before = run()
+    plan = {one["kind"]: one for one in before["plan"]}  # type: ignore[attr-defined]
+    assert set(plan) == {"number", "split"} and len(before["groups"]) == 3  # type: ignore[arg-type]
+    assert plan["number"]["unlocks"] == "1 group of div with 1 group of this run"
+    assert plan["split"]["unlocks"] == "2 groups of this run become one"
+    assert plan["split"]["where"].endswith("model.py:9")
+    assert {one["command"] for one in plan.values()} == {"fusiondoc fix model.py --fuser nnc"}
+    edits = tuple(Edit(**edit) for one in plan.values() for edit in one["edits"])
+    (tmp_path / "model.py").write_text(applied(GATE, edits), encoding="utf-8")
+    after = run()
+    assert len(after["groups"]) == 2 and after["plan"] == []  # type: ignore[arg-type]
+    assert not [row for row in after["unfused"] if row["op"] == "aten::div"]  # type: ignore[attr-defined]
