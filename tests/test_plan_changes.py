@@ -205,3 +205,45 @@ def test_the_verdict_on_tries_is_on_the_first_screen() -> None:
     report = replace(report_from([LOG]), tries=(tried, replace(tried, change="--trace")))
     text = render(report, detail=Detail.SUMMARY)
     assert "Tried" in text and "Nothing helped: no change of 1" in text
+
+
+def test_a_permutation_goes_behind_a_group_of_its_result_alone() -> None:
+    made = Made()
+    made.node("group"), made.node("aten::flip", "FD211"), made.node("group")
+    report = made.report((0, 1), (1, 2))
+    alone = replace(report, groups=(replace(report.groups[0], inputs=(TENSOR,)),))
+    (change,) = planned(alone).plan
+    assert (change.kind, change.where) == (ChangeKind.MOVE, "/m.py:2")
+    assert change.unlocks == "2 groups of this run become one" and change.gain_bytes == 2 * 4 * 8 * 4
+    with_another = replace(report, groups=(replace(report.groups[0], inputs=(TENSOR, TENSOR)),))
+    assert "after the operators" not in "".join(one.change for one in planned(with_another).plan)
+    of_rows = replace(alone.groups[0], nodes=(OpNode("aten::softmax", None, None),))
+    assert "after the operators" not in "".join(
+        one.change for one in planned(replace(alone, groups=(of_rows,))).plan
+    )
+
+
+def test_a_permutation_that_others_read_stays() -> None:
+    made = Made()
+    made.node("group"), made.node("aten::flip", "FD211"), made.node("group"), made.node("aten::mm", "FD236")
+    report = made.report((0, 1), (1, 2), (1, 3))
+    report = replace(report, groups=(replace(report.groups[0], inputs=(TENSOR,)),))
+    assert "after the operators" not in "".join(one.change for one in planned(report).plan)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_view_between_differentiable_graphs_of_a_group_each(more: int) -> None:
+    """In training torch ends a graph at a view; of a graph of more than its group nothing is said."""
+    made = Made()
+    made.node("region"), made.node("aten::view", "FD231"), made.node("region")
+    inner = Made()
+    inner.node("group")
+    if more:
+        inner.node("aten::cumsum", "FD201")
+    report = made.report((0, 1), (1, 2))
+    nodes = [replace(one, kind="region", program="P2") if one.op == "region" else one for one in made.nodes]
+    outer = replace(report.programs[0], nodes=tuple(nodes))
+    plan = replace(outer, id="P2", nodes=tuple(inner.nodes), edges=())
+    found = planned(replace(report, programs=(outer, plan))).plan
+    said = ["2 groups of this run become one"] if not more else []
+    assert [one.unlocks for one in found if one.kind is ChangeKind.MOVE_VIEW] == said

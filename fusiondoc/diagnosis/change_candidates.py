@@ -13,6 +13,7 @@ from fusiondoc.diagnosis.advice import (
 )
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place
 from fusiondoc.diagnosis.changed_statements import number_kept
+from fusiondoc.diagnosis.edge_moves import before_one_tensor
 from fusiondoc.diagnosis.in_place_operators import (
     CALLED_BY,
     FILLS,
@@ -21,7 +22,7 @@ from fusiondoc.diagnosis.in_place_operators import (
     is_in_place,
     sign_of,
 )
-from fusiondoc.diagnosis.operators import LIBRARY, WITH_FORMULA, is_fusible, taken_by
+from fusiondoc.diagnosis.operators import LIBRARY, PERMUTATIONS, WITH_FORMULA, is_fusible, taken_by
 from fusiondoc.diagnosis.recipes import Recipe, on_extremes, recipe_for
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
@@ -77,6 +78,8 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
         if one.kind is ChangeKind.NOT_INPLACE and not one.edits:
             one = _where_made(one, row.op, report, files)
         if one.kind is ChangeKind.NUMBER and not one.edits:
+            continue
+        if one.kind is ChangeKind.MOVE and one.sure and not before_one_tensor(row, report):
             continue
         key = one.kind, one.change
         found[key] = _joined(found[key], one) if key in found else one
@@ -136,6 +139,8 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
     mine = run.owner(row) not in (Owner.TORCH, Owner.FORMULA)
     if code == "FD229" and row.op == "prim::If" and mine:
         return _without_branch(index, text)
+    if row.op in PERMUTATIONS and mine and row.phase != "backward":
+        return _permutation_at_the_edge(index, row.op.rpartition("::")[2])
     if row.op in _SAME_ELEMENTS and code in _OF_VIEWS and mine and row.phase != "backward":
         return _view_at_the_edge(index, row.op.rpartition("::")[2])
     recipe = _recipe(row, run)
@@ -206,6 +211,20 @@ def _view_at_the_edge(index: int, name: str) -> Candidate:
         f"y = g(f(x).{name}({arguments}))",
         f"y = g(f(x)).{name}({arguments})",
         note=note,
+        conditional=True,
+    )
+
+
+def _permutation_at_the_edge(index: int, name: str) -> Candidate:
+    arguments = {"roll": "1, 0", "rot90": "1, [0, 1]", "flip": "[0]"}.get(name)
+    given = f", {arguments}" if arguments else ""
+    return Candidate(
+        ChangeKind.MOVE,
+        f"Do the {name} after the operators that follow it",
+        (index,),
+        f"y = g(torch.{name}(f(x){given}))",
+        f"y = torch.{name}(g(f(x)){given})",
+        note="where these work on each element by itself",
         conditional=True,
     )
 

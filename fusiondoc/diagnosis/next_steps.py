@@ -15,6 +15,7 @@ from typing import Sequence, Tuple
 from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.change_candidates import Candidate, candidates
 from fusiondoc.diagnosis.change_commands import can_run_again, run_again
+from fusiondoc.diagnosis.edge_moves import regions_as_groups
 from fusiondoc.diagnosis.parted_groups import prints_between_groups, with_numbers
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.run_facts import run_facts
@@ -74,7 +75,8 @@ def _changes(report: Report, context: Context) -> list[PlannedChange]:
     found.sort(key=lambda one: -sum(report.unfused[row].count for row in one.rows))
     del found[_MOST_TRIED:]
     found += prints_between_groups(report, run)
-    plans = Plans(with_numbers(report, found), run.fuser, run.torch, run.gradients)
+    views = frozenset(row for one in found if one.kind is ChangeKind.MOVE_VIEW for row in one.rows)
+    plans = Plans(regions_as_groups(with_numbers(report, found), views), run.fuser, run.torch, run.gradients)
     best = _best(found, plans, report)
     planned = []
     for number, (one, gain, groups) in enumerate(best):
@@ -105,7 +107,7 @@ def _best(found: Sequence[Candidate], plans: Plans, report: Report) -> list[_Rat
     return rated[:MOST]
 
 
-_REBUILT = (ChangeKind.MOVE_VIEW, ChangeKind.BRANCH, ChangeKind.CONSTANT, ChangeKind.SPLIT)
+_REBUILT = (ChangeKind.MOVE_VIEW, ChangeKind.BRANCH, ChangeKind.CONSTANT, ChangeKind.SPLIT, ChangeKind.MOVE)
 """More than a line changes, and the user has to see whether it can."""
 
 
@@ -249,7 +251,8 @@ def _command_of(one: Candidate, report: Report, context: Context) -> str:
     tried = _can_be_fixed(context)
     if tried and one.kind is ChangeKind.FREEZE:
         return run_again(request, ("--inference",), "fix")
-    if tried and (one.kind is ChangeKind.MOVE_VIEW or (one.kind in _TRIED_BY_FIX and one.edits)):
+    moved = one.kind is ChangeKind.MOVE_VIEW or (one.kind is ChangeKind.MOVE and one.sure)
+    if tried and (moved or (one.kind in _TRIED_BY_FIX and one.edits)):
         return run_again(request, command="fix")
     # What a program of its own computes is not known: its steps are timed.
     proof = ("--time",) if request.options.script else ("--verify",)

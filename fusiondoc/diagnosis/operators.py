@@ -73,6 +73,9 @@ VIEWS = frozenset(_named("expand expand_as flatten permute reshape squeeze t tra
 """Operators that move no data. nvFuser takes them into a group as prim::*_copy and gives them back when no
 group wants them, so one outside a group is no loss."""
 
+PERMUTATIONS = frozenset(_named("flip fliplr flipud roll rot90"))
+"""Operators whose result has the elements of their input, each once, at another place."""
+
 _LIBRARY = """
 _convolution _native_multi_head_attention adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d
 adaptive_max_pool2d addbmm addmm avg_pool1d avg_pool2d avg_pool3d bernoulli bernoulli_ bmm conv1d conv2d

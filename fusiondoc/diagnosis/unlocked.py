@@ -8,10 +8,10 @@ What fusing the unfused operators could save: the groups that they would be, and
 
 from __future__ import annotations
 
-import re
 from typing import AbstractSet, Mapping, Optional, Sequence, Tuple
 
-from fusiondoc.diagnosis.operators import LIBRARY, VIEWS, WITH_FORMULA, is_fusible, taken_by
+from fusiondoc.diagnosis.edge_moves import OF_MANY_ELEMENTS
+from fusiondoc.diagnosis.operators import LIBRARY, PERMUTATIONS, VIEWS, WITH_FORMULA, is_fusible, taken_by
 from fusiondoc.diagnosis.reasons import FOR_ITSELF, NEVER_LOOKED_AT, NNC_SELDOM
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.model.quick_dataclass import dataclass
@@ -233,7 +233,7 @@ class Plans:
         def stays(place: int) -> bool:
             sides = [[one for one in side if free[one]] for side in (before[place], after[place])]
             ops = [{op for one in side for op in self._ops(program.nodes[one])} for side in sides]
-            return not all(sides) or all(any(map(_OF_MANY_ELEMENTS.search, side)) for side in ops)
+            return not all(sides) or all(any(map(OF_MANY_ELEMENTS.search, side)) for side in ops)
 
         while views:
             staying = {place for place in views if stays(place)}
@@ -263,7 +263,7 @@ class Plans:
             for i in loose
             if program.nodes[i].kind == "operator"
             and (
-                program.nodes[i].op not in NOTHING_TO_GAIN
+                program.nodes[i].op not in NOTHING_TO_GAIN | PERMUTATIONS
                 or (rows[i] in changed and not _is_view(program.nodes[i]))
             )
         )
@@ -274,14 +274,8 @@ class Plans:
         return WouldBeGroup(mine & changed, mine, ops, groups, len(names), bytes_between(program, members))
 
 
-_OF_MANY_ELEMENTS = re.compile(
-    r"norm|softmax|sum|mean|var|std|a?max$|a?min$|prod|any|all|sort|scatter|gather|prim::"
-)
-"""Operators, by parts of their names, whose results are no function of single elements; control flow."""
-
-
 def _is_view(node: ProgramNode) -> bool:
-    return node.op in VIEWS
+    return node.op in VIEWS or node.op in PERMUTATIONS  # free only where it is moved
 
 
 def _places(program: Program, rows: Sequence[int | None], changed: AbstractSet[int]) -> list[int | None]:

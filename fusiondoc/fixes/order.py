@@ -13,6 +13,7 @@ from typing import Iterator, NamedTuple, Sequence
 
 from fusiondoc.diagnosis.changed_statements import SAID
 from fusiondoc.diagnosis.in_place_operators import plain_name
+from fusiondoc.diagnosis.operators import PERMUTATIONS
 from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
 from fusiondoc.fixes.syntax import ParsedFile, walk
@@ -24,7 +25,7 @@ with contextlib.suppress(ImportError):
 _VIEWS = frozenset(
     ["view", "reshape", "permute", "transpose", "t", "flatten", "unsqueeze", "squeeze", "contiguous"]
 )
-_PERMUTATIONS = frozenset(["flip", "fliplr", "flipud", "roll", "rot90", "index_select"])
+_PERMUTATIONS = frozenset([*map(plain_name, PERMUTATIONS), "index_select"])
 """Operators whose results are elements of their input, each at another place."""
 
 _JOINED = frozenset(["torch.cat", "torch.stack", "torch.concat"])
