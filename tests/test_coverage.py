@@ -20,6 +20,7 @@ from fusiondoc.model.report import Report
 from fusiondoc.reports import code_annotations, markdown
 from fusiondoc.reports.comparison import words
 from fusiondoc.reports.html import render as html
+from fusiondoc.reports.wording import groups_of
 from fusiondoc.workflows.load import report_from
 
 FOREIGN = FIXTURES / "foreign"
@@ -259,3 +260,11 @@ def test_arithmetic_with_sizes_is_none_where_the_executors_print_has_lost_its_ty
     report = report_from([str(FIXTURES / "logs" / "nnc-1.12.1-scaled-sizes.log.xz")])
     assert report.groups
     assert not {"aten::pow", "aten::div"} & {row.op for row in report.unfused}
+
+
+def test_the_job_summary_counts_as_the_terminal_does() -> None:
+    """Further specialisations of a group are no groups more."""
+    report = report_from([str(FOREIGN / "shapes.script.train.nvfuser.log.xz")])
+    said = code_annotations.github_summary(report).splitlines()[2]
+    assert groups_of(report) in said and said.startswith(f"{report.fused_operators} operators in ")
+    assert "in further specialisations" in said

@@ -310,3 +310,46 @@ def test_a_step_is_said_once(tmp_path: Path) -> None:
     report = report_of("RuntimeError:\nCUDA out of memory. Tried to allocate 2.00 GiB\n", tmp_path)
     codes = [code for step in report.plan for code in step.codes]
     assert "FD901" in codes and len(codes) == len(set(codes))
+
+
+SERVE = "2023-10-21T17:05:08,418 [INFO ] W-9000-model_1.0-stdout MODEL_LOG - "
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        # pytorch/serve#2728: every line has the prefix of the worker's log.
+        (
+            f"{SERVE}RuntimeError: default_program(24): error: extra text after expected end of number\n"
+            f"{SERVE}     aten_mul[(long long)(threadIdx.x)] = v * -3.402823466385289e+38.f;\n",
+            "FD307",
+            "NNC failed, and the error ended the program: default_program(24)",
+        ),
+        # gnn-tracking/gnn_tracking#312, quoted as far as the first line.
+        (
+            'RuntimeError: a >= 0 INTERNAL ASSERT FAILED at "/w/torch/csrc/jit/codegen/cuda/scheduler/'
+            'pointwise.cpp":721, please report a bug\n',
+            "FD307",
+            "nvFuser failed, and the error ended the program: a >= 0 (pointwise.cpp:721)",
+        ),
+        # NVIDIA/Fuser#4459: an address stands in the middle of the sentence.
+        (
+            'RuntimeError:  INTERNAL ASSERT FAILED at "/opt/nvfuser/csrc/fusion_segmenter.cpp":2010, please'
+            " report a bug with repro script to NVFuser at https://github.com/NVIDIA/Fuser/issues."
+            " It is no DAG.\n",
+            "FD307",
+            "nvFuser failed, and the error ended the program: It is no DAG. (fusion_segmenter.cpp:2010)",
+        ),
+        # JonasGeiping/breaching#24: the fence ends on the line of the error.
+        (
+            "RuntimeError: nvrtc: error: invalid value for --gpu-architecture (-arch)```\n",
+            "FD306",
+            "invalid value for --gpu-architecture (-arch)",
+        ),
+    ],
+    ids=["serve", "cut-assert", "address", "fence"],
+)
+def test_errors_are_read_as_people_quote_them(text: str, code: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "pasted.txt").write_text(text)
+    (found,) = [one for one in parse(tmp_path / "pasted.txt").findings if one.code == code]
+    assert said in found.message and "`" not in found.message and "github" not in found.message

@@ -98,16 +98,18 @@ def _view_or_copy(place: Place) -> str:
         if in_order(taken):
             return view
         if contiguous or (sizes is not None and not can_view(taken, sizes)):
-            return f"it copies its input into another layout, which {place.fuser_name} has no rule for"
+            whose = "no fuser has a" if place.fuser is None else f"{place.fuser_name} has no"
+            return f"it copies its input into another layout, which {whose} rule for"
         if sizes is not None:
             return view
     if not contiguous and isinstance(made, TensorType) and made.strides is not None and not in_order(made):
         return view  # a copy would be in order
     reordered = [n for n in map(place.flow.nodes.__getitem__, sorted(place.node.before)) if n.op in _REORDERS]
     after = f", as after {reordered[0].op}{at(reordered[0])}" if reordered else ""
+    lacks = "no fuser has a rule" if place.fuser is None else f"{place.fuser_name} has no rule"
     return (
         "it hands its input on, and copies it where its memory is in another order"
-        f"{after}: {place.fuser_name} has no rule for either"
+        f"{after}: {lacks} for either"
     )
 
 

@@ -25,7 +25,7 @@ from fusiondoc.model.source import PACKAGES, Source
 from fusiondoc.reports.printable import in_json, markdown, visible
 from fusiondoc.reports.step_words import gain, plan_in_markdown, unlocks
 from fusiondoc.reports.text.expectation_lines import sentence
-from fusiondoc.reports.wording import covered
+from fusiondoc.reports.wording import count, covered, groups_of
 
 EXPECTATION = "expectation"
 """What machine formats call the rule behind a broken expectation."""
@@ -242,7 +242,9 @@ def github_summary(report: Report) -> str:
     """What fused, in one line, and a table of the problems."""
     share = covered(report, "{:.0%}".format)
     loose = sum(row.count for row in outside(report))
-    said = f"{report.fusion_groups} fusion groups, {loose} operators outside"
+    said = f"{count(report.fused_operators, 'operator')} in {groups_of(report)}, {loose} operators outside"
+    if not report.groups:
+        said = f"No fusion group, {count(loose, 'tensor operator')} outside"
     said += f" ({share})" if share is not None else ""
     fallbacks = sum(fallback.count for fallback in report.fallbacks)
     said += f", {fallbacks} fallbacks" if fallbacks else ""

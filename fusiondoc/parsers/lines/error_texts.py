@@ -95,9 +95,9 @@ _PATTERNS = (
 _ASSERT_MARK = "INTERNAL ASSERT FAILED at "
 _ASSERT = re.compile(
     r'"\[?(?P<file>[^"\]]+)(?:\]\([^"]*\))?":(?P<line>\d+)'
-    r", please report a bug (?:to PyTorch|with repro script to NVFuser at \S+?)\. ?(?P<text>.*)"
+    r", please report a bug(?: to PyTorch\.| with repro script to NVFuser at \S+\.(?!\S)|\s*$) ?(?P<text>.*)"
 )
-"""After the mark; 1.11 has no space before it, and some web pages make a link of the file."""
+"""After the mark; 1.11 has no space before it, some pages make a link of the file, and quotes end early."""
 
 _WHOLE_LINE = ("builtins for", "driver on your system", "PTX was compiled")
 """What begins in the middle of its sentence: the error is the whole line."""
@@ -170,7 +170,7 @@ def _error(line: str) -> tuple[FuserError, bool] | None:
         if match is not None:
             text = match.group(1)
             text = line if text.startswith(_WHOLE_LINE) else text
-            return FuserError(kind, text.strip()[:MOST]), False
+            return FuserError(kind, text.strip().rstrip("`")[:MOST]), False
     line = _SEGMENT.sub("", line)
     python = _PYTHON.match(line)
     said = (python.group(2) or "") if python else line
@@ -282,8 +282,8 @@ CRASH = re.compile(
 )
 """Of bash, Python's faulthandler and subprocess, PyCharm, torchrun, glog, UCX and libstdc++."""
 
-_LOOSE = re.compile(rb"(?:> ?|E +|\[ERROR\] )?RuntimeError:(?: |$)")
-"""An error without its traceback: quoted, of pytest, of a logger."""
+_LOOSE = re.compile(rb"(?:> ?|E +|\[ERROR\] |.{0,200}? MODEL_LOG - )?RuntimeError:(?: |$)")
+"""An error without its traceback: quoted, of pytest, of a logger, of TorchServe's worker."""
 
 _MOST = 100
 """Errors that are kept."""
