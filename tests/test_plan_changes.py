@@ -13,6 +13,7 @@ from conftest import FIXTURES
 from test_te_command import capture
 
 from fusiondoc.captures.capture import RECORDS
+from fusiondoc.captures.request import KeptRequest, KeptTarget, Options
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.unlocked import Plans
@@ -247,3 +248,23 @@ def test_a_view_between_differentiable_graphs_of_a_group_each(more: int) -> None
     found = planned(replace(report, programs=(outer, plan))).plan
     said = ["2 groups of this run become one"] if not more else []
     assert [one.unlocks for one in found if one.kind is ChangeKind.MOVE_VIEW] == said
+
+
+def test_where_only_trying_tells_fix_is_named() -> None:
+    made = Made()
+    made.node("group"), made.node("aten::ceil_", "FD299"), made.node("group")
+    rows = tuple(replace(row, user_source="m.py:2") for row in made.rows)
+    report = replace(made.report(), unfused=rows)
+    report = replace(report, coverage=replace(report.coverage, ops_fused=2, ops_total=3, fraction=0.66))
+    target = KeptTarget("m.py:net", "file")
+
+    def note(**more: Any) -> str:
+        asked = KeptRequest(target=target, options=Options(script=more.pop("script", False)))
+        return str(with_plan(report, Context(Observed(), request=asked, **more)).plan_note)
+
+    assert note().endswith("helps for sure. What only trying tells: fusiondoc fix m.py:net")
+    assert "fusiondoc" not in note(own=False) and "fusiondoc" not in note(script=True)
+    assert "fusiondoc" not in str(planned(report).plan_note)  # of a log
+    whole = replace(report, coverage=replace(report.coverage, ops_fused=3, fraction=1.0))
+    report = whole
+    assert note().startswith("All that NNC can take is fused") and "fusiondoc" not in note()
