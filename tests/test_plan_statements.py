@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import Run
+from test_plan_changes import Made, planned
 
+from fusiondoc.captures.request import KeptRequest, KeptTarget, Options
 from fusiondoc.diagnosis.changed_statements import number_kept, said_later
-from fusiondoc.model.change_plan import Edit
+from fusiondoc.diagnosis.next_steps import with_plan
+from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.model.change_plan import ChangeKind, Edit
+from fusiondoc.model.report import OpNode, Report
+from fusiondoc.parsers.observed import Observed
 
 HEAD = "import torch\nimport warnings\n\n\n"
 
@@ -173,3 +180,56 @@ def test_both_make_the_groups_that_the_plan_promises(fusiondoc: Run, tmp_path: P
     after = run()
     assert len(after["groups"]) == 2 and after["plan"] == []  # type: ignore[arg-type]
     assert not [row for row in after["unfused"] if row["op"] == "aten::div"]  # type: ignore[attr-defined]
+
+
+class Files:
+    """The user's only file."""
+
+    def source(self, file: str) -> str:
+        return written([FIRST, "print('here')", SECOND, "return b"])
+
+
+def printed_between(middle: str | None = None, fuser: str = "nnc", file: str = "m.py") -> Report:
+    """Two groups, of the lines before and after a print; something may stand between them too."""
+    made = Made()
+    made.node("group"), made.node("group")
+    made.nodes[1] = replace(made.nodes[1], group="G2")
+    edges = [(0, 1)]
+    if middle is not None:
+        made.node(middle, "FD201")
+        edges += [(0, 2), (2, 1)]
+    report = made.report(*edges, texts=Files())
+    group = report.groups[0]
+    each = [
+        replace(group, id=name, nodes=(OpNode("aten::tanh", None, f"{file}:{line}"),))
+        for name, line in (("G1", 6), ("G2", 8))
+    ]
+    state = replace(report.fuser, effective=fuser, requested=fuser)
+    return replace(report, groups=tuple(each), fuser=state)
+
+
+def test_groups_that_only_a_print_parts_become_one() -> None:
+    (change,) = planned(printed_between()).plan
+    assert (change.kind, change.where) == (ChangeKind.SPLIT, "m.py:7")
+    assert change.unlocks == "2 groups of this run become one" and change.gain_bytes == 2 * 4 * 8 * 4
+    assert change.before == "print('here')\nb = torch.tanh(a + x)\nreturn b"
+    assert change.after == "b = torch.tanh(a + x)\nprint('here')\nreturn b"
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        printed_between("aten::cumsum"),  # the second group waits for it
+        printed_between(fuser="nvfuser"),  # not seen there
+        printed_between(file="/usr/lib/python3.10/site-packages/timm/m.py"),
+    ],
+    ids=["waits", "nvfuser", "package"],
+)
+def test_groups_that_more_than_a_print_parts_stay(report: Report) -> None:
+    assert ChangeKind.SPLIT not in [one.kind for one in planned(report).plan]
+
+
+def test_a_trace_holds_no_print() -> None:
+    asked = KeptRequest(target=KeptTarget("m.py:net", "file"), options=Options(trace=True))
+    found = with_plan(printed_between(), Context(Observed(), request=asked))
+    assert found.plan == ()
