@@ -353,3 +353,33 @@ def test_errors_are_read_as_people_quote_them(text: str, code: str, said: str, t
     (tmp_path / "pasted.txt").write_text(text)
     (found,) = [one for one in parse(tmp_path / "pasted.txt").findings if one.code == code]
     assert said in found.message and "`" not in found.message and "github" not in found.message
+
+
+OLD = """graph(%x : Float(2, 2)
+      %y : Float(2, 2)) {
+  %k : int = prim::Constant[value=1]()
+  %a : Float(2, 2) = aten::cumsum(%y, %k)
+  %b : Float(2, 2) = prim::FusionGroup_0[device=-1](%a, %x)
+  return (%b);
+}
+with prim::FusionGroup_0 = graph(%1 : Float(2, 2)
+      %5 : Float(2, 2)) {
+  %11 : int = prim::Constant[value=1]()
+  %c : Float(2, 2) = aten::add(%1, %5, %11)
+  %d : Float(2, 2) = aten::mul(%c, %5)
+  return (%d);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "form", [str, lambda text: text.replace("\n", "\r\n"), lambda text: f"```\n{text}```\n"]
+)
+def test_graphs_of_2018_have_braces_and_no_commas(form: Callable[[str], str], tmp_path: Path) -> None:
+    """As in pytorch/pytorch#10466: without its body the group would not be seen at all."""
+    (tmp_path / "pasted.txt").write_bytes(form(f"produced this:\n{OLD}any idea?\n").encode())
+    report = parse(tmp_path / "pasted.txt")
+    (group,) = report.groups
+    assert [node.op for node in group.nodes] == ["aten::add", "aten::mul"]
+    assert [(row.op, row.count) for row in report.unfused] == [("aten::cumsum", 1)]
+    assert not [one for one in report.findings if one.code == "FD902"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
-from typing import Callable, Mapping, Optional, Sequence, Tuple
+from typing import Callable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.parse import parse_dump
@@ -77,6 +77,9 @@ class BareGraphs:
             return False
         text = line[len(self._lead) :] if line.startswith(self._lead) else line.lstrip(b" \t")
         section = text.startswith(b"with ")
+        if self._done and text == b"}":
+            self._counts.recognised += 1
+            return True
         if self._done and not section:
             self.end()
             return False
@@ -104,9 +107,27 @@ class BareGraphs:
             return
         if not self._done:
             self._counts.truncated += 1
-        lines = run.text.split(b"\n")
-        text = run.text if _is_printed(lines) else b"\n".join(_indented(lines))
+        text = run.text
+        if b") {\n" in text:
+            text = b"\n".join(_without_braces(text.split(b"\n")))
+        lines = text.split(b"\n")
+        text = text if _is_printed(lines) else b"\n".join(_indented(lines))
         self._sink(Print(text, 0, run.stretches(0, run.length)), run.position(0), self._rest)
+
+
+def _without_braces(lines: list[bytes]) -> Iterator[bytes]:
+    """The lines of a graph as torch prints them today: in 2018 bodies stood in braces, and no commas
+    between parameters that stood on lines of their own (the graphs of pytorch/pytorch#10466)."""
+    head = False
+    for line in lines:
+        head = head or line.startswith((b"graph(", b"with "))
+        if head and line.endswith(b") {"):
+            head, line = False, line[:-2] + b":"
+        elif head and not line.endswith((b",", b":")):
+            line += b","
+        elif not head and line.endswith(b");"):
+            line = line[:-1]
+        yield line
 
 
 def _is_printed(lines: list[bytes]) -> bool:
