@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import lzma
+import re
 import tarfile
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,16 +18,24 @@ from test_te_command import capture
 
 from fusiondoc.captures.capture import RECORDS
 from fusiondoc.captures.request import KeptRequest, KeptTarget, Options
+from fusiondoc.diagnosis.advice import advice_on
+from fusiondoc.diagnosis.change_candidates import ALL_OUT_OF_PLACE
+from fusiondoc.diagnosis.change_commands import to_keep
 from fusiondoc.diagnosis.next_steps import with_plan
+from fusiondoc.diagnosis.pages import PAGES, recipe_page
+from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.diagnosis.run_facts import run_facts
 from fusiondoc.diagnosis.unlocked import Plans
+from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Evidence, OpNode, Program, ProgramNode, Reason, Report, Unfused
-from fusiondoc.model.runs import Steps, Try
+from fusiondoc.model.runs import KnobState, Steps, Try
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.reports.source_code import with_near_places
 from fusiondoc.reports.text.layout_of_text import Detail
 from fusiondoc.reports.text.screen import render
+from fusiondoc.runner.variables import knob_lines
 from fusiondoc.workflows.load import report_from
 
 TENSOR = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)"
@@ -268,3 +280,56 @@ def test_where_only_trying_tells_fix_is_named() -> None:
     whole = replace(report, coverage=replace(report.coverage, ops_fused=3, fraction=1.0))
     report = whole
     assert note().startswith("All that NNC can take is fused") and "fusiondoc" not in note()
+
+
+def test_code_that_is_offered_is_python() -> None:
+    """What plans, recipes and pages offer to copy compiles; the loop on ``inplace`` is several lines."""
+    offered = [ALL_OUT_OF_PLACE]
+    for file in sorted((FIXTURES / "golden").glob("*.json")):
+        for change in json.loads(file.read_text(encoding="utf-8"))["plan"]:
+            offered += [change[name] for name in ("before", "after", "python") if change[name] is not None]
+    for recipe in RECIPES:
+        offered += [recipe.before, recipe.after, recipe.helper]
+        page = recipe_page(recipe.of.split()[0]) or ""
+        offered += [textwrap.dedent(part) for part in re.findall(r"(?:^    .*\n|^\n)+", page, re.MULTILINE)]
+    for file in sorted(PAGES.glob("*.md")):
+        offered += re.findall(r"^```python\n(.*?)^```", file.read_text(encoding="utf-8"), re.M | re.S)
+    assert len(offered) > 100
+    for text in offered:
+        ast.parse(text)
+    made = Made()
+    made.node("aten::relu_", "FD230")
+    row = replace(made.rows[0], source="torch/nn/functional.py:1457:0")
+    advice = advice_on(row, run_facts(made.report(), Context(Observed()))).text
+    ast.parse(advice.rpartition("torch.jit.script: ")[2])
+
+
+def test_the_loop_sets_every_flag_and_a_scripted_module_refuses_it() -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.ReLU(inplace=True), torch.nn.Sequential(torch.nn.ELU(1.0, True)))
+    scripted = torch.jit.script(model)
+    with pytest.raises(RuntimeError, match="set constant"):
+        exec(ALL_OUT_OF_PLACE, {"model": scripted})
+    exec(ALL_OUT_OF_PLACE, {"model": model})
+    assert [one.inplace for one in model.modules() if hasattr(one, "inplace")] == [False, False]
+
+
+def test_a_knob_has_its_line_for_production() -> None:
+    values = {"switch": "off", "count": "3", "integer": "-2", "text": "a", "stream": "stderr"}
+    for knob in catalogue.knobs():
+        if knob.kind in values:
+            value = values[knob.kind]
+            assert [catalogue.knob_line(knob.name, value)] == knob_lines({knob.name: value})
+    assert to_keep(("--knob", "fusion_strategy=dynamic:10"), "") == (
+        '# to keep it, before the first call:\ntorch.jit.set_fusion_strategy([("DYNAMIC", 10)])'
+    )
+    line = "torch._C._jit_set_texpr_reductions_enabled(True)"
+    assert line in str(to_keep(("--verify", "--knob", "nnc_reductions=on"), ""))
+    assert to_keep(("--knob", "nnc_reductions=on"), f"Let NNC take reductions: {line}") is None
+    assert to_keep(("--freeze",), "") is None
+
+
+def test_a_run_says_which_knobs_were_set() -> None:
+    report = replace(report_from([LOG]), knobs=(KnobState("nnc_reductions", "on", "on", True),))
+    assert re.search(r"^Knobs +nnc_reductions=on$", render(report, detail=Detail.SUMMARY), re.MULTILINE)
+    assert "Knobs" not in render(replace(report, knobs=()), detail=Detail.SUMMARY)

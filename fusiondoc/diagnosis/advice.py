@@ -165,8 +165,8 @@ def _in_place(row: Unfused, run: RunFacts) -> str:
         return text + "."
     if row.op in WITH_FLAG and in_torch(row.source):
         return (
-            "Set inplace=False where the module is made, or from outside: for m in model.modules(): if"
-            " hasattr(m, 'inplace'): m.inplace = False"
+            "Set inplace=False where the module is made; or from outside, before torch.jit.script:"
+            " for m in [m for m in model.modules() if hasattr(m, 'inplace')]: m.inplace = False"
         )
     text = f"Write the version without the underscore: x = x.{row.op.rsplit('::', 1)[1][:-1]}(...)"
     sign = sign_of(row.op)

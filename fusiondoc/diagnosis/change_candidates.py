@@ -35,6 +35,14 @@ from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
 
+ALL_OUT_OF_PLACE = """\
+# or from outside, before torch.jit.script: a scripted module refuses it
+for module in model.modules():
+    if hasattr(module, "inplace"):
+        module.inplace = False"""
+"""For modules that a package makes. Set on a scripted module it is a RuntimeError, "Can't set constant"
+(torch 2.13)."""
+
 NO_GRAD = "Run it under torch.no_grad()"
 
 
@@ -50,6 +58,8 @@ class Candidate:
     """How the operator is called, and how it would be; lines of the program are in ``edits``."""
     where: str | None = None
     note: str | None = None
+    python: str | None = None
+    """Lines that do it from outside, as in ``PlannedChange``."""
     options: tuple[str, ...] = ()
     """Of ``diagnose``, for a change of the run."""
     edits: tuple[Edit, ...] = ()
@@ -94,6 +104,7 @@ def _joined(one: Candidate, more: Candidate) -> Candidate:
         edits=tuple(edits),
         where=one.where or more.where,
         note=one.note or more.note,
+        python=one.python or more.python,
     )
 
 
@@ -352,8 +363,7 @@ def _elsewhere(one: Candidate, row: Unfused, owner: Owner, run: RunFacts) -> Can
     if owner is Owner.PACKAGE:
         return replace(one, where=place, note="; ".join(filter(None, (one.note, IN_A_PACKAGE))))
     if owner is Owner.TORCH and one.kind is ChangeKind.NOT_INPLACE:
-        how = "where the module is made; from outside: for m in model.modules(): if hasattr(m, 'inplace'):"
-        return replace(one, note=f"{how} m.inplace = False")
+        return replace(one, note="where the module is made", python=ALL_OUT_OF_PLACE)
     recipe = _recipe(row, run)
     if owner is Owner.TORCH and recipe is not None and recipe.module is not None:
         name = row.op.rpartition("::")[2].rstrip("_")
@@ -381,7 +391,7 @@ def _where_made(one: Candidate, op: str, report: Report, files: Sequence[str]) -
     made = [edit for file, text in texts if text is not None for edit in modules_in_place(text, file, op)]
     if not made:
         return one
-    return replace(one, edits=tuple(made), where=f"{made[0].file}:{made[0].line}", note=None)
+    return replace(one, edits=tuple(made), where=f"{made[0].file}:{made[0].line}", note=None, python=None)
 
 
 def _ranks(programs: Iterable[Program]) -> dict[tuple[str, str | None], int]:

@@ -8,6 +8,7 @@ from typing import Sequence
 
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest
 from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.fuser_knobs.catalogue import knob_line
 from fusiondoc.model.report import Report
 
 
@@ -53,6 +54,14 @@ def run_again(request: KeptRequest, more: Sequence[str] = (), command: str = "di
     if options.script_args:
         words += ["--", *options.script_args]
     return shlex.join(words)
+
+
+def to_keep(options: Sequence[str], said: str) -> str | None:
+    """The lines of Python that set the knobs of these options for good; None without any, or where ``said``
+    has them."""
+    given = [one.partition("=") for name, one in zip(options, options[1:]) if name == "--knob"]
+    lines = [line for line in (knob_line(name, value) for name, _, value in given) if line not in said]
+    return "\n".join(["# to keep it, before the first call:", *lines]) if lines else None
 
 
 def without_commands_of_others(report: Report, name: str) -> Report:

@@ -14,7 +14,7 @@ from typing import Sequence, Tuple
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.change_candidates import Candidate, candidates
-from fusiondoc.diagnosis.change_commands import can_run_again, run_again
+from fusiondoc.diagnosis.change_commands import can_run_again, run_again, to_keep
 from fusiondoc.diagnosis.edge_moves import regions_as_groups
 from fusiondoc.diagnosis.parted_groups import prints_between_groups, with_numbers
 from fusiondoc.diagnosis.rules.rule import Context
@@ -176,6 +176,7 @@ def _planned(
         ops=tuple(dict.fromkeys(row.op for row in rows)),
         codes=tuple(dict.fromkeys(row.reason.code for row in rows)),
         note=one.note,
+        python=one.python or to_keep(one.options, one.change),
         edits=one.edits if context.request is None or context.own else (),  # a program applies them
     )
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Iterable, Sequence
 
-from fusiondoc.diagnosis.change_commands import can_run_again, compare_logs, run_again
+from fusiondoc.diagnosis.change_commands import can_run_again, compare_logs, run_again, to_keep
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.report import Finding, Report
@@ -92,6 +92,7 @@ def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedCh
         finding.saves_bytes,
         command_of(report, context, more),
         codes=(finding.code,),
+        python=to_keep(more, advice),
     )
 
 

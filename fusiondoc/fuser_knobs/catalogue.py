@@ -39,6 +39,32 @@ def knob(name: str) -> Knob | None:
     return next((one for one in KNOBS if one.name == name), None)
 
 
+def knob_line(name: str, value: str) -> str:
+    """The line of Python that sets a knob of one value, as ``env --export`` prints it; by its public name
+    where it has one (torch/jit/_fuser.py, 1.12 to 2.13).
+
+    Args:
+        value: one that ``checks.check_knob`` takes.
+
+    Raises KeyError for a name that is no knob, ValueError for one that takes operators or a function.
+    """
+    found = knob(name)
+    if found is None:
+        raise KeyError(name)
+    if found.kind in ("operators", "function"):
+        raise ValueError(f"{name} takes more than one value")
+    if found.kind == "strategy":
+        steps = (step.strip().upper().partition(":") for step in value.split(","))
+        listed = ", ".join(f'("{kind.strip()}", {int(depth)})' for kind, _, depth in steps)
+        return f"torch.jit.set_fusion_strategy([{listed}])"
+    text = value.strip()
+    if found.kind == "switch":
+        text = str(text.lower() in ("on", "true", "1", "yes"))
+    elif found.kind not in ("count", "integer"):
+        text = repr(text)
+    return f"torch._C.{found.setter}({text})"
+
+
 def variables() -> tuple[Variable, ...]:
     """Every environment variable, those that no release reads last."""
     return VARIABLES

@@ -73,7 +73,7 @@ def planned(report: Report) -> list[Problem]:
         if change.before is not None and change.after is not None:
             said += [f"- {change.before}", f"+ {change.after}"]
         where = Location(relative(place.file), place.line)
-        text = "\n".join(filter(None, [*said, change.note, change.command]))
+        text = "\n".join(filter(None, [*said, change.note, change.python, change.command]))
         found.append(Problem(PLAN, "note", head, text, where, edits=change.edits))
     return found
 

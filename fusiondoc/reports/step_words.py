@@ -125,6 +125,12 @@ def plan_in_markdown(report: Report) -> list[str]:
             rows = [f"- {row}" for row in change.before.split("\n")]
             rows += [f"+ {row}" for row in change.after.split("\n")]
             lines += ["   ```diff", *(f"   {_in_a_fence(row)}" for row in rows), "   ```"]
+        if change.python is not None:
+            lines += [
+                "   ```python",
+                *(f"   {_in_a_fence(row)}" for row in change.python.split("\n")),
+                "   ```",
+            ]
         lines.append(f"   {markdown_code(change.command)}")
     return lines
 

@@ -210,6 +210,7 @@ class Step:
     unlocks: str
     diff: str | None
     note: str | None
+    python: str | None
     command: str
 
 
@@ -235,6 +236,7 @@ def plan_view(context: Context) -> Plan | None:
             unlocks(one),
             _diff(one.before, one.after),
             one.note,
+            one.python,
             one.command,
         )
         for one in report.plan

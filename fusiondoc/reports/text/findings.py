@@ -140,6 +140,8 @@ def _change(number: int, change: PlannedChange, said: str | None) -> list[Render
         lines += [Unbroken(f"    + {line}", "green") for line in change.after.split("\n")]
     if change.note:
         lines.append(_indented(prose(change.note, "dim")))
+    if change.python:
+        lines += [Unbroken(f"    {line}", "green") for line in change.python.split("\n")]
     return lines
 
 

@@ -58,6 +58,9 @@ def heading(report: Report, all_of_it: bool = False) -> RenderableType:
     if any(machine):
         table.add_row("Machine", ", ".join(part for part in machine if part))
     table.add_row("Fuser", _fuser(report, all_of_it))
+    knobs = [f"{knob.name}={knob.requested}" for knob in report.knobs if knob.requested is not None]
+    if knobs:
+        table.add_row("Knobs", ", ".join(knobs))
     if report.ranks is not None:
         table.add_row("Ranks", rank_words.of_ranks(report.ranks))
     table.add_row("Fused", _verdict(report))
