@@ -19,8 +19,8 @@ from test_te_command import capture
 from fusiondoc.captures.capture import RECORDS
 from fusiondoc.captures.request import KeptRequest, KeptTarget, Options
 from fusiondoc.diagnosis.advice import advice_on
-from fusiondoc.diagnosis.change_candidates import ALL_OUT_OF_PLACE
 from fusiondoc.diagnosis.change_commands import to_keep
+from fusiondoc.diagnosis.in_place_operators import ALL_OUT_OF_PLACE
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.pages import PAGES, recipe_page
 from fusiondoc.diagnosis.recipes import RECIPES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Iterable, Sequence
+from typing import Sequence
 
 from fusiondoc.diagnosis.advice import (
     NO_RULE,
@@ -11,10 +11,11 @@ from fusiondoc.diagnosis.advice import (
     REPLACEABLE,
     other_fusers,
 )
-from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place
+from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place, ranks_of
 from fusiondoc.diagnosis.changed_statements import number_kept
 from fusiondoc.diagnosis.edge_moves import before_one_tensor
 from fusiondoc.diagnosis.in_place_operators import (
+    ALL_OUT_OF_PLACE,
     CALLED_BY,
     FILLS,
     IN_PLACE_ASSIGNS,
@@ -29,19 +30,10 @@ from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.diagnosis.unlocked import WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.report import Program, Report, Unfused
+from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
-from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
-
-ALL_OUT_OF_PLACE = """\
-# or from outside, before torch.jit.script: a scripted module refuses it
-for module in model.modules():
-    if hasattr(module, "inplace"):
-        module.inplace = False"""
-"""For modules that a package makes. Set on a scripted module it is a RuntimeError, "Can't set constant"
-(torch 2.13)."""
 
 NO_GRAD = "Run it under torch.no_grad()"
 
@@ -77,7 +69,7 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
     """Every change that the operators outside groups suggest and that can matter in this run."""
     found: dict[tuple[ChangeKind, str], Candidate] = {}
     files = _files(report)
-    ranks = _ranks(report.programs)
+    ranks = ranks_of(report.programs)
     for index, row in enumerate(report.unfused):
         if row.ran is False or run.owner(row) is Owner.FORMULA:
             continue
@@ -392,17 +384,3 @@ def _where_made(one: Candidate, op: str, report: Report, files: Sequence[str]) -
     if not made:
         return one
     return replace(one, edits=tuple(made), where=f"{made[0].file}:{made[0].line}", note=None, python=None)
-
-
-def _ranks(programs: Iterable[Program]) -> dict[tuple[str, str | None], int]:
-    """Dimensions of the first input of operators, where all their nodes agree."""
-    found: dict[tuple[str, str | None], set[int | None]] = {}
-    for program in programs:
-        for node in program.nodes:
-            if node.kind == "operator" and node.inputs:
-                tensor = parse_type(node.inputs[0])
-                known = isinstance(tensor, TensorType) and tensor.sizes is not None
-                rank = len(tensor.sizes or ()) if known and isinstance(tensor, TensorType) else None
-                found.setdefault((node.op, node.source), set()).add(rank)
-    agreed = {key: next(iter(ranks)) for key, ranks in found.items() if len(ranks) == 1}
-    return {key: rank for key, rank in agreed.items() if rank is not None}

@@ -10,12 +10,14 @@ import ast
 import re
 import warnings
 from functools import lru_cache
-from typing import Iterator, Mapping, Sequence, Tuple
+from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.diagnosis.in_place_operators import CALLED_BY, FLAGS, MODULE_FLAGS, sign_of
 from fusiondoc.diagnosis.recipes import Recipe
 from fusiondoc.model.change_plan import Edit
 from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model.report import Program
+from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 _SIGNS: Mapping[str, type[ast.operator]] = {
     "+": ast.Add,
@@ -318,3 +320,17 @@ def _edit(parsed: ParsedText, file: str, line: int, pieces: Sequence[Piece], lea
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     return Edit(file, line, before, lead + after) if lead + after != before else None
+
+
+def ranks_of(programs: Iterable[Program]) -> dict[tuple[str, str | None], int]:
+    """Dimensions of the first input of operators, where all their nodes agree."""
+    found: dict[tuple[str, str | None], set[int | None]] = {}
+    for program in programs:
+        for node in program.nodes:
+            if node.kind == "operator" and node.inputs:
+                tensor = parse_type(node.inputs[0])
+                known = isinstance(tensor, TensorType) and tensor.sizes is not None
+                rank = len(tensor.sizes or ()) if known and isinstance(tensor, TensorType) else None
+                found.setdefault((node.op, node.source), set()).add(rank)
+    agreed = {key: next(iter(ranks)) for key, ranks in found.items() if len(ranks) == 1}
+    return {key: rank for key, rank in agreed.items() if rank is not None}

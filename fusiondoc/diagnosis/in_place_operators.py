@@ -107,3 +107,11 @@ FILLS: Mapping[str, str] = {
 }
 """Operators whose name without the underscore is no method of a tensor (torch/_tensor_docs.py, 1.12 to 2.13),
 and what makes a filled one."""
+
+ALL_OUT_OF_PLACE = """\
+# or from outside, before torch.jit.script: a scripted module refuses it
+for module in model.modules():
+    if hasattr(module, "inplace"):
+        module.inplace = False"""
+"""For modules that a package makes. Set on a scripted module it is a RuntimeError, "Can't set constant"
+(torch 2.13)."""
