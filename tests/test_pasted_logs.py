@@ -383,3 +383,13 @@ def test_graphs_of_2018_have_braces_and_no_commas(form: Callable[[str], str], tm
     assert [node.op for node in group.nodes] == ["aten::add", "aten::mul"]
     assert [(row.op, row.count) for row in report.unfused] == [("aten::cumsum", 1)]
     assert not [one for one in report.findings if one.code == "FD902"]
+
+
+def test_a_graph_whose_lines_a_page_broke_is_said_to_be_cut(tmp_path: Path) -> None:
+    """Broken at 80 columns its operators are lost: nothing must look as if all of it were read."""
+    text = (GRAPH + BODY).replace("TYPE", "Float(4, 8, strides=[8, 1], requires_grad=0, device=cuda:0)")
+    broken = "\n".join(line[at : at + 80] for line in text.split("\n") for at in range(0, len(line), 80))
+    (tmp_path / "pasted.txt").write_text(broken)
+    report = parse(tmp_path / "pasted.txt")
+    assert [one.code for one in report.findings if one.code == "FD902"] == ["FD902"]
+    assert report.parse.truncated == 1

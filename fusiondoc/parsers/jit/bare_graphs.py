@@ -40,8 +40,8 @@ _LIMIT = 150_000
 BARE_FOREIGN = 40
 """Foreign lines in a row after which it counts as cut off."""
 
-Sink = Callable[[Print, int, bool], None]
-"""Told a graph, where it begins, and whether it is only the rest of one."""
+Sink = Callable[[Print, int, bool], bool]
+"""Told a graph, where it begins, and whether it is only the rest of one; says whether it was understood."""
 
 
 class BareGraphs:
@@ -55,6 +55,8 @@ class BareGraphs:
         self._rest = False
         self._done = False
         self._foreign = 0
+        self._torn = False
+        """Lines stand in it that are none of a graph, as where a page breaks long ones."""
 
     def starts(self, line: bytes, pos: int) -> bool:
         """Whether a graph begins on this line, which is no part of another one."""
@@ -68,6 +70,7 @@ class BareGraphs:
         self._run = Run(Lines(line[at:], 1), 0, pos)
         self._done = False
         self._foreign = 0
+        self._torn = False
         return True
 
     def goes_on(self, line: bytes, pos: int) -> bool:
@@ -96,6 +99,7 @@ class BareGraphs:
                 self.end()
             return True
         self._foreign += 1
+        self._torn = True
         if self._foreign > BARE_FOREIGN:
             self.end()
         return False
@@ -105,14 +109,14 @@ class BareGraphs:
         run, self._run = self._run, None
         if run is None:
             return
-        if not self._done:
-            self._counts.truncated += 1
         text = run.text
         if b") {\n" in text:
             text = b"\n".join(_without_braces(text.split(b"\n")))
         lines = text.split(b"\n")
         text = text if _is_printed(lines) else b"\n".join(_indented(lines))
-        self._sink(Print(text, 0, run.stretches(0, run.length)), run.position(0), self._rest)
+        whole = self._sink(Print(text, 0, run.stretches(0, run.length)), run.position(0), self._rest)
+        if not self._done or (self._torn and not whole):
+            self._counts.truncated += 1
 
 
 def _without_braces(lines: list[bytes]) -> Iterator[bytes]:

@@ -319,13 +319,14 @@ class JitMessages:
                 use.iteration = iterations - 1
         return use
 
-    def bare(self, graph: Print, at: int, rest: bool) -> None:
-        """A graph without prefix; ``rest``: only sections of one."""
+    def bare(self, graph: Print, at: int, rest: bool) -> bool:
+        """A graph without prefix; ``rest``: only sections of one. Whether all of it was understood."""
         known = self._known.plan(graph, PlanLevel.PRINT, False, rest)
         if known is not None:
             known[0].lines.append(at)
             if graph.stretches is not None:
                 known[0].stretches[at] = graph.stretches
+        return rest or known is None or known[0].plan.complete
 
     def _cache_begins(self, pos: int) -> None:
         """nvFuser makes a GraphCache. A process that dies now has not printed the end of its graph."""
