@@ -12,6 +12,7 @@ from test_plan_changes import Made, planned
 
 from fusiondoc.captures.request import KeptRequest, KeptTarget, Options
 from fusiondoc.diagnosis.changed_statements import number_kept, said_later
+from fusiondoc.diagnosis.edge_moves import placed_later
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.model.change_plan import ChangeKind, Edit
@@ -233,3 +234,38 @@ def test_a_trace_holds_no_print() -> None:
     asked = KeptRequest(target=KeptTarget("m.py:net", "file"), options=Options(trace=True))
     found = with_plan(printed_between(), Context(Observed(), request=asked))
     assert found.plan == ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "after"),
+    [
+        ([FIRST, "h = a.view(4, 8)", "return torch.tanh(h * 0.5) * 3.0"],
+         [FIRST, "h = a", "return (torch.tanh(h * 0.5) * 3.0).view(4, 8)"]),
+        ([FIRST, "a = a.view(4, 8)", "a = torch.tanh(a)", "return a + y"],
+         [FIRST, "a = torch.tanh(a).view(4, 8)", "return a + y"]),
+    ],
+)  # fmt: skip
+def test_a_view_goes_around_the_next_line(lines: list[str], after: list[str]) -> None:
+    found = placed_later(written(lines), "m.py", 7, "view")
+    assert found is not None and applied(written(lines), found[0]) == written(after)
+
+
+def test_a_flip_goes_around_the_next_line() -> None:
+    found = placed_later(written(["h = torch.flip(x, [0])", "return h.tanh() + 1"]), "m.py", 6, "flip")
+    assert found is not None and found[2] == "h = x\nreturn torch.flip(h.tanh() + 1, [0])"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["h = x.view(4, 8)", "return torch.softmax(h, 1)"],
+        ["h = x.view(4, 8)", "return torch.tanh(h) + y"],  # y would need the view too
+        ["h = x.view(4, 8)", "return torch.tanh(h) * h"],
+        ["h = x.view(4, 8)", "z = torch.tanh(h)", "return z + h"],  # read later
+        ["h = x.view(4, 8)", "return h"],
+        ["h = x.view(4, 8).relu()", "return torch.tanh(h)"],
+        ["h = x.view(4, 8)", "x = torch.tanh(h)", "z = h", "return x"],
+    ],
+)
+def test_a_view_stays_where_more_is_read_of_it(lines: list[str]) -> None:
+    assert placed_later(written(lines), "m.py", 6, "view") is None

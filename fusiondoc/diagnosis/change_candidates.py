@@ -5,15 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Sequence
 
-from fusiondoc.diagnosis.advice import (
-    NO_RULE,
-    REDUCTIONS,
-    REPLACEABLE,
-    other_fusers,
-)
+from fusiondoc.diagnosis.advice import NO_RULE, REDUCTIONS, REPLACEABLE, other_fusers
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place, ranks_of
 from fusiondoc.diagnosis.changed_statements import number_kept
-from fusiondoc.diagnosis.edge_moves import before_one_tensor
+from fusiondoc.diagnosis.edge_moves import before_one_tensor, placed_later
 from fusiondoc.diagnosis.in_place_operators import (
     ALL_OUT_OF_PLACE,
     CALLED_BY,
@@ -326,6 +321,11 @@ def _with_lines(
         if kept is not None:
             edits, before, after = kept
             one = replace(one, change=f"Write {after} instead of {before}")
+    elif text is not None and one.kind in (ChangeKind.MOVE, ChangeKind.MOVE_VIEW):
+        placed = placed_later(text, place.file, place.line, row.op.rpartition("::")[2])
+        if placed is not None:
+            edits = placed[0]
+            one = replace(one, before=placed[1], after=placed[2], conditional=False, note=None)
     elif text is not None and one.kind in (ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE):
         edits = [out_of_place(text, place.file, place.line, row.op)]
         if edits == [None]:

@@ -22,12 +22,12 @@ attributes and past ``assert``."""
 
 
 def is_said(call: ast.expr) -> bool:
-    return isinstance(call, ast.Call) and _dotted(call.func) in SAID
+    return isinstance(call, ast.Call) and dotted(call.func) in SAID
 
 
-def _dotted(node: ast.expr) -> str:
+def dotted(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
-        return f"{_dotted(node.value)}.{node.attr}"
+        return f"{dotted(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
 
 
@@ -55,12 +55,12 @@ def said_later(text: str, file: str, pairs: Sequence[tuple[int, int]]) -> list[S
     parsed = parsed_file(text)
     if parsed is None:
         return []
-    blocks = [node.body for node in _functions(parsed)]
+    blocks = [node.body for node in functions_of(parsed)]
     found = []
     for block in blocks:
         firsts = {}
         for number, pair in enumerate(pairs):
-            start, stop = (_statement_at(block, line) for line in pair)
+            start, stop = (statement_at(block, line) for line in pair)
             if start is not None and stop is not None and start < stop:
                 between = block[start + 1 : stop]
                 if any(map(_says, between)) and all(_says(one) or isinstance(one, _QUIET) for one in between):
@@ -75,18 +75,18 @@ def said_later(text: str, file: str, pairs: Sequence[tuple[int, int]]) -> list[S
 _QUIET = (ast.Assign, ast.AnnAssign, ast.Assert)
 
 
-def _functions(parsed: ParsedText) -> list[ast.FunctionDef]:
+def functions_of(parsed: ParsedText) -> list[ast.FunctionDef]:
     around = dict.fromkeys(node for node in parsed.parents.values() if isinstance(node, ast.FunctionDef))
     return list(around)
 
 
-def _last_line(node: ast.stmt) -> int:
+def last_line(node: ast.stmt) -> int:
     return node.end_lineno or node.lineno
 
 
-def _statement_at(block: Sequence[ast.stmt], line: int) -> int | None:
+def statement_at(block: Sequence[ast.stmt], line: int) -> int | None:
     """The statement, alone on its lines, that a line is of."""
-    found = [i for i, one in enumerate(block) if one.lineno <= line <= _last_line(one)]
+    found = [i for i, one in enumerate(block) if one.lineno <= line <= last_line(one)]
     return found[0] if len(found) == 1 else None
 
 
@@ -102,14 +102,14 @@ def _behind(
     moved = [one for one in block[start : computed[-1]] if _says(one)]
     rest = [one for one in block[start:] if not _says(one)]
     last = block[-1]
-    alone = all(one.lineno == _last_line(one) and _is_alone(parsed, block, one) for one in moved)
-    if not moved or not alone or not _is_alone(parsed, block, last) or _says(last):
+    alone = all(one.lineno == last_line(one) and is_alone(parsed, block, one) for one in moved)
+    if not moved or not alone or not is_alone(parsed, block, last) or _says(last):
         return None
     if any(_may_change(one, moved) for one in rest):
         return None
     lines = [parsed.lines[one.lineno - 1] for one in moved]
     said = "\n".join(lines)
-    first, end = parsed.lines[last.lineno - 1], parsed.lines[_last_line(last) - 1]
+    first, end = parsed.lines[last.lineno - 1], parsed.lines[last_line(last) - 1]
     edits = [Edit(file, one.lineno, line, "") for one, line in zip(moved, lines)]
     lead = first[: len(first) - len(first.lstrip())]
     if isinstance(last, ast.Return) and not _returns_name(last):
@@ -118,25 +118,25 @@ def _behind(
             return None
         named = f"{lead}{name} =" + first[len(lead) + len("return") :]
         back = f"{said}\n{lead}return {name}"
-        if last.lineno == _last_line(last):
+        if last.lineno == last_line(last):
             edits.append(Edit(file, last.lineno, first, f"{named}\n{back}"))
         else:
             edits.append(Edit(file, last.lineno, first, named))
-            edits.append(Edit(file, _last_line(last), end, f"{end}\n{back}"))
+            edits.append(Edit(file, last_line(last), end, f"{end}\n{back}"))
     elif isinstance(last, ast.Return):
         edits.append(Edit(file, last.lineno, first, f"{said}\n{first}"))
     else:
-        edits.append(Edit(file, _last_line(last), end, f"{end}\n{said}"))
-    if not _is_python(parsed, edits):
+        edits.append(Edit(file, last_line(last), end, f"{end}\n{said}"))
+    if not is_python(parsed, edits):
         return None
-    return tuple(edits), *_shown(parsed, edits, moved[0].lineno, _last_line(last))
+    return tuple(edits), *shown_lines(parsed, edits, moved[0].lineno, last_line(last))
 
 
 _MOST_SHOWN = 8
 """Lines of a function that are shown; of a longer one those that change."""
 
 
-def _shown(parsed: ParsedText, edits: Sequence[Edit], first: int, last: int) -> tuple[str, str]:
+def shown_lines(parsed: ParsedText, edits: Sequence[Edit], first: int, last: int) -> tuple[str, str]:
     """The lines without indentation, and the same changed."""
     changed = {edit.line: edit.after for edit in edits}
     before, after = [], []
@@ -154,15 +154,15 @@ def _returns_name(node: ast.stmt) -> bool:
     return (
         isinstance(node, ast.Return)
         and isinstance(node.value, (ast.Name, ast.Constant))
-        and node.lineno == _last_line(node)
+        and node.lineno == last_line(node)
     )
 
 
-def _is_alone(parsed: ParsedText, block: Sequence[ast.stmt], node: ast.stmt) -> bool:
+def is_alone(parsed: ParsedText, block: Sequence[ast.stmt], node: ast.stmt) -> bool:
     line = parsed.lines[node.lineno - 1]
     start = parsed.column(node.lineno, node.col_offset)
-    others = [one for one in block if one is not node and one.lineno <= _last_line(node)]
-    return not line[:start].strip() and all(_last_line(one) < node.lineno for one in others)
+    others = [one for one in block if one is not node and one.lineno <= last_line(node)]
+    return not line[:start].strip() and all(last_line(one) < node.lineno for one in others)
 
 
 def _may_change(later: ast.stmt, said: Sequence[ast.stmt]) -> bool:
@@ -187,7 +187,7 @@ def _may_change(later: ast.stmt, said: Sequence[ast.stmt]) -> bool:
         if stored and isinstance(node, ast.Attribute) and node.attr in attributes:
             return True
         if isinstance(node, ast.Call):
-            called = _dotted(node.func)
+            called = dotted(node.func)
             if (
                 called.endswith("_")
                 or called.startswith("self.")
@@ -209,12 +209,12 @@ _READS = frozenset(
 
 def _only_reads(call: ast.Call) -> bool:
     """Whether a call among what is printed neither changes anything nor takes random numbers."""
-    return _dotted(call.func).rpartition(".")[2] in _READS or (
+    return dotted(call.func).rpartition(".")[2] in _READS or (
         isinstance(call.func, ast.Attribute) and call.func.attr in _READS
     )
 
 
-def _is_python(parsed: ParsedText, edits: Sequence[Edit]) -> bool:
+def is_python(parsed: ParsedText, edits: Sequence[Edit]) -> bool:
     lines = list(parsed.lines)
     for edit in edits:
         lines[edit.line - 1] = edit.after
@@ -242,8 +242,8 @@ def number_kept(text: str, file: str, line: int, detached: bool) -> tuple[tuple[
     parsed = parsed_file(text)
     if parsed is None:
         return None
-    for function in _functions(parsed):
-        if function.lineno <= line <= _last_line(function):
+    for function in functions_of(parsed):
+        if function.lineno <= line <= last_line(function):
             for read, uses in _numbers_at(parsed, function, line):
                 made = _kept(parsed, file, function, read, uses, detached)
                 if made is not None:
@@ -278,7 +278,7 @@ def _reads(call: ast.Call) -> bool:
     of = func.value
     if call.lineno != (call.end_lineno or 0) or not isinstance(of, ast.Call) or of.keywords:
         return False
-    owner, _, name = _dotted(of.func).rpartition(".")
+    owner, _, name = dotted(of.func).rpartition(".")
     return name in _OF_ALL and len(of.args) == (owner == "torch")
 
 
@@ -301,7 +301,7 @@ def _kept(
             isinstance(above, ast.Call)
             and is_said(above)
             and use in above.args
-            and _dotted(above.func) == "print"
+            and dotted(above.func) == "print"
         ):
             _, end = parsed.span(use)
             pieces.setdefault(use.lineno, []).append((end, end, ".item()"))
@@ -317,7 +317,7 @@ def _kept(
         for start, end, text in sorted(of, reverse=True):
             after = after[:start] + text + after[end:]
         edits.append(Edit(file, line, parsed.lines[line - 1], after))
-    return (tuple(edits), f"{tensor}.item()", kept) if _is_python(parsed, edits) else None
+    return (tuple(edits), f"{tensor}.item()", kept) if is_python(parsed, edits) else None
 
 
 def _is_tensor(function: ast.FunctionDef, node: ast.expr, deep: int = 6) -> bool:
@@ -327,7 +327,7 @@ def _is_tensor(function: ast.FunctionDef, node: ast.expr, deep: int = 6) -> bool
     if isinstance(node, ast.BinOp):
         return _is_tensor(function, node.left, deep - 1) or _is_tensor(function, node.right, deep - 1)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        owner, _, name = _dotted(node.func).rpartition(".")
+        owner, _, name = dotted(node.func).rpartition(".")
         plain = is_fusible(f"aten::{name}")
         if owner in ("torch", "F", "torch.nn.functional"):
             return plain
@@ -348,5 +348,5 @@ def _is_tensor(function: ast.FunctionDef, node: ast.expr, deep: int = 6) -> bool
     for argument in without:
         if argument.arg == node.id and not stores:
             told = argument.annotation
-            return argument.arg != "self" and (told is None or _dotted(told).rpartition(".")[2] == "Tensor")
+            return argument.arg != "self" and (told is None or dotted(told).rpartition(".")[2] == "Tensor")
     return bool(stores) and all(_is_tensor(function, one.value, deep - 1) for one in stores)

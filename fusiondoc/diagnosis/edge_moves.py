@@ -3,10 +3,22 @@ edge, so that the groups become one."""
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import replace
 from typing import AbstractSet
 
+from fusiondoc.diagnosis.changed_lines import parsed_file
+from fusiondoc.diagnosis.changed_statements import (
+    dotted,
+    functions_of,
+    is_alone,
+    is_python,
+    last_line,
+    shown_lines,
+    statement_at,
+)
+from fusiondoc.model.change_plan import Edit
 from fusiondoc.model.report import Program, Report, Unfused
 
 OF_MANY_ELEMENTS = re.compile(
@@ -58,3 +70,80 @@ def _beside(program: Program, rows: AbstractSet[tuple[str, str | None]]) -> set[
     mine = {place for place, node in enumerate(program.nodes) if (node.op, node.source) in rows}
     ends = [(a, b) for a, b in program.edges if a in mine or b in mine]
     return {place for edge in ends for place in edge} - mine
+
+
+# -- the lines ----------------------------------------------------------------------------------------------
+
+_EACH = frozenset(
+    ["tanh", "sigmoid", "relu", "exp", "log", "sqrt", "rsqrt", "abs", "neg", "erf", "sin", "cos"]
+)
+"""Functions and methods of one tensor that compute each element by itself."""
+
+
+def placed_later(text: str, file: str, line: int, name: str) -> tuple[tuple[Edit, ...], str, str] | None:
+    """``h = x.view(4, 8)`` and a next line that computes each element of ``h``: the view around that line's
+    value; with the lines before and after.
+
+    Args:
+        name: of the operator that only places elements, such as ``view`` or ``flip``.
+    """
+    parsed = parsed_file(text)
+    for function in functions_of(parsed) if parsed is not None else ():
+        block = function.body
+        place = statement_at(block, line)
+        if parsed is None or place is None or place + 1 >= len(block):
+            continue
+        view, last = block[place], block[place + 1]
+        if not isinstance(view, ast.Assign) or not isinstance(last, (ast.Assign, ast.Return)):
+            return None
+        whole = all(one.lineno == last_line(one) and is_alone(parsed, block, one) for one in (view, last))
+        target, call, value = view.targets[0], view.value, last.value
+        if not whole or len(view.targets) != 1 or not isinstance(target, ast.Name) or value is None:
+            return None
+        if (
+            not isinstance(call, ast.Call)
+            or not isinstance(call.func, ast.Attribute)
+            or call.func.attr != name
+        ):
+            return None
+        of = dotted(call.func) == f"torch.{name}"
+        tensor = (call.args[0] if call.args else None) if of else call.func.value
+        if not isinstance(tensor, ast.Name) or not _each_element_of(value, target.id):
+            return None
+        rebound = isinstance(last, ast.Assign) and dotted(last.targets[0]) == target.id
+        behind = [one for later in block[place + 2 :] for one in ast.walk(later)]
+        if not rebound and any(isinstance(one, ast.Name) and one.id == target.id for one in behind):
+            return None
+        start, end = parsed.span(tensor)
+        first, stop = parsed.span(call)
+        row = parsed.lines[view.lineno - 1]
+        computed = parsed.text(value)
+        computed = computed if of or isinstance(value, ast.Call) else f"({computed})"
+        placed = f"{row[first:start]}{computed}{row[end:stop]}"
+        kept = "" if tensor.id == target.id else row[:first] + tensor.id + row[stop:]
+        after = parsed.lines[last.lineno - 1]
+        value_start, value_end = parsed.span(value)
+        edits = [
+            Edit(file, view.lineno, row, kept),
+            Edit(file, last.lineno, after, after[:value_start] + placed + after[value_end:]),
+        ]
+        if not is_python(parsed, edits):
+            return None
+        return tuple(edits), *shown_lines(parsed, edits, view.lineno, last.lineno)
+    return None
+
+
+def _each_element_of(node: ast.expr, name: str, deep: int = 0) -> bool:
+    """Whether an expression computes each element of a name, and of nothing else but numbers."""
+    if isinstance(node, ast.Name):
+        return deep > 0 and node.id == name
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
+        sides = [one for one in (node.left, node.right) if not isinstance(one, ast.Constant)]
+        return len(sides) == 1 and _each_element_of(sides[0], name, deep + 1)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _EACH:
+        if node.keywords:
+            return False
+        if dotted(node.func.value) == "torch":
+            return len(node.args) == 1 and _each_element_of(node.args[0], name, deep + 1)
+        return not node.args and _each_element_of(node.func.value, name, deep + 1)
+    return False

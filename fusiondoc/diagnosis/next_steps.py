@@ -161,7 +161,8 @@ def _planned(
         unlocks = f"{_count(gain.operators, 'operator')} next to it"
     if with_others:
         unlocks += f" (together with {' and '.join(map(str, with_others))})"
-    first = one.edits[0] if one.edits and one.edits[0].after else None
+    lines = one.kind in (ChangeKind.SPLIT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)  # shows them all
+    first = one.edits[0] if one.edits and not lines else None
     return PlannedChange(
         change=one.change,
         kind=one.kind,
