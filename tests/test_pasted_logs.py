@@ -387,9 +387,18 @@ def test_graphs_of_2018_have_braces_and_no_commas(form: Callable[[str], str], tm
 
 def test_a_graph_whose_lines_a_page_broke_is_said_to_be_cut(tmp_path: Path) -> None:
     """Broken at 80 columns its operators are lost: nothing must look as if all of it were read."""
-    text = (GRAPH + BODY).replace("TYPE", "Float(4, 8, strides=[8, 1], requires_grad=0, device=cuda:0)")
-    broken = "\n".join(line[at : at + 80] for line in text.split("\n") for at in range(0, len(line), 80))
+    broken = "\n".join(
+        line[at : at + 80] for line in (GRAPH + BODY).split("\n") for at in range(0, len(line), 80)
+    )
     (tmp_path / "pasted.txt").write_text(broken)
     report = parse(tmp_path / "pasted.txt")
     assert [one.code for one in report.findings if one.code == "FD902"] == ["FD902"]
     assert report.parse.truncated == 1
+
+
+def test_sizes_with_their_strides_beside_them_are_sizes(tmp_path: Path) -> None:
+    """As torch 1.6 and 1.7 print them (pytorch/pytorch#37728): no "0 B" for them."""
+    body = BODY.replace(TYPE, "Float(3:20, 20:1, requires_grad=0, device=cuda:0)")
+    (tmp_path / "pasted.txt").write_text(GRAPH.replace(TYPE, "Float(3:20, 20:1)") + body)
+    (group,) = parse(tmp_path / "pasted.txt").groups
+    assert (group.bytes_in, group.bytes_out) == (240, 240)

@@ -26,6 +26,8 @@ ITEMSIZES: dict[str, int] = {
 """Bytes of one element by printed scalar type (c10/core/ScalarType.h)."""
 
 _ELEMENT = re.compile(r"([A-Z]\w*)(?:\((.*)\))?(\[Undefined\])?\Z", re.DOTALL)
+_SIZE_AND_STRIDE = re.compile(r"\d{1,18}:\d{1,18}$")
+"""``Float(3:20, 20:1)``, as torch 1.6 and 1.7 print sizes and strides (pytorch/pytorch#37728)."""
 _STRIDES = re.compile(r"(?:, |\A)strides=\[([^\[\]]*)\]")
 
 
@@ -101,6 +103,7 @@ def _arguments(tensor: TensorType, text: str) -> bool:
             text = text[2:]
     sizes: list[int | None] = []
     symbols: list[str] = []
+    beside: list[int] = []
     bare = True
     for part in text.split(", ") if text else []:
         if part.startswith("requires_grad="):
@@ -112,8 +115,17 @@ def _arguments(tensor: TensorType, text: str) -> bool:
         elif part == "*" or part.startswith("SS(") or _integer(part) is not None:
             sizes.append(_integer(part))
             symbols.append(part)
+        elif _SIZE_AND_STRIDE.match(part) is not None:
+            size, _, stride = part.partition(":")
+            sizes.append(int(size))
+            symbols.append(size)
+            beside.append(int(stride))
         else:
             return False
+    if beside:
+        if len(beside) != len(sizes):
+            return False
+        tensor.strides = tuple(beside)
     # `Tensor(requires_grad=0)` and `FloatTensor(device=cpu)` have no sizes; `Float(device=cpu)` has none to
     # print, for it has no dimension. At lower type verbosity that is `Float()`.
     if tensor.dtype is not None or sizes or bare:
