@@ -105,7 +105,7 @@ def test_another_fuser_is_advised_only_if_it_takes_the_operator_and_can_run():
 def test_what_is_in_a_package_is_changed_from_outside():
     run = replace(UNKNOWN, torch="2.1.2")
     assert said("FD201", "aten::hardswish", run) == (
-        "Write x * torch.clamp(x + 3, 0, 6) / 6 instead of F.hardswish(x)."
+        "Write x * (torch.clamp(x + 3, 0, 6) / 6) instead of F.hardswish(x)."
     )
     for source in (TORCH, PACKAGE):
         assert said("FD201", "aten::hardswish", run, source).startswith(
@@ -212,7 +212,7 @@ def test_an_operator_in_place_that_has_no_rule_out_of_place_is_written_otherwise
     text = "gradients are recorded, and it would be alone: aten::{} after it changes its input in place"
     trained = replace(UNKNOWN, gradients=True, backward=True)
     said_of = lambda op: said("FD231", "aten::batch_norm", trained, text=text.format(op))  # noqa: E731
-    assert "x * torch.clamp(x + 3, 0, 6) / 6" in said_of("hardswish_")
+    assert "x * (torch.clamp(x + 3, 0, 6) / 6)" in said_of("hardswish_")
     assert "to aten::relu." in said_of("relu_")
 
 

@@ -118,8 +118,8 @@ def written(line: str, op: str) -> str | None:
 @pytest.mark.parametrize(
     ("line", "op", "after"),
     [
-        ("return F.hardswish(x) * 2", "hardswish", "return (x * torch.clamp(x + 3, 0, 6) / 6) * 2"),
-        ("x = F.hardswish(x, inplace=True)", "hardswish", "x = x * torch.clamp(x + 3, 0, 6) / 6"),
+        ("return F.hardswish(x) * 2", "hardswish", "return (x * (torch.clamp(x + 3, 0, 6) / 6)) * 2"),
+        ("x = F.hardswish(x, inplace=True)", "hardswish", "x = x * (torch.clamp(x + 3, 0, 6) / 6)"),
         ("x = F.leaky_relu(x, 0.2)", "leaky_relu", "x = torch.where(x > 0, x, 0.2 * x)"),
         ("x = F.leaky_relu(x)", "leaky_relu", "x = torch.where(x > 0, x, 0.01 * x)"),
         ("x = F.leaky_relu(x, negative_slope=0.3)", "leaky_relu", "x = torch.where(x > 0, x, 0.3 * x)"),
@@ -137,7 +137,7 @@ def test_a_recipe_at_a_line(line: str, op: str, after: str) -> None:
 def test_what_a_recipe_reads_twice_is_computed_once() -> None:
     after = written("return F.hardswish(x + y)", "hardswish")
     assert after is not None
-    assert "def fusible_hardswish(x):\n    return x * torch.clamp(x + 3, 0, 6) / 6\n" in after
+    assert "def fusible_hardswish(x):\n    return x * (torch.clamp(x + 3, 0, 6) / 6)\n" in after
     assert after.endswith("    return fusible_hardswish(x + y)\n")
 
 

@@ -122,7 +122,7 @@ STATEMENTS = (
     ("mul_", "{0} *= y -1", "{0} = {0} * (y -1)"),
     ("relu_", "{0} = F.relu( {0} , inplace = True )", "{0} = F.relu( {0} , inplace = False )"),
     ("sub_", "{0} . sub_( # by one\n 1 )", "{0} = {0} . sub( # by one\n 1 )"),
-    ("hardswish", "{0} = F.hardswish({0})", "{0} = {0} * torch.clamp({0} + 3, 0, 6) / 6"),
+    ("hardswish", "{0} = F.hardswish({0})", "{0} = {0} * (torch.clamp({0} + 3, 0, 6) / 6)"),
     ("square", "{0} = y+torch.square( {0} )", "{0} = y+({0} * {0})"),
     ("view", "{0} = torch.tanh({0}.view(4, -1 ))", "{0} = torch.tanh({0}).view(4, -1 )"),
     ("item", "{0} = {0}*s . item( )", "{0} = {0}*s"),

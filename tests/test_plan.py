@@ -62,10 +62,10 @@ def test_a_line_is_written_out_of_place(before: str, op: str, after: str | None)
 @pytest.mark.parametrize(
     ("before", "op", "rank", "after"),
     [
-        ("    return F.hardswish(x)", "hardswish", None, "    return x * torch.clamp(x + 3, 0, 6) / 6"),
-        ("    return -F.hardswish(x)", "hardswish", None, "    return -(x * torch.clamp(x + 3, 0, 6) / 6)"),
+        ("    return F.hardswish(x)", "hardswish", None, "    return x * (torch.clamp(x + 3, 0, 6) / 6)"),
+        ("    return -F.hardswish(x)", "hardswish", None, "    return -(x * (torch.clamp(x + 3, 0, 6) / 6))"),
         ("    return F.hardswish(x + 1) * 2", "hardswish", None,
-         "    h = x + 1\n    return (h * torch.clamp(h + 3, 0, 6) / 6) * 2"),
+         "    h = x + 1\n    return (h * (torch.clamp(h + 3, 0, 6) / 6)) * 2"),
         ("    return torch.square(x)", "square", None, "    return x * x"),
         ("    return x.square() + y.square()", "square", None, "    return (x * x) + y.square()"),
         ("    return x.mean()", "mean", 3, "    return x.mean([0, 1, 2])"),
@@ -114,7 +114,9 @@ def test_a_call_of_a_module_is_written_where_its_module_is_known() -> None:
     recipe = recipe_for("aten::hardswish", "nvfuser")
     assert recipe is not None
     edit = by_recipe(NET, "m.py", 11, recipe, None, "swish")
-    assert edit is not None and edit.after.split("\n")[1].strip() == "return h * torch.clamp(h + 3, 0, 6) / 6"
+    assert (
+        edit is not None and edit.after.split("\n")[1].strip() == "return h * (torch.clamp(h + 3, 0, 6) / 6)"
+    )
     assert by_recipe(NET.replace("Hardswish()", "Hardswish(*a)"), "m.py", 11, recipe, None, "swish") is None
 
 
@@ -181,7 +183,7 @@ def test_residual_networks_get_a_group_for_every_block() -> None:
 def test_a_recipe_leads_where_it_gains_most() -> None:
     first = foreign("mobilenet_v3.trace.train.nvfuser").plan[0]
     assert (first.kind, first.ops) == (ChangeKind.RECIPE, ("aten::hardswish_",))
-    assert (first.before, first.after) == ("F.hardswish(x)", "x * torch.clamp(x + 3, 0, 6) / 6")
+    assert (first.before, first.after) == ("F.hardswish(x)", "x * (torch.clamp(x + 3, 0, 6) / 6)")
     assert "fusiondoc explain hardswish" in str(first.note)
 
 

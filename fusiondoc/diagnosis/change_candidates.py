@@ -143,7 +143,7 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         return _view_at_the_edge(index, row.op.rpartition("::")[2])
     recipe = _recipe(row, run)
     if recipe is not None and code in REPLACEABLE and recipe.caution is None:
-        return _by_recipe(index, row, recipe)
+        return _by_recipe(index, row, recipe, run.gradients)
     if code in ("FD231", "FD103") and run.gradients and not run.backward and _gains(row.op, run):
         note = "for inference: gradients are recorded, and no backward pass ran"
         return Candidate(ChangeKind.NO_GRAD, NO_GRAD, (index,), "y = model(x)",
@@ -283,13 +283,15 @@ def _module(name: str) -> str:
     return CALLED_BY.get(name, (name,))[0]
 
 
-def _by_recipe(index: int, row: Unfused, recipe: Recipe) -> Candidate:
+def _by_recipe(index: int, row: Unfused, recipe: Recipe, gradients: bool | None) -> Candidate:
     dims = recipe.arguments and row.op.rpartition("::")[2] in ("mean", "sum", "var", "std")
     name = row.op.rpartition("::")[2].rstrip("_")
     after = recipe.after if not recipe.shown else recipe.shown.partition(" instead of ")[0]
     before = recipe.before if not recipe.shown else recipe.shown.partition(" instead of ")[2]
     words = "with its dimensions named" if dims else "with operators that fuse"
     more = [recipe.needs] if recipe.needs else []
+    if recipe.at_kinks is not None and gradients:
+        more.append(recipe.at_kinks)
     if recipe.helper:
         more.append(f"fusiondoc explain {name} has the function")
     return Candidate(

@@ -20,7 +20,7 @@ class Written(torch.nn.Module):
 
 def replace(module, kind):
     for name, child in module.named_children():
-        if isinstance(child, kind):
+        if {condition}:
             setattr(module, name, Written())
         else:
             replace(child, kind)
@@ -101,7 +101,7 @@ def _cell(text: str) -> str:
 
 
 def _remarks(recipe: Recipe) -> str:
-    texts = [recipe.needs, recipe.caution, f"difference: {recipe.difference}"]
+    texts = [recipe.needs, recipe.caution, f"difference: {recipe.difference}", recipe.at_kinks, recipe.half]
     return "; ".join(text for text in texts if text)
 
 
@@ -110,7 +110,7 @@ def _lines(recipe: Recipe) -> Iterable[str]:
     if recipe.helper:
         yield from ("with", "", *(f"    {line}".rstrip() for line in recipe.helper.rstrip().split("\n")), "")
     yield f"* Helps under {', '.join(_helped(recipe))}."
-    yield f"* Numbers: {recipe.difference}."
+    yield f"* Numbers: {'; '.join(filter(None, (recipe.difference, recipe.at_kinks, recipe.half)))}."
     if recipe.needs:
         yield f"* Needs: {recipe.needs}."
     if recipe.caution:
@@ -119,7 +119,9 @@ def _lines(recipe: Recipe) -> Iterable[str]:
         return
     kind = recipe.module.split("(")[0]
     if recipe.inputs.count("=") == 1:
-        written = _REPLACE.format(after=recipe.after, module=kind).rstrip().split("\n")
+        condition = f"isinstance(child, kind){f' and {recipe.same}' if recipe.same else ''}"
+        text = _REPLACE.format(after=recipe.after, module=kind, condition=condition)
+        written = text.rstrip().split("\n")
         yield from ("", f"In a model of a package, replace its {kind} from outside, before scripting:", "")
         yield from (f"    {line}".rstrip() for line in written)
     else:

@@ -48,6 +48,12 @@ class Recipe:
     caution: str | None = None
     shown: str = ""
     """What to do in words, where the expressions are only an example."""
+    kinks: str = ""
+    """Single points at which the gradient is not eager's (measured on torch 2.13): ``x = -3 and x = 3``."""
+    half: str = ""
+    """What goes wrong in float16 where eager computes in float32 (measured on torch 2.13)."""
+    same: str = ""
+    """A condition on ``child``, of the type ``module``, under which the recipe is what it computes."""
 
     @property
     def replaces(self) -> frozenset[str]:
@@ -56,6 +62,11 @@ class Recipe:
     @property
     def operators(self) -> frozenset[str]:
         return frozenset(name if "::" in name else f"aten::{name}" for name in self.ops.split())
+
+    @property
+    def at_kinks(self) -> str | None:
+        """A clause on the gradient, for training."""
+        return f"in training the gradient at exactly {self.kinks} is not eager's" if self.kinks else None
 
     @property
     def words(self) -> str:
@@ -81,6 +92,8 @@ _CELL = (
 _GATES = "x=float32[4,8] h=float32[4,16] w_ih=float32[48,8] w_hh=float32[48,16] b_ih=float32[48]"
 
 _ELU = "torch.where(x > 0, x, {0} * torch.expm1(torch.clamp(x, max=0){1}))"
+
+_SQUARES = "in float16 squares of more than 255 overflow; compute them in float32"
 
 _LSTM_CELL = """\
 def lstm_cell(x, h, c, w_ih, w_hh, b_ih, b_hh):
@@ -122,49 +135,52 @@ def layer_norm(x, weight, bias, eps: float):
 # fmt: off
 RECIPES: tuple[Recipe, ...] = (
     # Activations
-    Recipe("hardswish", "F.hardswish(x)", "x * torch.clamp(x + 3, 0, 6) / 6",
-        _X, "add clamp mul div", module="torch.nn.Hardswish"),
+    Recipe("hardswish", "F.hardswish(x)", "x * (torch.clamp(x + 3, 0, 6) / 6)",
+        _X, "add clamp mul div", module="torch.nn.Hardswish", kinks="x = -3 and x = 3"),
     Recipe("hardsigmoid", "F.hardsigmoid(x)", "torch.clamp(x + 3, 0, 6) / 6",
         _X, "add clamp div",
         difference="eager's gradient is off by float32's 1/6 in float64 too (ATen/native/cpu/Activation.cpp)",
-        module="torch.nn.Hardsigmoid"),
+        module="torch.nn.Hardsigmoid", kinks="x = -3 and x = 3"),
     Recipe("hardtanh", "F.hardtanh(x, -1.0, 1.0)", "torch.clamp(x, -1.0, 1.0)",
-        _X, "clamp", difference=EXACT, module="torch.nn.Hardtanh"),
+        _X, "clamp", difference=EXACT, module="torch.nn.Hardtanh", kinks="both bounds",
+        same="(child.min_val, child.max_val) == (-1.0, 1.0)"),
     Recipe("relu6 hardtanh", "F.relu6(x)", "torch.clamp(x, 0, 6)",
-        _X, "clamp", difference=EXACT, module="torch.nn.ReLU6"),
+        _X, "clamp", difference=EXACT, module="torch.nn.ReLU6", kinks="x = 0 and x = 6"),
     Recipe("silu", "F.silu(x)", "x * torch.sigmoid(x)",
         _X, "sigmoid mul", module="torch.nn.SiLU"),
     Recipe("gelu", "F.gelu(x)", "0.5 * x * (1 + torch.erf(x * 0.7071067811865476))",
-        _X, "mul erf add", module="torch.nn.GELU"),
+        _X, "mul erf add", module="torch.nn.GELU", same="child.approximate == 'none'"),
     Recipe("gelu", "F.gelu(x, approximate='tanh')",
         "0.5 * x * (1 + torch.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))",
-        _X, "mul tanh add", module="torch.nn.GELU"),
+        _X, "mul tanh add", module="torch.nn.GELU", same="child.approximate == 'tanh'"),
     Recipe("mish", "F.mish(x)", "x * torch.tanh(F.softplus(x))",
         _X, "softplus tanh mul", module="torch.nn.Mish"),
     Recipe("softplus", "F.softplus(x)", "torch.clamp(x, min=0) + torch.log1p(torch.exp(-torch.abs(x)))",
-        _X, "clamp abs neg exp log1p add", needs="beta=1", module="torch.nn.Softplus"),
+        _X, "clamp abs neg exp log1p add", needs="beta=1", module="torch.nn.Softplus", kinks="x = 0",
+        same="child.beta == 1"),
     Recipe("elu", "F.elu(x, 0.5)", _ELU.format("0.5", ""),
-        _X, "gt clamp expm1 mul where", module="torch.nn.ELU"),
+        _X, "gt clamp expm1 mul where", module="torch.nn.ELU", same="child.alpha == 0.5"),
     Recipe("selu", "F.selu(x)", f"1.0507009873554805 * {_ELU.format('1.6732632423543772', '')}",
         _X, "gt clamp expm1 mul where", module="torch.nn.SELU"),
     Recipe("celu", "F.celu(x, 0.5)", _ELU.format("0.5", " / 0.5"),
-        _X, "gt clamp div expm1 mul where", module="torch.nn.CELU"),
+        _X, "gt clamp div expm1 mul where", module="torch.nn.CELU", same="child.alpha == 0.5"),
     Recipe("log_sigmoid log_sigmoid_forward", "F.logsigmoid(x)", "-F.softplus(-x)",
         _X, "neg softplus", module="torch.nn.LogSigmoid"),
     Recipe("leaky_relu", "F.leaky_relu(x, 0.01)", "torch.where(x > 0, x, 0.01 * x)",
-        _X, "gt mul where", difference=EXACT, module="torch.nn.LeakyReLU"),
+        _X, "gt mul where", difference=EXACT, module="torch.nn.LeakyReLU",
+        same="child.negative_slope == 0.01"),
     Recipe("prelu _prelu_kernel", "F.prelu(x, weight)", "torch.where(x > 0, x, weight * x)",
         _X + " weight=float32[1]", "gt mul where",
         needs="one weight, or weights reshaped to [C, 1, 1] for [N, C, H, W]", difference=EXACT,
         module="torch.nn.PReLU"),
     Recipe("hardshrink", "F.hardshrink(x, 0.5)", "torch.where(torch.abs(x) > 0.5, x, x * 0)",
-        _X, "abs gt mul where", difference=EXACT, module="torch.nn.Hardshrink"),
+        _X, "abs gt mul where", difference=EXACT, module="torch.nn.Hardshrink", same="child.lambd == 0.5"),
     Recipe("softshrink", "F.softshrink(x, 0.5)", "x - torch.clamp(x, -0.5, 0.5)",
-        _X, "clamp sub", module="torch.nn.Softshrink"),
+        _X, "clamp sub", module="torch.nn.Softshrink", same="child.lambd == 0.5"),
     Recipe("glu", "F.glu(x, -1)", "glu(x)",
         _X, "sigmoid mul", left="prim::ConstantChunk",
         needs="the chunks are views; what follows fuses with the product", module="torch.nn.GLU",
-        helper=_GLU),
+        helper=_GLU, same="child.dim == -1"),
     # Arithmetic
     Recipe("square", "torch.square(x)", "x * x",
         _X, "mul"),
@@ -228,26 +244,30 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("var", "x.var([1], unbiased=False, keepdim=True)",
         "(x * x).mean([1], True) - x.mean([1], True) * x.mean([1], True)",
         _X, "mul mean sub",
-        difference="loses digits where the mean is large beside the deviation; subtract the mean first then"),
+        difference="loses digits where the mean is large beside the deviation; subtract the mean first then",
+        half=_SQUARES),
     Recipe("norm linalg_vector_norm", "torch.linalg.vector_norm(x, dim=[1])",
         "torch.sqrt((x * x).mean([1]) * 8)",
         _X, "mul mean sqrt",
-        needs="the size of the dimension in the place of 8; a small number added under the root for zeros"),
+        needs="the size of the dimension in the place of 8; a small number added under the root for zeros",
+        half=_SQUARES),
     Recipe("logsumexp", "torch.logsumexp(x, [1], True)",
         "torch.log(torch.exp(x - torch.amax(x, [1], True)).sum([1], True)) + torch.amax(x, [1], True)",
         _X, "amax sub exp sum log add", needs="finite inputs"),
     Recipe("adaptive_avg_pool2d", "F.adaptive_avg_pool2d(x, [1, 1])", "x.mean([2, 3], True)",
-        "x=float32[2,4,6,6]", "mean", needs="the output size is 1", module="torch.nn.AdaptiveAvgPool2d(1)"),
+        "x=float32[2,4,6,6]", "mean", needs="the output size is 1", module="torch.nn.AdaptiveAvgPool2d(1)",
+        same="child.output_size in (1, (1, 1), [1, 1])"),
     Recipe("mse_loss", "F.mse_loss(x, y)", "((x - y) * (x - y)).mean([0, 1])",
         _XY, "sub mul mean", module="torch.nn.MSELoss"),
     Recipe("group_norm native_group_norm", "F.group_norm(x, 2, weight, bias, 1e-5)",
         "group_norm(x, 2, weight, bias, 1e-5)",
         "x=float32[2,4,6,6] weight=float32[4] bias=float32[4]", "mean sub mul add rsqrt",
-        module="torch.nn.GroupNorm", helper=_GROUP_NORM),
+        module="torch.nn.GroupNorm", helper=_GROUP_NORM, half=_SQUARES),
     Recipe("layer_norm native_layer_norm", "F.layer_norm(x, [8], weight, bias, 1e-5)",
         "layer_norm(x, weight, bias, 1e-5)",
         "x=float32[4,8] weight=float32[8] bias=float32[8]", "sum div sub mul add rsqrt",
         needs="the knob nnc_reductions under NNC", module="torch.nn.LayerNorm", helper=_LAYER_NORM,
+        half=_SQUARES,
         caution="layer_norm has one fast kernel of its own: keep the change only if it is faster"),
     # What has a kernel of the library, and what is around it
     Recipe("cat", "torch.tanh(torch.cat([x, y], 1)) * 2.0",

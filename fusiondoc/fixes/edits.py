@@ -40,7 +40,7 @@ class Proposal:
 
     kind: ChangeKind
     title: str
-    """In the words of the program: ``F.hardswish(x) -> x * torch.clamp(x + 3, 0, 6) / 6``."""
+    """In the words of the program: ``F.hardswish(x) -> x * (torch.clamp(x + 3, 0, 6) / 6)``."""
     edits: tuple[Edit, ...]
     lines: tuple[str, ...] = ()
     """``file:line`` of what changes."""

@@ -1,5 +1,5 @@
 """Operators at the user's own lines, written as the table of recipes says: ``F.hardswish(x)`` becomes
-``x * torch.clamp(x + 3, 0, 6) / 6``; and reductions over everything, with their dimensions named.
+``x * (torch.clamp(x + 3, 0, 6) / 6)``; and reductions over everything, with their dimensions named.
 
 The recipe's ``before`` is the pattern: names in it stand for any expression, a number that ``after`` repeats
 for any number. What is read more than once and is no plain name is computed once, in a function of its own.
@@ -92,9 +92,10 @@ def _at(site: Site, recipe: Recipe) -> Proposal | None:
             if edits is not None:
                 title = f"{file.text(node)} -> {_filled(recipe.after, bound)}"
                 ops = frozenset([site.row.op])
-                note = (
-                    None if recipe.difference in ("rounding", "exact") else f"difference: {recipe.difference}"
+                said = (
+                    [] if recipe.difference in ("rounding", "exact") else [f"difference: {recipe.difference}"]
                 )
+                note = "; ".join(filter(None, [*said, recipe.at_kinks, recipe.half])) or None
                 return Proposal(
                     ChangeKind.RECIPE,
                     " ".join(title.split()),
