@@ -135,6 +135,8 @@ def test_modules_of_a_package_change_from_the_users_file_in_training(fusiondoc: 
     assert '+for module in model.modules():\n+    if getattr(module, "inplace", False):' in done.stdout
     assert "zoo/__init__.py:13: aten::add_ (1 time) works in place" in done.stderr
     assert (tmp_path / "train.py").read_text() == text
+    assert "no difference beyond rounding in what is kept" in done.stderr
+    assert done.stderr.rstrip().endswith("\ntrain.py was not changed: --apply writes it")
 
 
 def test_an_archive_and_a_file_that_git_does_not_know(fusiondoc: Run, tmp_path: Path) -> None:

@@ -19,22 +19,23 @@ from test_te_command import capture
 from fusiondoc.captures.capture import RECORDS
 from fusiondoc.captures.request import KeptRequest, KeptTarget, Options
 from fusiondoc.diagnosis.advice import advice_on
+from fusiondoc.diagnosis.change_candidates import Candidate
 from fusiondoc.diagnosis.change_commands import to_keep
 from fusiondoc.diagnosis.in_place_operators import ALL_OUT_OF_PLACE
-from fusiondoc.diagnosis.next_steps import with_plan
+from fusiondoc.diagnosis.next_steps import _in_their_names, with_plan
 from fusiondoc.diagnosis.pages import PAGES, recipe_page
 from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.run_facts import run_facts
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.fuser_knobs import catalogue
-from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Evidence, OpNode, Program, ProgramNode, Reason, Report, Unfused
 from fusiondoc.model.runs import KnobState, Steps, Try
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.reports.source_code import with_near_places
 from fusiondoc.reports.text.layout_of_text import Detail
-from fusiondoc.reports.text.screen import render
+from fusiondoc.reports.text.screen import _shortened, render
 from fusiondoc.runner.variables import knob_lines
 from fusiondoc.workflows.load import report_from
 
@@ -113,7 +114,7 @@ def branch(text: str) -> Report:
 def test_a_branch_on_a_value_becomes_where() -> None:
     (change,) = planned(branch("a value in a tensor")).plan
     assert (change.kind, change.where) == (ChangeKind.BRANCH, "/m.py:2")
-    assert change.unlocks == "1 group of sub with 2 groups of this run"
+    assert change.unlocks == "joins 2 groups of this run with sub into 1"
     assert "torch.where" in str(change.after)
 
 
@@ -333,3 +334,35 @@ def test_a_run_says_which_knobs_were_set() -> None:
     report = replace(report_from([LOG]), knobs=(KnobState("nnc_reductions", "on", "on", True),))
     assert re.search(r"^Knobs +nnc_reductions=on$", render(report, detail=Detail.SUMMARY), re.MULTILINE)
     assert "Knobs" not in render(replace(report, knobs=()), detail=Detail.SUMMARY)
+
+
+def test_freezing_comes_before_what_it_makes_smaller() -> None:
+    """mobilenet: batch_norm is folded into convolutions, and the groups promised have none then."""
+    made = Made()
+    made.node("aten::batch_norm", "FD227"), made.node("aten::hardswish", "FD201", keeps_out=1)
+    made.node("prim::If", "FD229", "control flow (the attribute `use_res_connect`) ends", keeps_out=1)
+    made.rows[2] = replace(made.rows[2], source="torchvision/models/mobilenetv3.py:9:0", user_source=None)
+    base = made.report((0, 1), (1, 2))
+    base = replace(base, fuser=replace(base.fuser, requested="nvfuser", effective="nvfuser"))
+    freeze, recipe = planned(base).plan
+    assert (freeze.kind, recipe.kind) == (ChangeKind.FREEZE, ChangeKind.RECIPE)
+    assert freeze.unlocks == "1 operator that prim::If keeps out of groups"
+    assert str(recipe.unlocks).startswith("1 group of batch_norm+hardswish")
+    assert "counted before 1, which folds batch_norm" in str(recipe.note)
+
+
+def test_titles_have_the_names_of_the_line() -> None:
+    one = Candidate(ChangeKind.OUT_OF_PLACE, "Write x = x + y instead of x += y", (0,))
+    short = Edit("m.py", 3, "    out += x  # skip", "    out = out + x  # skip")
+    long = replace(short, before="    " + "out" * 9 + " += x")
+    assert _in_their_names(replace(one, edits=(short,))) == "Write out = out + x instead of out += x"
+    assert _in_their_names(replace(one, edits=(long,))) == one.change
+    assert _in_their_names(replace(one, edits=(short, long))) == one.change
+
+
+def test_a_reason_is_cut_between_clauses() -> None:
+    clauses = "gradients are recorded, and it would be alone in its graph, and torch makes one of two"
+    assert _shortened(clauses) == clauses
+    more = f"{clauses} operators or more"
+    assert _shortened(f"{more}, of which each one has a formula of its own, of torch") == f"{more} …"
+    assert _shortened("word " * 40) == ("word " * 28).rstrip() + " …"

@@ -123,6 +123,9 @@ def command(
     elif apply_:
         for path, backup in apply(found.files, request.cwd, force):
             tell(f"written: {_short(path)} (before: {_short(backup)})")
+    elif found.files:
+        names = [_short(one.source.path) for one in found.files]
+        tell(f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not changed: --apply writes it")
     return INTERRUPTED if fixes.interrupted else 0
 
 

@@ -8,6 +8,7 @@ else.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import Sequence, Tuple
@@ -77,7 +78,7 @@ def _changes(report: Report, context: Context) -> list[PlannedChange]:
     found += prints_between_groups(report, run)
     views = frozenset(row for one in found if one.kind is ChangeKind.MOVE_VIEW for row in one.rows)
     plans = Plans(regions_as_groups(with_numbers(report, found), views), run.fuser, run.torch, run.gradients)
-    best = _best(found, plans, report)
+    best, folding = _frozen_first(_best(found, plans, report))
     planned = []
     for number, (one, gain, groups) in enumerate(best):
         with_others = sorted(
@@ -85,8 +86,28 @@ def _changes(report: Report, context: Context) -> list[PlannedChange]:
             for other, (candidate, _, _) in enumerate(best)
             if other != number and any(group.changed & set(candidate.rows) for group in groups)
         )
-        planned.append(_planned(one, gain, groups, with_others, report, context))
+        change = _planned(one, gain, groups, with_others, report, context)
+        if folding and number and _with_batch_norm(groups):
+            change = replace(change, note="; ".join(filter(None, (change.note, _FOLDED))))
+        planned.append(change)
     return planned
+
+
+_FOLDED = "counted before 1, which folds batch_norm into convolutions: after it these groups are without it"
+"""torch/csrc/jit/passes/fold_conv_bn.cpp, which ``torch.jit.freeze`` runs (torch/jit/_freeze.py, 2.13)."""
+
+
+def _frozen_first(best: list[_Rated]) -> tuple[list[_Rated], bool]:
+    """What freezing changes in the groups of other changes is known only after it; whether that is so."""
+    freezing = [one for one in best if one[0].kind is ChangeKind.FREEZE]
+    others = [one for one in best if one[0].kind is not ChangeKind.FREEZE]
+    if not freezing or not any(_with_batch_norm(groups) for _, _, groups in others):
+        return best, False
+    return [*freezing, *others], True
+
+
+def _with_batch_norm(groups: Sequence[WouldBeGroup]) -> bool:
+    return any("aten::batch_norm" in group.ops for group in groups)
 
 
 _Rated = Tuple[Candidate, _Gain, Sequence[WouldBeGroup]]
@@ -158,13 +179,16 @@ def _planned(
     if one.removes:
         unlocks = f"takes {_count(gain.operators, 'operator')} out of the program"
     elif not unlocks:
-        unlocks = f"{_count(gain.operators, 'operator')} next to it"
+        names = list(dict.fromkeys(row.op for row in rows))
+        what = " and ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} others"
+        keep = "keeps" if len(names) == 1 else "keep"
+        unlocks = f"{_count(gain.operators, 'operator')} that {what} {keep} out of groups"
     if with_others:
         unlocks += f" (together with {' and '.join(map(str, with_others))})"
     lines = one.kind in (ChangeKind.SPLIT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)  # shows them all
     first = one.edits[0] if one.edits and not lines else None
     return PlannedChange(
-        change=one.change,
+        change=_in_their_names(one),
         kind=one.kind,
         where=one.where,
         before=first.before.strip() if first is not None else one.before,
@@ -180,6 +204,20 @@ def _planned(
         python=one.python or to_keep(one.options, one.change),
         edits=one.edits if context.request is None or context.own else (),  # a program applies them
     )
+
+
+def _in_their_names(one: Candidate) -> str:
+    """``Write out = out + x instead of out += x``: with the names of the line, if it is one short line."""
+    if one.kind is not ChangeKind.OUT_OF_PLACE or len(one.edits) != 1:
+        return one.change
+    edit = one.edits[0]
+    before, after = (re.sub(r"\s*#[^\"']*$", "", text.strip()) for text in (edit.before, edit.after))
+    short = len(before) <= _SHORT and "\n" not in after
+    return f"Write {after} instead of {before}" if short else one.change
+
+
+_SHORT = 24
+"""Characters of a line that is named in a title."""
 
 
 def _count(number: int, what: str) -> str:
@@ -213,11 +251,12 @@ def _unlocks(one: Candidate, groups: Sequence[WouldBeGroup], report: Report) -> 
                 (f"{number} times " if number > 1 else "") + f"{joined} groups of this run become one"
             )
         elif joined:
-            what = f"{ops} with {joined} group{'s' * (joined > 1)} of this run"
-            parts.append(f"{number} group{'s' * (number > 1)} of {what}")
+            mine = f"{joined * number} group{'s' * (joined * number > 1)} of this run"
+            parts.append(f"joins {mine} with {ops} into {number}" if joined > 1 else f"adds {ops} to {mine}")
         else:
             parts.append(f"{number} group{'s' * (number > 1)} of {ops}")
     rest = sum(counted.values()) - sum(number for _, number in counted.most_common(2))
+    parts.sort(key=lambda part: not part[0].isdigit())  # "unlocks" stands before the first
     text = ", ".join(parts) + (f" and {rest} more" if rest else "")
     layers = [layer for row in one.rows for layer in report.unfused[row].layers]
     if not layers:

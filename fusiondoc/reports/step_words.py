@@ -93,6 +93,13 @@ def place(change: PlannedChange) -> str:
     return near(change.where) + (f" and {count(more, 'more line')}" if more > 0 else "")
 
 
+def before_command(change: PlannedChange) -> str | None:
+    """What is to be known before its command is run; None where nothing is."""
+    if change.command.startswith("fusiondoc compare ") and change.command.endswith(" new.log"):
+        return "record a new log as new.log, then:"
+    return "what tries it, and writes nothing:" if change.command.startswith("fusiondoc fix ") else None
+
+
 def unlocks(change: PlannedChange) -> str:
     """``unlocks 8 groups of add+relu``; of an error what it is."""
     text = change.unlocks or ""
@@ -131,7 +138,8 @@ def plan_in_markdown(report: Report) -> list[str]:
                 *(f"   {_in_a_fence(row)}" for row in change.python.split("\n")),
                 "   ```",
             ]
-        lines.append(f"   {markdown_code(change.command)}")
+        first = before_command(change)
+        lines.append(f"   {f'{first} ' if first else ''}{markdown_code(change.command)}")
     return lines
 
 

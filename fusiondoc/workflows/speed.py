@@ -27,10 +27,7 @@ from fusiondoc.parsers.trace_units import NoTrace, Unit, read_events
 from fusiondoc.reports.wording import runs_of
 from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, of_processes
 
-INTERPRETED = (
-    "no speed: NNC ran through its own evaluator here (this torch has no LLVM), hundreds of times slower than"
-    " any kernel"
-)
+INTERPRETED = "no speed: this torch has no LLVM, so NNC only interprets groups"
 NOT_REACHED = "no speed: the program never reached TorchScript, so there is nothing to hold against eager"
 BLOCK = "no speed: a block of a program is not run again; fusiondoc.diagnose with time=True times a model"
 NOT_ASKED_SCRIPT = "not timed: --time runs the script again, without logs, with the fuser and without"

@@ -12,7 +12,7 @@ from fusiondoc.model.module_tree import outside
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.reports.html.page_context import Context, ReasonKind
-from fusiondoc.reports.step_words import gain, place, unlocks
+from fusiondoc.reports.step_words import before_command, gain, place, unlocks
 from fusiondoc.reports.wording import (
     Speedup,
     count,
@@ -211,6 +211,7 @@ class Step:
     diff: str | None
     note: str | None
     python: str | None
+    first: str | None
     command: str
 
 
@@ -237,6 +238,7 @@ def plan_view(context: Context) -> Plan | None:
             _diff(one.before, one.after),
             one.note,
             one.python,
+            before_command(one),
             one.command,
         )
         for one in report.plan

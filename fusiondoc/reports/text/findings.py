@@ -16,7 +16,7 @@ from rich.text import Text
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.reports.source_code import near, with_near_places
-from fusiondoc.reports.step_words import TITLE, gain, place, takes, unlocks
+from fusiondoc.reports.step_words import TITLE, before_command, gain, place, takes, unlocks
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, Indented, Unbroken, fields, prose
 from fusiondoc.reports.wording import DOING, count
 
@@ -115,6 +115,9 @@ def plan(report: Report) -> RenderableType | None:
     for number, change in enumerate(report.plan, 1):
         parts += _change(number, change, problem)
         if len(commands) > 1 or number == len(report.plan):
+            first = before_command(change)
+            if first is not None:
+                parts.append(_indented(Text(first, style="dim")))
             parts.append(Unbroken(f"    $ {change.command}", "cyan"))
     return Lines(*parts)
 

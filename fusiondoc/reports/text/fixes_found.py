@@ -116,6 +116,8 @@ def how_compared(fixes: Fixes) -> Iterator[str]:
         return
     text = "compared: outputs, gradients and arguments after the call, unfused, from one seed; and fused with"
     text += " eager"
+    if fixes.kept:
+        text += "; no difference beyond rounding in what is kept"
     if fixes.together.random:
         ops = ", ".join(fixes.together.random)
         text += f" ({ops} draw{'s' * (len(fixes.together.random) == 1)} random numbers: "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Sequence
 
@@ -138,8 +139,8 @@ def _verdict(report: Report) -> Text:
 
 
 MOST_REASONS = 3
-_TEXT = 60
-"""Characters of a reason on the first screen; its section has the rest."""
+_TEXT = 140
+"""Characters of a reason on the first screen, some two lines; its section has the rest."""
 
 
 def _why_not(report: Report) -> list[Text]:
@@ -160,9 +161,17 @@ def _why_not(report: Report) -> list[Text]:
         names.sort(key=lambda name: -kept.get(name.split(" ")[0], 0))
         listed = ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
         text = with_near_places(reason.text)
-        why = text if len(text) <= _TEXT else text[: _TEXT - 1] + "…"
-        found[reason.code] = Text(f"{listed}: {why} ({reason.code})")
+        found[reason.code] = Text(f"{listed}: {_shortened(text)} ({reason.code})")
     return list(found.values())
+
+
+def _shortened(text: str) -> str:
+    """Its clauses that fit, else its words: what decides stands in the first ones."""
+    if len(text) <= _TEXT:
+        return text
+    clauses = re.match(rf"(.{{{_TEXT // 2},{_TEXT}}})[,;:] ", text)
+    kept = clauses[1] if clauses else text[:_TEXT].rpartition(" ")[0]
+    return f"{kept} …"
 
 
 def _loses(code: str) -> bool:
