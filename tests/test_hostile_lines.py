@@ -221,7 +221,7 @@ def test_a_saved_report_has_a_limit(fusiondoc, tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("fusiondoc.workflows.load._MOST_REPORT_BYTES", 1 << 20)
     for text, said in (
         (b" \n" * (1 << 20), "larger than any report"),
-        (b" " * (2 << 20), "a line of more than"),
+        (b" " * (5 << 20), "a line of more than"),
     ):
         (tmp_path / "r.json.xz").write_bytes(lzma.compress(text, preset=0))
         done = fusiondoc("parse", "r.json.xz", cwd=tmp_path)

@@ -95,7 +95,7 @@ def _guarded(spec: dict[str, Any], records: Records, clock: Clock) -> int:
 
 def _report(records: Records, stage: str, error: BaseException, hint: str | None) -> None:
     text = users_traceback(error)
-    kind, hint = type(error).__name__, hint or failures.hint_of(str(error))
+    kind, hint = type(error).__name__, hint or failures.hint_of(message_of(error))
     records.write("error", stage=stage, type=kind, message=message_of(error), traceback=text, hint=hint)
     _say(text)
 
