@@ -24,6 +24,12 @@ class FusiondocError(Exception):
         self.message = message
         self.hint = hint
 
+    @property
+    def in_one_line(self) -> str:
+        """The message's last line, which of a traceback names the error; at most 200 characters."""
+        lines = [line.strip() for line in self.message.split("\n") if line.strip()]
+        return (lines[-1] if lines else type(self).__name__)[:200]
+
 
 class UsageError(FusiondocError):
     """An unknown file, option, knob or dump name, or input that cannot be read (status 2)."""

@@ -218,7 +218,7 @@ def test_what_its_name_alone_calls_compressed_is_refused(ending: str, tmp_path: 
 
 
 def test_a_saved_report_has_a_limit(fusiondoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fusiondoc.workflows.load._MOST_REPORT_BYTES", 1 << 20)
+    monkeypatch.setattr("fusiondoc.workflows.inputs.MOST_REPORT_BYTES", 1 << 20)
     for text, said in (
         (b" \n" * (1 << 20), "larger than any report"),
         (b" " * (5 << 20), "a line of more than"),

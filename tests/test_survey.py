@@ -203,7 +203,7 @@ def test_object_stores(reports: Path) -> None:
         store.pipe(f"/fleet/{path.parent.name}/{path.name}", path.read_bytes())
     made = survey(["memory://fleet"])
     assert len(made.runs) == 10 and made.runs[0].run.startswith("memory://")
-    assert made.runs[0].digest == digest(Item(str(sorted(reports.rglob("*.json"))[0]), 0))
+    assert made.runs[0].digest == digest(sorted(reports.rglob("*.json"))[0], False)
     with pytest.raises(UsageError):
         survey(["memory://nothing"])
     with pytest.raises((UsageError, CannotRun)):

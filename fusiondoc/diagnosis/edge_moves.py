@@ -74,7 +74,7 @@ def _beside(program: Program, rows: AbstractSet[tuple[str, str | None]]) -> set[
 
 # -- the lines ----------------------------------------------------------------------------------------------
 
-_EACH = frozenset(
+EACH = frozenset(
     ["tanh", "sigmoid", "relu", "exp", "log", "sqrt", "rsqrt", "abs", "neg", "erf", "sin", "cos"]
 )
 """Functions and methods of one tensor that compute each element by itself."""
@@ -140,7 +140,7 @@ def _each_element_of(node: ast.expr, name: str, deep: int = 0) -> bool:
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
         sides = [one for one in (node.left, node.right) if not isinstance(one, ast.Constant)]
         return len(sides) == 1 and _each_element_of(sides[0], name, deep + 1)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _EACH:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in EACH:
         if node.keywords:
             return False
         if dotted(node.func.value) == "torch":

@@ -12,6 +12,7 @@ import contextlib
 from typing import Iterator, NamedTuple, Sequence
 
 from fusiondoc.diagnosis.changed_statements import SAID
+from fusiondoc.diagnosis.edge_moves import EACH
 from fusiondoc.diagnosis.in_place_operators import plain_name
 from fusiondoc.diagnosis.operators import PERMUTATIONS
 from fusiondoc.fixes.edits import Edit, Proposal
@@ -30,12 +31,7 @@ _PERMUTATIONS = frozenset([*map(plain_name, PERMUTATIONS), "index_select"])
 
 _JOINED = frozenset(["torch.cat", "torch.stack", "torch.concat"])
 _OWNERS = ("torch", "torch.nn.functional")
-_NAMES = frozenset(
-    [
-        *("tanh", "sigmoid", "relu", "exp", "log", "sqrt", "rsqrt", "abs", "neg", "erf", "sin", "cos"),
-        *("silu", "gelu", "hardswish", "softplus", "expm1", "log1p", "reciprocal", "square"),
-    ]
-)
+_NAMES = EACH | {"silu", "gelu", "hardswish", "softplus", "expm1", "log1p", "reciprocal", "square"}
 """Functions and methods of one tensor that compute each element of its own."""
 
 

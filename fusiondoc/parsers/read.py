@@ -10,7 +10,7 @@ import gc
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Callable, Iterable, Iterator, Mapping, Sequence, Tuple
+from typing import Callable, Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.model.fusers import FUSER_OF_KIND, NNC, NVFUSER
 from fusiondoc.model.quick_dataclass import dataclass
@@ -193,7 +193,8 @@ class Reading:
         self._first: Tag = None
         self._logs = 0
         self._by_files = False
-        self._live = (layers, phases or {})
+        self._layers = layers
+        self._phases = phases or {}
 
     @property
     def lines(self) -> int:
@@ -212,10 +213,33 @@ class Reading:
         progress: Callable[[int], None] | None = None,
     ) -> None:
         """Read the next log to its end. ``blocks``: its bytes, where they do not come from ``log.path``."""
-        tagged = _read_one(self._logs, (log, blocks), self._streams, self._counts, progress, self._live)
+
+        def read(size: int) -> None:
+            self._counts.size += size
+            if progress is not None:
+                progress(size)
+
+        tagged = TaggedLog(log, read, self._counts.line_cut, blocks)
+        own = b"rank %d" % log.rank if log.rank is not None else None
+        number = 1
+        for tag, text in tagged.stretches():
+            if own is not None and (tag is None or rank_of(tag) is None):
+                tag = own  # its name tells more than what stands before its lines
+            count = self._stream(tag).feed_text(text, position(self._logs, number))
+            self._counts.lines += count
+            number += count
         self._logs += 1
-        self._by_files = self._by_files or log.rank is not None
-        self._first = self._first if self._first is not None else tagged
+        if own is not None:
+            self._by_files = True
+        elif self._first is None:
+            self._first = tagged.first
+
+    def _stream(self, tag: Tag) -> Stream:
+        stream = self._streams.get(tag)
+        if stream is None:
+            stream = Stream(Facts(phases=self._phases), self._counts, self._layers)
+            self._streams[tag] = stream
+        return stream
 
     def close(self) -> None:
         """There are no more logs: what is open is cut off."""
@@ -233,10 +257,6 @@ class Reading:
         report, observed = assemble(facts, files, sources or {}, work_out, _stats(self._counts, files))
         parse = replace(report.parse, seconds=time.perf_counter() - self._began)
         return replace(report, parse=parse), replace(observed, ranks_by=by)
-
-
-_Live = Tuple[Sequence[LiveLayers], Mapping[str, str]]
-"""What the live run tells: modules of operators, of each model, and phases of code."""
 
 
 def _stats(counts: LineCounts, files: Sequence[str]) -> ParseStats:
@@ -269,40 +289,3 @@ def _no_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _read_one(
-    index: int,
-    log: tuple[LogInput, Iterable[bytes] | None],
-    streams: dict[Tag, Stream],
-    counts: LineCounts,
-    progress: Callable[[int], None] | None,
-    live: _Live,
-) -> Tag:
-    """Feed one log (and its bytes, where they do not come from its file) to the streams; the text behind its
-    tag None."""
-
-    def read(size: int) -> None:
-        counts.size += size
-        if progress is not None:
-            progress(size)
-
-    tagged = TaggedLog(log[0], read, counts.line_cut, log[1])
-    rank = log[0].rank
-    own = b"rank %d" % rank if rank is not None else None
-    number = 1
-    for tag, text in tagged.stretches():
-        if own is not None and (tag is None or rank_of(tag) is None):
-            tag = own  # its name tells more than what stands before its lines
-        count = _stream(streams, tag, counts, live).feed_text(text, position(index, number))
-        counts.lines += count
-        number += count
-    return tagged.first if own is None else None
-
-
-def _stream(streams: dict[Tag, Stream], tag: Tag, counts: LineCounts, live: _Live) -> Stream:
-    stream = streams.get(tag)
-    if stream is None:
-        layers, phases = live
-        stream = streams[tag] = Stream(Facts(phases=phases), counts, layers)
-    return stream

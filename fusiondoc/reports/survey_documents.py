@@ -7,6 +7,7 @@ import csv
 import importlib
 import io
 import json
+from collections import Counter
 from dataclasses import fields
 from typing import Any, Callable, Mapping, Sequence
 
@@ -82,11 +83,7 @@ def facts(survey: Survey) -> list[tuple[str, str]]:
     if dates:
         found.append(("From", f"{dates[0]} to {dates[-1]}"))
     for name, title in (("torch", "Torch"), ("gpu", "GPUs"), ("driver", "Drivers")):
-        counts: dict[str, int] = {}
-        for row in survey.runs:
-            value = getattr(row, name)
-            if value is not None:
-                counts[value] = counts.get(value, 0) + 1
+        counts = Counter(value for row in survey.runs if (value := getattr(row, name)) is not None)
         if counts:
             said = ", ".join(f"{value} ({counts[value]})" for value in sorted(counts))
             found.append((title, said))

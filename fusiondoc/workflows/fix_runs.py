@@ -24,7 +24,7 @@ from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.speed import interpreted
-from fusiondoc.workflows.tries import first_line, speeds_in_turns
+from fusiondoc.workflows.tries import speeds_in_turns
 
 FOLDER = "fix"
 """The captures of changed programs, inside the capture of the unchanged one."""
@@ -126,7 +126,7 @@ class Versions:
             with self._progress(f"{request.target.label} {name}") as bar:
                 done = run(request, place, bar)
         except FusiondocError as error:
-            return Version(0, 0, 0, 0, problem=first_line(error))
+            return Version(0, 0, 0, 0, problem=error.in_one_line)
         if done.result.ended is Ended.INTERRUPTED:
             raise Interrupted
         return measured(report_of(done), done, self._rounding)
@@ -182,7 +182,7 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
         allowed=max((rounding.allowed(one) for one in off if rounding.explains(one)), default=None),
         random=tuple(dict.fromkeys(op for one in report.verification for op in one.random)),
         by_statistics=any(one.by == "statistics" for one in report.verification),
-        problem=first_line(failed),
+        problem=None if failed is None else failed.in_one_line,
         timeable=None if failed is not None or evaluated else report.fuser.effective,
         outside=sum(row.count for row in alone),
         unfused=frozenset(row.op for row in alone),

@@ -72,6 +72,7 @@ class Follower:
         self._view = view
         self._stop = stop
         self._idle = idle
+        self._given = peak
         self._peak = peak_of(Environment(), None, peak)
         self._reading = Reading()
         self._parts: list[GrowingLog | GrowingPipe] = []
@@ -99,11 +100,11 @@ class Follower:
                 )
         self._reading.close()
 
-    def report(self, source_roots: Sequence[Path] = (), peak: float | None = None) -> Report:
+    def report(self, source_roots: Sequence[Path] = ()) -> Report:
         """The full report of what was read."""
         logs = self._logs()
         report, observed = self._reading.report([log.name for log in logs], work_out=Reasons())
-        return report_of_logs(report, observed, logs, peak, source_roots)
+        return report_of_logs(report, observed, logs, self._given, source_roots)
 
     def _take(self, part: GrowingLog | GrowingPipe) -> None:
         self._parts.append(part)
@@ -167,8 +168,9 @@ def follow(
     with Interruptions() as interruptions:
         follower = Follower(path, view, lambda: _LEVELS[min(2, interruptions.count)], idle=idle, peak=peak)
         follower.run()
-    follower.show()
-    return follower.report(source_roots, peak)
+    report = follower.report(source_roots)
+    view.look(report)
+    return report
 
 
 def live_progress(view: Callable[[str], ContextManager[View]], others: ShowProgress) -> ShowProgress:

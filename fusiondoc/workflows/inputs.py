@@ -15,7 +15,7 @@ from fusiondoc.captures.request import ARCHIVE_ENDINGS
 from fusiondoc.captures.store import FOLDER, CaptureStore
 from fusiondoc.errors import UsageError
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.parsers.lines.log_files import LogInput, find_logs, read_chunks
+from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, find_logs, read_chunks
 from fusiondoc.parsers.lines.rank_files import with_ranks
 from fusiondoc.reports.json_format import looks_like_report
 from fusiondoc.workflows.archives import Unpacked, is_archive_name, unpack
@@ -23,6 +23,9 @@ from fusiondoc.workflows.archives import Unpacked, is_archive_name, unpack
 _MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*(\(.*\))?\Z", re.DOTALL)
 _ENDINGS = "|".join(map(re.escape, ARCHIVE_ENDINGS))
 _FILE = re.compile(rf"(\.py|{_ENDINGS})(:[^/\\]*|:[^/\\(]*\(.*\))?\Z", re.IGNORECASE | re.DOTALL)
+MOST_REPORT_BYTES = 128 << 20
+"""Of a saved report, unpacked: reading one takes about ten times as much memory."""
+
 _JSON = re.compile(r"\.json(\.(gz|xz|bz2|zst))?\Z", re.IGNORECASE)
 
 
@@ -161,3 +164,26 @@ def _named(argument: str) -> Path:
         if error.hint and error.hint.startswith(("Did you mean", "It is a link")):
             hint = error.hint
     raise UsageError(f"there is no log, folder, report or capture '{argument}'", hint)
+
+
+def saved_bytes(name: str, path: Path) -> bytes:
+    """The content of a file that should be a saved report, unpacked; ``name`` is what messages call it.
+
+    Raises:
+        UsageError: it cannot be read, or is larger than a report can be.
+    """
+    data: list[bytes] = []
+    size = 0
+
+    def cut(size: int, first: bool) -> None:
+        raise UsageError(
+            f"{name} has a line of more than {MOST_LINE >> 20} MiB, as no report that fusiondoc wrote has",
+            "Write it again: fusiondoc parse LOG --format json --output FILE.json",
+        )
+
+    for chunk in read_chunks(LogInput(name, path), cut):
+        data.append(chunk)
+        size += len(chunk)
+        if size > MOST_REPORT_BYTES:
+            raise UsageError(f"{name} is larger than any report", "Read the logs themselves.")
+    return b"".join(data)

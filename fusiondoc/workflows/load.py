@@ -19,23 +19,19 @@ from fusiondoc.diagnosis.ranks_compared import ranks_of
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
-from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked, masked_in
 from fusiondoc.model.fusers import TE
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak
 from fusiondoc.parsers.evidence import excerpts
-from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, read_chunks
+from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.json_format import read_report
-from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, source_of, sources_of
+from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, saved_bytes, source_of, sources_of
 from fusiondoc.workflows.peak import peak_of
 from fusiondoc.workflows.rank_captures import rank_logs, told_by_log, told_of
-
-_MOST_REPORT_BYTES = 128 << 20
-"""Of a saved report, unpacked: reading one takes about ten times as much memory."""
 
 
 def report_from(
@@ -83,7 +79,7 @@ def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequenc
         if first.kind is Kind.CAPTURE:
             return report_of(first.capture(), peak, source_roots=source_roots)
         if first.kind is Kind.REPORT:
-            saved = _without_secrets(_saved(first.text, first.path))
+            saved = _without_secrets(read_report(saved_bytes(first.text, first.path), first.text))
             saved = without_commands_of_others(saved, first.text)
             return saved if peak is None else with_peak(saved, peak)
     logs = logs_of(sources)
@@ -115,24 +111,6 @@ def _without_secrets(report: Report) -> Report:
     kept = ("groups", "programs", "kernels")
     named = [field.name for field in fields(report) if field.metadata.get("json", True)]
     return replace(report, **{name: masked_in(getattr(report, name)) for name in named if name not in kept})
-
-
-def _saved(name: str, path: Path) -> Report:
-    data: list[bytes] = []
-    size = 0
-
-    def cut(size: int, first: bool) -> None:
-        raise UsageError(
-            f"{name} has a line of more than {MOST_LINE >> 20} MiB, as no report that fusiondoc wrote has",
-            "Write it again: fusiondoc parse LOG --format json --output FILE.json",
-        )
-
-    for chunk in read_chunks(LogInput(name, path), cut):
-        data.append(chunk)
-        size += len(chunk)
-        if size > _MOST_REPORT_BYTES:
-            raise UsageError(f"{name} is larger than any report", "Read the logs themselves.")
-    return read_report(b"".join(data), name)
 
 
 def logs_behind(report: Report) -> tuple[LogInput, ...]:

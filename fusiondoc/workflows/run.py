@@ -139,8 +139,7 @@ def run_profile(
 
 
 def _problem(error: FusiondocError) -> str:
-    lines = [line.strip() for line in error.message.strip().split("\n") if line.strip()]
-    return "no profile: the run under it failed: " + (lines[-1] if lines else type(error).__name__)[:200]
+    return f"no profile: the run under it failed: {error.in_one_line}"
 
 
 Tell = Callable[[str], None]

@@ -9,7 +9,7 @@ from typing import Any, Callable, Sequence
 from fusiondoc.errors import UsageError
 from fusiondoc.model.survey_answers import Duplicate, Survey, Unreadable, Work
 from fusiondoc.workflows.survey_engines import Chunk, Engine, engine_of
-from fusiondoc.workflows.survey_items import Item, digest, listed, may_be_equal
+from fusiondoc.workflows.survey_items import Item, at_hand, digest, listed, may_be_equal
 from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
 
 _MOST_FILES = 50
@@ -68,7 +68,8 @@ def digests_of(items: Chunk) -> dict[str, str]:
     found = {}
     for item in items:
         try:
-            found[item.name] = digest(item)
+            with at_hand(item) as path:
+                found[item.name] = digest(path, item.capture)
         except Exception:  # every store has errors of its own
             continue
     return found

@@ -15,8 +15,7 @@ from fusiondoc.masking import masked
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import SCHEMA, Report
 from fusiondoc.model.survey_answers import RunRow
-from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, read_chunks
-from fusiondoc.workflows.inputs import named_json
+from fusiondoc.workflows.inputs import named_json, saved_bytes
 from fusiondoc.workflows.survey_items import Item, at_hand, digest
 
 GroupKey = Tuple["str | None", "str | None", Tuple[str, ...], Tuple[str, ...]]
@@ -26,8 +25,6 @@ KernelKey = Tuple["str | None", "str | None", str]
 PlaceKey = Tuple["str | None", str, str]
 """Model, operator, line."""
 
-_MOST_BYTES = 128 << 20
-"""Of a saved report, unpacked."""
 NS = 1_000_000
 """Nanoseconds of a millisecond: sums of whole numbers do not depend on their order."""
 
@@ -69,8 +66,8 @@ def facts_of(item: Item) -> RunFacts:
         UsageError: it is no report, log or capture, or it is damaged.
         Exception: what a store or a damaged file raises.
     """
-    found = digest(item)
-    with at_hand(item) as path:
+    with at_hand(item) as path:  # of a store: fetched once, for its digest too
+        found = digest(path, item.capture)
         if not item.capture and named_json(item.name):
             return _facts(_saved(path), item.name, "report", found)
         from fusiondoc.workflows.load import report_from
@@ -81,18 +78,9 @@ def facts_of(item: Item) -> RunFacts:
 
 
 def _saved(path: Path) -> Mapping[str, Any]:
-    def cut(size: int, first: bool) -> None:
-        raise UsageError(f"it has a line of more than {MOST_LINE >> 20} MiB, as no report has")
-
-    data: list[bytes] = []
-    size = 0
-    for chunk in read_chunks(LogInput(path.name, path), cut):
-        data.append(chunk)
-        size += len(chunk)
-        if size > _MOST_BYTES:
-            raise UsageError("it is larger than any report")
+    data = saved_bytes(path.name, path)
     try:
-        content = json.loads(b"".join(data))
+        content = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"it is no whole JSON file: {error}") from None
     schema = content.get("schema") if isinstance(content, dict) else None

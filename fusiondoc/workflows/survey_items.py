@@ -169,19 +169,17 @@ def at_hand(item: Item) -> Iterator[Path]:
         yield local
 
 
-def digest(item: Item) -> str:
-    """Of the item's content; equal for two captures of the same request, records and log."""
+def digest(path: Path, capture: bool) -> str:
+    """Of what is at hand there; equal for two captures of the same request, records and log."""
     made = hashlib.blake2b(digest_size=16)
-    with at_hand(item) as path:
-        files = [path / name for name in _OF_CAPTURE] if item.capture else [path]
-        for file in files:
-            with contextlib.suppress(FileNotFoundError), file.open("rb") as content:
-                while True:
-                    block = content.read(_BLOCK)
-                    if not block:
-                        break
-                    made.update(block)
-            made.update(b"\0")
+    for file in [path / name for name in _OF_CAPTURE] if capture else [path]:
+        with contextlib.suppress(FileNotFoundError), file.open("rb") as content:
+            while True:
+                block = content.read(_BLOCK)
+                if not block:
+                    break
+                made.update(block)
+        made.update(b"\0")
     return made.hexdigest()
 
 

@@ -100,10 +100,7 @@ def _run(way: _Way, capture: Capture, folder: str, progress: ShowProgress) -> Ca
         else:
             if done.result.ended is Ended.INTERRUPTED:
                 return None
-    if failed is None:
-        return done
-    lines = [line.strip() for line in failed.message.strip().split("\n") if line.strip()]
-    return "no speed: the run without logs failed: " + (lines[-1] if lines else "no message")[:200]
+    return done if failed is None else _problem(failed)
 
 
 def _why_not(steps: StepsTaken, function: str | None) -> str | None:
@@ -227,5 +224,4 @@ def _rounds_of(process: int) -> int:
 
 
 def _problem(error: FusiondocError) -> str:
-    lines = [line.strip() for line in error.message.strip().split("\n") if line.strip()]
-    return "no speed: the run without logs failed: " + (lines[-1] if lines else type(error).__name__)[:200]
+    return f"no speed: the run without logs failed: {error.in_one_line}"

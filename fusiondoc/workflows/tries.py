@@ -250,7 +250,7 @@ def measured(
         gb_per_s=float(median(rates)) if rates else None,
         steady_seconds=None if interpreted(report) else steady_seconds(report),
         exit=status,
-        problem=first_line(failed),
+        problem=None if failed is None else failed.in_one_line,
         wrong=sum(not row.same for row in report.verification) if report.verification else None,
     )
 
@@ -267,15 +267,7 @@ def steady_seconds(report: Report) -> float | None:
 
 
 def _failed(change: Change, error: FusiondocError) -> Try:
-    return Try(change.name, change.codes, 0, 0, 0, 0, None, None, error.exit_code, first_line(error))
-
-
-def first_line(error: FusiondocError | None) -> str | None:
-    """What failed in one line: the message, or for a traceback its last line, which names the error."""
-    if error is None:
-        return None
-    lines = [line for line in error.message.strip().split("\n") if line.strip()]
-    return (lines[-1] if len(lines) > 1 else lines[0]).strip()[:200] if lines else type(error).__name__
+    return Try(change.name, change.codes, 0, 0, 0, 0, None, None, error.exit_code, error.in_one_line)
 
 
 def _slug(name: str) -> str:
