@@ -234,9 +234,8 @@ def bench(
 ) -> Bench:
     """Time a target in every variant; errors, ``inputs`` and ``shapes`` are those of ``fusiondoc bench``, and
     ``options`` fields of ``BenchRequest`` (``backward``, ``rounds``, ``device``, ``knobs`` and the like)."""
-    from fusiondoc.workflows.bench import run_bench, silent
+    from fusiondoc.workflows.bench import expanded, run_bench, silent
     from fusiondoc.workflows.bench_turns import BenchRequest
-    from fusiondoc.workflows.shape_sets import expanded
 
     request = BenchRequest(
         target=parse_target(os.fspath(target)),

@@ -34,8 +34,8 @@ from fusiondoc.probe.input_text import InputTextError, named_input, parse_input
 from fusiondoc.reports.benchmark import bench_page, documents, tables, two_benches
 from fusiondoc.reports.formats import COMPARISON_FORMATS, REPORT_FORMATS, render_comparison, render_report
 from fusiondoc.reports.json_format import read_bench, read_report
+from fusiondoc.workflows.bench import expanded
 from fusiondoc.workflows.load import report_from, report_of
-from fusiondoc.workflows.shape_sets import expanded
 from fusiondoc.workflows.speed import named_trace
 
 HERE = Path(__file__).parent

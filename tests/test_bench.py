@@ -25,6 +25,7 @@ from fusiondoc.captures.request import parse_target
 from fusiondoc.comparison.bench_changes import compare_benches
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import (
+    LEAST_ROUNDS,
     VARIANTS,
     Bench,
     BenchPhase,
@@ -33,6 +34,10 @@ from fusiondoc.model.bench import (
     Groups,
     Measured,
     Ratio,
+    measured,
+    measured_in,
+    rank_of_interval,
+    ratio,
 )
 from fusiondoc.reports.benchmark import bench_page
 from fusiondoc.reports.benchmark.documents import as_csv, as_json, as_markdown
@@ -42,9 +47,8 @@ from fusiondoc.reports.json_format import read_bench
 from fusiondoc.runner.interpreter import Interpreter
 from fusiondoc.workflows import bench as workflow
 from fusiondoc.workflows import bench_turns
-from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, measured, measured_in, rank_of_interval, ratio
+from fusiondoc.workflows.bench import expanded
 from fusiondoc.workflows.bench_turns import BenchRequest
-from fusiondoc.workflows.shape_sets import expanded
 
 SCHEMA = json.loads((ROOT / "docs" / "bench.schema.json").read_text())
 
@@ -517,7 +521,7 @@ def _rows(text: str) -> dict[str, str]:
 @pytest.mark.torch
 def test_random_sizes_change_alike_what_is_equal() -> None:
     torch = pytest.importorskip("torch")
-    from fusiondoc.probe.random_sizes import random_sizes
+    from fusiondoc.probe.benchmark_steps import random_sizes
 
     x = torch.arange(6 * 5 * 4).reshape(6, 5, 4)
     mask, weight = torch.ones(6, 1, 5), torch.randn(4, requires_grad=True)

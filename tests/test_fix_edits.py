@@ -35,8 +35,7 @@ from fusiondoc.fixes.edits import (
 from fusiondoc.fixes.fixable import Site
 from fusiondoc.fixes.syntax import ParsedFile, Unreadable
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.fixes import Fixes, Outcome, TriedFix, Version
+from fusiondoc.model.change_plan import ChangeKind, Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.runs import Verification
 from fusiondoc.reports.fix_formats import as_json, as_markdown
 from fusiondoc.workflows import fix, fix_apply
@@ -325,8 +324,8 @@ def test_a_changed_text_is_imported_under_the_files_own_path(tmp_path: Path) -> 
     )
     code = (
         "import sys, inspect, linecache; sys.path[:0] = sys.argv[1:3]\n"
-        "from fusiondoc.probe import overlay\n"
-        "overlay.install({sys.argv[2] + '/pack/one.py': sys.argv[3]})\n"
+        "from fusiondoc.probe import replaced\n"
+        "replaced.replace_sources({sys.argv[2] + '/pack/one.py': sys.argv[3]})\n"
         "from pack import one\n"
         "linecache.checkcache()\n"
         "print(one.f(), one.value, one.here, repr(inspect.getsource(one.f)))\n"

@@ -19,7 +19,7 @@ from thorough import THOROUGH
 
 import fusiondoc as api
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.rank_records import where_it_was
+from fusiondoc.captures.process_records import where_it_was
 from fusiondoc.model.ranks import RankDifference, Ranks, named, written
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.log_files import LogInput

@@ -19,12 +19,12 @@ from running import write
 from thorough import THOROUGH
 
 import fusiondoc as api
+from fusiondoc.captures.process_records import StepsTaken
 from fusiondoc.captures.request import parse_module
-from fusiondoc.captures.script_records import StepsTaken
 from fusiondoc.errors import UsageError
+from fusiondoc.model.bench import of_processes, ratio
 from fusiondoc.model.runs import ScriptRun
 from fusiondoc.probe.script_steps import _definition
-from fusiondoc.workflows.bench_statistics import of_processes, ratio
 from fusiondoc.workflows.timing import _why_not
 
 PROGRAM = """
@@ -445,12 +445,12 @@ def test_processes_that_are_spawned_get_the_fuser(tmp_path: Path, fusiondoc: Run
 
 def test_what_is_sent_to_a_spawned_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Unpickled there, it switches; here it must be gone again."""
-    from fusiondoc.probe import spawned
+    from fusiondoc.probe import script_run
 
     sent = []
     kind = multiprocessing.process.BaseProcess
     monkeypatch.setattr(kind, "start", lambda self: sent.append(pickle.dumps(self._fusiondoc)))
-    spawned.follow("nnc", {"single_node": "on"}, None)
+    script_run.follow_spawned("nnc", {"single_node": "on"}, None)
     process = multiprocessing.get_context("spawn").Process(target=print)
     process.start()
     assert not hasattr(process, "_fusiondoc")
@@ -462,9 +462,9 @@ sys.modules["torch"] = types.ModuleType("torch")
 from importlib.util import spec_from_loader, module_from_spec
 class Begins(types.ModuleType):
     @staticmethod
-    def begin(*asked):
+    def begin_spawned(*asked):
         open({str(begun)!r}, "w").write(repr(asked))
-sys.modules["fusiondoc.probe.spawned"] = Begins("spawned")
+sys.modules["fusiondoc.probe.script_run"] = Begins("script_run")
 pickle.loads({data!r})
 """
     done = subprocess.run([sys.executable, "-I", "-c", there], capture_output=True, text=True)

@@ -21,8 +21,8 @@ from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model.survey_answers import Survey, Work
 from fusiondoc.reports import survey_documents as documents
 from fusiondoc.reports.json_format import plain
+from fusiondoc.workflows import survey as engines
 from fusiondoc.workflows import survey as workflow
-from fusiondoc.workflows import survey_engines as engines
 from fusiondoc.workflows.survey import chunks_of, survey
 from fusiondoc.workflows.survey_items import Item, digest, listed
 from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
@@ -266,7 +266,7 @@ class _Cluster:
         self.lost = 0
         self.name, self.workers = "dask", 2
 
-    def outcomes(self, work: engines.Work, chunks: Sequence[engines.Chunk]) -> Iterator[engines.Outcome]:
+    def outcomes(self, work: engines.Job, chunks: Sequence[engines.Chunk]) -> Iterator[engines.Outcome]:
         for number, chunk in enumerate(reversed(chunks)):
             dies = number == 1 and not self.lost
             self.lost += dies

@@ -22,7 +22,7 @@ import pytest
 from command_line import ROOT
 from thorough import THOROUGH
 
-from fusiondoc.captures.te_records import TeRecords, read_te
+from fusiondoc.captures.frontend_records import TeRecords, read_te
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import disagreements
 from fusiondoc.diagnosis.te_report import te_report
 from fusiondoc.diagnosis.te_rules import RULES, version_of

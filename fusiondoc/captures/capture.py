@@ -14,7 +14,7 @@ from typing import Any, Mapping
 
 from fusiondoc.captures.ending import Ended, Result, failure_of
 from fusiondoc.captures.probe_records import LeftRunning, Records, raw_records, read_records, together
-from fusiondoc.captures.rank_records import RANKS, where_it_was
+from fusiondoc.captures.process_records import RANKS, where_it_was
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in

@@ -10,10 +10,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Union
 
-from fusiondoc.captures.aot_records import AotRecords, read_aot
-from fusiondoc.captures.rank_records import RankProcess, read_rank
-from fusiondoc.captures.script_records import ScriptRecords, layers_of_models, read_script
-from fusiondoc.captures.te_records import TeRecords, read_te
+from fusiondoc.captures.frontend_records import AotRecords, TeRecords, read_aot, read_te
+from fusiondoc.captures.process_records import (
+    RankProcess,
+    ScriptRecords,
+    layers_of_models,
+    read_rank,
+    read_script,
+)
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.runs import Speed, Spread, Verification
 from fusiondoc.model.typed_fields import read_object, sound

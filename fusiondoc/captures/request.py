@@ -10,10 +10,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from fusiondoc.captures.script_records import check_step_function
+from fusiondoc.captures.process_records import check_step_function
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_arguments, masked_variables
-from fusiondoc.model.fixes import KeptResults
+from fusiondoc.model.change_plan import KeptResults
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.typed_fields import as_json, read_object
 from fusiondoc.probe.input_text import InputTextError, named_input, parse_input

@@ -164,9 +164,8 @@ def command(
     """
     from fusiondoc.captures.request import parse_target
     from fusiondoc.suites.cases import SUITES, listing, suite_named
-    from fusiondoc.workflows.bench import run_bench
+    from fusiondoc.workflows.bench import expanded, run_bench
     from fusiondoc.workflows.bench_turns import BenchRequest
-    from fusiondoc.workflows.shape_sets import expanded
     from fusiondoc.workflows.suite import SuiteRequest, run_suite
 
     if list_suites:

@@ -101,7 +101,7 @@ def command(
         raise UsageError("A and B cannot both be stdin", "Save one of the logs to a file.")
     from fusiondoc.comparison.compare_reports import compare
     from fusiondoc.comparison.differences import reached
-    from fusiondoc.workflows.bench_files import two_benches
+    from fusiondoc.workflows.inputs import two_benches
     from fusiondoc.workflows.load import side
 
     benches = two_benches(a, b)

@@ -14,10 +14,10 @@ from fusiondoc.cli.options import make_request, run_options
 from fusiondoc.cli.output import format_option, output_option, write
 from fusiondoc.cli.say import tell
 from fusiondoc.errors import INTERRUPTED, UsageError
-from fusiondoc.model.fixes import MOST_TRIES
+from fusiondoc.model.change_plan import MOST_TRIES
 
 if TYPE_CHECKING:
-    from fusiondoc.model.fixes import Fixes
+    from fusiondoc.model.change_plan import Fixes
 
 _FORMATS = ("diff", "json", "markdown")
 _ENDINGS = {".diff": "diff", ".patch": "diff", ".json": "json", ".md": "markdown"}

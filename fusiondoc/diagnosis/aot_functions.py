@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
-from fusiondoc.captures.aot_records import (
+from fusiondoc.captures.frontend_records import (
     AotRecords,
     PartitionDone,
     Scripted,
@@ -20,7 +20,7 @@ from fusiondoc.captures.aot_records import (
     TracedGraph,
     TracedNode,
 )
-from fusiondoc.captures.script_records import RanInstead, ScriptedModel, ScriptRecords, StepsTaken
+from fusiondoc.captures.process_records import RanInstead, ScriptedModel, ScriptRecords, StepsTaken
 from fusiondoc.model.aot import AotFunction, AotGraph, AotNode, AotValue, FusedModules, Partition
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import ScriptModel, ScriptRun

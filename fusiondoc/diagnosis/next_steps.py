@@ -26,7 +26,7 @@ from fusiondoc.diagnosis.te_changes import te_changes
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.fusers import FUSERS, fuser_title
-from fusiondoc.model.layer_names import folded
+from fusiondoc.model.module_tree import folded
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import GROUPS

@@ -12,7 +12,7 @@ from fusiondoc.diagnosis.change_commands import can_run_again, compare_logs, run
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.te_rules import NO_RECIPE, version_of
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
-from fusiondoc.model.layer_names import folded
+from fusiondoc.model.module_tree import folded
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source
 

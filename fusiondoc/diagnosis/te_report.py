@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Iterator, Sequence, Tuple
 
-from fusiondoc.captures.te_records import Plan, PlannedOperator, Profile, ProfiledOperator, TeRecords
+from fusiondoc.captures.frontend_records import Plan, PlannedOperator, Profile, ProfiledOperator, TeRecords
 from fusiondoc.diagnosis.te_rules import LATEST, Planner, version_of
 from fusiondoc.model.fusers import TE, TE_KIND
 from fusiondoc.model.quick_dataclass import dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterator, Sequence
 
-from fusiondoc.captures.te_records import BasicOperator, OperatorFacts, Plan
+from fusiondoc.captures.frontend_records import BasicOperator, OperatorFacts, Plan
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Reason
 

@@ -12,7 +12,7 @@ from typing import Mapping, Sequence, Tuple
 
 from fusiondoc.expectations.expectation import GroupExpectation, SourceRange, instances_in
 from fusiondoc.model.between_groups import GroupNeighbours
-from fusiondoc.model.layer_names import folded
+from fusiondoc.model.module_tree import folded
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source, from_package, path_ends_with

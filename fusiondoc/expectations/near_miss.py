@@ -19,7 +19,7 @@ from fusiondoc.expectations.missing import (
     where_is,
     without_namespace,
 )
-from fusiondoc.model.layer_names import folded
+from fusiondoc.model.module_tree import folded
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Instance, Kernel, Report
 

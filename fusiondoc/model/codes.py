@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.te_codes import OF_TE
+from fusiondoc.model.te import OF_TE
 
 OTHER_FUSER = "another fuser"
 MORE_RUNS = "runs doubled"

@@ -11,9 +11,8 @@ import random
 import sys
 from typing import Any, Callable
 
-from . import environment, failures, frontends, fusers, overlay, stdio, te_plans
+from . import environment, failures, frontends, fusers, replaced, stdio, te_plans
 from .aot_watch import Watch
-from .clock import Clock
 from .failures import Refused, UserError, message_of, users_traceback
 from .fused_modules import FusedModules
 from .iterations import Passes
@@ -28,7 +27,7 @@ from .models import (
     to_torchscript,
 )
 from .pass_inputs import positional
-from .records import Records
+from .records import Clock, Records
 from .script_run import run_as_script
 from .source_map import source_map
 from .targets import ready, runs_as_script
@@ -132,14 +131,14 @@ def _try_everything(records: Records, clock: Clock) -> None:
 
 
 def _measure_bandwidth(records: Records, clock: Clock) -> None:
-    from .bandwidth import measure
+    from .environment import measured_bandwidth
 
-    records.write("bandwidth", **measure(_import_torch(clock)))
+    records.write("bandwidth", **measured_bandwidth(_import_torch(clock)))
 
 
 def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     target = spec["target"]
-    overlay.install(spec.get("overlay") or {})
+    replaced.replace_sources(spec.get("overlay") or {})
     sys.path.insert(0, os.path.dirname(target["path"]) if target["path"] else spec["cwd"])
     sys.argv = [target["path"] or target["text"], *spec["script_args"]]
     script, note = spec["script"], None
@@ -329,7 +328,7 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     from .benchmark import Bench
 
     records.write("started", pid=os.getpid())
-    overlay.install(spec.get("overlay") or {})
+    replaced.replace_sources(spec.get("overlay") or {})
     target = spec["target"]
     sys.path.insert(0, os.path.dirname(target["path"]) if target["path"] else spec["cwd"])
     sys.argv = [target["path"] or target["text"]]
@@ -367,8 +366,7 @@ def _bench(spec: dict[str, Any], records: Records, clock: Clock) -> None:
 
 def _given(torch: Any, shape: Any, spec: dict[str, Any]) -> Any:
     """What the steps of a shape get; a function of the user's makes new inputs at every call."""
-    from .benchmark_steps import Given
-    from .random_sizes import random_sizes
+    from .benchmark_steps import Given, random_sizes
 
     if spec["random_sizes"]:
         return random_sizes(torch, shape, spec["seed"] or 0)

@@ -17,10 +17,9 @@ from .benchmark_steps import Given, Steps
 from .benchmark_variants import TORCHSCRIPT, Built, build
 from .failures import Refused, UserError
 from .pass_inputs import on_gpu, parameters_of, tensors_in
-from .plan_counts import failed_guards, plans_made
 from .records import Records
 from .step_profile import MOST_STEPS as MOST_TRACED
-from .step_profile import STEP, profiling
+from .step_profile import STEP, failed_guards, plans_made, profiling
 from .verify import unfused
 
 FORWARD = "forward"

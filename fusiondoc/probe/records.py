@@ -1,4 +1,5 @@
-"""The probe's side of ``records.jsonl``: one JSON object a line, on disk before the next step begins."""
+"""The probe's side of ``records.jsonl``: one JSON object a line, on disk before the next step begins;
+and how long the user's own work took, so that the rest can be counted as fusiondoc's overhead."""
 
 from __future__ import annotations
 
@@ -6,7 +7,8 @@ import contextlib
 import json
 import os
 import sys
-from typing import Any
+import time
+from typing import Any, Iterator
 
 from .stdio import above_standard, identity
 
@@ -67,3 +69,32 @@ class Records:
     def _opened(self) -> int:
         # Not as a standard descriptor that the program has closed: C++ would write to it.
         return above_standard(os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644))
+
+
+class Clock:
+    """``users_seconds``: inside ``users_work()``, which is what a run by hand needs too (importing torch
+    and the program, scripting, the passes). All other time since ``started`` is the probe's own."""
+
+    def __init__(self, started: float) -> None:
+        self.started = started
+        self.users_seconds = 0.0
+        self._depth = 0
+
+    @contextlib.contextmanager
+    def users_work(self) -> Iterator[None]:
+        began = time.perf_counter()
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            if not self._depth:
+                self.users_seconds += time.perf_counter() - began
+
+    def seconds(self) -> float:
+        """Since the first line of the probe."""
+        return time.perf_counter() - self.started
+
+    def own_seconds(self) -> float:
+        """What the probe needed for itself."""
+        return self.seconds() - self.users_seconds

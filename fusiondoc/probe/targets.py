@@ -17,10 +17,10 @@ import zipfile
 from types import ModuleType
 from typing import Any, Iterator
 
-from .clock import Clock
 from .failures import Refused, UserError
 from .models import device_of, home, move, signature
 from .pass_inputs import from_module, from_texts
+from .records import Clock
 
 
 class Program:

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Iterator
 
-from fusiondoc.model.fixes import Fixes, Outcome, TriedFix
+from fusiondoc.model.change_plan import Fixes, Outcome, TriedFix
 from fusiondoc.reports.json_format import plain
 from fusiondoc.reports.printable import in_json, markdown, visible
 from fusiondoc.reports.text.fixes_found import how_compared, in_speed, verdict, why_not

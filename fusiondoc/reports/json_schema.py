@@ -20,7 +20,7 @@ from typing import Any, Mapping, Sequence, Union
 from fusiondoc.comparison.bench_changes import FASTER, NO_DIFFERENCE, SLOWER, BenchComparison
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.bench import EACH_CALL, TRAINING, VARIANTS, Bench
-from fusiondoc.model.fixes import Fixes
+from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.model.suite import MEMORY, SPEED, Suite
 from fusiondoc.model.survey_answers import DIMENSIONS, Survey

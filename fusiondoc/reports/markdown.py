@@ -8,8 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Iterable, Sequence
 
-from fusiondoc.model.layer_names import folded
-from fusiondoc.model.module_tree import outside
+from fusiondoc.model.module_tree import folded, outside
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Expectation
 from fusiondoc.reports import rank_words

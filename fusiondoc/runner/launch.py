@@ -15,7 +15,7 @@ from fusiondoc.captures.ending import Result, Seconds
 from fusiondoc.captures.kept_files import collect
 from fusiondoc.captures.own import sign
 from fusiondoc.captures.probe_records import GrowingRecords, LiveRecord, live_record
-from fusiondoc.captures.rank_records import RANKS
+from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import Place, cannot_write, while_writing
 from fusiondoc.errors import CannotRun, ModelFailed

@@ -10,11 +10,13 @@ of the GPU twice.)
 from __future__ import annotations
 
 import contextlib
+import itertools
+import re
 import tempfile
 from pathlib import Path
 from typing import Callable, ContextManager, Iterator, Mapping, Sequence
 
-from fusiondoc.errors import CannotRun, ModelFailed
+from fusiondoc.errors import CannotRun, ModelFailed, UsageError
 from fusiondoc.model.bench import (
     EAGER,
     Bench,
@@ -23,10 +25,12 @@ from fusiondoc.model.bench import (
     BenchVariant,
     Groups,
     Ratio,
+    measured_in,
+    of_processes,
 )
+from fusiondoc.probe.input_text import InputTextError, parse_input
 from fusiondoc.runner.bench_child import BenchChild, Benched
 from fusiondoc.runner.interpreter import Interpreter, find_python, inspect
-from fusiondoc.workflows.bench_statistics import measured_in, of_processes
 from fusiondoc.workflows.bench_turns import (
     BenchProgress,
     BenchRequest,
@@ -256,3 +260,60 @@ def _groups(benched: Sequence[Benched]) -> Groups | None:
         if one.groups_forward is not None or one.groups_backward is not None:
             return Groups(one.groups_forward, one.groups_backward)
     return None
+
+
+MOST_SHAPES = 64
+
+_SET = re.compile(r"\{([^{}]*)\}")
+
+_EXAMPLE = "Such as --shapes 'float32[8,{64,128,256},1024]'"
+
+
+def expanded(texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """The ``--input`` texts of each shape.
+
+    Sets that are written alike vary together; different ones are combined each with each, the first slowest.
+
+    Args:
+        texts: one an argument of the model; none is no shape.
+
+    Raises:
+        UsageError: a text cannot be read, or there are more than ``MOST_SHAPES``.
+    """
+    if not texts:
+        return ()
+    sets = list(dict.fromkeys(_key(text, one) for text in texts for one in _SET.findall(text)))
+    number = 1
+    for one in sets:
+        number *= len(one)
+    if number > MOST_SHAPES:
+        raise UsageError(
+            f"--shapes: these are {number} shapes, and at most {MOST_SHAPES} are timed", "Take fewer sizes."
+        )
+    shapes = []
+    for chosen in itertools.product(*sets):
+        values = dict(zip(sets, chosen))
+        shapes.append(tuple(_filled(text, values) for text in texts))
+    for text in itertools.chain.from_iterable(shapes):
+        try:
+            parse_input(text)
+        except InputTextError as error:
+            raise UsageError(f"--shapes: {error}", _EXAMPLE) from None
+    return tuple(dict.fromkeys(shapes))
+
+
+def _filled(text: str, values: Mapping[tuple[str, ...], str]) -> str:
+    return _SET.sub(lambda found: values[_words(found[1])], text)
+
+
+def _key(text: str, inside: str) -> tuple[str, ...]:
+    words = _words(inside)
+    for word in words:
+        if not re.fullmatch(r"[0-9]+", word):
+            found = f"found '{word}'" if word else "found nothing"
+            raise UsageError(f"--shapes: '{text}': expected sizes in {{...}}, {found}", _EXAMPLE)
+    return words
+
+
+def _words(inside: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in inside.split(","))

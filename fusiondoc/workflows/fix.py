@@ -18,7 +18,7 @@ from fusiondoc.fixes.edits import Edit, SourceText, changed_text, overlapping, u
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, described
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.fixes import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Version
+from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Version
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Try

@@ -16,7 +16,7 @@ from fusiondoc.fixes.edits import Edit, SourceText, changed_text
 from fusiondoc.fixes.fixable import COUNTER
 from fusiondoc.fixes.proposals import Bundle
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.fixes import KeptResults, Version
+from fusiondoc.model.change_plan import KeptResults, Version
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Verification

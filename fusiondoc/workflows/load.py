@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import REQUEST, Capture
-from fusiondoc.captures.ending import ended_early
+from fusiondoc.captures.ending import Ended, ended_early
 from fusiondoc.captures.kept_files import kept_source, project_root, read_source, text_of
 from fusiondoc.captures.own import is_own
 from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, PassDone
+from fusiondoc.captures.process_records import RANKS, where_it_was
 from fusiondoc.captures.store import is_latest
 from fusiondoc.diagnosis.change_commands import without_commands_of_others
 from fusiondoc.diagnosis.diagnose import diagnose
@@ -22,6 +23,7 @@ from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.masking import masked, masked_in
 from fusiondoc.model.fusers import TE
 from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model.ranks import RankFacts, RankTold
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak
 from fusiondoc.parsers.evidence import excerpts
@@ -31,7 +33,6 @@ from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.json_format import read_report
 from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, saved_bytes, source_of, sources_of
 from fusiondoc.workflows.peak import peak_of
-from fusiondoc.workflows.rank_captures import rank_logs, told_by_log, told_of
 
 
 def report_from(
@@ -303,3 +304,81 @@ def _timed(iterations: tuple[Iteration, ...], passes: Sequence[PassDone]) -> tup
     """The iterations that the log marks, with the seconds that the probe took."""
     seconds = {(one.index, one.phase): one.seconds for one in passes}
     return tuple(replace(one, seconds=seconds.get((one.index, one.phase))) for one in iterations)
+
+
+def rank_logs(captures: Sequence[Capture], shown: Sequence[str]) -> list[LogInput]:
+    """The logs of the ranks in some captures of one run.
+
+    Args:
+        shown: how a report names each capture.
+    """
+    return [
+        LogInput(f"{name}/{RANKS}/{one.name}/{file}", one.path / file, int(one.name))
+        for capture, name in zip(captures, shown)
+        for one in capture.ranks
+        for file in one.log_names
+    ]
+
+
+def told_of(captures: Sequence[Capture]) -> RankTold | None:
+    """What captures tell of their ranks; None of a run of one process."""
+    processes = [(one, capture) for capture in captures for one in capture.ranks]
+    launched = [capture for capture in captures if capture.request.options.launcher]
+    if not processes and not launched:
+        return None
+    worlds = [one.records.rank.world_size or 0 for one, _ in processes if one.records.rank is not None]
+    expected = max(worlds, default=0) or None
+    return RankTold("launcher", expected, tuple(_facts(one, run) for one, run in processes))
+
+
+def told_by_log(observed: Observed) -> RankTold | None:
+    """The same of logs alone."""
+    if observed.ranks_by is None:
+        return None
+    note = None
+    if observed.ranks_by == "order":
+        note = (
+            "What stands before the lines names no rank: they are numbered in the order in which they came."
+        )
+    return RankTold(observed.ranks_by, note=note)
+
+
+def _facts(process: Capture, run: Capture) -> RankFacts:
+    told, result = process.records, process.result
+    asked = told.rank.asked if told.rank is not None else None
+    ended, failed = None, False
+    if result.ended is Ended.UNFINISHED:
+        over = run.result.ended is not Ended.UNFINISHED
+        ended = "was ended with the run" if over else "has not ended, or its machine was switched off"
+    elif asked is not None and process.ended_badly:
+        ended = f"was ended by the launcher ({asked})"
+    elif process.ended_badly:
+        ended, failed = result.in_words, True
+        if told.error is not None:
+            ended += f": {told.error.type}: {(told.error.message or '').strip()[:200]}"
+    steps = told.script.steps.ms if told.script.steps is not None else ()
+    return RankFacts(
+        rank=int(process.name),
+        host=told.rank.host if told.rank is not None else None,
+        torch=told.environment.texts.get("torch"),
+        gpu=told.environment.gpu,
+        ended=ended,
+        failed=failed,
+        where=where_it_was(process.log_path) if ended is not None else None,
+        restarts=told.rank.restarts if told.rank is not None else 0,
+        step_ms=_later(steps or _passes(process)),
+    )
+
+
+def _passes(process: Capture) -> tuple[float, ...]:
+    """Milliseconds of each pass: forward and backward together."""
+    sums: dict[int, float] = {}
+    for one in process.records.passes:
+        if one.index is not None and one.seconds is not None:
+            sums[one.index] = sums.get(one.index, 0.0) + one.seconds * 1000
+    return tuple(sums[index] for index in sorted(sums))
+
+
+def _later(steps: Sequence[float]) -> tuple[float, ...]:
+    """The later half: the first ones profile and compile."""
+    return tuple(steps[len(steps) // 2 :])

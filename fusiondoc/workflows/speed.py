@@ -14,18 +14,17 @@ from typing import Any, Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import TimedPasses
+from fusiondoc.captures.process_records import SCRIPT
 from fusiondoc.captures.request import IN_PROCESS
-from fusiondoc.captures.script_records import SCRIPT
 from fusiondoc.diagnosis.step_time import groups_of_units, with_step_times
 from fusiondoc.errors import CannotRun, FusiondocError
-from fusiondoc.model.bench import EAGER, Ratio
+from fusiondoc.model.bench import EAGER, LEAST_ROUNDS, Ratio, of_processes
 from fusiondoc.model.report import Group, Report
 from fusiondoc.model.runs import STEP, Speed, Spread
 from fusiondoc.model.typed_fields import sound
 from fusiondoc.parsers.profiler_trace import read_places, read_trace
 from fusiondoc.parsers.trace_units import NoTrace, Unit, read_events
 from fusiondoc.reports.wording import runs_of
-from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, of_processes
 
 INTERPRETED = "no speed: this torch has no LLVM, so NNC only interprets groups"
 NOT_REACHED = "no speed: the program never reached TorchScript, so there is nothing to hold against eager"

@@ -13,17 +13,16 @@ from typing import Callable, Sequence
 
 from fusiondoc.captures.capture import Capture, TimedRun
 from fusiondoc.captures.ending import Ended
+from fusiondoc.captures.process_records import SCRIPT, StepsTaken
 from fusiondoc.captures.request import RunRequest
-from fusiondoc.captures.script_records import SCRIPT, StepsTaken
 from fusiondoc.captures.store import Within
 from fusiondoc.errors import FusiondocError
-from fusiondoc.model.bench import EAGER
+from fusiondoc.model.bench import EAGER, LEAST_ROUNDS, of_processes
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import STEP, Speed, Spread
 from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress
-from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, of_processes
 from fusiondoc.workflows.bench_turns import PROCESSES
 from fusiondoc.workflows.speed import why_not_timed
 

@@ -18,14 +18,13 @@ from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.diagnosis.changes import Change, eval_mode, suggested
 from fusiondoc.errors import FusiondocError
-from fusiondoc.model.bench import FORWARD, TRAINING, Ratio
+from fusiondoc.model.bench import FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Try
 from fusiondoc.runner.interpreter import find_python, inspect
 from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress
 from fusiondoc.workflows.bench import silent
-from fusiondoc.workflows.bench_statistics import LEAST_ROUNDS, of_processes
 from fusiondoc.workflows.bench_turns import BenchRequest, Start, VariantRun, run_in_turns, start_variant
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.speed import interpreted

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Iterable, Sequence
 
-from fusiondoc.captures.te_records import TeRecords
+from fusiondoc.captures.frontend_records import TeRecords
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.te_rules import LATEST, Planner, version_of
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.layer_names import folded
+from fusiondoc.model.module_tree import folded
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Finding, Report
 

@@ -9,7 +9,7 @@ from fusiondoc.diagnosis.operators import is_fusible, taken_by
 from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.run_facts import RunFacts, run_facts
 from fusiondoc.model.codes import CODES, Loss
-from fusiondoc.model.layer_names import folded
+from fusiondoc.model.module_tree import folded
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Time
 

@@ -24,7 +24,7 @@ from fusiondoc.diagnosis.speed_of_light import (
     needed_ms,
 )
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
-from fusiondoc.model.shape_rows import by_inputs
+from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Source
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 

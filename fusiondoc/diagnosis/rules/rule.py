@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Callable, Iterable, Sequence
 
-from fusiondoc.captures.aot_records import GraphBreaks
 from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Result
+from fusiondoc.captures.frontend_records import GraphBreaks, TeRecords
 from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected
 from fusiondoc.captures.request import KeptRequest
-from fusiondoc.captures.te_records import TeRecords
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Evidence, Finding, Report

@@ -7,8 +7,7 @@ from typing import Sequence
 
 from markupsafe import Markup
 
-from fusiondoc.model.layer_names import folded, layers_of_kernels
-from fusiondoc.model.module_tree import outside
+from fusiondoc.model.module_tree import folded, layers_of_kernels, outside
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Kernel
 from fusiondoc.model.source import from_package

@@ -6,7 +6,7 @@ import shlex
 from typing import Iterator
 
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.fixes import Fixes, Outcome, TriedFix, Version
+from fusiondoc.model.change_plan import Fixes, Outcome, TriedFix, Version
 
 _MOST_PLACES = 4
 

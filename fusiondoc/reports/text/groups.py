@@ -8,10 +8,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.model.layer_names import folded
-from fusiondoc.model.module_tree import outside
+from fusiondoc.model.module_tree import folded, outside
 from fusiondoc.model.report import Group, Reason, Report, Texts, Unfused
-from fusiondoc.model.shape_rows import by_inputs
+from fusiondoc.model.runs import by_inputs
 from fusiondoc.reports import rank_words
 from fusiondoc.reports.source_code import code_at, where_from, with_near_places
 from fusiondoc.reports.step_words import takes

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.model.layer_names import folded, layers_of_kernels
+from fusiondoc.model.module_tree import folded, layers_of_kernels
 from fusiondoc.model.report import Dump, Group, Instance, Kernel, Report
 from fusiondoc.model.source import Source
 from fusiondoc.reports.kernel_texts import chosen, is_code

@@ -1,0 +1,366 @@
+"""What the probe tells of AOTAutograd and of Transformer Engine (probe/aot_graphs.py, te_plans.py): one
+frozen dataclass a kind of record."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, TypeVar
+from typing import Sequence as Rows  # one that is planned has that name here
+
+from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model.typed_fields import read_object
+
+
+@dataclass(frozen=True)
+class TracedNode:
+    """A node of an FX graph; ``inputs`` are names, "" for what is no node."""
+
+    name: str
+    kind: str
+    """placeholder, call_function, get_attr, output ... (torch/fx/node.py)."""
+    op: str | None = None
+    type: str | None = None
+    bytes: int | None = None
+    at: str | None = None
+    """``file:line`` of the user's program."""
+    inputs: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    """Sizes that are written into its arguments."""
+
+
+@dataclass(frozen=True)
+class TracedGraph:
+    """A graph of compilation ``number`` (from 1) of a site. ``phase``: joint, forward, backward."""
+
+    site: int
+    number: int
+    phase: str
+    nodes: tuple[TracedNode, ...] = ()
+    total: int = 0
+
+
+@dataclass(frozen=True)
+class PartitionDone:
+    """A joint graph has been parted. ``forward_outputs``: how many results of the joint graph, and of the
+    forward graph, are those of the function; the forward graph's others are saved. ``default_saved``: what
+    torch's default partition of the same graph saves."""
+
+    site: int
+    number: int
+    name: str
+    forward_outputs: int
+    default_saved: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Scripted:
+    """A graph that became TorchScript, where its code is named ``file``.
+
+    ``lines`` has the line of each node in it.
+    """
+
+    site: int
+    number: int
+    phase: str
+    file: str
+    lines: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class GraphLines:
+    """A graph of torch.compile that a backend scripted or traced as it is, where its code is named ``file``:
+    the user's line for lines of it."""
+
+    file: str
+    at: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SiteFound:
+    """A place that wraps a function."""
+
+    site: int
+    name: str
+    how: str
+    at: str | None = None
+
+
+@dataclass(frozen=True)
+class SiteUsed:
+    """What became of a place by the end of the run."""
+
+    site: int
+    wraps: int
+    calls: int | None = None
+    compiles: int = 0
+    failures: int = 0
+    shapes: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SiteFailed:
+    """The first error of a place."""
+
+    site: int
+    stage: str
+    type: str
+    message: str
+
+
+@dataclass(frozen=True)
+class GraphBreaks:
+    """Of torch.compile: graphs, and why functions were cut into several."""
+
+    graphs: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FusedModuleUsed:
+    """A class of modules that fuse themselves, by the end of the run."""
+
+    kind: str
+    calls: int = 0
+    fused: int = 0
+    wraps: int = 0
+    layers: tuple[str, ...] = ()
+    eager: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AotRecords:
+    """All that is told of AOTAutograd."""
+
+    sites: tuple[SiteFound, ...] = ()
+    graphs: tuple[TracedGraph, ...] = ()
+    partitions: tuple[PartitionDone, ...] = ()
+    scripted: tuple[Scripted, ...] = ()
+    used: tuple[SiteUsed, ...] = ()
+    failed: tuple[SiteFailed, ...] = ()
+    breaks: GraphBreaks = GraphBreaks()
+    plain: tuple[GraphLines, ...] = ()
+    modules: tuple[FusedModuleUsed, ...] = ()
+
+    @property
+    def phases(self) -> dict[str, str]:
+        """Which phase the code of a file of TorchScript's is."""
+        plain = {one.file: "forward" for one in self.plain}
+        return {**plain, **{one.file: one.phase for one in self.scripted}}
+
+    @property
+    def source_map(self) -> dict[str, str]:
+        """``|file:line`` of scripted graphs to the user's lines, as ``user_source`` looks them up."""
+        graphs = {(one.site, one.number, one.phase): one for one in self.graphs}
+        found = {f"|{one.file}:{line}": at for one in self.plain for line, at in one.at.items()}
+        for one in self.scripted:
+            graph = graphs.get((one.site, one.number, one.phase)) or graphs.get((one.site, 1, one.phase))
+            for node in graph.nodes if graph is not None else ():
+                line = one.lines.get(node.name)
+                if line is not None and node.at is not None:
+                    found[f"|{one.file}:{line}"] = node.at
+        return found
+
+
+def read_aot(all_of: Callable[[str], Rows[Mapping[str, Any]]]) -> AotRecords:
+    """The records of AOTAutograd among all, which ``all_of`` has by kind."""
+
+    def read(kind: str, of: type[Any]) -> tuple[Any, ...]:
+        made = (read_object(of, one) for one in all_of(kind))
+        return tuple(one for one in made if one is not None)
+
+    breaks = read("aot_breaks", GraphBreaks)
+    return AotRecords(
+        sites=read("aot_site", SiteFound),
+        graphs=read("aot_graph", TracedGraph),
+        partitions=read("aot_partition", PartitionDone),
+        scripted=read("aot_scripted", Scripted),
+        used=read("aot_used", SiteUsed),
+        failed=read("aot_failed", SiteFailed),
+        plain=read("graph_lines", GraphLines),
+        breaks=breaks[-1] if breaks else GraphBreaks(),
+        modules=read("fused_module", FusedModuleUsed),
+    )
+
+
+@dataclass(frozen=True)
+class FusionFunction:
+    """A function that the fuser asks: of the package, or registered by the program."""
+
+    name: str
+    module: str = ""
+
+    @property
+    def own(self) -> bool:
+        return not self.module.startswith("transformer_engine.")
+
+
+@dataclass(frozen=True)
+class Package:
+    """``fusions``: the functions of each pass in their order (2.13 and later)."""
+
+    version: str | None = None
+    fusions: Mapping[str, tuple[FusionFunction, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class BasicOperator:
+    """A basic operator of a pipeline: its class, the basic classes among its bases, and where it was made."""
+
+    kind: str
+    path: str | None = None
+    source: str | None = None
+    bases: tuple[str, ...] = ()
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class OperatorFacts:
+    """What the fuser's rules look at in a basic operator, at the time of a plan."""
+
+    in_place: bool | None = None
+    dtype: str | None = None
+    """Of its weight."""
+    tensor_parallel: str | None = None
+    """"row", "column" or None."""
+    tensor_parallel_size: int | None = None
+    process_group_size: int | None = None
+    userbuffers: bool = False
+    grad_quantizer: bool | None = None
+    """It takes the gradient of its output quantized."""
+
+
+@dataclass(frozen=True)
+class PlannedOperator:
+    """An operator of a plan: a fused one, or a basic one as it was."""
+
+    kind: str
+    operators: tuple[int, ...] = ()
+    fused: bool = False
+    own: bool = False
+    """Of the program's own."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    kind: str
+    backward_override: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a fuser had planned after a call. ``backward`` is in the order of the forward pass."""
+
+    plan: int
+    fuser: int
+    grad: bool = False
+    recipe: Recipe | None = None
+    first_backward: int = 0
+    """The first operator that a backward pass reaches."""
+    device: str | None = None
+    operators: tuple[OperatorFacts, ...] = ()
+    forward: tuple[PlannedOperator, ...] = ()
+    backward: tuple[PlannedOperator, ...] = ()
+    world_size: int | None = None
+    """Processes of torch.distributed; None where it is not in use."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The basic operators of a fuser."""
+
+    fuser: int
+    operators: tuple[BasicOperator, ...] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a sequence: a fuser, or a module that no fuser takes."""
+
+    fuser: int | None = None
+    kind: str | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True)
+class Sequence:
+    path: str = ""
+    parts: tuple[Part, ...] = ()
+
+
+@dataclass(frozen=True)
+class Launched:
+    """A kernel, copy ("gpu_memcpy") or fill ("gpu_memset") of one call of an operator."""
+
+    name: str
+    kind: str = "kernel"
+    us: float = 0.0
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    registers: int | None = None
+
+
+@dataclass(frozen=True)
+class ProfiledOperator:
+    """``us``: minimum, median and maximum of its time on the GPU, of all that one call launches."""
+
+    fuser: int
+    phase: str
+    entry: int
+    """Index in ``forward`` or ``backward`` of the plan."""
+    plan: int = 0
+    calls: int = 0
+    us: tuple[float, ...] = ()
+    kernels: tuple[Launched, ...] = ()
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A profiled pass. ``fused``: as planned, else with every fusion left out."""
+
+    fused: bool
+    training: bool
+    recipe: str | None = None
+    kernels: float | None = None
+    """Kernels of a pass."""
+    us: float | None = None
+    """Time on the GPU of a pass."""
+    entries: tuple[ProfiledOperator, ...] = ()
+
+
+@dataclass(frozen=True)
+class TeRecords:
+    """``calls``: how often each plan was used."""
+
+    package: Package = Package()
+    pipelines: tuple[Pipeline, ...] = ()
+    plans: tuple[Plan, ...] = ()
+    sequences: tuple[Sequence, ...] = ()
+    profiles: tuple[Profile, ...] = ()
+    calls: Mapping[str, int] = field(default_factory=dict)
+
+
+T = TypeVar("T")
+
+
+def read_te(all_of: Callable[[str], list[dict[str, Any]]]) -> TeRecords:
+    """The records of a run; ``all_of`` gives the lines of a kind."""
+
+    def every(kind: type[T], name: str) -> tuple[T, ...]:
+        read = (read_object(kind, one) for one in all_of(name))
+        return tuple(one for one in read if one is not None)
+
+    packages = every(Package, "te_package")
+    calls: dict[str, int] = {}
+    for record in all_of("te_calls"):
+        told = record.get("calls")
+        if isinstance(told, dict):
+            calls.update({str(plan): count for plan, count in told.items() if type(count) is int})
+    return TeRecords(
+        packages[-1] if packages else Package(),
+        every(Pipeline, "te_fuser"),
+        every(Plan, "te_plan"),
+        every(Sequence, "te_sequence"),
+        every(Profile, "te_profile"),
+        calls,
+    )
