@@ -12,6 +12,7 @@ import pytest
 from command_line import ROOT, Run, runs_in_this_process
 
 import fusiondoc as fusiondoc_package
+from fusiondoc.captures.process_records import read_aot_of_processes
 
 PROGRAMS = (
     *("gelu_bias", "dropout_add", "layer_norm", "rms_norm", "attention"),
@@ -281,3 +282,49 @@ def test_a_backward_graph_that_is_compiled_late(hasher: str | None, phases: list
     given["backward"](torch.fx.symbolic_trace(torch.nn.ReLU()))
     watch.replaced.take_back()
     assert seen == phases
+
+
+def test_processes_of_a_program_tell_one_place_once(tmp_path: Path) -> None:
+    """Two spawned processes call ``act``, which each wraps in importing the program; one also ``norm``."""
+    with tarfile.open(ROOT / "fixtures" / "captures" / "aot-spawned-nnc-2.13.tar.xz") as archive:
+        archive.extractall(tmp_path)
+    report = fusiondoc_package.parse(tmp_path / "aot-spawned")
+    act, norm = report.aot
+    assert (act.name, act.processes, act.calls, act.compiles, act.wraps) == ("act", 2, 5, 1, 1)
+    assert (norm.name, norm.processes, norm.calls, norm.compiles, norm.wraps) == ("norm", 1, 5, 1, 1)
+    assert [(one.operators, one.fused) for one in (*act.graphs[1:], *norm.graphs[1:])] == [
+        *((3, 3), (15, 12)),
+        *((4, 4), (15, 7)),
+    ]
+    # Groups of one function are not in the other, whose graphs were the same numbers of another process.
+    lines = {"act": "ddp.py:8", "norm": "ddp.py:12"}
+    for one in report.aot:
+        mine = {name for graph in one.graphs for name in graph.groups}
+        placed = {node.user_source for g in report.groups if g.id in mine for node in g.nodes}
+        assert {str(line).rpartition("/")[2] for line in placed} == {lines[one.name]}
+    assert {group.phase for group in report.groups} == {"forward", "backward"}
+    assert not any(group.specialisation > 1 for group in report.groups)
+    assert report.script is not None and (report.script.steps, report.script.step_by) == (5, "SGD.step")
+
+
+def test_a_name_of_two_codes_tells_nothing() -> None:
+    """Where two processes gave one name to different graphs, no group is tied to either."""
+
+    def of(process: int, line: int) -> dict[str, list[dict[str, object]]]:
+        place = {"site": 0, "process": process}
+        return {
+            "aot_site": [{**place, "name": f"f{line}", "how": "aot_function", "at": f"m.py:{line}"}],
+            "aot_scripted": [
+                {**place, "number": 1, "phase": "forward", "file": "<eval_with_key>.1", "lines": {"a": 5}},
+                {**place, "number": 1, "phase": "backward", "file": f"<eval_with_key>.2{line}", "lines": {}},
+            ],
+        }
+
+    first, second = of(1, 3), of(2, 7)
+    told = read_aot_of_processes(lambda kind: [*first.get(kind, []), *second.get(kind, [])])
+    assert [(one.site, one.file) for one in told.scripted] == [
+        (0, "<eval_with_key>.23"),
+        (1, "<eval_with_key>.27"),
+    ]
+    again = read_aot_of_processes(lambda kind: [*first.get(kind, []), *of(2, 3).get(kind, [])])
+    assert len(again.sites) == 1 and len(again.scripted) == 2

@@ -8,6 +8,9 @@ import importlib.util
 import json
 import multiprocessing
 import multiprocessing.process
+import multiprocessing.spawn
+import multiprocessing.util
+import os
 import pickle
 import subprocess
 import sys
@@ -24,6 +27,7 @@ from fusiondoc.captures.request import parse_module
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import of_processes, ratio
 from fusiondoc.model.runs import ScriptRun
+from fusiondoc.probe.records import Records
 from fusiondoc.probe.script_steps import _definition
 from fusiondoc.workflows.timing import _why_not
 
@@ -405,6 +409,7 @@ def test_a_trainer_that_works_as_those_of_libraries(tmp_path: Path, fusiondoc: R
 
 SPAWNING = """
 import torch
+from functorch.compile import memory_efficient_fusion
 
 
 class Data(torch.utils.data.Dataset):
@@ -415,11 +420,18 @@ class Data(torch.utils.data.Dataset):
         return torch.full((4,), float(index))
 
 
+fused = memory_efficient_fusion(lambda x: torch.relu(x * 2.0) + 1.0)
+
+
 def work(rank):
     net = torch.jit.script(torch.nn.Sequential(torch.nn.Sigmoid(), torch.nn.Tanh()))
+    weight = torch.nn.Parameter(torch.ones(4))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
     loader = torch.utils.data.DataLoader(Data(), batch_size=2, num_workers=1)
     for x in loader:
-        net(x.requires_grad_()).sum().backward()
+        net(x * weight).sum().backward()
+        fused(x * weight).sum().backward()
+        optimizer.step()
 
 
 if __name__ == "__main__":
@@ -440,36 +452,101 @@ def test_processes_that_are_spawned_get_the_fuser(tmp_path: Path, fusiondoc: Run
     report = json.loads(done.stdout)
     assert report["groups"], "without it NNC may not fuse on the CPU there"
     (only,) = report["script"]["models"]  # both processes script it
-    assert only["name"] == "Sequential" and only["groups"] == [group["id"] for group in report["groups"]]
+    assert only["name"] == "Sequential"
+    assert (report["script"]["steps"], report["script"]["step_by"]) == (4, "SGD.step")
+    (row,) = report["aot"]
+    assert (row["processes"], row["calls"], row["compiles"]) == (2, 4, 1)
+    assert all(graph["fused"] for graph in row["graphs"][1:])
 
 
-def test_what_is_sent_to_a_spawned_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Unpickled there, it switches; here it must be gone again."""
-    from fusiondoc.probe import script_run
+class Torchless:
+    """What a process that is started gets unpickled there, in one without torch and fusiondoc."""
 
-    sent = []
-    kind = multiprocessing.process.BaseProcess
-    monkeypatch.setattr(kind, "start", lambda self: sent.append(pickle.dumps(self._fusiondoc)))
-    script_run.follow_spawned("nnc", {"single_node": "on"}, None)
-    process = multiprocessing.get_context("spawn").Process(target=print)
-    process.start()
-    assert not hasattr(process, "_fusiondoc")
-    begun = tmp_path / "begun"
-    (data,) = sent
-    there = f"""
+    def __init__(self, folder: Path, data: list[bytes]) -> None:
+        self.begun = folder / "begun"
+        there = f"""
 import pickle, sys, types
 sys.modules["torch"] = types.ModuleType("torch")
 from importlib.util import spec_from_loader, module_from_spec
 class Begins(types.ModuleType):
-    @staticmethod
-    def begin_spawned(*asked):
-        open({str(begun)!r}, "w").write(repr(asked))
-sys.modules["fusiondoc.probe.script_run"] = Begins("script_run")
-pickle.loads({data!r})
+    def __getattr__(self, name):
+        return lambda *asked: open({str(self.begun)!r}, "a").write(name + repr(asked) + ";")
+sys.modules["fusiondoc.probe.spawned"] = Begins("spawned")
+for data in {data!r}:
+    sent = pickle.loads(data)
+assert sent["name"] == "worker"
 """
-    done = subprocess.run([sys.executable, "-I", "-c", there], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert begun.read_text() == "('nnc', {'single_node': 'on'}, None)"
+        self.done = subprocess.run([sys.executable, "-I", "-c", there], capture_output=True, text=True)
+
+
+def test_what_is_sent_to_a_spawned_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Unpickled there, it begins; here it must be gone again."""
+    from fusiondoc.probe import spawned
+
+    sent = []
+    kind = multiprocessing.process.BaseProcess
+    monkeypatch.setattr(multiprocessing.spawn, "get_preparation_data", lambda name: {"name": name})
+    monkeypatch.setattr(kind, "start", lambda self: sent.append(pickle.dumps(self._fusiondoc)))
+    asked = spawned.Asked("nnc", {"single_node": "on"}, None, True, False, None, False)
+    spawned.follow(asked, Records(str(tmp_path / "records")), [])
+    process = multiprocessing.get_context("spawn").Process(target=print)
+    process.start()
+    assert not hasattr(process, "_fusiondoc")
+    preparation = pickle.dumps(multiprocessing.spawn.get_preparation_data("worker"))
+    there = Torchless(tmp_path, [preparation])
+    assert (there.done.returncode, there.done.stderr) == (0, "")
+    assert there.begun.read_text() == "arrived('nnc', {'single_node': 'on'}, None, True, False, None, False);"
+    assert b"main_is_there" in sent[0]
+
+
+def test_what_a_fork_tells_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parent tells what was done before; the number of the process tells the two apart."""
+    from fusiondoc.probe import spawned
+
+    class Watching:
+        told = 5
+
+        def forget(self) -> None:
+            self.told = 0
+
+        def finish(self) -> None:
+            records.write("told", count=self.told)
+
+    records = Records(str(tmp_path / "records"))
+    of_parent = spawned._Watched(records, [Watching()])
+    of_parent._tell()
+    ends: list[object] = []
+    monkeypatch.setattr(multiprocessing.util, "Finalize", lambda _, end, exitpriority: ends.append(end))
+    monkeypatch.setattr(spawned, "name_by_content", lambda home: None)
+    in_fork = spawned._Watched(records, [Watching()])
+    in_fork._began()
+    for end in [*ends, *ends]:
+        end()
+    rows = [json.loads(line) for line in (tmp_path / "records").read_text().splitlines()]
+    told = [{"record": "told", "count": 5}, {"record": "told", "count": 0, "process": os.getpid()}]
+    assert rows == told
+
+
+def test_code_is_named_by_its_content() -> None:
+    from fusiondoc.probe.spawned import name_by_content
+
+    class Loader:
+        next_id = 3
+
+        def cache(self, source: str, more: object) -> str:
+            return f"<eval_with_key>.{self.next_id}"
+
+    class Home:
+        _loader = Loader()
+
+    class Other:
+        _loader = Loader()
+
+    name_by_content(Home)
+    name_by_content(Other)
+    first, second = (Home._loader.cache(code, {}) for code in ("a", "b"))
+    assert first != second and Home._loader.cache("a", {}) not in (first, second)
+    assert [Other._loader.cache(code, {}) for code in ("b", "a")] == [second, first]
 
 
 @pytest.mark.cold

@@ -96,6 +96,12 @@ class SiteUsed:
     shapes: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    processes: int = 1
+    """How many used it; the numbers are those of one of them."""
+
+    @property
+    def is_used(self) -> bool:
+        return bool(self.calls or self.compiles)
 
 
 @dataclass(frozen=True)

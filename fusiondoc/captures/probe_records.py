@@ -10,11 +10,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Union
 
-from fusiondoc.captures.frontend_records import AotRecords, TeRecords, read_aot, read_te
+from fusiondoc.captures.frontend_records import AotRecords, TeRecords, read_te
 from fusiondoc.captures.process_records import (
     RankProcess,
     ScriptRecords,
     layers_of_models,
+    read_aot_of_processes,
     read_rank,
     read_script,
 )
@@ -338,7 +339,7 @@ def read_records(data: bytes) -> Records:
         left=read_object(LeftRunning, _merged(all_of("left"))) if all_of("left") else None,
         redirected=read_object(Redirected, _merged(all_of("redirected"))) or Redirected(),
         frontend=read_object(Frontend, _merged(all_of("frontend"))) or Frontend(),
-        aot=read_aot(all_of),
+        aot=read_aot_of_processes(all_of),
         te=read_te(all_of),
         script=read_script(all_of),
         rank=read_rank(all_of),

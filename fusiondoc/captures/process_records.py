@@ -5,12 +5,28 @@ script_steps.py), and of several ranks how each ended, where it was then, and wh
 from __future__ import annotations
 
 import re
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Mapping, Sequence
+from typing import AbstractSet, Any, Callable, Iterable, Mapping, Sequence, TypeVar
 
+from fusiondoc.captures.frontend_records import (
+    AotRecords,
+    FusedModuleUsed,
+    GraphLines,
+    PartitionDone,
+    Scripted,
+    SiteFailed,
+    SiteFound,
+    SiteUsed,
+    TracedGraph,
+    read_aot,
+)
 from fusiondoc.errors import UsageError
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.typed_fields import read_object
+
+_T = TypeVar("_T", TracedGraph, PartitionDone, Scripted, SiteFailed)
 
 SCRIPT = "script"
 """Kind of target of a program that runs as it is."""
@@ -78,9 +94,111 @@ def read_script(all_of: Callable[[str], Sequence[Mapping[str, Any]]]) -> ScriptR
             models[(one.name, one.how, one.at)] = one
     return ScriptRecords(
         models=tuple(models.values()),
-        instead=instead[-1] if instead else None,
-        steps=steps[-1] if steps else None,
+        instead=_most(instead) if instead else None,
+        # Ranks take equal steps. The run's own process tells last, and says why there are none at all.
+        steps=max(reversed(steps), key=lambda one: one.count) if steps else None,
     )
+
+
+def _most(told: Sequence[RanInstead]) -> RanInstead:
+    """What the processes of a program compiled; ranks compile the same."""
+    return RanInstead(
+        frames=max(one.frames for one in told),
+        graphs=max(one.graphs for one in told),
+        kernels=max(one.kernels for one in told),
+        inductor=any(one.inductor for one in told),
+    )
+
+
+def read_aot_of_processes(all_of: Callable[[str], Sequence[Mapping[str, Any]]]) -> AotRecords:
+    """The records of AOTAutograd among all, which ``all_of`` has by kind. Each process of a program numbers
+    its places from 0; equal ones are one here."""
+    numbers = dict.fromkeys(one.get("process") for kind in _KINDS for one in all_of(kind))
+    processes = sorted(numbers, key=lambda number: number is not None)  # the run's own first
+    return _together([_of_process(all_of, number) for number in processes])
+
+
+_KINDS = (
+    *("aot_site", "aot_graph", "aot_partition", "aot_scripted", "aot_used", "aot_failed"),
+    *("graph_lines", "aot_breaks", "fused_module"),
+)
+
+
+def _of_process(all_of: Callable[[str], Sequence[Mapping[str, Any]]], process: object) -> AotRecords:
+    return read_aot(lambda kind: [one for one in all_of(kind) if one.get("process") == process])
+
+
+def _together(processes: Sequence[AotRecords]) -> AotRecords:
+    """What all processes tell: of a place the graphs of the first one that compiled it."""
+    if len(processes) < 2:
+        return processes[0] if processes else AotRecords()
+    sites: dict[tuple[object, ...], SiteFound] = {}
+    graphs: list[TracedGraph] = []
+    partitions: list[PartitionDone] = []
+    scripted: list[Scripted] = []
+    used: dict[int, SiteUsed] = {}
+    failed: list[SiteFailed] = []
+    plain: list[GraphLines] = []
+    for process in processes:
+        number: dict[int, int] = {}
+        for site in process.sites:
+            key = (site.name, site.how, site.at) if site.at else (len(sites), id(process))
+            known = sites.setdefault(key, replace(site, site=len(sites)))
+            number[site.site] = known.site
+        have = {one.site for one in graphs}
+        for one in process.used:
+            if one.site in number:
+                told = replace(one, site=number[one.site])
+                used[told.site] = _more_of(used.get(told.site), told)
+
+        def moved(records: Iterable[_T], without: AbstractSet[int] = frozenset()) -> list[_T]:
+            kept = (one for one in records if number.get(one.site, -1) not in {*without, -1})  # noqa: B023
+            return [replace(one, site=number[one.site]) for one in kept]  # noqa: B023
+
+        graphs += moved(process.graphs, have)
+        partitions += moved(process.partitions, have)
+        failed += moved(process.failed)
+        scripted += [one for one in moved(process.scripted) if one not in scripted]
+        plain += [one for one in process.plain if one not in plain]
+    files = Counter(file for file in [*(one.file for one in scripted), *(one.file for one in plain)])
+    return AotRecords(
+        sites=tuple(sites.values()),
+        graphs=tuple(graphs),
+        partitions=tuple(partitions),
+        # A name that is of two codes in two processes tells nothing: they write one log.
+        scripted=tuple(one for one in scripted if files[one.file] == 1),
+        used=tuple(used.values()),
+        failed=tuple(failed),
+        breaks=max((one.breaks for one in processes), key=lambda one: (one.graphs, len(one.reasons))),
+        plain=tuple(one for one in plain if files[one.file] == 1),
+        modules=_modules_of(processes),
+    )
+
+
+def _more_of(known: SiteUsed | None, other: SiteUsed) -> SiteUsed:
+    """What the process tells that used the place most, and how many used it."""
+    if known is None or not known.is_used:
+        return other
+    if not other.is_used:
+        return known
+    most = max((known, other), key=lambda one: (one.compiles, one.calls or 0))
+    return replace(most, processes=known.processes + 1)
+
+
+def _modules_of(processes: Sequence[AotRecords]) -> tuple[FusedModuleUsed, ...]:
+    """Calls of all processes together."""
+    found: dict[str, FusedModuleUsed] = {}
+    for one in (module for process in processes for module in process.modules):
+        known = found.get(one.kind, FusedModuleUsed(one.kind))
+        found[one.kind] = FusedModuleUsed(
+            one.kind,
+            known.calls + one.calls,
+            known.fused + one.fused,
+            known.wraps + one.wraps,
+            tuple(dict.fromkeys(known.layers + one.layers)),
+            tuple(dict.fromkeys(known.eager + one.eager)),
+        )
+    return tuple(found.values())
 
 
 def layers_of_models(records: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, tuple[str, ...]], ...]:

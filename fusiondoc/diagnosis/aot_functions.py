@@ -131,6 +131,7 @@ def _function(
         failure=f"{failed.type} when asked to {failed.stage}: {failed.message}"
         if failed is not None
         else None,
+        processes=used.processes if used is not None else 1,
     )
 
 

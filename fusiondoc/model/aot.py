@@ -107,6 +107,8 @@ class AotFunction:
     """Nodes with sizes of the first call's arguments written into them."""
     failure: str | None
     """The first error of compiling it."""
+    processes: int = 1
+    """Processes of the program that used it; wraps, calls and compilations are those of one of them."""
 
     def graph(self, phase: str) -> AotGraph | None:
         """Its graph of a phase."""

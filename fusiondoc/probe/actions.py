@@ -160,7 +160,8 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         torch.manual_seed(spec["seed"])
     watch = Watch(torch, records, quiet=bool(spec.get("timing")))
     modules = FusedModules(torch, records, watch)
-    if spec.get("frontend") in (None, "auto", "aot"):
+    watches_aot = spec.get("frontend") in (None, "auto", "aot")
+    if watches_aot:
         watch.start()
         if not spec.get("timing"):
             modules.start()
@@ -174,7 +175,7 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         return
     try:
         with stdio.LOG.told_when_put_back(records.write):
-            run_as_script(torch, spec, records, clock, fuser)
+            run_as_script(torch, spec, records, clock, fuser, [watch, modules] if watches_aot else [])
     finally:
         stdio.mark("end")
         watch.finish()

@@ -35,6 +35,24 @@ class Site:
         """Phases of the compilation that goes on whose graphs are recorded."""
         self.forward_waits = False
         """Its graphs were partitioned, and the forward graph is not compiled yet."""
+        self.told = False
+
+    def forget(self) -> None:
+        """In a fork: nothing was done with it yet."""
+        self.told = self.forward_waits = False
+        self.wraps = self.compiles = self.scripted = self.failures = 0
+        self.calls = None if self.calls is None else 0
+        self.shapes, self.changed, self.shared, self.written = [], [], [], set()
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything was done with it."""
+        return bool(self.wraps or self.calls or self.compiles)
+
+    def used(self) -> dict[str, Any]:
+        """What was done with it, as a record has it."""
+        names = ("wraps", "calls", "compiles", "failures", "shapes", "changed", "shared")
+        return dict({name: getattr(self, name) for name in names}, site=self.number)
 
     def begin(self, partitioned: bool) -> None:
         """It is compiled once more."""

@@ -82,22 +82,25 @@ class Watch:
             sys.meta_path.remove(self._finder)
         self.replaced.take_back()
 
+    def forget(self) -> None:
+        """In a fork: what was done before is told by the process that made it. A place that is used here is
+        told once more, of this process."""
+        self._before = graph_breaks()
+        self._active.clear()
+        self._compiling.clear()
+        for site in self._sites.values():
+            site.forget()
+
     def finish(self) -> None:
         """Write what only the end tells."""
         if self._quiet:
             return
         for site in self._sites.values():
-            self._records.write(
-                "aot_used",
-                site=site.number,
-                wraps=site.wraps,
-                calls=site.calls,
-                compiles=site.compiles,
-                failures=site.failures,
-                shapes=site.shapes,
-                changed=site.changed,
-                shared=site.shared,
-            )
+            if not site.told:
+                if not site.is_used:
+                    continue
+                self._tell(site)
+            self._records.write("aot_used", **site.used())
         graphs, reasons = graph_breaks()
         graphs -= self._before[0]
         reasons = {why: n - self._before[1].get(why, 0) for why, n in reasons.items()}
@@ -311,9 +314,13 @@ class Watch:
         site = self._sites.get(key)
         if site is None:
             site = self._sites[key] = Site(len(self._sites), name, how, at)
-            self._records.write("aot_site", site=site.number, name=name, how=how, at=at)
+            self._tell(site)
         site.wraps += 1
         return site
+
+    def _tell(self, site: Site) -> None:
+        site.told = True
+        self._records.write("aot_site", site=site.number, name=site.name, how=site.how, at=site.at)
 
     @property
     def active(self) -> Site | None:

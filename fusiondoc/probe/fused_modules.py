@@ -72,6 +72,12 @@ class FusedModules:
         """All classes as before."""
         self._replaced.take_back()
 
+    def forget(self) -> None:
+        """In a fork: calls before it are told by the process that made it."""
+        for kind in self._kinds.values():
+            kind.calls = kind.fused = kind.wraps = 0
+            kind.eager = []
+
     def name_layers(self, model: Any) -> None:
         """Learn the paths of the modules in a model, whose classes may be older than this watch."""
         if isinstance(model, self._torch.nn.Module):

@@ -62,11 +62,6 @@ class ProgramWatch:
         model nothing: what was scripted before it is not known."""
         if block and not self._models:
             return
-        self.tell_models()
-        self._records.write("ran_instead", **_compiled())
-
-    def tell_models(self) -> None:
-        """Write a record for each model."""
         for model in self._models:
             self._records.write(
                 "scripted_model",
@@ -76,6 +71,13 @@ class ProgramWatch:
                 count=model.count,
                 planned=model.planned(),
             )
+        instead = _compiled()
+        if self._records.process is None or any(instead.values()):
+            self._records.write("ran_instead", **instead)
+
+    def forget(self) -> None:
+        """In a fork: its models before are those of the process that made it, and told there."""
+        self._models = []
 
     def _noting(self, original: Callable[..., Any], how: str) -> Callable[..., Any]:
         frames_up = takes_frames_up(original)

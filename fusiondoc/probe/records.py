@@ -24,8 +24,10 @@ class Records:
     ends the records, not the user's program; the log, which the parent writes, tells of it.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, process: int | None = None) -> None:
+        """``process``: the number of a process that the program started, which its records then name."""
         self._path = os.path.abspath(path)
+        self.process = process
         # A plain number: a file object would close it at its end, when it may be another file's.
         self._file = self._opened()
         self._identity = identity(self._file)
@@ -43,6 +45,8 @@ class Records:
             if record == "done":
                 self._complain()  # again, where the end of the log is looked at
             return
+        if self.process is not None:
+            fields["process"] = self.process
         line = json.dumps(dict(record=record, **fields), default=repr)
         try:
             if identity(self._file) != self._identity:

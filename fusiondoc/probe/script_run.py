@@ -1,30 +1,21 @@
-"""Running a file as ``python FILE.py ARGS`` would, or a module as ``python -m NAME ARGS`` would; and
-processes that it spawns get the fuser and the knobs of the run: by itself torch has its own there.
-
-A process of the start methods "spawn" and "forkserver" is sent its ``Process`` object as a pickle, which it
-reads when its main module has been imported (multiprocessing/spawn.py, ``_main``, 3.7 to 3.13). An attribute
-of that object, in being unpickled, does the rest there. A forked process has it all already.
-"""
+"""Running a file as ``python FILE.py ARGS`` would, or a module as ``python -m NAME ARGS`` would."""
 
 from __future__ import annotations
 
 import ast
 import builtins
-import contextlib
 import importlib.machinery
 import importlib.util
-import multiprocessing.process
-import multiprocessing.util
 import os
 import sys
 from types import ModuleType
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Sequence
 
-from . import fusers
 from .failures import MODEL_FAILED, WRONG_USAGE, Refused, UserError
 from .program_watch import ProgramWatch
 from .records import Clock, Records
 from .script_steps import ScriptSteps
+from .spawned import Asked, follow
 
 Changed = Callable[[ast.Module], ast.Module]
 """What is done to the source before it runs."""
@@ -104,9 +95,16 @@ class Script:
             raise UserError("script_run") from error
 
 
-def run_as_script(torch: Any, spec: dict[str, Any], records: Records, clock: Clock, fuser: str) -> None:
+def run_as_script(
+    torch: Any,
+    spec: dict[str, Any],
+    records: Records,
+    clock: Clock,
+    fuser: str,
+    watching: Sequence[Any],
+) -> None:
     """Run the program of a spec, and record what it scripts and how many steps it takes. Processes that it
-    spawns get the fuser too.
+    starts get the fuser too, and tell the same. ``watching`` what AOTAutograd does, if anything does.
 
     Raises:
         Refused, UserError: as ``Script``.
@@ -123,7 +121,16 @@ def run_as_script(torch: Any, spec: dict[str, Any], records: Records, clock: Clo
     steps.start()
     if not quiet:
         watch.start()
-    follow_spawned(fuser, spec["knobs"], None if quiet else records.path)
+    asked = Asked(
+        fuser,
+        spec["knobs"],
+        None if spec.get("profile") else records.path,
+        not quiet,
+        bool(watching),
+        spec.get("step_function"),
+        timed,
+    )
+    follow(asked, records, [steps] if quiet else [steps, watch, *watching])
     try:
         with clock.users_work():
             script = Script.of_module(module) if module is not None else Script(target["path"])
@@ -138,72 +145,3 @@ def run_as_script(torch: Any, spec: dict[str, Any], records: Records, clock: Clo
         steps.finish()
         if not quiet:
             watch.finish()
-
-
-_CODE = """
-import sys
-if "torch" in sys.modules and {package!r} not in sys.modules:
-    try:
-        import importlib.util
-        spec = importlib.util.spec_from_file_location(
-            {package!r}, {folder!r} + "/__init__.py", submodule_search_locations=[{folder!r}]
-        )
-        package = importlib.util.module_from_spec(spec)
-        sys.modules[{package!r}] = package
-        spec.loader.exec_module(package)
-        importlib.import_module({package!r} + ".script_run").begin_spawned({fuser!r}, {knobs!r}, {records!r})
-    except Exception:
-        pass
-"""
-
-
-class _Begin:
-    """What runs code where it is unpickled."""
-
-    def __init__(self, code: str) -> None:
-        self._code = code
-
-    def __reduce__(self) -> Any:
-        return exec, (self._code,)
-
-
-def follow_spawned(fuser: str, knobs: Mapping[str, str], records: str | None) -> None:
-    """From now on processes that are started get the fuser and the knobs; with ``records``, a file, they tell
-    there which models they script."""
-    code = _CODE.format(
-        package=__name__.rpartition(".")[0],
-        folder=os.path.dirname(os.path.abspath(__file__)),
-        fuser=fuser,
-        knobs=dict(knobs),
-        records=records,
-    )
-    kind = multiprocessing.process.BaseProcess
-    start = kind.start
-
-    def start_following(self: Any) -> None:
-        with contextlib.suppress(Exception):  # a class with slots
-            self._fusiondoc = _Begin(code)
-        try:
-            start(self)
-        finally:
-            with contextlib.suppress(Exception):
-                del self._fusiondoc
-
-    kind.start = start_following  # type: ignore[method-assign]
-
-
-def begin_spawned(fuser: str, knobs: Mapping[str, str], records: str | None) -> None:
-    """In the new process, before its function runs."""
-    torch = sys.modules["torch"]
-    fusers.switch_on(torch, fuser)
-    follow_spawned(fuser, knobs, records)  # it may spawn others
-    if knobs:
-        from . import knobs as all_knobs
-
-        for name, value in knobs.items():
-            with contextlib.suppress(Exception):
-                all_knobs.apply(torch, name, value)
-    if records is not None:
-        watch = ProgramWatch(torch, Records(records))
-        watch.start()
-        multiprocessing.util.Finalize(None, watch.tell_models, exitpriority=10)

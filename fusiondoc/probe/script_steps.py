@@ -72,8 +72,21 @@ class ScriptSteps:
         setattr(builtins, _DECORATOR, self._stepping)
         return tree
 
+    def forget(self) -> None:
+        """In a fork: steps before it are those of the process that made it."""
+        self._marks.clear()
+        self._counts.clear()
+
+    def look_in(self, main: Any) -> None:
+        """In a process that is spawned: its main module has been imported, and not by ``change``."""
+        with contextlib.suppress(Exception):
+            if self._function is not None and ":" not in self._function:
+                self._replace(main, self._function)
+
     def finish(self) -> None:
         """Write what was counted: of several optimisers that with the most steps."""
+        if self._records.process is not None and not self._counts:
+            return
         most = max(self._counts, key=lambda key: self._counts[key], default=None)
         ms = self._intervals(self._marks.get(most, ())) if self._timed and most is not None else []
         why = self._why_not

@@ -46,6 +46,8 @@ def headline(one: AotFunction) -> str:
     """``fn: memory_efficient_fusion in m.py:7, called 5 times, compiled once``."""
     where = f" in {near(one.user_source)}" if one.user_source else ""
     said = [f"{one.name}: {one.how}{where}"]
+    if one.processes > 1:
+        said.append(f"used by {one.processes} processes, in one of them")
     if one.wraps is not None and one.wraps > 1:
         said.append(f"wrapped {_times(one.wraps)}")
     if one.calls is not None:

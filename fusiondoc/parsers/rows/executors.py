@@ -159,6 +159,11 @@ def _operators(use: PlanUse) -> frozenset[Op]:
     return use.plan.ops().union((n.op, n.source) for diff in use.plan.diff_graphs for n in diff.loose)
 
 
+def _content(use: PlanUse) -> tuple[frozenset[Op], frozenset[tuple[_Body, tuple[str, ...]]]]:
+    """All operators of a plan, and its groups."""
+    return _operators(use), frozenset((group.body, group.inputs) for group in use.plan.every_group())
+
+
 def _becomes(left: PlanUse, optimised: PlanUse) -> bool:
     """Whether an optimised graph is what became of the graph that a pass left."""
     if Counter(one.body for one in left.plan.every_group()) != Counter(
@@ -179,6 +184,8 @@ class _Fallbacks:
         """The first plan of each gradient, and its groups, by the kinds of its inputs."""
         self._groups: dict[frozenset[Op], list[PlanGroup]] = {}
         """The groups so far, by their operators; one for each types of inputs."""
+        self._plans: set[tuple[frozenset[Op], frozenset[tuple[_Body, tuple[str, ...]]]]] = set()
+        """What the plans are made of that stand for nothing else."""
         self._inside: list[Counter[tuple[_Body, tuple[str, ...]]]] = []
         """The groups inside each region that has no executor yet."""
         self._regions: list[tuple[frozenset[Op], tuple[PlanGroup, ...]]] = []
@@ -192,11 +199,13 @@ class _Fallbacks:
             stands_for: tuple[PlanGroup, ...] = ()
             gradient = None if bare or use.plan.may_be_fallback else use.plan.gradient
             if use.plan.may_be_fallback and not bare:
-                stands_for = self._protected(_operators(use))
+                stands_for = self._protected(use)
             elif gradient is not None:
                 stands_for = self._of_gradient(use, gradient, prints[0].at)
             elif not use.plan.backward and not use.plan.diff_graphs and not bare:
                 stands_for = self._around(use.plan.ops())
+            if not stands_for:
+                self._plans.add(_content(use))
             other = gradient is not None and bool(stands_for)
             yield Executor(tuple(prints), bare, bool(stands_for), stands_for, other, self._shown(use))
             for group in use.plan.every_group():
@@ -224,11 +233,15 @@ class _Fallbacks:
         known.append((gradient, tuple(use.plan.every_group())))
         return ()
 
-    def _protected(self, ops: frozenset[Op]) -> tuple[PlanGroup, ...]:
-        """The groups with these operators. A pass replaces some (a view by a copy), so most must agree."""
+    def _protected(self, use: PlanUse) -> tuple[PlanGroup, ...]:
+        """The groups with the operators of a plan. A pass replaces some (a view by a copy), so most must
+        agree. A plan with more in it, as one before, is that of an equal layer or of another process."""
+        ops = _operators(use)
         exact = self._groups.get(ops)
         if exact is not None:
             return tuple(exact)
+        if _content(use) in self._plans:
+            return ()
         best: tuple[float, list[PlanGroup]] = (0.5, [])
         for body, groups in self._groups.items():
             share = len(ops & body) / max(1, len(ops | body))
