@@ -7,22 +7,28 @@ from __future__ import annotations
 import json
 import lzma
 import re
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from conftest import FIXTURES, Run
+from conftest import FIXTURES, ROOT, Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
+from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.model.change_plan import ChangeKind, Edit, PlannedChange
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.reports import code_annotations, junit, sarif
+from fusiondoc.reports.formats import REPORT_FORMATS, render_comparison, render_report
+from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.printable import visible
+from fusiondoc.reports.source_code import NearPaths
+from fusiondoc.reports.text import expectation_lines
 from fusiondoc.workflows.load import report_from
 
 SCHEMAS = FIXTURES / "schemas"
@@ -301,3 +307,102 @@ def test_what_has_no_line_is_said_once_and_on_no_line() -> None:
     assert "line=" not in line and all(f"m{i}" in line for i in range(5))
     (issue,) = json.loads(code_annotations.gitlab(report))
     assert issue["check_name"] == "summary" and issue["location"]["path"] == "m.py"
+
+
+# Paths of the machine that a program was run on
+
+
+def captured_in(folder: Path, name: str) -> Path:
+    """A capture of nvFuser as it would be of a run in this folder, with the program there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(FIXTURES / "captures" / "why-not-nvfuser-2.1.2.tar.xz") as tar:
+        for member in (one for one in tar.getmembers() if one.name.startswith(f"{name}/") and one.isfile()):
+            read = tar.extractfile(member)
+            assert read is not None
+            text = read.read().decode("utf-8")
+            if member.name.endswith("request.json"):
+                text = text.replace('"cwd": "."', f'"cwd": "{folder}"')
+            else:
+                text = text.replace("examples/why_not/", f"{folder}/examples/why_not/")
+            file = folder / ".fusiondoc" / f"20260102-030405-{member.name}"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+    program = folder / "examples" / "why_not" / f"{name}.py"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_bytes((ROOT / "examples" / "why_not" / f"{name}.py").read_bytes())
+    return folder / ".fusiondoc" / f"20260102-030405-{name}"
+
+
+def texts_of(report: Report) -> dict[str, str]:
+    """What others are given: every format but JSON, which holds what the log says."""
+    made = {name: render_report(report, name) for name in REPORT_FORMATS if name != "json"}
+    broken = Expectation("", False, "add, relu", "none", report.findings[0].message, "fusions.yaml", 3, 1, ())
+    checked = replace(report, expectations=(broken,))
+    return {
+        **made,
+        "summary": code_annotations.github_summary(checked),
+        "check": expectation_lines.render(checked),
+        "check annotations": code_annotations.github(checked),
+    }
+
+
+NAMES_PACKAGES = "lone_operator"
+
+
+@pytest.mark.parametrize("name", [NAMES_PACKAGES, "many_shapes", "in_place"])
+@pytest.mark.parametrize("read_in", ["project", "elsewhere"])
+def test_no_format_names_the_folders_of_the_machine(
+    name: str, read_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "home-of-somebody" / "project"
+    capture = captured_in(project, name)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(project if read_in == "project" else tmp_path / "elsewhere")
+    report = report_from([str(capture)])
+    assert str(project) in json.dumps(as_dict(report))  # which it could not find its files without
+    if read_in == "elsewhere":  # the reader's own place of the capture is theirs to name, as they did
+        report = replace(report, target={**report.target, "capture": "download/capture"})
+    for format_, text in texts_of(report).items():
+        own = text.replace(str(capture), "") if read_in == "elsewhere" else text
+        assert "home-of-somebody" not in own, (format_, own[own.index("home-of-somebody") - 200 :][:400])
+        assert "dist-packages" not in own, format_
+    assert f"examples/why_not/{name}.py" in render_report(report, "html")
+    places = [
+        place["physicalLocation"]["artifactLocation"]
+        for result in json.loads(render_report(report, "sarif"))["runs"][0]["results"]
+        for place in result["locations"]
+    ]
+    assert {"uri": f"examples/why_not/{name}.py", "uriBaseId": "%SRCROOT%"} in places
+    assert not [place for place in places if "torch" in place["uri"] or place["uri"].startswith("file:")]
+
+
+def test_no_comparison_names_the_folders_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "home-of-somebody" / "project"
+    captures = [captured_in(project, name) for name in (NAMES_PACKAGES, "many_shapes")]
+    monkeypatch.chdir(project)
+    comparison = compare(*(report_from([str(one)]) for one in captures))
+    for format_ in ("text", "markdown", "html"):
+        text = render_comparison(comparison, format_)
+        assert "home-of-somebody" not in text and "dist-packages" not in text, format_
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        ("at /work/me/project/model.py:3:4", "at model.py:3:4"),
+        ("/work/me/project/a b/model.py:3", "a b/model.py:3"),
+        ("(/work/me/project/model.py:3) and /work/me/projects/x.py", "(model.py:3) and /work/me/projects/x.py"),
+        ("%1 : Tensor = aten::add(%2) # /e/lib/python3/site-packages/torch/x.py:1:2", "%1 : Tensor = aten::add(%2) # torch/x.py:1:2"),
+        ("/work/me/project/.venv/lib/python3.11/site-packages/a/b.py:1", "a/b.py:1"),
+        ("C:\\me\\Lib\\site-packages\\torch\\x.py:1", "torch\\x.py:1"),
+        ("/work/me/project", "/work/me/project"),
+        ("not/work/me/project/x", "not/work/me/project/x"),
+    ],
+)  # fmt: skip
+def test_a_path_in_a_text_is_as_short_as_it_is_read(text: str, near: str) -> None:
+    short = NearPaths(["/work/me/project"])
+    assert short(text) == near
+    if text.endswith("a b/model.py:3"):
+        assert short.before("a b/model.py") == "/work/me/project/a b/model.py"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import OpNode, Report
 from fusiondoc.parsers.observed import Observed
+from fusiondoc.reports import sarif
 
 HEAD = "import torch\nimport warnings\n\n\n"
 
@@ -269,3 +272,87 @@ def test_a_flip_goes_around_the_next_line() -> None:
 )
 def test_a_view_stays_where_more_is_read_of_it(lines: list[str]) -> None:
     assert placed_later(written(lines), "m.py", 6, "view") is None
+
+
+# What a reader of SARIF applies
+
+
+def fixed(text: str, report: Report) -> list[str]:
+    """The file with each fix of the SARIF document applied alone, and with all of them, by their regions."""
+    results = json.loads(sarif.render(report))["runs"][0]["results"]
+    fixes = [one["fixes"][0]["artifactChanges"][0]["replacements"] for one in results if "fixes" in one]
+    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+
+    def made(replacements: list[dict[str, dict[str, object]]]) -> str:
+        pieces = []
+        for one in replacements:
+            region: dict[str, int] = one["deletedRegion"]  # type: ignore[assignment]
+            start = starts[region["startLine"] - 1] + region["startColumn"] - 1
+            end = starts[region["endLine"] - 1] + region["endColumn"] - 1
+            pieces.append((start, end, str(one["insertedContent"]["text"])))
+        pieces.sort(reverse=True)
+        assert all(later[0] >= one[1] for later, one in zip(pieces, pieces[1:])), "they overlap"
+        after = text
+        for start, end, new in pieces:
+            after = after[:start] + new + after[end:]
+        ast.parse(after)
+        return after
+
+    return [*map(made, fixes), made([one for each in fixes for one in each])]
+
+
+def with_changes(text: str, *changes: tuple[Edit, ...]) -> Report:
+    base = planned(printed_between())
+    plan = tuple(replace(base.plan[0], edits=edits, where=f"m.py:{edits[0].line}") for edits in changes)
+    return replace(base, plan=plan, findings=(), texts=None)
+
+
+PRINTS = [FIRST, ITEM, "b = torch.tanh(a / limit)", "print('limit', limit)"]
+
+
+@pytest.mark.parametrize("number_first", [True, False])
+@pytest.mark.parametrize(
+    ("last", "after"),
+    [
+        (["b = torch.relu(b)", "return b"], ["b = torch.relu(b)", "PRINT", "return b"]),
+        (["return torch.relu(b)"], ["result = torch.relu(b)", "PRINT", "return result"]),
+        (["return b / limit"], ["result = b / limit", "PRINT", "return result"]),
+    ],
+)
+def test_fixes_of_one_line_make_the_file_of_both(
+    last: list[str], after: list[str], number_first: bool
+) -> None:
+    """The number is printed on the line that moves."""
+    text = written([*PRINTS, *last])
+    number = number_kept(text, "m.py", 8, detached=False)
+    (moved,) = said_later(text, "m.py", [(8, 10)])
+    assert number is not None
+    both = (number[0], moved.edits) if number_first else (moved.edits, number[0])
+    printed = [one.replace("PRINT", "print('limit', limit.item())") for one in after]
+    wanted = written([FIRST, "limit = a.max()", PRINTS[2], *printed])
+    # One fix holds both: alone and together they make the same.
+    assert fixed(text, with_changes(text, *both)) == [wanted, wanted]
+    results = json.loads(sarif.render(with_changes(text, *both)))["runs"][0]["results"]
+    assert "The fix of (1 of 2) changes these lines too." in results[1]["message"]["text"]
+
+
+def test_a_line_that_moves_leaves_no_empty_line() -> None:
+    report = planned(printed_between())
+    text = written([FIRST, "print('here')", SECOND, "return b"])
+    after = written([FIRST, SECOND, "print('here')", "return b"])
+    assert fixed(text, report) == [after, after]
+
+
+def test_fixes_of_other_lines_stay_apart() -> None:
+    text = written(["x += y", "y -= x", "return x"])
+    one = Edit("m.py", 6, "    x += y", "    x = x + y")
+    other = Edit("m.py", 7, "    y -= x", "    y = y - x")
+    made = fixed(text, with_changes(text, (one,), (other,)))
+    assert made[2] == written(["x = x + y", "y = y - x", "return x"]) and len(set(made)) == 3
+
+
+def test_of_fixes_that_cannot_both_be_the_first_stays() -> None:
+    text = written(["x += y", "return x"])
+    one = Edit("m.py", 6, "    x += y", "    x = x + y")
+    other = Edit("m.py", 6, "    x += y", "    x = torch.add(x, y)")
+    assert fixed(text, with_changes(text, (one,), (other,))) == [written(["x = x + y", "return x"])] * 2

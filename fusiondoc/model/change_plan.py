@@ -79,6 +79,7 @@ class Edit:
     """From 1."""
     before: str
     after: str
+    """Lines, of several with line ends between; "" where the line goes, with its line end."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, Sequence
 
@@ -21,8 +22,9 @@ from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
-from fusiondoc.model.source import PACKAGES, Source
+from fusiondoc.model.source import PACKAGES, Source, from_package
 from fusiondoc.reports.printable import in_json, markdown, visible
+from fusiondoc.reports.source_code import run_folder, with_near_paths
 from fusiondoc.reports.step_words import gain, plan_in_markdown, unlocks
 from fusiondoc.reports.text.expectation_lines import sentence
 from fusiondoc.reports.wording import count, covered, groups_of
@@ -64,43 +66,50 @@ class Problem(NamedTuple):
 def planned(report: Report) -> list[Problem]:
     """The changes of the plan that have a line of the user's, best first."""
     found = []
-    for number, change in enumerate(report.plan, 1):
-        place = Source.parse(change.where)
-        if place is None or _OF_A_PACKAGE.match(place.file) or change.kind in _OF_A_FINDING:
+    folder, shown = run_folder(report), with_near_paths(replace(report, groups=(), programs=()))
+    for number, (kept, change) in enumerate(zip(report.plan, shown.plan), 1):
+        place = Source.parse(kept.where)
+        if place is None or _of_a_package(place.file) or change.kind in _OF_A_FINDING:
             continue
         head = f"Do this first ({number} of {len(report.plan)}): {change.change}"
         said = [unlocks(change), gain(change)]
         if change.before is not None and change.after is not None:
             said += [f"- {change.before}", f"+ {change.after}"]
-        where = Location(relative(place.file), place.line)
+        where = Location(relative(place.file, folder), place.line)
         text = "\n".join(filter(None, [*said, change.note, change.python, change.command]))
-        found.append(Problem(PLAN, "note", head, text, where, edits=change.edits))
+        edits = tuple(replace(edit, file=relative(edit.file, folder)) for edit in kept.edits)
+        found.append(Problem(PLAN, "note", head, text, where, edits=edits))
     return found
 
 
 _OF_A_FINDING = (ChangeKind.REPAIR, ChangeKind.LOG)
 """What a finding of its own says already."""
 
-_OF_A_PACKAGE = re.compile(rf"{PACKAGES}[/\\]")
+_KNOWN_PACKAGE = re.compile(rf"{PACKAGES}[/\\]")
+
+
+def _of_a_package(file: str) -> bool:
+    return from_package(file) != file or _KNOWN_PACKAGE.match(file) is not None
 
 
 def problems(report: Report, suppressed: bool = False) -> list[Problem]:
     """Broken expectations, findings worst first and, if asked for, suppressed findings. What reports say of
     the environment in their first lines is none."""
+    shown = with_near_paths(replace(report, groups=(), programs=()))
     found = [
-        Problem(EXPECTATION, "error", sentence(one), None, expectation_location(one))
-        for one in report.expectations
+        Problem(EXPECTATION, "error", sentence(one), None, expectation_location(kept))
+        for kept, one in zip(report.expectations, shown.expectations)
         if not one.holds
     ]
     found += [
-        Problem(f.code, f.severity, f.message, f.advice, finding_location(f, report))
-        for f in report.findings
+        Problem(f.code, f.severity, f.message, f.advice, finding_location(kept, report))
+        for kept, f in zip(report.findings, shown.findings)
         if not f.in_header
     ]
     if suppressed:
         found += [
-            Problem(s.code, s.severity, s.message, None, finding_location(s, report), s.by)
-            for s in report.suppressed
+            Problem(s.code, s.severity, s.message, None, finding_location(kept, report), s.by)
+            for kept, s in zip(report.suppressed, shown.suppressed)
         ]
     return found
 
@@ -111,30 +120,39 @@ def expectation_location(one: Expectation) -> Location | None:
 
 
 def finding_location(finding: Finding | Suppressed, report: Report) -> Location | None:
-    """The user's line; without one the target's file, or the log. None where all that is known is the
-    standard input."""
+    """The user's line, if it is in the repository; without one the target's file, or the log. None where all
+    that is known is the standard input."""
     place = Source.parse(finding.source)
-    if place is not None and place.has_file:
-        return Location(relative(place.file), place.line)
+    if place is not None and place.has_file and not _of_a_package(place.file):
+        file = relative(place.file, run_folder(report))
+        if not Path(file).is_absolute():
+            return Location(file, place.line)
     target = str(report.target.get("name") or "")
     if report.target.get("capture") and ".py" in target:
-        return Location(relative(target[: target.rindex(".py") + 3]), None)
+        return _whole(target[: target.rindex(".py") + 3])
     evidence = next(iter(finding.evidence), None) if isinstance(finding, Finding) else None
     if evidence is None:
         name = str(report.target.get("capture") or target.split(", ")[0])
-        return Location(relative(name), None) if name and not name.startswith("<") else None
-    return Location(relative(evidence.file), None) if not evidence.file.startswith("<") else None
+        return _whole(name) if name and not name.startswith("<") else None
+    return _whole(evidence.file) if not evidence.file.startswith("<") else None
 
 
-def relative(path: str) -> str:
-    """The path from the top of the repository as CI tells it, else from the current folder.
+def _whole(path: str) -> Location:
+    """The file as a whole; of one outside of the repository nobody there needs the folders."""
+    file = relative(path)
+    return Location(file.rpartition("/")[2] if Path(file).is_absolute() else file, None)
 
-    A path outside of it stays as it is.
+
+def relative(path: str, folder: str = "") -> str:
+    """The path from the top of the repository as CI tells it, else from the current folder; of a run
+    somewhere else from its ``folder``.
+
+    A path outside of them stays as it is.
     """
     base = os.environ.get("GITHUB_WORKSPACE") or os.environ.get("CI_PROJECT_DIR") or str(Path.cwd())
     full = os.path.normpath(Path.cwd() / path)
-    shown = os.path.relpath(full, base) if _inside(full, base) else path
-    return shown.replace(os.sep, "/")
+    within = next((one for one in (base, folder) if one and _inside(full, one)), None)
+    return (os.path.relpath(full, within) if within is not None else path).replace(os.sep, "/")
 
 
 def _inside(path: str, base: str) -> bool:
@@ -240,6 +258,8 @@ def append_github_summary(report: Report, file: str | None) -> None:
 
 def github_summary(report: Report) -> str:
     """What fused, in one line, and a table of the problems."""
+    found = problems(report)
+    report = with_near_paths(report)
     share = covered(report, "{:.0%}".format)
     loose = sum(row.count for row in outside(report))
     said = f"{count(report.fused_operators, 'operator')} in {groups_of(report)}, {loose} operators outside"
@@ -257,7 +277,6 @@ def github_summary(report: Report) -> str:
         broken = sum(not one.holds for one in report.expectations)
         lines += ["", f"{len(report.expectations) - broken} of {len(report.expectations)} expectations hold."]
     lines += ["", *plan_in_markdown(report)] if report.plan or report.plan_note else []
-    found = problems(report)
     if found:
         lines += ["", "| | code | where | what |", "|---|---|---|---|", *map(_row, found[:_MOST_ROWS])]
     if len(found) > _MOST_ROWS:

@@ -13,6 +13,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.reports.printable import visible
+from fusiondoc.reports.source_code import with_near_paths
 from fusiondoc.reports.text.expectation_lines import sentence
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -20,6 +21,7 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def render(report: Report) -> str:
     """The report as one ``testsuites`` element."""
+    report = with_near_paths(report)
     suites = Element("testsuites", name="fusiondoc")
     if report.expectations:
         _expectations(suites, report)

@@ -14,7 +14,7 @@ from fusiondoc.model.runs import Expectation
 from fusiondoc.reports import rank_words
 from fusiondoc.reports.printable import markdown as _text
 from fusiondoc.reports.printable import markdown_code as _code
-from fusiondoc.reports.source_code import near, where_from, without_column
+from fusiondoc.reports.source_code import near, where_from, with_near_paths, without_column
 from fusiondoc.reports.step_words import plan_in_markdown
 from fusiondoc.reports.wording import (
     count,
@@ -48,6 +48,7 @@ _ICONS = {"error": "🔴", "warning": "🟡", "note": "🔵"}
 
 def render(report: Report) -> str:
     """The report as GitHub-flavoured Markdown, below GitHub's limit for a comment."""
+    report = with_near_paths(report)
     room = _Room()
     for line in _head(report):
         room.add(line)

@@ -1,16 +1,21 @@
 """SARIF 2.1.0 (OASIS) for code scanning: one run, a rule for each code that occurs, the user's lines.
 
-The changes of the plan come first; their ``fixes`` hold the lines as they are to be. What has no line of the
-user's is of the file as a whole.
+The changes of the plan come first; their ``fixes`` hold the lines as they are to be. A reader may apply one
+of them or all, so no two of them touch the same line: of changes that do, the first has the lines of both.
+What has no line of the user's is of the file as a whole.
 """
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
+from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 from urllib.parse import quote
 
+from fusiondoc.model.change_plan import Edit
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Report
 from fusiondoc.reports.code_annotations import (
@@ -20,7 +25,6 @@ from fusiondoc.reports.code_annotations import (
     fingerprints,
     planned,
     problems,
-    relative,
 )
 from fusiondoc.reports.printable import in_json
 from fusiondoc.reports.step_words import unlocks
@@ -31,7 +35,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 def render(report: Report) -> str:
     """The report as SARIF text, the plan first. Suppressed findings are in it, marked as such."""
-    found = [*planned(report), *problems(report, suppressed=True)]
+    found = [*apart(planned(report)), *problems(report, suppressed=True)]
     codes = sorted({problem.code for problem in found})
     results = [
         _result(problem, codes.index(problem.code), print_)
@@ -83,18 +87,85 @@ def _result(problem: Problem, rule: int, fingerprint: str) -> dict[str, Any]:
     return result
 
 
+def apart(changes: Sequence[Problem]) -> list[Problem]:
+    """The changes so that no two of them edit the same line: the later one's edits go to the earlier one,
+    where the lines of both can be told, else they are left out; its text says so."""
+    found: list[Problem] = []
+    for change in changes:
+        lines = {(edit.file, edit.line) for edit in change.edits}
+        shared = [place for place, one in enumerate(found)
+                  if any((edit.file, edit.line) in lines for edit in one.edits)]  # fmt: skip
+        if not shared:
+            found.append(change)
+            continue
+        first = shared[0]
+        both = together(found[first].edits, change.edits) if len(shared) == 1 else None
+        name = f"({first + 1} of {len(changes)})"
+        if both is not None:
+            found[first] = found[first]._replace(edits=both)
+            note = f"The fix of {name} changes these lines too."
+        else:
+            note = f"It changes lines that {name} changes: do that one first."
+        found.append(change._replace(edits=(), advice="\n".join(filter(None, [change.advice, note]))))
+    return found
+
+
+def together(first: Sequence[Edit], second: Sequence[Edit]) -> tuple[Edit, ...] | None:
+    """Two changes as one; None where they change the same part of a line."""
+    made = {(edit.file, edit.line): edit for edit in first}
+    for edit in sorted(second, key=lambda edit: edit.after == ""):  # where it goes to comes first
+        other = made.get((edit.file, edit.line))
+        if other is None:
+            made[edit.file, edit.line] = edit
+        elif "" in (edit.after, other.after):
+            gone, kept = (edit, other) if edit.after == "" else (other, edit)
+            moved = [key for key, one in made.items() if gone.before in one.after.split("\n")]
+            moved = [key for key in moved if key != (gone.file, gone.line)]
+            if kept.after != "" and len(moved) != 1:
+                return None
+            made[gone.file, gone.line] = gone
+            for key in moved if kept.after != "" else ():
+                rows = made[key].after.split("\n")
+                rows[rows.index(gone.before)] = kept.after
+                made[key] = replace(made[key], after="\n".join(rows))
+        else:
+            after = _merged(edit.before, other.after, edit.after)
+            if after is None:
+                return None
+            made[edit.file, edit.line] = replace(edit, after=after)
+    return tuple(made.values())
+
+
+def _merged(before: str, first: str, second: str) -> str | None:
+    """A line changed in both ways; None where they change the same words."""
+    words = re.findall(r"\w+|\s+|.", before)
+    changes: list[tuple[int, int, str]] = []
+    for after in (first, second):
+        others = re.findall(r"\w+|\s+|.", after)
+        for what, start, end, a, b in SequenceMatcher(None, words, others, autojunk=False).get_opcodes():
+            if what != "equal":
+                changes.append((start, end, "".join(others[a:b])))
+    changes = sorted(dict.fromkeys(changes))
+    if any(one[1] > other[0] or one[0] == other[0] for one, other in zip(changes, changes[1:])):
+        return None
+    for start, end, text in reversed(changes):
+        words[start:end] = [text]
+    return "".join(words)
+
+
 def _fix(problem: Problem) -> dict[str, Any]:
     """The lines of a change, whole, file by file."""
     files: dict[str, list[dict[str, Any]]] = {}
-    for edit in problem.edits:
+    for edit in sorted(problem.edits, key=lambda edit: (edit.file, edit.line)):
+        gone = edit.after == ""  # with its line end: what moves elsewhere leaves no empty line
         region = {
             "startLine": edit.line,
             "startColumn": 1,
-            "endLine": edit.line,
-            "endColumn": len(edit.before) + 1,
+            "endLine": edit.line + gone,
+            "endColumn": 1 if gone else len(edit.before) + 1,
         }
         replacement = {"deletedRegion": region, "insertedContent": {"text": edit.after}}
-        files.setdefault(relative(edit.file), []).append(replacement)
+        files.setdefault(edit.file, []).append(replacement)
     changes = [
         {"artifactLocation": _artifact(file), "replacements": replacements}
         for file, replacements in files.items()

@@ -1,5 +1,5 @@
-"""Source code in reports: the user's lines, where their files are at hand, and which parts of a text in
-CUDA, PTX or Python are keywords, strings, numbers, comments and names.
+"""Source code in reports: how places are named, the user's lines, where their files are at hand, and which
+parts of a text in CUDA, PTX or Python are keywords, strings, numbers, comments and names.
 
 A text of a log may be made to be slow to read, so each pattern takes a part of it in one go and never looks
 for an end twice: time grows with the length of the text. Lexers of pygments 2.19 do not: that of CUDA takes
@@ -12,11 +12,15 @@ import builtins
 import keyword
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Iterator
+from typing import Iterable, Iterator, Mapping, TypeVar
 
-from fusiondoc.model.report import Texts
+from fusiondoc.masking import texts_changed
+from fusiondoc.model.report import Evidence, Report, Texts
 from fusiondoc.model.source import Source, from_package, without_packages
+
+T = TypeVar("T")
 
 
 def near(source: str) -> str:
@@ -37,6 +41,95 @@ _NAMED = re.compile(r"(?<=\()([^()\s]+\.py:\d+)(?::\d+)?(?=\))")
 def with_near_places(text: str) -> str:
     """A reason in words with the places that it names as they are read best, without columns."""
     return _NAMED.sub(lambda found: near(found[1]), text)
+
+
+_PACKAGES = re.compile(
+    r"(?<![\w./\\-])(?:[A-Za-z]:)?[/\\][^\s:'\"()<>,;=|]{0,300}?[/\\](?:site|dist)-packages[/\\](?=\w)"
+)
+
+
+class NearPaths:
+    """Texts with the paths in them as others read them best: files below some folders from there on, files
+    of installed packages from the package's name on.
+
+    Args:
+        folders: a path that begins with one of them is without it.
+        packages: whether the second is done.
+    """
+
+    def __init__(self, folders: Iterable[str], packages: bool = True) -> None:
+        ends = (one.rstrip("/\\") for one in folders)
+        self._folders = tuple(dict.fromkeys(one + os.sep for one in ends if len(Path(one).parts) > 1))
+        each = "|".join(map(re.escape, self._folders))
+        self._below = re.compile(rf"(?<![\w./\\-])(?:{each})(?=[^\s/\\])")
+        self._packages = packages
+        self._made: dict[str, str] = {}
+        self._files: dict[str, str] = {}
+
+    def __call__(self, text: str) -> str:
+        made = self._made.get(text)
+        if made is None:
+            made = _PACKAGES.sub("", text) if self._packages and "-packages" in text else text
+            if any(one in made for one in self._folders):
+                made = self._below.sub("", made)
+            if made != text:
+                before, after = Source.parse(text), Source.parse(made)
+                both = before is not None and after is not None
+                self._files[after.file if after and both else made] = before.file if before and both else text
+            self._made[text] = made
+        return made
+
+    def before(self, file: str) -> str:
+        """The file that a text named, by what stands there now."""
+        return self._files.get(file, file)
+
+    def inside(self, value: T) -> T:
+        """A report, a comparison or a part of one with every text so."""
+        return texts_changed(value, self, lambda key, item: (key, self.inside(item)))
+
+
+class _NearTexts:
+    """The texts of a report whose paths are so."""
+
+    def __init__(self, texts: Texts, near_paths: NearPaths) -> None:
+        self._texts, self._near_paths = texts, near_paths
+
+    def source(self, file: str) -> str | None:
+        return self._texts.source(self._near_paths.before(file))
+
+    def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
+        wanted, begin = list(lines), list(graphs)
+        before = {one: replace(one, file=self._near_paths.before(one.file)) for one in (*wanted, *begin)}
+        found = self._texts.log([before[one] for one in wanted], [before[one] for one in begin])
+        return {one: self._near_paths(found[was]) for one, was in before.items() if was in found}
+
+
+def near_paths_of(*reports: Report) -> NearPaths:
+    """For what is read about these reports: no text names the current folder, the folders that the programs
+    were run in, or that of installed packages."""
+    here = str(Path.cwd())
+    return NearPaths([here, os.path.realpath(here), *(run_folder(one) for one in reports)])
+
+
+def run_folder(report: Report) -> str:
+    """The folder that the program was run in; "" where nothing tells."""
+    return str(report.target.get("folder") or "")
+
+
+def with_near_paths(report: Report) -> Report:
+    """A report for others to read, see ``near_paths_of``. What is typed again is left as it is, but for the
+    current folder.
+
+    JSON is made without: it holds what the log says, so that the files of its machine are found again.
+    """
+    near_paths, typed = near_paths_of(report), NearPaths([str(Path.cwd())], packages=False)
+    made = near_paths.inside(report)
+    plan = tuple(replace(one, command=typed(was.command)) for one, was in zip(made.plan, report.plan))
+    target = {name: value for name, value in made.target.items() if name != "folder"}
+    if "capture" in target:
+        target["capture"] = typed(str(report.target["capture"]))
+    texts = _NearTexts(report.texts, near_paths) if report.texts is not None else None
+    return replace(made, plan=plan, target=target, texts=texts)
 
 
 def where_from(user_source: str | None, source: str | None) -> str:

@@ -204,6 +204,7 @@ def report_of(
             "options": capture.request.told_options(),
             "environment_set": capture.request.environment_set,
             "capture": str(_shown(capture)),
+            "folder": capture.request.cwd,
         },
     )
     reached = bool(report.unfused or parsed.observed.headers)

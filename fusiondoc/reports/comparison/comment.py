@@ -21,7 +21,7 @@ _LONGEST = 400
 
 def render(comparison: Comparison) -> str:
     """The comparison as GitHub-flavoured Markdown."""
-    return "\n".join(_lines(comparison)) + "\n"
+    return "\n".join(_lines(words.for_readers(comparison))) + "\n"
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:

@@ -91,6 +91,7 @@ class ComparisonPage:
 
 def render(comparison: Comparison) -> str:
     """The comparison as a page of HTML."""
+    comparison = words.for_readers(comparison)
     style = _STYLE.read_text(encoding="utf-8") + colours()
     digest = b64encode(sha256(style.encode("utf-8")).digest()).decode("ascii")
     return render_page(

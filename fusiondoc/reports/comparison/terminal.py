@@ -14,7 +14,7 @@ from rich.text import Text
 from fusiondoc.comparison.differences import Comparison, GroupChange
 from fusiondoc.reports.comparison import words
 from fusiondoc.reports.printable import visible_in
-from fusiondoc.reports.source_code import near
+from fusiondoc.reports.source_code import near, near_paths_of
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, Detail, drawn, fields, more, plain
 from fusiondoc.reports.wording import count
 
@@ -42,7 +42,8 @@ def render(
         blocks: the place it goes to can show arrows; else they are plain ASCII.
         detail: how much of it: what changed in one line, the first lines, or all.
     """
-    comparison = visible_in(replace(comparison, reports=None))
+    near_paths = near_paths_of(*(comparison.reports or ()))
+    comparison = near_paths.inside(visible_in(replace(comparison, reports=None)))
     if detail in (Detail.VERDICT, Detail.SUMMARY):
         short = Text(words.changed(comparison)) if detail is Detail.VERDICT else _summary(comparison)
         text = drawn(short, width, colour)

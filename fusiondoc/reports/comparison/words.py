@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Iterable, Sequence
 
 from fusiondoc.comparison.differences import (
@@ -18,7 +19,7 @@ from fusiondoc.comparison.differences import (
 )
 from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import OpNode
-from fusiondoc.reports.source_code import near, where_from
+from fusiondoc.reports.source_code import near, near_paths_of, where_from, with_near_paths
 from fusiondoc.reports.wording import count, short_type
 
 KINDS = {
@@ -37,6 +38,15 @@ KINDS = {
 """What a kind of change is called in a sentence, where its name alone is none."""
 
 ARROW = "→"
+
+
+def for_readers(comparison: Comparison) -> Comparison:
+    """The comparison without the folders of the machine in its paths, see ``near_paths_of``."""
+    reports = comparison.reports
+    made = near_paths_of(*(reports or ())).inside(comparison)
+    if reports is None:
+        return made
+    return replace(made, reports=(with_near_paths(reports[0]), with_near_paths(reports[1])))
 
 
 def side(one: Side) -> str:

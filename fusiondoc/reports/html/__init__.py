@@ -31,6 +31,7 @@ from fusiondoc.reports.html.run_views import (
 from fusiondoc.reports.html.summary import header, plan_view
 from fusiondoc.reports.page_templates import render_page
 from fusiondoc.reports.rank_words import merged
+from fusiondoc.reports.source_code import with_near_paths
 from fusiondoc.version import __version__
 
 _HERE = Path(__file__).resolve().parent
@@ -78,6 +79,7 @@ class Section:
 
 def render(report: Report) -> str:
     """The report as a page."""
+    report = with_near_paths(report)
     head = header(Context(report))
     context = Context(merged(report))
     made = [Section(name, title, view(context)) for name, title, view in _SECTIONS]

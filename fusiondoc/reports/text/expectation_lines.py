@@ -12,6 +12,7 @@ from rich.text import Text
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import NO_BACKWARD, Expectation
 from fusiondoc.reports.printable import visible_in
+from fusiondoc.reports.source_code import with_near_paths
 from fusiondoc.reports.text.layout_of_text import Detail, drawn, names_and_texts
 
 
@@ -28,7 +29,7 @@ def render(
 
     ``blocks`` and ``links`` are for the usual report, which has bars and codes; here nothing is drawn.
     """
-    report = visible_in(report)
+    report = with_near_paths(visible_in(report))
     lines: list[RenderableType] = []
     section = ""
     folded = [one for one in report.expectations if one.why == NO_BACKWARD and not one.holds]

@@ -16,7 +16,7 @@ from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Report
 from fusiondoc.reports import aot_words, rank_words
 from fusiondoc.reports.printable import visible_in
-from fusiondoc.reports.source_code import with_near_places
+from fusiondoc.reports.source_code import with_near_paths, with_near_places
 from fusiondoc.reports.step_words import last_word, sentence
 from fusiondoc.reports.text.aot_and_te import aot, te_plans
 from fusiondoc.reports.text.findings import fallbacks, findings, log, plan
@@ -267,7 +267,7 @@ def render(
         detail: how much of it.
         links: codes of findings lead to their pages (OSC 8), for a terminal that knows these.
     """
-    report = visible_in(report)
+    report = with_near_paths(visible_in(report))
     last = Text(last_word(report), style="bold")
     if detail is Detail.VERDICT:
         return drawn(last, width, colour)
