@@ -250,6 +250,8 @@ class KnownPlans:
         """By their very text, which is quicker to hash; and whether the values are named as in the plan."""
         self._first_prints: set[_Key] = set()
         self._groups: dict[bytes, PlanGroup] = {}
+        self._printed_groups: dict[bytes, PlanGroup] = {}
+        """The same by their very text."""
         self._left: tuple[bytes, Profiled] | None = None
         """What the last pass left, and what was profiled for it: an executor prints it once more, without
         types."""
@@ -292,8 +294,14 @@ class KnownPlans:
     def group(self, graph: Print) -> PlanGroup | None:
         if not graph.text:
             return None
+        known = self._printed_groups.get(graph.digest)
+        if known is not None:
+            return known
         bare = _without_names(graph.text)
         group = self._groups.get(bare)
         if group is None:
             group = self._groups[bare] = summarise_group(parse_dump(graph.texts()))
+        if len(self._printed_groups) >= 5_000:
+            self._printed_groups.clear()
+        self._printed_groups[graph.digest] = group
         return group

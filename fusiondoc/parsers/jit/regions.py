@@ -27,6 +27,7 @@ LiveLayers = Mapping[str, Tuple[str, ...]]
 
 _INPUT = re.compile(rb"%([\w.]+) : ([\w\[\]?(]+)")
 _VALUE = re.compile(rb"%([\w.]+)")
+_ALL_ZERO = re.compile(rb"prim::AutogradAllZero([^\n]*)")
 _MOST_INPUTS = 2_000
 
 
@@ -64,8 +65,9 @@ class Regions:
 
     def __init__(self, live: Sequence[LiveLayers] = ()) -> None:
         self._known: dict[tuple[str, ...], Around | None] = {}
-        self._inputs: dict[bytes, tuple[list[tuple[str, str]], tuple[str, ...]]] = {}
-        """Of printed graphs, by their digests: a log prints few of them often."""
+        self._inputs: dict[bytes, tuple[list[tuple[str, str]], tuple[str, ...], int]] = {}
+        """Of printed graphs, by their digests: a log prints few of them often. Also how many of them are
+        gradients, 0 for a graph that is no gradient's."""
         self._kept: list[tuple[Kept, ...]] = []
         """What each differentiable graph returns whose gradient made no plan yet, in order."""
         self._gradient: tuple[tuple[str, ...], Around, bool] | None = None
@@ -100,13 +102,13 @@ class Regions:
             if len(self._inputs) >= _MOST_INPUTS:
                 self._inputs.clear()
             inputs = input_kinds(graph.lines())
-            known = self._inputs[graph.digest] = inputs, tuple(name for name, _ in inputs)
-        inputs, names = known
+            names = tuple(name for name, _ in inputs)
+            known = self._inputs[graph.digest] = inputs, names, _gradients(names, graph.text)
+        inputs, names, gradients = known
         if names in self._known:
             return self._known[names]
-        if b"prim::AutogradAll" in graph.text:
-            checks = [line for line in graph.lines() if b"prim::AutogradAll" in line]
-            return self._around_gradient(names, inputs, _gradients(names, checks), of_pass)
+        if gradients:
+            return self._around_gradient(names, inputs, gradients, of_pass)
         self._gradient = None
         return None
 
@@ -144,14 +146,14 @@ def input_kinds(lines: Iterable[bytes]) -> list[tuple[str, str]]:
     return inputs
 
 
-def _gradients(names: tuple[str, ...], checks: Iterable[bytes]) -> int:
-    """How many of the inputs are gradients: those before the values of the forward pass. All but the first
-    are zero, as a rule, and the graph asks for that (torch/csrc/jit/passes/specialize_autogradzero.cpp)."""
+def _gradients(names: tuple[str, ...], text: bytes) -> int:
+    """How many of the inputs of a gradient's graph are gradients: those before the values of the forward
+    pass. All but the first are zero, as a rule, and the graph asks for that
+    (torch/csrc/jit/passes/specialize_autogradzero.cpp). 0 for any other graph."""
+    if b"prim::AutogradAll" not in text:
+        return 0
     zero = {
-        name.decode("utf-8", "replace")
-        for line in checks
-        if b"prim::AutogradAllZero" in line
-        for name in _VALUE.findall(line.partition(b"prim::AutogradAllZero")[2])
+        name.decode("utf-8", "replace") for check in _ALL_ZERO.findall(text) for name in _VALUE.findall(check)
     }
     return max((place + 1 for place, name in enumerate(names) if name in zero), default=1)
 

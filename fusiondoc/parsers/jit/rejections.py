@@ -18,6 +18,7 @@ from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 if TYPE_CHECKING:
     from fusiondoc.parsers.jit.message_runs import Lines
 
+_MARK = b"rejecting node"
 REJECTED = re.compile(rb"rejecting node(?: from fusion)? \((.+?)\): (.*)", re.S)
 
 CODES = {
@@ -49,6 +50,17 @@ class NodeText:
         self.tensor = tensor
 
 
+_PLAIN_NODE = re.compile(
+    rb" *%([^\s:,=%]+) : ([^\s,%=][^%=\n]*) = ([A-Za-z_]\w*::\w*[A-Za-z_])\((?:%[^()\n]*)?\)"
+    rb"((?:, scope: | # ).*)?$"
+)
+"""A node as nearly all are printed: one output, no attributes, no number that names a section."""
+
+_MOST_SHAPES = 20_000
+_shapes: dict[tuple[bytes, bytes, bytes | None], tuple[str, str | None, bool]] = {}
+"""What was read of such nodes, by all but their names: type, operator, scope and source."""
+
+
 def read_node(text: bytes) -> NodeText | None:
     """The gist of a node print; the full grammar is in :mod:`fusiondoc.parsers.ir`.
 
@@ -56,6 +68,24 @@ def read_node(text: bytes) -> NodeText | None:
     (graph_fuser.cpp), so the copy is named by the operator of the program.
     """
     text = text.split(b"\n", 1)[0]
+    plain = _PLAIN_NODE.match(text)
+    if plain is None:
+        return _read_node(text)
+    shape = plain[2], plain[3], plain[4]
+    known = _shapes.get(shape)
+    if known is None:
+        node = _read_node(text)
+        if node is None:
+            return None
+        if len(_shapes) >= _MOST_SHAPES:
+            _shapes.clear()
+        _shapes[shape] = node.kind, node.source, node.tensor
+        return node
+    kind, source, tensor = known
+    return NodeText(kind, source, plain.group(1).decode("utf-8", "backslashreplace"), tensor)
+
+
+def _read_node(text: bytes) -> NodeText | None:
     from fusiondoc.parsers.ir.parse import parse_node
 
     node = parse_node(text)
@@ -99,7 +129,7 @@ class Rejections:
         """Take a run of lines of partition.cpp; what is no rejection (blocks of a node) is passed over."""
         found = run.seen.rejections if run.seen is not None else None
         if found is None:
-            found = [(i, one) for i, one in enumerate(self._known_lines(run, cut)) if one is not None]
+            found = list(self._known_lines(run, cut))
             if run.seen is not None:
                 run.seen.rejections = found
         for offset, one in found:
@@ -109,15 +139,28 @@ class Rejections:
                 one.into = into
                 one.said = state(into, one.node, one.code, one.text, pos + offset)
 
-    def _known_lines(self, run: Lines, cut: int) -> Iterator[_Known | None]:
-        known = self._known
-        for line in run.split():
-            one = known.get(line, _UNREAD)
-            if one is _UNREAD:
-                if len(known) >= _KEPT:
-                    known.clear()
-                one = known[line] = self._read(line[cut:])
-            yield one
+    def _known_lines(self, run: Lines, cut: int) -> Iterator[tuple[int, _Known]]:
+        """The rejections, and which line each is on. Most lines are of blocks of nodes: they are not split
+        off."""
+        known, text = self._known, run.text
+        number = start = 0
+        at = text.find(_MARK)
+        while at >= 0:
+            line = text.rfind(b"\n", start, at) + 1 or start
+            end = text.find(b"\n", at)
+            end = end if end >= 0 else len(text)
+            if at == line + cut:
+                number += text.count(b"\n", start, line)
+                start = line
+                own = text[line:end]
+                one = known.get(own, _UNREAD)
+                if one is _UNREAD:
+                    if len(known) >= _KEPT:
+                        known.clear()
+                    one = known[own] = self._read(own[cut:])
+                if one is not None:
+                    yield number, one
+            at = text.find(_MARK, end)
 
     def _read(self, payload: bytes) -> _Known | None:
         found = REJECTED.match(payload)
