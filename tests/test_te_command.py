@@ -132,7 +132,8 @@ def test_plans_are_watched_from_the_import_on(tmp_path: Path, monkeypatch: pytes
     folder = tmp_path.joinpath(*OPS.split("."))
     write(tmp_path, "transformer_engine/__init__.py", "__version__ = '2.20.2'")
     write(tmp_path, "transformer_engine/pytorch/__init__.py", "")
-    write(folder, "__init__.py", "from . import fuser, op")
+    sequence = "class Sequential:\n    def __init__(self): pass\n    def forward(self, x): return x"
+    write(folder, "__init__.py", f"from . import fuser, op\n{sequence}")
     write(folder, "fuser.py", "class OperationFuser:\n    def __call__(self, x): return x")
     write(folder, "op.py", "class BasicOperation:\n    def __init__(self): pass")
     monkeypatch.syspath_prepend(tmp_path)
@@ -226,7 +227,8 @@ def test_a_module_between_operators_splits_the_sequence(fusiondoc: Run, tmp_path
         fusiondoc("parse", real_capture(tmp_path / "one", "split"), "--format", "json").stdout
     )
     (told,) = [one for one in report["findings"] if one["code"] == "FD113"]
-    assert told["message"].startswith("Dropout (") and "nothing is fused across it" in told["message"]
+    assert told["message"].startswith("torch.nn.Dropout (")
+    assert "nothing is fused across it" in told["message"]
     assert "te.ops.Dropout" in told["advice"]
     assert [one["module"] for one in report["te"]["splits"]] == ["Dropout"]
     whole = json.loads(fusiondoc("parse", real_capture(tmp_path / "two", "mlp"), "--format", "json").stdout)
@@ -263,3 +265,63 @@ def test_repro_says_what_to_do_instead(fusiondoc: Run, tmp_path: Path) -> None:
         done = fusiondoc("repro", folder, *options)
         assert done.returncode == 2 and "Transformer Engine's operation fuser" in done.stderr
         assert "--frontend te" in done.stderr and "PYTORCH_JIT_LOG_LEVEL" not in done.stderr
+
+
+def both(folder: Path) -> Path:
+    """A program with a group of NNC and a pipeline of Transformer Engine: the log of the one, the records of
+    the other."""
+    made = capture(folder, "bias in float16")
+    data = lzma.decompress((ROOT / "fixtures" / "logs" / "nnc-2.13-split-blocks.log.xz").read_bytes())
+    (made / "log").write_bytes(data)
+    records = (made / RECORDS).read_text("utf-8").replace('"effective": "te"', '"effective": "torchscript"')
+    (made / RECORDS).write_text(records, encoding="utf-8")
+    return made
+
+
+def test_one_report_holds_torchscript_and_transformer_engine(fusiondoc: Run, tmp_path: Path) -> None:
+    """Rows of both, counted together; before, the groups of the log hid Transformer Engine."""
+    folder = both(tmp_path / "one")
+    report = json.loads(fusiondoc("parse", folder, "--format", "json").stdout)
+    alone = json.loads(fusiondoc("parse", folder / "log", "--format", "json").stdout)
+    kinds = [one["kind"] for one in report["groups"]]
+    assert alone["groups"] and kinds == ["TensorExprGroup"] * len(alone["groups"]) + [
+        "te.ops.ForwardLinearBiasActivation"
+    ]
+    assert [one["id"] for one in report["groups"]] == [f"G{n}" for n in range(1, len(kinds) + 1)]
+    (step,) = report["te"]["fusers"][0]["plans"][0]["forward"]
+    assert step["group"] == report["groups"][-1]["id"]
+    rows = {one["op"] for one in report["unfused"]} - {one["op"] for one in alone["unfused"]}
+    assert rows == {"te.ops.BasicLinear", "te.ops.Bias"}  # its backward pass
+    assert report["coverage"]["ops_fused"] == alone["coverage"]["ops_fused"] + 2
+    assert report["coverage"]["ops_total"] == alone["coverage"]["ops_total"] + 4
+    assert (report["frontend"], report["fuser"]["effective"]) == ("torchscript", "nnc")
+    codes = {one["code"] for one in report["findings"]}
+    assert {"FD112", "FD245"} <= codes and {one["code"] for one in alone["findings"]} <= codes
+    said = " ".join(fusiondoc("parse", folder).stdout.split())
+    assert "NNC" in said and "Transformer Engine 2.20.2, planned on the CPU: a plan, not a run" in said
+    number = sum(len(one["instances"]) for one in alone["groups"])
+    assert f"{number + 1} groups ({number} of TorchScript, 1 of Transformer Engine)" in said
+    assert "of what NNC and Transformer Engine can fuse" in said
+
+
+def test_both_are_expected_compared_and_printed(fusiondoc: Run, tmp_path: Path) -> None:
+    folder, expected = both(tmp_path / "one"), tmp_path / "expect.yaml"
+    assert fusiondoc("check", folder, "--expect", expected, "--update").returncode == 0
+    written = expected.read_text("utf-8")
+    assert "te.ops.Bias" in written and "aten::" in written
+    assert fusiondoc("check", folder, "--expect", expected).returncode == 0
+    without = tmp_path / "without"
+    without.mkdir()
+    for one in folder.iterdir():
+        text = one.read_bytes()
+        (without / one.name).write_bytes(text if one.name != RECORDS else b"")
+    assert fusiondoc("check", without, "--expect", expected).returncode == 1
+    said = fusiondoc("compare", folder, without).stdout
+    assert "te.ops.Bias" in said or "ForwardLinearBiasActivation" in said
+    for form in ("html", "markdown", "sarif"):
+        done = fusiondoc("parse", folder, "--format", form)
+        assert "te.ops.B" in done.stdout and "aten::" in done.stdout, form
+    listed = fusiondoc("repro", folder)
+    assert listed.returncode == 0 and "TensorExprGroup" in listed.stdout and "te.ops" not in listed.stdout
+    last = json.loads(fusiondoc("parse", folder, "--format", "json").stdout)["groups"][-1]["id"]
+    assert "Transformer Engine's operation fuser" in fusiondoc("repro", folder, "--group", last).stderr

@@ -269,6 +269,15 @@ class Plan:
     backward: tuple[PlannedOperator, ...] = ()
     world_size: int | None = None
     """Processes of torch.distributed; None where it is not in use."""
+    training: bool = False
+    """Some operator was in training mode."""
+    now: tuple[str | None, ...] | None = None
+    """Types of the weights in this call, where they are not those of ``operators``, which are as they were
+    when the plan was made."""
+    own_asked: tuple[str, ...] = ()
+    """Fusions of the program's own that were asked when it was made (2.13 and later)."""
+    taken_out: tuple[str, ...] = ()
+    """Fusions of the package's that the program had taken out by then."""
 
 
 @dataclass(frozen=True)
@@ -286,12 +295,18 @@ class Part:
     fuser: int | None = None
     kind: str | None = None
     path: str | None = None
+    module: str = ""
+    """The Python module that its class is of."""
 
 
 @dataclass(frozen=True)
 class Sequence:
+    """``path``: empty where it is no part of a model that is known."""
+
     path: str = ""
     parts: tuple[Part, ...] = ()
+    source: str | None = None
+    """The line that makes it."""
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def command(
         from fusiondoc.captures.store import CaptureStore
 
         refuse_foreign(logs, CaptureStore(), "--minimise")
-    with _known_groups(logs) as known:
+    with _known_groups(logs, group) as known:
         if group is None:
             say(rows_of_lines(listed(known)), nl=False)
             tell("Choose one with --group ID.")
@@ -118,9 +118,11 @@ def command(
 
 
 @contextmanager
-def _known_groups(arguments: tuple[str, ...]) -> Iterator[Groups]:
-    """The groups of the logs. Stdin is kept for as long as it is needed: the log is read twice."""
+def _known_groups(arguments: tuple[str, ...], wanted: str | None) -> Iterator[Groups]:
+    """The groups of the logs, but those of Transformer Engine. Stdin is kept for as long as it is needed: the
+    log is read twice."""
     from fusiondoc.captures.store import CaptureStore
+    from fusiondoc.model.fusers import is_te
     from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
     from fusiondoc.repro.write import groups_of
     from fusiondoc.workflows.load import logs_behind, report_from
@@ -133,11 +135,14 @@ def _known_groups(arguments: tuple[str, ...]) -> Iterator[Groups]:
                 file.writelines(read_chunks(LogInput("<stdin>", None)))
             given = [str(kept) if argument == "-" else argument for argument in given]
         report = report_from(given)
-        if report.te is not None:
+        groups = tuple(one for one in report.groups if not is_te(one.kind))
+        if report.te is not None and (
+            not groups or wanted in {one.id for one in report.groups} - {g.id for g in groups}
+        ):
             raise UsageError(
                 "groups of Transformer Engine's operation fuser have no TorchScript graph to write",
                 "Put the operators into a file of their own, with the shapes that fusiondoc parse shows, and"
                 " run that: fusiondoc diagnose FILE.py:NAME --frontend te",
             )
         logs = logs_behind(report)
-        yield groups_of(report.groups, logs, {str(Path(folder) / "stdin.log"): "<stdin>"})
+        yield groups_of(groups, logs, {str(Path(folder) / "stdin.log"): "<stdin>"})

@@ -7,6 +7,7 @@ from typing import Iterable
 
 from fusiondoc.diagnosis.changes import with_tries
 from fusiondoc.diagnosis.fallback_errors import with_errors
+from fusiondoc.diagnosis.front_ends import has_torchscript, of_te, of_torchscript, te_coverage
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.operators import BY_FUSER, fusible_by, is_fusible
 from fusiondoc.diagnosis.rules import (
@@ -104,27 +105,52 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-TE_RULES: tuple[Rule, ...] = (
+WITHOUT_GRAPHS: tuple[Rule, ...] = (
     fd3_crashes.crashed,
     fd3_failures.timed_out,
     fd3_failures.program_failed,
-    *fd1_operation_fuser.RULES,
     fd9_log.interrupted,
     fd9_log.left_running,
 )
-"""For a run whose groups are of Transformer Engine: its log has no graphs."""
+"""For a run whose groups are of Transformer Engine alone: its log has no graphs."""
 
 
 def diagnose(report: Report, context: Context) -> Report:
-    """The report with its findings, worst first, its coverage, and what to do now."""
+    """The report with its findings, worst first, its coverage, and what to do now. Rows of TorchScript and of
+    Transformer Engine are judged each by its own rules."""
     report = with_speed_of_light(with_errors(report, context.rerun))
-    rules = RULES if report.te is None else TE_RULES
-    findings = [finding for rule in rules for finding in rule(report, context)]
+    both = has_torchscript(report)
+    findings = [
+        finding
+        for rule in (RULES if both else WITHOUT_GRAPHS)
+        for finding in rule(of_torchscript(report) if both else report, context)
+    ]
+    if report.te is not None:
+        te = of_te(report)
+        findings += [finding for rule in fd1_operation_fuser.RULES for finding in rule(te, context)]
     findings = with_tries(findings, report.tries)
     findings.sort(key=_badness)
-    if report.te is None:
-        report = replace(report, coverage=coverage(report, context.observed))
+    if both:
+        report = replace(report, coverage=_coverage_of_both(report, context.observed))
     return with_plan(replace(report, findings=tuple(findings)), context)
+
+
+def _coverage_of_both(report: Report, observed: Observed) -> Coverage:
+    """Of TorchScript, and with it of Transformer Engine where that was at work too."""
+    one = coverage(of_torchscript(report), observed)
+    if report.te is None:
+        return one
+    other = te_coverage(of_te(report))
+
+    def share(fused: int, total: int | None) -> tuple[int | None, float | None]:
+        return total or None, fused / total if total else None
+
+    fused, own, some = one.ops_fused + other.ops_fused, other.ops_total or 0, other.any_fuser.ops_total or 0
+    known = one.fraction is not None or (one.told and not one.ops_total)
+    total, fraction = share(fused, (one.ops_total or 0) + own) if known else (None, None)
+    of_any = one.any_fuser.ops_total
+    any_fuser = AnyFuser(*share(fused, of_any + some)) if of_any is not None else AnyFuser(None, None)
+    return Coverage(fused, total, fraction, any_fuser, None if fraction is not None else one.unknown)
 
 
 def _badness(finding: Finding) -> tuple[int, bool, bool, float, int, int, bool, int]:

@@ -17,6 +17,7 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.change_candidates import Candidate, candidates
 from fusiondoc.diagnosis.change_commands import can_run_again, run_again, to_keep
 from fusiondoc.diagnosis.edge_moves import regions_as_groups
+from fusiondoc.diagnosis.front_ends import has_torchscript, of_te, of_torchscript
 from fusiondoc.diagnosis.parted_groups import prints_between_groups, with_numbers
 from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.diagnosis.run_facts import run_facts
@@ -25,7 +26,7 @@ from fusiondoc.diagnosis.steps_of_findings import blocking_steps, command_of, fa
 from fusiondoc.diagnosis.te_changes import te_changes
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
-from fusiondoc.model.fusers import FUSERS, fuser_title
+from fusiondoc.model.fusers import TE, takers
 from fusiondoc.model.module_tree import folded
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
@@ -39,7 +40,9 @@ _MOST_TRIED = 12
 def with_plan(report: Report, context: Context) -> Report:
     """The report with what to do now."""
     blocking = list(blocking_steps(report, context))
-    changes = _changes(report, context) if report.te is None else te_changes(report, context)
+    changes = te_changes(of_te(report), context)[:MOST] if report.te is not None else []
+    if has_torchscript(report):  # of both, if both have something to change
+        changes = _changes(of_torchscript(report), context, MOST - bool(changes)) + changes
     if changes:
         blocking = [one for one in blocking if one.codes != ("FD102",)]
     said = {code for one in blocking for code in one.codes}
@@ -70,7 +73,7 @@ class _Gain:
         return _Gain(self.operators - other.operators, known or None, joined)
 
 
-def _changes(report: Report, context: Context) -> list[PlannedChange]:
+def _changes(report: Report, context: Context, most: int) -> list[PlannedChange]:
     run = run_facts(report, context)
     found = candidates(report, run)
     found.sort(key=lambda one: -sum(report.unfused[row].count for row in one.rows))
@@ -78,7 +81,7 @@ def _changes(report: Report, context: Context) -> list[PlannedChange]:
     found += prints_between_groups(report, run)
     views = frozenset(row for one in found if one.kind is ChangeKind.MOVE_VIEW for row in one.rows)
     plans = Plans(regions_as_groups(with_numbers(report, found), views), run.fuser, run.torch, run.gradients)
-    best, folding = _frozen_first(_best(found, plans, report))
+    best, folding = _frozen_first(_best(found, plans, report)[:most])
     planned = []
     for number, (one, gain, groups) in enumerate(best):
         with_others = sorted(
@@ -296,7 +299,7 @@ def _command_of(one: Candidate, report: Report, context: Context) -> str:
     if tried and (moved or (one.kind in _TRIED_BY_FIX and one.edits)):
         return run_again(request, command="fix")
     # What a program of its own computes is not known: its steps are timed.
-    proof = ("--time",) if request.options.script else ("--verify",)
+    proof = ("--time",) if request.options.script else ("--verify",) if report.frontend != TE else ()
     return run_again(request, proof if one.kind.in_source else one.options)
 
 
@@ -315,8 +318,7 @@ def _nothing_to_do(report: Report, context: Context) -> str:
     """Why nothing is to be changed, with the numbers."""
     if context.result.ended is Ended.INTERRUPTED and not report.groups:
         return "The run was interrupted before a group was made, so nothing can be said about what to change"
-    name = report.fuser.effective or report.fuser.requested
-    fuser = fuser_title(name) if name in FUSERS else "the fuser"
+    fuser = takers(report.fuser.effective or report.fuser.requested, report.te is not None)
     if not report.groups and not report.unfused:
         return "The log shows no plan of an executor, so nothing can be said about what to change"
     cover = report.coverage

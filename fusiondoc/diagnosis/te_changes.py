@@ -6,7 +6,8 @@ time is not known before.
 
 from __future__ import annotations
 
-from typing import Iterable
+import ast
+from typing import Iterable, Sequence
 
 from fusiondoc.diagnosis.change_commands import can_run_again, compare_logs, run_again
 from fusiondoc.diagnosis.rules.rule import Context
@@ -15,17 +16,86 @@ from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.module_tree import folded
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source
+from fusiondoc.model.te import TeSplit
 
 _RECIPE = ("--recipe", "delayed")
 
-_OPS = frozenset(["Dropout", "GELU", "LayerNorm", "Linear", "ReLU", "RMSNorm", "SiLU"])
-"""Modules of torch.nn with a counterpart in te.ops (transformer_engine/pytorch/ops/basic, 2.20)."""
+_OPS = {
+    "Dropout": (2, 7),
+    "GELU": (1, 10),
+    "GLU": (2, 13),
+    "Identity": (1, 10),
+    "LayerNorm": (1, 10),
+    "Linear": (1, 10),
+    "ReLU": (1, 10),
+    "RMSNorm": (1, 10),
+    "SiLU": (2, 8),
+}
+"""Modules of torch.nn and transformer_engine.pytorch with a counterpart in te.ops, and from which version on
+(transformer_engine/pytorch/ops/basic, 1.13 to 2.20)."""
+
+_OF_TE = "transformer_engine.pytorch"
+
+
+def named(split: TeSplit) -> str:
+    """The module as a program names it: ``torch.nn.Dropout``, ``te.Linear``, ``Block``."""
+    home = split.of or ""
+    if home.startswith(f"{_OF_TE}.ops"):
+        return f"te.ops.{split.module}"
+    if home.startswith(_OF_TE):
+        return f"te.{split.module}"
+    torch = home.startswith("torch.nn") or (not home and split.module in _OPS)  # older captures tell none
+    return f"torch.nn.{split.module}" if torch else split.module
+
+
+def counterpart(split: TeSplit, version: tuple[int, int] | None) -> str | None:
+    """``te.ops.Dropout``, where this version has it; None where it has none."""
+    home = split.of or "torch.nn"
+    known = home.startswith(("torch.nn", _OF_TE)) and not home.startswith(f"{_OF_TE}.ops")
+    since = _OPS.get(split.module) if known else None
+    return f"te.ops.{split.module}" if since is not None and (version is None or version >= since) else None
+
+
+def instead_of(split: TeSplit, version: tuple[int, int] | None) -> str:
+    """What to do about it, as a sentence without its end."""
+    other = counterpart(split, version)
+    if other is not None:
+        return f"Use {other} instead of {named(split)}"
+    if named(split) in ("te.ops.Sequential", "torch.nn.Sequential"):
+        return f"Put the operators of the inner {named(split)} into the outer: te.ops.Sequential(*inner, ...)"
+    return f"Put {named(split)} before or behind all operators of the sequence, if the model allows it"
 
 
 def te_changes(report: Report, context: Context) -> list[PlannedChange]:
     """The changes, those for most operators first."""
     found = [*_of_rows(report, context), *_of_splits(report, context)]
     return sorted(found, key=lambda one: -one.operators)
+
+
+def _with(report: Report, row: Unfused, keyword: str, value: str) -> tuple[str, str] | None:
+    """The line that makes the operator, and with another argument; None where it is no call on one line."""
+    place = Source.parse(row.user_source)
+    text = report.texts.source(place.file) if place is not None and report.texts is not None else None
+    lines = (text or "").split("\n")
+    if place is None or place.line is None or not 0 < place.line <= len(lines):
+        return None
+    before = lines[place.line - 1].strip().rstrip(",")
+    try:
+        calls = [one for one in ast.walk(ast.parse(before)) if isinstance(one, ast.Call)]
+    except (SyntaxError, ValueError):
+        return None
+    name = row.op.rpartition(".")[2]
+    names = (name, "Linear") if keyword == "dtype" else (name,)
+    calls = [one for one in calls if getattr(one.func, "attr", getattr(one.func, "id", None)) in names]
+    call = calls[0] if len(calls) == 1 else None
+    if call is None or call.end_col_offset is None or not before.isascii():
+        return None
+    for one in call.keywords:
+        if one.arg == keyword and one.value.end_col_offset is not None:
+            return before, before[: one.value.col_offset] + value + before[one.value.end_col_offset :]
+    inside = before[: call.end_col_offset - 1].rstrip()
+    comma = "" if inside.endswith(("(", ",")) else ", "
+    return before, f"{inside}{comma}{keyword}={value}{before[call.end_col_offset - 1 :]}"
 
 
 def _ran_under_a_recipe(report: Report) -> bool:
@@ -47,21 +117,28 @@ def _autocast(report: Report) -> str:
 
 
 def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
-    of_code: dict[str, list[Unfused]] = {}
+    of_code: dict[tuple[str, str], list[Unfused]] = {}
     for row in report.unfused:
-        of_code.setdefault(row.reason.code, []).append(row)
-    for code, rows in of_code.items():
+        flag = row.reason.text if row.reason.code == "FD242" else ""
+        of_code.setdefault((row.reason.code, flag), []).append(row)
+    for (code, _), rows in of_code.items():
         first = rows[0]
         more: tuple[str, ...] = ()
         if code == "FD241":
             kind, change = ChangeKind.DTYPE, "Make the operators in bfloat16"
-            lines = ("te.ops.Linear(n, m)", "te.ops.Linear(n, m, dtype=torch.bfloat16)")
+            lines = _with(report, first, "dtype", "torch.bfloat16") or (
+                "te.ops.Linear(n, m)",
+                "te.ops.Linear(n, m, dtype=torch.bfloat16)",
+            )
         elif code == "FD242":
-            kind, change = ChangeKind.OUT_OF_PLACE, "Change the flag in_place"
-            name = first.op.rpartition(".")[2]
-            lines = (f"te.ops.{name}(in_place=False)", f"te.ops.{name}(in_place=True)")
-            if "in_place=False" in first.reason.text:
-                lines = (lines[1], lines[0])
+            wanted = "False" if "in_place=False" in first.reason.text else "True"
+            name = "MakeExtraOutput" if "extra output" in first.reason.text else "AddExtraInput"
+            first = next((row for row in rows if row.op.endswith(name)), first)
+            kind, change = ChangeKind.OUT_OF_PLACE, f"Make {name} with in_place={wanted}"
+            lines = _with(report, first, "in_place", wanted) or (
+                f"te.ops.{name}(in_place={wanted != 'True'})",
+                f"te.ops.{name}(in_place={wanted})",
+            )
         elif code == "FD244":
             rows = [row for row in rows if NO_RECIPE in row.reason.text]
             if not rows or _ran_under_a_recipe(report):
@@ -89,30 +166,40 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
             operators=number,
             ops=ops,
             codes=(code,),
-            note=first.reason.text,
+            note=first.reason.text + _other_lines(rows, place),
         )
 
 
+def _other_lines(rows: Sequence[Unfused], place: Source | None) -> str:
+    """``; also for model.py:14, model.py:20 and 3 more lines``."""
+    others = list(dict.fromkeys(row.user_source for row in rows if row.user_source is not None))
+    others = [one for one in others if place is not None and one != place.at_line]
+    more = f" and {len(others) - 2} more lines" if len(others) > 2 else ""
+    return f"; also for {', '.join(others[:2])}{more}" if others else ""
+
+
 def _of_splits(report: Report, context: Context) -> Iterable[PlannedChange]:
-    modules: dict[str, list[str]] = {}
+    modules: dict[tuple[str, str | None], list[TeSplit]] = {}
     for one in report.te.splits if report.te is not None else ():
-        modules.setdefault(one.module, []).append(one.path or one.layer)
-    for module, paths in modules.items():
-        known = module in _OPS
+        modules.setdefault((one.module, one.of), []).append(one)
+    version = version_of(report.te.version) if report.te is not None else None
+    for several in modules.values():
+        first = several[0]
+        paths = [one.path or one.layer for one in several]
         where = f" ({folded(tuple(paths), 2)})" if any(paths) else ""
+        other, place = counterpart(first, version), Source.parse(first.source)
         yield PlannedChange(
-            f"Use te.ops.{module} instead of torch.nn.{module}" if known
-            else f"Put {module} at the end of the sequence",
-            ChangeKind.RECIPE if known else ChangeKind.MOVE,
-            None,
-            f"torch.nn.{module}(...)" if known else None,
-            f"te.ops.{module}(...)" if known else None,
-            f"{module}{where} splits the sequence: nothing is fused across it",
+            instead_of(first, version),
+            ChangeKind.RECIPE if other is not None else ChangeKind.MOVE,
+            place.at_line if place is not None else None,
+            f"{named(first)}(...)" if other is not None else None,
+            f"{other}(...)" if other is not None else None,
+            f"{named(first)}{where} splits the sequence: nothing is fused across it",
             None,
             None,
             _command(report, context),
             codes=("FD113",),
-        )  # fmt: skip
+        )
 
 
 def _command(report: Report, context: Context, more: tuple[str, ...] = ()) -> str:

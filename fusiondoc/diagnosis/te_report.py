@@ -6,19 +6,23 @@ from dataclasses import replace
 from typing import Iterator, Sequence, Tuple
 
 from fusiondoc.captures.frontend_records import Plan, PlannedOperator, Profile, ProfiledOperator, TeRecords
-from fusiondoc.diagnosis.te_rules import LATEST, Planner, version_of
+from fusiondoc.diagnosis.front_ends import te_coverage
+from fusiondoc.diagnosis.te_planner import Planner
+from fusiondoc.diagnosis.te_rules import LATEST, version_of
 from fusiondoc.model.fusers import TE, TE_KIND
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Reason, Report, Unfused
-from fusiondoc.model.runs import AnyFuser, Coverage, FuserState, Spread, Time
+from fusiondoc.model.runs import FuserState, Spread, Time
 from fusiondoc.model.te import TeFuser, TeOperator, TePass, TePlan, TeReport, TeSplit, TeStep, TeTime
 
 FORWARD, BACKWARD = "forward", "backward"
 
 
 def te_report(report: Report, told: TeRecords, requested: str | None) -> Report:
-    """The report of a run whose groups Transformer Engine made; its log has none."""
-    return _Rows(report, told).report(requested)
+    """The report with what Transformer Engine planned. Its rows stand behind those of TorchScript, where the
+    program reached that too; else they are all that there is."""
+    rows = _Rows(report, told)
+    return rows.beside() if report.groups or report.unfused else rows.alone(requested)
 
 
 @dataclass(frozen=True)
@@ -65,28 +69,29 @@ class _Rows:
         self._ids: dict[tuple[int, str, tuple[int, ...], str], str] = {}
         """(pipeline, phase, basic operators, class) -> id of the row."""
 
-    def report(self, requested: str | None) -> Report:
-        groups = self._groups()
-        kernels = self._kernels(groups)
-        groups = [replace(one, kernels=tuple(k.id for k in kernels if one.id in k.groups)) for one in groups]
-        unfused = list(self._unfused())
-        fused = sum(one.operators for one in groups if one.specialisation == 1)
-        open_ = sum(row.count for row in unfused if row.reason.code != "FD246")
-        total = fused + open_
-        share = fused / total if total else None
-        unknown = None if total else "no operator ran that Transformer Engine has a rule for"
-        version = self._told.package.version or "of unknown version"
-        planned = "" if self.ran else ", planned on the CPU: a plan, not a run"
-        why = f"Transformer Engine {version}{planned}"
-        return replace(
-            self._report,
-            fuser=FuserState(requested, TE, self.ran, why),
-            groups=tuple(groups),
-            unfused=tuple(unfused),
-            kernels=tuple(kernels),
+    def alone(self, requested: str | None) -> Report:
+        """All that there is."""
+        made = replace(
+            self.beside(),
+            fuser=FuserState(requested, TE, self.ran, self._section().in_words),
             iterations=(),  # passes differ by recipe, not by shape
             frontend=TE,
-            coverage=Coverage(fused, total or None, share, AnyFuser(total or None, share), unknown),
+            speed_note=None,  # of TorchScript
+        )
+        return replace(made, coverage=te_coverage(made))
+
+    def beside(self) -> Report:
+        """Behind the rows that there are."""
+        report = self._report
+        groups = self._groups(len(report.groups))
+        kernels = self._kernels(groups, len(report.kernels))
+        groups = [replace(one, kernels=tuple(k.id for k in kernels if one.id in k.groups)) for one in groups]
+        return replace(
+            report,
+            groups=(*report.groups, *groups),
+            unfused=(*report.unfused, *self._unfused()),
+            kernels=(*report.kernels, *kernels),
+            frontend=report.frontend if report.frontend not in (None, TE) else "torchscript",
             te=self._section(),
         )
 
@@ -96,7 +101,7 @@ class _Rows:
 
     # -- groups ---------------------------------------------------------------------------------------------
 
-    def _groups(self) -> list[Group]:
+    def _groups(self, before: int) -> list[Group]:
         rows: dict[_Key, list[_Seen]] = {}
         for seen in self._seen():
             nodes = tuple(self._node(seen.fuser, index) for index in seen.step.operators)
@@ -104,7 +109,7 @@ class _Rows:
             rows.setdefault(key, []).append(seen)
         order = sorted(rows, key=lambda key: (key.specialisation, key.phase == BACKWARD))
         groups = []
-        for number, key in enumerate(order, 1):
+        for number, key in enumerate(order, before + 1):
             members = rows[key]
             took = [(one.fuser, one.phase, one.step, one.plans) for one in members]
             for one in members:
@@ -221,7 +226,7 @@ class _Rows:
 
     # -- what was measured ----------------------------------------------------------------------------------
 
-    def _kernels(self, groups: Sequence[Group]) -> list[Kernel]:
+    def _kernels(self, groups: Sequence[Group], before: int) -> list[Kernel]:
         """Kernels of the rows, from the first profile that has each."""
         kernels: list[Kernel] = []
         done: set[str] = set()
@@ -239,7 +244,7 @@ class _Rows:
                         ms = launched.us / 1000
                         kernels.append(
                             Kernel(
-                                id=f"K{len(kernels) + 1}",
+                                id=f"K{before + len(kernels) + 1}",
                                 name=launched.name,
                                 groups=(group,),
                                 launches=None,
@@ -290,7 +295,7 @@ class _Rows:
             for fuser, plans in self._plans.items()
         )
         splits = tuple(
-            TeSplit(part.kind or "?", part.path, one.path)
+            TeSplit(part.kind or "?", part.path, one.path, one.source, part.module or None)
             for one in self._told.sequences
             for part in one.parts
             if part.fuser is None

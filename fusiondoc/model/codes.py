@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.te import OF_TE
+from fusiondoc.model.te import NOTHING_LOST, OF_TE
 
 OTHER_FUSER = "another fuser"
 MORE_RUNS = "runs doubled"
@@ -340,7 +340,11 @@ _ALL = (
         advice="Return a new tensor instead of changing an argument, and pass copies of what shares memory.",
         loss=Loss.RESULT,
     ),
-    *(Code(*row) for row in OF_TE if row[0] > "FD2"),
+    *(
+        Code(*row, loss=Loss.NONE if row[0] in NOTHING_LOST else Loss.RESULT)
+        for row in OF_TE
+        if row[0] > "FD2"
+    ),
     Code(
         "FD299",
         "note",

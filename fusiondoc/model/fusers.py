@@ -45,6 +45,12 @@ TE = "te"
 TE_KIND = "te.ops."
 """How ``Group.kind`` of its groups begins; the class of the fused operator follows."""
 
+
+def is_te(name: str) -> bool:
+    """Whether the kind of a group, or an operator, is Transformer Engine's."""
+    return name.startswith(TE_KIND)
+
+
 AOT = "aot"
 """AOTAutograd in front of TorchScript and its fusers."""
 
@@ -60,3 +66,11 @@ def fuser_title(name: str) -> str:
     if name == TE:
         return "the operation fuser of Transformer Engine"
     return FUSERS[name].title if name in FUSERS else name
+
+
+def takers(effective: str | None, te: bool) -> str:
+    """What could take an operator, as a sentence names it; ``te``: Transformer Engine was at work too."""
+    if effective == TE:
+        return "Transformer Engine"
+    name = fuser_title(effective) if effective in FUSERS else "the fuser"
+    return f"{name} and Transformer Engine" if te else name

@@ -71,6 +71,11 @@ class TeSplit:
     module: str
     path: str | None
     layer: str
+    """Path of the sequence; empty where it is no part of a model that is known."""
+    source: str | None = None
+    """The line that makes the sequence."""
+    of: str | None = None
+    """The Python module that its class is of: ``torch.nn.modules.dropout``."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,12 @@ class TeReport:
     """Fusion functions that the program registered."""
     passes: tuple[TePass, ...]
 
+    @property
+    def in_words(self) -> str:
+        """``Transformer Engine 2.20.2``, and whether it only planned."""
+        planned = "" if self.ran or not self.fusers else ", planned on the CPU: a plan, not a run"
+        return f"Transformer Engine {self.version or 'of unknown version'}{planned}"
+
 
 OF_TE: tuple[tuple[str, str, str, str | None], ...] = (
     ("FD111", "warning", "No operator of Transformer Engine's te.ops was called", None),
@@ -106,6 +117,7 @@ OF_TE: tuple[tuple[str, str, str, str | None], ...] = (
     ("FD115", "note", "Transformer Engine plans differently by recipe or mode", None),
     ("FD116", "warning", "Transformer Engine's plan and the table of rules differ", None),
     ("FD117", "note", "The program registered fusions of its own", None),
+    ("FD118", "warning", "Transformer Engine keeps a plan that was made for other weights", None),
     (
         "FD241",
         "warning",
@@ -164,3 +176,6 @@ OF_TE: tuple[tuple[str, str, str, str | None], ...] = (
     ),
 )
 """Code, severity, title, and advice, where one sentence fits every case."""
+
+NOTHING_LOST = frozenset({"FD246"})
+"""Reasons of operators that no fused operator could take."""

@@ -255,7 +255,7 @@ def _run_model(
     switches = fusers.read_back(torch)
     loaded = ready(torch, spec, clock)
     frontend = spec.get("frontend") or "auto"
-    if frontend == "te" or (frontend == "auto" and te_plans.holds_te(loaded.model)):
+    if frontend == "te" or (frontend == "auto" and frontends.holds_te(loaded.model)):
         _run_te(torch, spec, records, clock, loaded, te_watch)
         return
     model, shapes = loaded.model, loaded.shapes

@@ -1,8 +1,9 @@
-"""What makes graphs of a target: TorchScript, or AOTAutograd in front of it."""
+"""What makes graphs of a target: TorchScript, AOTAutograd in front of it, or Transformer Engine."""
 
 from __future__ import annotations
 
 import importlib
+import sys
 import types
 from typing import Any, Iterator
 
@@ -10,6 +11,7 @@ from .aot_sites import WRAPPED
 from .aot_watch import ENTRIES
 from .failures import CANNOT_RUN, Refused, UserError
 from .records import Records
+from .te_plans import OPS
 
 _MOST_FUNCTIONS = 2_000
 """Functions of the user's that are looked through for AOTAutograd."""
@@ -60,6 +62,44 @@ def tell(records: Records, spec: dict[str, Any], chosen: Chosen, verified: bool)
             records.write("note", text=text)
     if spec.get("timing") and chosen.eager is None:
         raise Refused("timing", "the model compiles parts of itself: nothing is known to be its eager form")
+
+
+def holds_te(model: Any) -> bool:
+    """Whether a module or function comes to Transformer Engine: it holds a ``te.ops.Sequential`` or an
+    operator of it (also in a tuple, list or dictionary of its own, where ``modules()`` does not see it), a
+    module of ``transformer_engine.pytorch``, which TorchScript takes no more than these, or names one."""
+    te = sys.modules.get(OPS)
+    if te is None:
+        return False
+    kinds = (te.Sequential, te.FusibleOperation)
+
+    def is_te(value: Any, deep: int = 2) -> bool:
+        if isinstance(value, kinds):
+            return True
+        if isinstance(value, dict):
+            value = list(value.values())
+        return deep > 0 and isinstance(value, (tuple, list)) and any(is_te(v, deep - 1) for v in value[:100])
+
+    modules = getattr(model, "modules", None)
+    if not callable(modules):
+        return any(_holds(one, is_te) or _of_te(type(one)) for one in _reached(model, set()))
+    seen: set[int] = set()
+    for module in modules():
+        if _holds(module, is_te) or _of_te(type(module)):
+            return True
+        if any(is_te(one) for one in _reached(getattr(type(module), "forward", None), seen)):
+            return True
+    return False
+
+
+def _holds(value: Any, is_te: Any) -> bool:
+    """Whether it is such an object, or keeps one."""
+    held = getattr(value, "__dict__", None)
+    return is_te(value) or (isinstance(held, dict) and any(is_te(one) for one in list(held.values())))
+
+
+def _of_te(kind: type) -> bool:
+    return any(one.__module__.startswith("transformer_engine.pytorch.") for one in kind.__mro__)
 
 
 def _wrapped(model: Any) -> Any:
@@ -119,7 +159,7 @@ def _by_inductor(compiled: Any) -> bool:
 
 
 def _is_torchs(value: Any) -> bool:
-    return str(getattr(value, "__module__", "")).split(".")[0] in ("torch", "functorch")
+    return str(getattr(value, "__module__", "")).split(".")[0] in ("torch", "functorch", "transformer_engine")
 
 
 def _reached(function: Any, seen: set[int]) -> Iterator[Any]:

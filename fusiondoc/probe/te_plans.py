@@ -10,15 +10,22 @@ from __future__ import annotations
 
 import functools
 import importlib
-import os
 import sys
 from typing import Any
 
 from .failures import CANNOT_RUN, Refused
 from .records import Records
 from .replaced import Replaced
+from .te_facts import entries, facts_of, first_backward, users_line, world_size
 
 OPS = "transformer_engine.pytorch.ops"
+
+_MOST_SEQUENCES = 1_000
+_MOST_PLANS = 16
+"""Plans of one fuser whose making is remembered: one for each recipe and set of operators with gradients."""
+
+_MADE = "_fusiondoc_made"
+"""Attribute of a fuser that keeps them; transient fusers of ``op(x)`` take it with them."""
 
 INSTALL = (
     "Install it in that interpreter, which needs a GPU machine with CUDA: pip install --no-build-isolation "
@@ -38,15 +45,6 @@ def import_te() -> Any:
             INSTALL,
             CANNOT_RUN,
         ) from None
-
-
-def holds_te(model: Any) -> bool:
-    """Whether a module holds a ``te.ops.Sequential``, or is an operator of it."""
-    te = sys.modules.get(OPS)
-    modules = getattr(model, "modules", None)
-    if te is None or not callable(modules):
-        return False
-    return any(isinstance(one, (te.Sequential, te.FusibleOperation)) for one in modules())
 
 
 class Waiting:
@@ -96,8 +94,11 @@ class Watch:
         self.unfused = False
         """Fusion is switched off for a profile: its plans are none of the program's."""
         self._paths: dict[int, str] = {}
-        self._sequences: set[str] = set()
+        self._sequences: dict[int, Any] = {}
+        """Those that were called, by their ids."""
+        self._told: set[int] = set()
         self._made_at: dict[int, str] = {}
+        self._listed: dict[str, list[str]] = {}
         self._replaced = Replaced()
 
     def on(self) -> None:
@@ -118,12 +119,30 @@ class Watch:
         @functools.wraps(made)
         def init(self: Any, *args: Any, **kwargs: Any) -> None:
             made(self, *args, **kwargs)
-            place = _users_line(sys._getframe(1))
+            place = users_line(sys._getframe(1))
             if place is not None:
                 watch._made_at[id(self)] = place
                 watch._kept.append(self)
 
         self._replaced.put(self._op.BasicOperation, "__init__", init)
+        began, forward = self._te.Sequential.__init__, self._te.Sequential.forward
+
+        @functools.wraps(began)
+        def sequence(self: Any, *args: Any, **kwargs: Any) -> None:
+            began(self, *args, **kwargs)
+            place = users_line(sys._getframe(1))
+            if place is not None:
+                watch._made_at[id(self)] = place
+
+        @functools.wraps(forward)
+        def through(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if len(watch._sequences) < _MOST_SEQUENCES:
+                watch._sequences.setdefault(id(self), self)
+            return forward(self, *args, **kwargs)
+
+        self._replaced.put(self._te.Sequential, "__init__", sequence)
+        self._replaced.put(self._te.Sequential, "forward", through)
+        self._listed = {name: [one["name"] for one in found] for name, found in self._fusions().items()}
         self._records.write("te_package", version=_version(), fusions=self._fusions())
 
     def stop(self) -> None:
@@ -132,7 +151,7 @@ class Watch:
 
     def name(self, model: Any) -> None:
         """Learn the module paths of a model."""
-        for path, module in model.named_modules() if hasattr(model, "named_modules") else ():
+        for path, module in _named(model):
             self._paths.setdefault(id(module), path)
             self._kept.append(module)
 
@@ -172,17 +191,17 @@ class Watch:
             self.latest[number] = (0, fuser)
             return
         ops = fuser._basic_ops
+        made = self._as_made(fuser, forward, [facts_of(op) for op in ops], world_size(torch))
         plan = {
             "fuser": number,
             "grad": bool(torch.is_grad_enabled()),
             "training": any(op.training for op in ops),
             "recipe": self._recipe(),
-            "first_backward": _first_backward(fuser, ops, args, torch),
+            "first_backward": first_backward(fuser, ops, args, torch),
             "device": str(args[0].device.type) if args else None,
-            "world_size": _world_size(torch),
-            "operators": [_facts(op) for op in ops],
-            "forward": _entries(forward),
-            "backward": _entries(backward),
+            **made,
+            "forward": entries(forward),
+            "backward": entries(backward),
         }
         key = repr(plan)
         known = self._plans.get(key)
@@ -191,6 +210,33 @@ class Watch:
             self._records.write("te_plan", plan=known, **plan)
         self.calls[known] = self.calls.get(known, 0) + self.counting
         self.latest[number] = (known, fuser)
+
+    def _as_made(self, fuser: Any, planned: Any, facts: Any, processes: int | None) -> dict[str, Any]:
+        """What the rules saw when the plan was made. A fuser keeps its plans by recipe and gradients. It asks
+        no rule again when weights change their type or fusions are registered; ``now`` has the types then."""
+        kept = vars(fuser).setdefault(_MADE, {})
+        if id(planned) not in kept:
+            listed = self._fusions()
+            asked = {kind: [one["name"] for one in found] for kind, found in listed.items()}
+            if len(kept) >= _MOST_PLANS:
+                del kept[next(iter(kept))]
+            kept[id(planned)] = (
+                planned,
+                {  # the list too, so that no id is used again
+                    "operators": facts,
+                    "world_size": processes,
+                    "own_asked": [one["name"] for found in listed.values() for one in found if _is_own(one)],
+                    "taken_out": [
+                        name
+                        for kind, names in self._listed.items()
+                        for name in names
+                        if name not in asked[kind]
+                    ],
+                },
+            )
+        known = kept[id(planned)][1]
+        types, then = [[one["dtype"] for one in found] for found in (facts, known["operators"])]
+        return {**known, "now": types if types != then else None}
 
     def _number(self, fuser: Any) -> int:
         """Of the pipeline: a fuser is made anew when its sequence changes, and for every bare ``op(x)``."""
@@ -230,11 +276,15 @@ class Watch:
 
     def tell_sequences(self, model: Any) -> None:
         """Write what each sequence is made of, once: a profile makes their fusers anew."""
-        for path, module in model.named_modules() if hasattr(model, "named_modules") else ():
-            made = isinstance(module, self._te.Sequential) and getattr(module, "_module_groups", None)
-            if made and path not in self._sequences:
-                self._sequences.add(path)
-                self._records.write("te_sequence", path=path, parts=self._parts(path, module))
+        found = [(path, module) for path, module in _named(model) if isinstance(module, self._te.Sequential)]
+        inside = {id(module) for _, module in found}
+        found += [("", module) for key, module in self._sequences.items() if key not in inside]
+        for path, module in found:
+            if getattr(module, "_module_groups", None) and id(module) not in self._told:
+                self._told.add(id(module))
+                self._kept.append(module)
+                source = self._made_at.get(id(module))
+                self._records.write("te_sequence", path=path, source=source, parts=self._parts(path, module))
 
     def end(self, model: Any) -> None:
         """Write how often each plan was used, and what each sequence is made of."""
@@ -247,7 +297,7 @@ class Watch:
         names = {id(module): name for name, module in sequence.named_children()}
         for group in sequence._module_groups:
             if isinstance(group, self._fuser.OperationFuser):
-                parts.append({"fuser": self._number(group), "kind": None, "path": None})
+                parts.append({"fuser": self._number(group)})
             else:
                 name = names.get(id(group), "?")
                 parts.append(
@@ -255,9 +305,18 @@ class Watch:
                         "fuser": None,
                         "kind": type(group).__name__,
                         "path": path + "." + name if path else name,
+                        "module": type(group).__module__,
                     }
                 )
         return parts
+
+
+def _named(model: Any) -> list[tuple[str, Any]]:
+    return list(model.named_modules()) if hasattr(model, "named_modules") else []
+
+
+def _is_own(fusion: dict[str, str]) -> bool:
+    return not fusion["module"].startswith("transformer_engine.")
 
 
 def _version() -> str | None:
@@ -269,95 +328,3 @@ def _version() -> str | None:
         except Exception:
             found = None
     return None if found is None else str(found)
-
-
-def _world_size(torch: Any) -> int | None:
-    """Processes of torch.distributed; None where it is not in use."""
-    distributed = torch.distributed
-    if not distributed.is_available() or not distributed.is_initialized():
-        return None
-    return int(distributed.get_world_size())
-
-
-def _first_backward(fuser: Any, ops: Any, args: tuple[Any, ...], torch: Any) -> int:
-    """The first operator that a backward pass reaches, as ``maybe_fuse_ops`` works it out; below 2.7 there is
-    no such attribute."""
-    told: Any = getattr(fuser, "first_op_requiring_backward", None)
-    if told is not None:
-        return int(told)
-    if not torch.is_grad_enabled():
-        return len(ops)
-    if args and args[0].requires_grad:
-        return 0
-    for index, op in enumerate(ops):
-        if any(one.requires_grad for one in op.parameters()):
-            return index
-    return len(ops)
-
-
-def _entries(planned: Any) -> list[dict[str, Any]]:
-    """A row for each operator of a plan, in the order of the forward pass: 1.9 to 2.12 keep those of the
-    backward pass in the order in which they run."""
-    rows = [
-        {
-            "kind": type(op).__name__,
-            "operators": sorted(int(index) for index in indexes),
-            "fused": bool(op.is_fused_op),
-            "own": not type(op).__module__.startswith("transformer_engine."),
-        }
-        for op, indexes in planned
-    ]
-    return sorted(rows, key=lambda row: row["operators"])
-
-
-def _facts(op: Any) -> dict[str, Any]:
-    """What the rules of the fuser look at in an operator."""
-    weight: Any = getattr(op, "weight", None)
-    options = getattr(op, "_userbuffers_options", None)
-    return {
-        "in_place": _plain(getattr(op, "_in_place", None)),
-        "dtype": str(weight.dtype).replace("torch.", "") if hasattr(weight, "dtype") else None,
-        "tensor_parallel": _plain(getattr(op, "tensor_parallel_mode", None)),
-        "tensor_parallel_size": _plain(getattr(op, "tensor_parallel_size", None)),
-        "process_group_size": _plain(getattr(op, "process_group_size", None)),
-        "userbuffers": options is not None,
-        "grad_quantizer": _quantizes(op),
-    }
-
-
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
-
-
-def _quantizes(op: Any) -> bool | None:
-    """Whether it takes the gradient of its output quantized: ``get_grad_output_quantizer`` (2.8 and later),
-    else ``num_quantizers`` (2.6 and 2.7); None where it has neither."""
-    getter = getattr(op, "get_grad_output_quantizer", None)
-    if callable(getter):
-        return getter() is not None
-    number = getattr(op, "num_quantizers", None)
-    return bool(number("backward") > 0) if callable(number) else None
-
-
-def _users_line(frame: Any) -> str | None:
-    """``model.py:12``: the first frame that is neither of Transformer Engine nor of torch."""
-    for _ in range(60):
-        if frame is None:
-            return None
-        name = frame.f_code.co_filename
-        parts = name.replace(os.sep, "/").split("/")
-        if (
-            "transformer_engine" not in parts
-            and "torch" not in parts
-            and "_fusiondoc_probe" not in frame.f_globals.get("__name__", "")
-        ):
-            return "%s:%d" % (_shown(name), frame.f_lineno)
-        frame = frame.f_back
-    return None
-
-
-def _shown(name: str) -> str:
-    """Relative to the current folder where it lies below it."""
-    path = os.path.abspath(name)
-    here = os.getcwd() + os.sep
-    return path[len(here) :] if path.startswith(here) else path

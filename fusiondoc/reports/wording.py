@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Callable, Iterable, NamedTuple, Sequence
 
-from fusiondoc.model.fusers import FUSERS, fuser_title
+from fusiondoc.model.fusers import TE, fuser_title, is_te, takers
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Group, Kernel, Report
 from fusiondoc.model.runs import Speed, Try
@@ -121,8 +122,7 @@ def covered(report: Report, show: Callable[[float], str]) -> str | None:
     cover = report.coverage
     if cover.fraction is None:
         return None if cover.told else f"of how much cannot be told: {cover.unknown}"
-    fuser = report.fuser.effective or report.fuser.requested
-    own = fuser_title(fuser) if fuser in FUSERS else "the fuser"
+    own = takers(report.fuser.effective or report.fuser.requested, report.te is not None)
     text = f"{show(cover.fraction)} of what {own} can fuse"
     if cover.any_fuser.fraction not in (None, cover.fraction):
         text += f", {show(cover.any_fuser.fraction or 0.0)} of what any fuser can"
@@ -135,10 +135,14 @@ def times(group: Group) -> str:
 
 
 def groups_of(report: Report) -> str:
-    """``2 groups``; ``2 groups (and 4 in further specialisations)`` where the same was compiled again."""
+    """``2 groups``; ``2 groups (and 4 in further specialisations)`` where the same was compiled again;
+    ``5 groups (3 of TorchScript, 2 of Transformer Engine)`` where both were at work."""
     more = sum(group.count for group in report.groups if group.specialisation > 1)
     again = f" (and {more:,} in further specialisations)" if more else ""
-    return count(report.fusion_groups - more, "group") + again
+    first = report.fusion_groups - more
+    te = sum(one.count for one in report.groups if is_te(one.kind) and one.specialisation == 1)
+    of_both = f" ({first - te:,} of TorchScript, {te:,} of Transformer Engine)" if 0 < te < first else ""
+    return count(first, "group") + of_both + again
 
 
 def verdict(report: Report) -> str:
@@ -158,6 +162,10 @@ def verdict(report: Report) -> str:
 def fuser(report: Report, none: str = "no fuser") -> str:
     """Which fuser worked, and which one was asked for. ``none``: how to say that none did."""
     state = report.fuser
+    if state.effective == TE:
+        return state.why or fuser_title(TE)
+    if report.te is not None:
+        return f"{fuser(replace(report, te=None), none)} and {report.te.in_words}"
     if state.effective is None and state.requested is None:
         return "unknown: the log shows no group"
     name = none if state.effective == "none" else fuser_title(state.effective or "unknown")

@@ -219,7 +219,7 @@ def report_of(
         fused_modules=fused_modules(told.aot),
     )
     report = with_profile(report, capture)
-    if told.frontend.effective == TE or (told.te.plans and not report.groups):
+    if told.frontend.effective == TE or told.te.plans:
         report = te_report(report, told.te, told.frontend.requested)
     ending = capture.ending
     context = Context(

@@ -25,6 +25,7 @@ from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.checks import DISABLE, merge_option_lists
 from fusiondoc.fuser_knobs.entries import exists_in
+from fusiondoc.model.fusers import TE
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source, user_line
@@ -269,7 +270,7 @@ def report_run(
             rerun_without_fallback(request, capture, tell, progress)
         report = report_of(capture, parsed=parsed, source_roots=source_roots)
         finished = not ran.interrupted
-        if report.te is not None and follow_ups != FollowUps(follow_ups.rerun):
+        if _te_alone(report, capture) and follow_ups != FollowUps(follow_ups.rerun):
             tell("note: --time and --try are for TorchScript; on a GPU the report has times all the same")
             follow_ups = FollowUps()
         if (follow_ups.timing or follow_ups.profile) and ran.failed is None and finished:
@@ -282,6 +283,11 @@ def report_run(
             finished = run_tries(request, capture, report, follow_ups.eval_mode, tell, progress)
             report = report_of(capture, parsed=parsed, source_roots=source_roots)
         return Finished(report, capture, ran.failed, not finished)
+
+
+def _te_alone(report: Report, capture: Capture) -> bool:
+    """The run was one of Transformer Engine, or its program reached nothing else."""
+    return TE in (report.frontend, capture.records.frontend.effective)
 
 
 def _user_files(report: Report) -> set[str]:

@@ -6,11 +6,14 @@ from typing import Iterable, Sequence
 
 from fusiondoc.captures.frontend_records import TeRecords
 from fusiondoc.diagnosis.rules.rule import Context, finding
-from fusiondoc.diagnosis.te_rules import LATEST, Planner, version_of
+from fusiondoc.diagnosis.te_changes import instead_of, named
+from fusiondoc.diagnosis.te_planner import Planner
+from fusiondoc.diagnosis.te_rules import LATEST, version_of
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.module_tree import folded
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.te import TeSplit
 
 _TRAP = "ForwardLinearBiasActivation"
 _MOST_DISAGREEMENTS = 3
@@ -40,16 +43,20 @@ def only_a_plan(report: Report, context: Context) -> Iterable[Finding]:
 
 def splits(report: Report, context: Context) -> Iterable[Finding]:
     """FD113: modules between operators."""
-    found: dict[str, list[str]] = {}
+    found: dict[tuple[str, str | None], list[TeSplit]] = {}
     for one in report.te.splits if report.te is not None else ():
-        found.setdefault(one.module, []).append(one.path or one.layer)
-    for module, paths in found.items():
+        found.setdefault((one.module, one.of), []).append(one)
+    version = version_of(report.te.version) if report.te is not None else None
+    for several in found.values():
+        first = several[0]
+        paths = [one.path or one.layer for one in several]
         places = f" ({folded(tuple(paths))})" if any(paths) else ""
         yield finding(
             "FD113",
-            f"{module}{places} is no operator of te.ops: it splits the sequence, nothing is fused across it",
-            advice="Use its counterpart in te.ops (te.ops.Dropout, GELU, LayerNorm ...), or put it at the end"
-            " of the sequence.",
+            f"{named(first)}{places} splits the te.ops.Sequential, as no operator of te.ops: nothing is fused"
+            " across it",
+            source=first.source,
+            advice=f"{instead_of(first, version)}.",
         )
 
 
@@ -170,17 +177,51 @@ def newer_version(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
+def older_than_weights(report: Report, context: Context) -> Iterable[Finding]:
+    """FD118: the types of weights changed after the plan was made."""
+    if report.te is None:
+        return
+    layers = {part.fuser: one.path for one in context.te.sequences for part in one.parts}
+    found: dict[tuple[str, str], list[str]] = {}
+    for plan in context.te.plans:
+        for then, now in zip(plan.operators, plan.now or ()):
+            if then.dtype is not None and now is not None and then.dtype != now:
+                found.setdefault((then.dtype, now), []).append(layers.get(plan.fuser, ""))
+    for (before, after), paths in found.items():
+        where = f" (layer {folded(tuple(dict.fromkeys(paths)))})" if any(paths) else ""
+        yield finding(
+            "FD118",
+            f"Weights were {before} when Transformer Engine planned{where} and are {after} now; the plan is"
+            " the old one",
+            advice=f"Convert the model before its first call, model.to(torch.{after}), or make the"
+            " te.ops.Sequential anew after it: the rules are not asked again.",
+        )
+
+
 def registered(report: Report, context: Context) -> Iterable[Finding]:
-    """FD117: fusions of the program's own."""
+    """FD117: fusions of the program's own, and those of the package that it took out."""
+    gone = tuple(dict.fromkeys(name for plan in context.te.plans for name in plan.taken_out))
+    if report.te is not None and gone:
+        yield finding(
+            "FD117",
+            f"The program took fusions of Transformer Engine out: {', '.join(gone)}",
+            advice="Nothing, if that was meant: no plan has them then.",
+        )
     if report.te is None or not report.te.own_fusions:
         return
     made = [group.name for group in report.groups if _own(report, group.id)]
     said = f"; they made {', '.join(dict.fromkeys(made))}" if made else "; none of them made an operator"
+    advice = (
+        "Nothing. They are asked in the order in which they were registered; prepend=True asks one before"
+    )
+    advice += " those of Transformer Engine."
+    if not made and context.te.plans and not any(plan.own_asked for plan in context.te.plans):
+        said += ": every plan was made before they were registered, and is kept"
+        advice = "Register them before the first call, or make the te.ops.Sequential anew after it."
     yield finding(
         "FD117",
         f"The program registered fusions of its own: {', '.join(report.te.own_fusions)}{said}",
-        advice="Nothing. They are asked in the order in which they were registered; prepend=True asks one "
-        "before those of Transformer Engine.",
+        advice=advice,
     )
 
 
@@ -217,6 +258,7 @@ RULES = (
     splits,
     bias_without_activation,
     other_plans,
+    older_than_weights,
     registered,
     stayed_basic,
 )

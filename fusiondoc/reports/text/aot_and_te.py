@@ -7,6 +7,8 @@ The section of the terminal report on AOTAutograd: graphs, groups of each side, 
 
 from __future__ import annotations
 
+from typing import Sequence
+
 from rich.console import Group as Lines
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -14,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model.aot import AotFunction
+from fusiondoc.model.module_tree import folded
 from fusiondoc.model.report import Report
 from fusiondoc.model.te import TeFuser, TePass, TePlan, TeStep, TeTime
 from fusiondoc.reports import aot_words
@@ -26,20 +29,45 @@ def te_plans(report: Report) -> RenderableType | None:
     if report.te is None or not report.te.fusers:
         return None
     parts: list[RenderableType] = []
-    for number, fuser in enumerate(report.te.fusers[:MOST_ROWS], 1):
-        parts += [_head(number, fuser), Padding(_body(fuser), (0, 0, 0, 2))]
-    parts += more(len(report.te.fusers))
+    alike: dict[object, list[tuple[int, TeFuser]]] = {}
+    for number, fuser in enumerate(report.te.fusers, 1):
+        alike.setdefault(_plans_of(fuser), []).append((number, fuser))
+    for several in list(alike.values())[:MOST_ROWS]:
+        parts += [_head(several), Padding(_body(several[0][1]), (0, 0, 0, 2))]
+    parts += more(len(alike))
+    for split in report.te.splits[:MOST_ROWS]:
+        where = split.path or ""
+        where += f" in the sequence of {split.source}" if split.source and not split.layer else ""
+        parts.append(Text(f"{split.module} ({where}) separates the fusers around it", style="dim"))
     passes = _passes(report.te.passes)
     if passes is not None:
         parts.append(passes)
     return Lines(*parts)
 
 
-def _head(number: int, fuser: TeFuser) -> Text:
-    head = Text(f"Fuser {number}", style="bold")
-    layer = f" of {fuser.layer}" if fuser.layer else ""
-    head.append(f"{layer}: {', '.join(one.op for one in fuser.operators)}", style="default")
+def _plans_of(fuser: TeFuser) -> object:
+    """What fusers have in common that are shown once: equal operators of equal lines with equal plans."""
+    plans = [
+        (plan.recipe, plan.training, phase, tuple((one.op, one.operators, one.group) for one in steps))
+        for plan in fuser.plans
+        for phase, steps in (("forward", plan.forward), ("backward", plan.backward))
+    ]
+    return tuple((one.op, one.source) for one in fuser.operators), tuple(plans)
+
+
+def _head(alike: Sequence[tuple[int, TeFuser]]) -> Text:
+    """``Fuser 1 of seq: BasicLinear, Bias``; ``Fusers 1, 3, 5 of blocks.[0-2].seq``."""
+    numbers, first = [str(number) for number, _ in alike], alike[0][1]
+    shown = ", ".join(numbers[:_MOST_NUMBERS]) + (" ..." if len(numbers) > _MOST_NUMBERS else "")
+    head = Text(f"Fuser{'s' * (len(alike) > 1)} {shown}", style="bold")
+    layers = tuple(dict.fromkeys(fuser.layer for _, fuser in alike if fuser.layer))
+    place = next((one.source for one in first.operators if one.source), None)
+    where = f" of {folded(layers)}" if layers else f" ({place})" if place else ""
+    head.append(f"{where}: {', '.join(one.op for one in first.operators)}", style="default")
     return head
+
+
+_MOST_NUMBERS = 4
 
 
 def _body(fuser: TeFuser) -> RenderableType:

@@ -8,8 +8,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from fusiondoc.model.codes import CODES, Loss
+from fusiondoc.model.fusers import is_te
 from fusiondoc.model.module_tree import folded, outside
-from fusiondoc.model.report import Group, Reason, Report, Texts, Unfused
+from fusiondoc.model.report import SEVERITIES, Group, Reason, Report, Texts, Unfused
 from fusiondoc.model.runs import by_inputs
 from fusiondoc.reports import rank_words
 from fusiondoc.reports.source_code import code_at, where_from, with_near_places
@@ -167,14 +169,24 @@ def _milliseconds(seconds: float | None) -> str:
 
 
 def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
-    """The rows of what ran under their reason: stated reasons first, and of these the ones that cost most."""
+    """The rows of what ran under their reason: stated reasons first, and of these the ones that cost most; of
+    Transformer Engine, which states none, those first that a change of the program can mend."""
     reasons: dict[Reason, list[Unfused]] = {}
     for row in outside(report):
         reasons.setdefault(row.reason, []).append(row)
     return sorted(
         reasons.items(),
-        key=lambda item: (not item[0].stated, -sum(row.bytes_moved or 0 for row in item[1])),
+        key=lambda item: (
+            not item[0].stated,
+            -sum(row.bytes_moved or 0 for row in item[1]),
+            _mendable(item[0]) if is_te(item[1][0].op) else 0,
+        ),
     )
+
+
+def _mendable(reason: Reason) -> int:
+    known = CODES.get(reason.code)  # a saved report of a later version can have others
+    return 3 if known is None or known.loss is Loss.NONE else SEVERITIES.index(known.severity)
 
 
 def unfused(report: Report, width: int, every: bool = False) -> RenderableType | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from typing import Sequence
 
 from rich.console import Group as Lines
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model.codes import CODES, Loss
+from fusiondoc.model.fusers import TE
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Report
 from fusiondoc.reports import aot_words, rank_words
@@ -58,7 +60,9 @@ def heading(report: Report, all_of_it: bool = False) -> RenderableType:
     ]
     if any(machine):
         table.add_row("Machine", ", ".join(part for part in machine if part))
-    table.add_row("Fuser", _fuser(report, all_of_it))
+    table.add_row("Fuser", _fuser(replace(report, te=None), all_of_it))
+    if report.te is not None and report.fuser.effective != TE:
+        table.add_row("", report.te.in_words)
     knobs = [f"{knob.name}={knob.requested}" for knob in report.knobs if knob.requested is not None]
     if knobs:
         table.add_row("Knobs", ", ".join(knobs))
@@ -106,6 +110,8 @@ def _fuser(report: Report, all_of_it: bool) -> str:
     """On one line; where nvFuser is missing, which is the usual case, the long reason only if asked for."""
     state = report.fuser
     name = fuser(report, none="none")
+    if state.effective == TE:
+        return name
     gone = next((f for f in report.findings if f.code == "FD001" and f.in_header), None)
     if gone is not None and not (all_of_it and state.why):
         torch = report.environment.get("torch")
@@ -121,7 +127,9 @@ def _fuser(report: Report, all_of_it: bool) -> str:
 def _verdict(report: Report) -> Text:
     groups = report.fusion_groups
     unfused = sum(row.count for row in outside(report))
-    if report.script is not None and not report.script.reached and not groups:
+    if report.te is not None and not groups and not report.unfused:
+        return Text("nothing: no operator of te.ops was called", style=STYLES["warning"])
+    if report.script is not None and not report.script.reached and not groups and report.te is None:
         text = f"nothing: the program never reached TorchScript; it ran {report.script.instead}"
         return Text(text, style=STYLES["warning"])
     if not groups and not report.unfused:
