@@ -30,9 +30,10 @@ from fusiondoc.diagnosis.run_facts import run_facts
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.model.change_plan import ChangeKind, Edit
-from fusiondoc.model.report import Evidence, OpNode, Program, ProgramNode, Reason, Report, Unfused
+from fusiondoc.model.report import Evidence, Finding, OpNode, Program, ProgramNode, Reason, Report, Unfused
 from fusiondoc.model.runs import KnobState, Steps, Try
 from fusiondoc.parsers.observed import Observed
+from fusiondoc.reports.formats import render_report
 from fusiondoc.reports.source_code import with_near_places
 from fusiondoc.reports.text.layout_of_text import Detail
 from fusiondoc.reports.text.screen import _shortened, render
@@ -271,16 +272,33 @@ def test_where_only_trying_tells_fix_is_named() -> None:
     report = replace(report, coverage=replace(report.coverage, ops_fused=2, ops_total=3, fraction=0.66))
     target = KeptTarget("m.py:net", "file")
 
-    def note(**more: Any) -> str:
+    def found(**more: Any) -> Report:
         asked = KeptRequest(target=target, options=Options(script=more.pop("script", False)))
-        return str(with_plan(report, Context(Observed(), request=asked, **more)).plan_note)
+        return with_plan(report, Context(Observed(), request=asked, **more))
 
-    assert note().endswith("helps for sure. What only trying tells: fusiondoc fix m.py:net")
-    assert "fusiondoc" not in note(own=False) and "fusiondoc" not in note(script=True)
-    assert "fusiondoc" not in str(planned(report).plan_note)  # of a log
-    whole = replace(report, coverage=replace(report.coverage, ops_fused=3, fraction=1.0))
-    report = whole
-    assert note().startswith("All that NNC can take is fused") and "fusiondoc" not in note()
+    assert found().plan_try == "fusiondoc fix m.py:net"
+    assert found().plan_title == "No change is known that helps"
+    assert found(own=False).plan_try is None and found(script=True).plan_try is None
+    assert planned(report).plan_try is None  # of a log
+    for format_ in ("text", "markdown", "html", "sarif", "json"):
+        text = render_report(found(), format_)
+        assert "fusiondoc fix m.py:net" in text and "Nothing to do" not in text, format_
+    assert "Nothing to do" in render_report(
+        replace(found(), plan_title=None), "text"
+    )  # of an earlier version
+    report = replace(report, coverage=replace(report.coverage, ops_fused=3, fraction=1.0))
+    whole = found()
+    assert str(whole.plan_note).startswith("All that NNC can take is fused") and whole.plan_try is None
+    assert whole.plan_title == "Nothing to do"
+    launch = Finding("FD402", "note", "launch-bound", None, (), None)
+    report = replace(report, findings=(launch,))
+    assert found().plan_title == "Nothing to do about fusion"
+    assert str(found().plan_note).endswith("a larger batch or CUDA graphs help more than fusion")
+
+
+def test_what_to_do_after_a_log_without_a_plan_is_not_nothing() -> None:
+    report = replace(Made().report(), groups=(), unfused=(), programs=())
+    assert planned(report).plan_title == "What to do is not known"
 
 
 def test_code_that_is_offered_is_python() -> None:

@@ -25,7 +25,7 @@ BLOCK = re.compile(
 )
 
 
-_FIRST = ("Do this first", "Nothing to do")
+_FIRST = ("Do this first", "Nothing to do", "No change is known that helps")
 """Headings of the first screen, and not of a part of the report."""
 
 

@@ -68,7 +68,9 @@ def without_commands_of_others(report: Report, name: str) -> Report:
     """A saved report, which anybody may have written, with commands that only read it, and without the edits
     that a reader of SARIF applies to files."""
     command = shlex.join(["fusiondoc", "compare", f"./{name}" if name.startswith("-") else name, "new.log"])
-    return replace(report, plan=tuple(replace(one, command=command, edits=()) for one in report.plan))
+    return replace(
+        report, plan=tuple(replace(one, command=command, edits=()) for one in report.plan), plan_try=None
+    )
 
 
 def compare_logs(report: Report) -> str:

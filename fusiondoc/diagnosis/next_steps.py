@@ -48,7 +48,11 @@ def with_plan(report: Report, context: Context) -> Report:
     said = {code for one in blocking for code in one.codes}
     later = [one for one in later_steps(report, context, bool(changes)) if said.isdisjoint(one.codes)]
     plan = tuple([*blocking, *faster_products(report, context), *changes, *later][:MOST])
-    return replace(report, plan=plan, plan_note=None if plan else _nothing_to_do(report, context))
+    if plan:
+        return replace(report, plan=plan, plan_title=None, plan_note=None, plan_try=None)
+    title, note = _nothing_to_do(report, context)
+    only_tried = _what_only_trying_tells(report, context) if title == _NOT_FOUND else None
+    return replace(report, plan=(), plan_title=title, plan_note=note, plan_try=only_tried)
 
 
 # What operators outside groups suggest
@@ -314,13 +318,17 @@ def _can_be_fixed(context: Context) -> bool:
 # Nothing to do
 
 
-def _nothing_to_do(report: Report, context: Context) -> str:
-    """Why nothing is to be changed, with the numbers."""
+_NOT_FOUND = "No change is known that helps"
+_NOT_KNOWN = "What to do is not known"
+
+
+def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
+    """That nothing is to be changed, in a few words, and why, with the numbers."""
     if context.result.ended is Ended.INTERRUPTED and not report.groups:
-        return "The run was interrupted before a group was made, so nothing can be said about what to change"
+        return _NOT_KNOWN, "The run was interrupted before a group was made: run it again, to its end"
     fuser = takers(report.fuser.effective or report.fuser.requested, report.te is not None)
     if not report.groups and not report.unfused:
-        return "The log shows no plan of an executor, so nothing can be said about what to change"
+        return _NOT_KNOWN, "The log shows no plan of an executor, so it does not tell what to change"
     cover = report.coverage
     outside = sum(row.count for row in report.unfused if row.ran is not False)
     if report.groups and cover.fraction == 1.0:
@@ -329,38 +337,40 @@ def _nothing_to_do(report: Report, context: Context) -> str:
     elif report.groups and cover.fraction is not None and cover.ops_total is not None:
         left = cover.ops_total - cover.ops_fused
         text = f"{cover.ops_fused:,} of the {cover.ops_total:,} operators that {fuser} can take are fused;"
-        text += f" for the other {left:,} no change of the program is known that helps for sure"
+        text += f" nothing is known that would surely bring in the other {left:,}"
     elif report.groups:
         text = f"{report.fused_operators:,} operators are fused; nothing that could be is known to be left"
     else:
         text = f"Nothing is fused, and no known change brings any of the {outside:,} operators into a group"
-    rest = _rest(report)
+    rest, hint = _rest(report)
     text += f"; {rest}" if rest else ""
+    text += f"; {hint}" if hint else ""
+    if cover.fraction == 1.0 or not (report.groups or outside):
+        return "Nothing to do" + (" about fusion" if hint else ""), text
+    return _NOT_FOUND, text
+
+
+def _what_only_trying_tells(report: Report, context: Context) -> str | None:
     mine = any(row.user_source is not None for row in report.unfused if row.ran is not False)
-    if mine and context.request is not None and cover.fraction != 1.0 and _can_be_fixed(context):
-        text += f". What only trying tells: {run_again(context.request, command='fix')}"
-    return text
+    if not mine or context.request is None or not _can_be_fixed(context):
+        return None
+    return run_again(context.request, command="fix")
 
 
-def _rest(report: Report) -> str:
-    """What takes the time beside the groups."""
+def _rest(report: Report) -> tuple[str, str]:
+    """What takes the time beside the groups, and what helps against that."""
     steps = report.steps
     if steps is not None:
         if steps.disturbed:  # its shares are those of a step that nobody else runs
-            return ""
+            return "", ""
         others = [part for part in steps.parts if part.what != GROUPS and part.share >= 0.1]
-        if others:
-            rest = f"the rest of the step is {', '.join(f'{p.what} ({p.share:.0%})' for p in others[:2])}"
-            waits = others[0].what == IDLE and others[0].share >= 0.5
-            return rest + ("; the device waits for the host: a larger batch or CUDA graphs" if waits else "")
-        return ""
+        if not others:
+            return "", ""
+        rest = f"the rest of the step is {', '.join(f'{p.what} ({p.share:.0%})' for p in others[:2])}"
+        waits = others[0].what == IDLE and others[0].share >= 0.5
+        return rest, "the device waits for the host: a larger batch or CUDA graphs help" if waits else ""
     fixed = [one for one in report.findings if one.code == "FD236" and "library" in one.message]
     launch = any(one.code == "FD402" for one in report.findings)
-    texts = []
-    if fixed:
-        texts.append(f"what is left are kernels of libraries ({fixed[0].message.partition(': ')[0]})")
-    if launch:
-        texts.append(
-            "its kernels are too small to be slow: a larger batch or CUDA graphs help more than fusion"
-        )
-    return "; ".join(texts)
+    left = f"what is left are kernels of libraries ({fixed[0].message.partition(': ')[0]})" if fixed else ""
+    small = "its kernels are too small to be slow: a larger batch or CUDA graphs help more than fusion"
+    return left, small if launch else ""

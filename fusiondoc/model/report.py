@@ -382,6 +382,10 @@ class Report:
     """What to do now: at most three changes, best first."""
     plan_note: str | None = None
     """Why there is nothing to change, with the numbers; None where ``plan`` says what."""
+    plan_title: str | None = None
+    """The same in a few words: ``Nothing to do``, ``No change is known that helps``."""
+    plan_try: str | None = None
+    """The command that tries changes of which only trying tells, where ``plan`` has none."""
     script: ScriptRun | None = None
     """What a program that ran as it is reached; None for a model or a log."""
     ranks: Ranks | None = None

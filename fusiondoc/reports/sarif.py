@@ -27,7 +27,7 @@ from fusiondoc.reports.code_annotations import (
     problems,
 )
 from fusiondoc.reports.printable import in_json
-from fusiondoc.reports.step_words import unlocks
+from fusiondoc.reports.step_words import no_plan, unlocks
 from fusiondoc.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -48,7 +48,8 @@ def render(report: Report) -> str:
     }
     run: dict[str, Any] = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     if report.plan or report.plan_note:
-        said = [f"{change.change}: {unlocks(change)}" for change in report.plan] or [str(report.plan_note)]
+        nothing = [f"{no_plan(report)}: {report.plan_note}", *filter(None, [report.plan_try])]
+        said = [f"{change.change}: {unlocks(change)}" for change in report.plan] or nothing
         run["properties"] = {"plan": said}
     log = {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
     return in_json(json.dumps(log, indent=2, ensure_ascii=False)) + "\n"

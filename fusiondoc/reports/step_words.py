@@ -106,12 +106,22 @@ def unlocks(change: PlannedChange) -> str:
     return f"unlocks {text}" if change.operators and text[:1].isdigit() else text
 
 
+def no_plan(report: Report) -> str:
+    """What stands above the reason why there is nothing to change."""
+    return report.plan_title or "Nothing to do"
+
+
+ONLY_TRYING = "to try changes that no log can judge (writes nothing):"
+"""What stands before that command."""
+
+
 def last_word(report: Report) -> str:
     """The verdict, and what to do about it, on one line."""
     share = covered(report, "{:.0%}".format) if report.coverage.fraction is not None else None
     said = verdict(report) + (f" ({share})" if share is not None else "")
     if not report.plan:
-        return said + (f". {report.plan_note}" if report.plan_note else "")
+        more = "; fusiondoc fix can try some" if report.plan_try is not None else ""
+        return said + (f". {no_plan(report)}{more}" if report.plan_note else "")
     first = report.plan[0]
     where = f" ({place(first)})" if first.where is not None else ""
     return f"{said}. Do first: {first.change}{where}"
@@ -120,7 +130,10 @@ def last_word(report: Report) -> str:
 def plan_in_markdown(report: Report) -> list[str]:
     """The plan as lines of GitHub-flavoured Markdown: for comments and job summaries."""
     if not report.plan:
-        return [f"**Nothing to do**: {markdown(report.plan_note)}"] if report.plan_note else []
+        lines = [f"**{no_plan(report)}**: {markdown(report.plan_note)}"] if report.plan_note else []
+        if report.plan_try is not None:
+            lines += ["", f"{ONLY_TRYING} {markdown_code(report.plan_try)}"]
+        return lines
     lines = [f"**{TITLE}**", ""]
     for number, change in enumerate(report.plan, 1):
         where, brings = place(change), gain(change)

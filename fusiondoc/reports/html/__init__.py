@@ -65,8 +65,12 @@ class Section:
     """A part of the page with a heading that the navigation leads to."""
 
     id: str
-    title: str
+    usual_title: str
     view: object
+
+    @property
+    def title(self) -> str:
+        return getattr(self.view, "title", None) or self.usual_title
 
     @property
     def note(self) -> str | None:

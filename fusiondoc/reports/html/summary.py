@@ -12,7 +12,7 @@ from fusiondoc.model.module_tree import outside
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.reports.html.page_context import Context, ReasonKind
-from fusiondoc.reports.step_words import before_command, gain, place, unlocks
+from fusiondoc.reports.step_words import ONLY_TRYING, before_command, gain, no_plan, place, unlocks
 from fusiondoc.reports.wording import (
     Speedup,
     count,
@@ -221,6 +221,11 @@ class Plan:
 
     note: str | None
     steps: tuple[Step, ...]
+    to_try: str | None = None
+    """What only trying tells: the command."""
+    trying: str = ONLY_TRYING
+    title: str | None = None
+    """Instead of "Do this first"."""
 
 
 def plan_view(context: Context) -> Plan | None:
@@ -228,7 +233,7 @@ def plan_view(context: Context) -> Plan | None:
     report = context.report
     if not report.plan and report.plan_note is None:
         return None
-    note = None if report.plan else f"Nothing to do. {report.plan_note}."
+    note = None if report.plan else f"{report.plan_note}."
     steps = tuple(
         Step(
             one.change,
@@ -243,7 +248,7 @@ def plan_view(context: Context) -> Plan | None:
         )
         for one in report.plan
     )
-    return Plan(note, steps)
+    return Plan(note, steps, report.plan_try, title=None if steps else no_plan(report))
 
 
 def _diff(before: str | None, after: str | None) -> str | None:

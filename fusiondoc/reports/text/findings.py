@@ -16,7 +16,16 @@ from rich.text import Text
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.reports.source_code import near, with_near_places
-from fusiondoc.reports.step_words import TITLE, before_command, gain, place, takes, unlocks
+from fusiondoc.reports.step_words import (
+    ONLY_TRYING,
+    TITLE,
+    before_command,
+    gain,
+    no_plan,
+    place,
+    takes,
+    unlocks,
+)
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, Indented, Unbroken, fields, prose
 from fusiondoc.reports.wording import DOING, count
 
@@ -108,7 +117,12 @@ def plan(report: Report) -> RenderableType | None:
     if not report.plan:
         if report.plan_note is None:
             return None
-        return Lines(Text("Nothing to do", style="bold"), Padding(prose(report.plan_note), (0, 0, 0, 1)))
+        lines: list[RenderableType] = [Text(no_plan(report), style="bold")]
+        lines.append(Padding(prose(report.plan_note), (0, 0, 0, 1)))
+        if report.plan_try is not None:
+            lines.append(Padding(Text(ONLY_TRYING, style="dim"), (0, 0, 0, 1)))
+            lines.append(Unbroken(f" $ {report.plan_try}", "cyan"))
+        return Lines(*lines)
     parts: list[RenderableType] = [Text(TITLE, style="bold")]
     problem = next((f.message for f in report.findings if f.severity == "error"), None)
     commands = {change.command for change in report.plan}
