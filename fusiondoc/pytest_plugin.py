@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from fusiondoc.testing.fusion import Fusion
+    from fusiondoc.testing import Fusion
 
 _NO_TORCH = "fusiondoc: this Python has no torch (pip install torch), so nothing can be run under a fuser"
 
@@ -37,7 +37,7 @@ def fusion(request: Any) -> Fusion:
     ``fusion.assert_fused`` (docs/pytest.md). Skips where torch is not installed."""
     if importlib.util.find_spec("torch") is None:
         pytest.skip(_NO_TORCH)
-    from fusiondoc.testing.fusion import Fusion
+    from fusiondoc.testing import Fusion
 
     config = request.config
     fuser = config.getoption("--fusion-fuser") or config.getini("fusion_fuser")
@@ -56,6 +56,6 @@ def _folder(request: Any) -> Path:
     keep = request.config.getoption("--fusion-keep")
     if keep is None:
         return Path(request.getfixturevalue("tmp_path")) / ".fusiondoc"
-    from fusiondoc.testing.place import folder_name
+    from fusiondoc.testing import folder_name
 
     return Path(request.config.invocation_params.dir, keep, folder_name(request.node.nodeid))

@@ -31,7 +31,7 @@ from fusiondoc.parsers.lines.error_texts import fuser_error, read_error
 from fusiondoc.parsers.profiler_trace import read_places, read_trace
 from fusiondoc.parsers.trace_units import NoTrace, read_events
 from fusiondoc.probe.input_text import InputTextError, named_input, parse_input
-from fusiondoc.reports.benchmark import bench_page, documents, tables, two_benches
+from fusiondoc.reports.benchmark import bench_page, documents, two_benches
 from fusiondoc.reports.formats import COMPARISON_FORMATS, REPORT_FORMATS, render_comparison, render_report
 from fusiondoc.reports.json_format import read_bench, read_report
 from fusiondoc.workflows.bench import expanded
@@ -141,7 +141,7 @@ def bench(data: bytes) -> None:
     shown(documents.as_json(one), "json")
     shown(documents.as_csv(one), "csv")
     shown(documents.as_markdown(one), "markdown")
-    shown(tables.render(one, width=80, full=True), "text")
+    shown(documents.render(one, width=80, full=True), "text")
     bench_page.render(one).encode("utf-8")
 
 

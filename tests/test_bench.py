@@ -40,8 +40,7 @@ from fusiondoc.model.bench import (
     ratio,
 )
 from fusiondoc.reports.benchmark import bench_page
-from fusiondoc.reports.benchmark.documents import as_csv, as_json, as_markdown
-from fusiondoc.reports.benchmark.tables import render
+from fusiondoc.reports.benchmark.documents import as_csv, as_json, as_markdown, render
 from fusiondoc.reports.benchmark.wordings import of_processes
 from fusiondoc.reports.json_format import read_bench
 from fusiondoc.runner.interpreter import Interpreter

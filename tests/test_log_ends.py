@@ -11,8 +11,8 @@ from conftest import FIXTURES
 from fusiondoc.api import parse
 from fusiondoc.captures.ending import Result
 from fusiondoc.captures.request import KeptRequest
+from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.rules.fd3_crashes import crashed
-from fusiondoc.diagnosis.rules.rule import Context
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.lines.error_texts import CRASH
 from fusiondoc.parsers.lines.log_files import find_logs

@@ -12,10 +12,10 @@ import pytest
 from conftest import FIXTURES, ROOT, Run
 
 from fusiondoc.captures.request import KeptRequest, KeptTarget, Options
-from fusiondoc.diagnosis.change_commands import can_run_again, compare_logs, run_again
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place
 from fusiondoc.diagnosis.recipes import recipe_for
-from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.diagnosis.rules import Context
+from fusiondoc.diagnosis.steps_of_findings import can_run_again, compare_logs, run_again
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.report import Program, ProgramNode, Report

@@ -16,7 +16,7 @@ from fusiondoc.captures.request import KeptRequest, KeptTarget, Options
 from fusiondoc.diagnosis.changed_statements import number_kept, said_later
 from fusiondoc.diagnosis.edge_moves import placed_later
 from fusiondoc.diagnosis.next_steps import with_plan
-from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import OpNode, Report
 from fusiondoc.parsers.observed import Observed

@@ -23,9 +23,9 @@ from fusiondoc.captures.process_records import where_it_was
 from fusiondoc.model.ranks import RankDifference, Ranks, named, written
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.parsers.lines.rank_files import with_ranks
 from fusiondoc.probe import rank_process
-from fusiondoc.reports.rank_words import merged, sentences
+from fusiondoc.reports.run_words import rank_sentences, ranks_merged
+from fusiondoc.workflows.inputs import with_ranks
 
 LOGS = ROOT / "fixtures" / "logs"
 
@@ -284,7 +284,7 @@ def test_a_folder_with_a_log_a_rank_is_one_report(tmp_path: Path) -> None:
     assert [one.ranks for one in told.groups] == [(0, 1, 3), (0, 1, 3), (0, 3)]
     (third,) = of_kind(report, "group")
     assert third.ranks == (0, 3) and "not on rank 1" in third.text
-    shown = merged(report)
+    shown = ranks_merged(report)
     assert len(shown.groups) == 3 and len(report.groups) == 8
     assert len(shown.unfused) < len(report.unfused)
 
@@ -301,7 +301,7 @@ def test_other_shapes_on_one_rank_are_why_a_group_differs(tmp_path: Path) -> Non
     assert ranks(report).known_by == "prefixes"
     (why,) = [one.why or "" for one in of_kind(report, "group")]
     assert "other types" in why and "Float(17, 256" in why, "said once, from one side"
-    assert any("17, 256" in sentence for sentence in sentences(report))
+    assert any("17, 256" in sentence for sentence in rank_sentences(report))
     (found,) = [one for one in report.findings if one.code == "FD911"]
     assert found.severity == "warning" and "batches of one size" in (found.advice or "")
 

@@ -9,7 +9,7 @@ import pytest
 from fusiondoc.captures.ending import Result, failure_of
 from fusiondoc.captures.probe_records import Done, Failure, Loaded, Records
 from fusiondoc.diagnosis.diagnose import diagnose
-from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.diagnosis.rules import Context
 from fusiondoc.parsers.read import read_logs
 
 DONE = Records(done=Done(1.0, 0.5))

@@ -207,7 +207,7 @@ def command(
 
 def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:
     from fusiondoc.model.suite import Suite
-    from fusiondoc.reports.benchmark import documents, suite_documents, tables
+    from fusiondoc.reports.benchmark import documents, suite_documents
     from fusiondoc.reports.text.layout_of_text import can_show_blocks
 
     of_suite = isinstance(bench, Suite)
@@ -218,7 +218,7 @@ def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:
     if format_ != "text":
         text: str = getattr(suite_documents if of_suite else documents, f"as_{format_}")(bench)
         return text
-    render: Any = suite_documents.render if of_suite else partial(tables.render, full=full)
+    render: Any = suite_documents.render if of_suite else partial(documents.render, full=full)
     return render(  # type: ignore[no-any-return]
         bench,
         width=shutil.get_terminal_size((80, 24)).columns,

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Mapping
 
-from fusiondoc.diagnosis.in_place_operators import FILLS, IN_PLACE_ASSIGNS, WITH_FLAG, sign_of
-from fusiondoc.diagnosis.operators import LIBRARY, WITH_FORMULA, fusible_by, taken_by
+from fusiondoc.diagnosis import operators
 from fusiondoc.diagnosis.recipes import OTHER_TYPES, OVERLOADS, Recipe, on_extremes, recipe_for
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
 from fusiondoc.model.codes import CODES
@@ -25,10 +24,10 @@ NO_RULE = ("FD201", "FD211", "FD233")
 REPLACEABLE = frozenset([*NO_RULE, "FD215", "FD219", "FD230", "FD231"])
 """Reasons that another way to write the operator takes away."""
 
-REDUCTIONS = frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])
-
 NEEDS_SHAPES = frozenset([rejections.NO_SHAPE])
 """Conditions that groups for fixed shapes meet."""
+
+REDUCTIONS = frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])
 
 _HALVES = {"Half", "BFloat16"}
 _SUPPORTED = {"Float", "Double", "Bool", "Int", "Long"} | _HALVES
@@ -64,7 +63,7 @@ def advice_on(row: Unfused, run: RunFacts) -> Advice:
 
 def of_a_library(row: Unfused, run: RunFacts) -> bool:
     """Whether it runs in a kernel of a library that no program is better without."""
-    return row.op in LIBRARY and _recipe(row.op, run) is None
+    return row.op in operators.LIBRARY and _recipe(row.op, run) is None
 
 
 def of_torch(row: Unfused, run: RunFacts) -> bool:
@@ -75,7 +74,7 @@ def of_torch(row: Unfused, run: RunFacts) -> bool:
 def between_libraries(row: Unfused, run: RunFacts) -> bool:
     """Whether only kernels of a library keep it from what it could fuse with."""
     barrier = _barrier(row)
-    return row.reason.code == "FD227" and barrier in LIBRARY and _recipe(barrier, run) is None
+    return row.reason.code == "FD227" and barrier in operators.LIBRARY and _recipe(barrier, run) is None
 
 
 def _recipe(op: str, run: RunFacts) -> Recipe | None:
@@ -117,7 +116,7 @@ def _no_rule(row: Unfused, run: RunFacts) -> str:
     extremes = on_extremes(row.op, row.reason.text, run.fuser, run.gradients)
     if extremes is not None:
         return extremes
-    if run.fuser is not None and taken_by(row.op, run.fuser, run.torch):
+    if run.fuser is not None and operators.taken_by(row.op, run.fuser, run.torch):
         if "`training`" in row.reason.text:
             return _argument(row, run)
         if "a number before the tensor" in row.reason.text and row.op != "aten::pow":
@@ -141,44 +140,42 @@ def _no_rule(row: Unfused, run: RunFacts) -> str:
 
 def other_fusers(op: str, run: RunFacts) -> list[str]:
     """Fusers that take the operator and can run there, as far as it is known."""
-    takers = fusible_by(op, run.torch) - {run.fuser}
+    takers = operators.fusible_by(op, run.torch) - {run.fuser}
     if run.torch is None or "cuda" not in run.devices:
         takers -= {"nvfuser"}
     if "cpu" not in run.devices or "cuda" in run.devices or run.gradients is not False:
         takers -= {"onednn"}
-    if op in REDUCTIONS or op in LIBRARY or not run.live:
+    if op in REDUCTIONS or op in operators.LIBRARY or not run.live:
         takers -= {"nnc"}
     return [name for name in ("nvfuser", "nnc", "onednn") if name in takers]
 
 
 def _in_place(row: Unfused, run: RunFacts) -> str:
-    if row.op in FILLS:
+    if row.op in operators.FILLS:
         name = row.op.rpartition("::")[2]
-        filled = f"Make a filled tensor, x = {FILLS[row.op]} for x.{name}(...)"
+        filled = f"Make a filled tensor, x = {operators.FILLS[row.op]} for x.{name}(...)"
         return f"{filled}; for a part of one choose with torch.where."
-    if row.op in IN_PLACE_ASSIGNS:
-        text = (
-            "It is an assignment to a part of a tensor: choose with torch.where, or join parts with torch.cat"
-        )
-        if run.owner(row) in (Owner.PACKAGE, Owner.TORCH):
-            text += "; the line is in a package: change a copy of its module, or override its forward"
-        return text + "."
-    if row.op in WITH_FLAG and in_torch(row.source):
+    if row.op in operators.WITH_FLAG and in_torch(row.source):
         return (
             "Set inplace=False where the module is made; or from outside, before torch.jit.script:"
             " for m in [m for m in model.modules() if hasattr(m, 'inplace')]: m.inplace = False"
         )
-    text = f"Write the version without the underscore: x = x.{row.op.rsplit('::', 1)[1][:-1]}(...)"
-    sign = sign_of(row.op)
-    if sign is not None:
+    sign = operators.sign_of(row.op)
+    if row.op in operators.IN_PLACE_ASSIGNS:
+        text = (
+            "It is an assignment to a part of a tensor: choose with torch.where, or join parts with torch.cat"
+        )
+    elif sign is not None:
         text = f"Write x = x {sign} y instead of x {sign}= y"
+    else:
+        text = f"Write the version without the underscore: x = x.{row.op.rsplit('::', 1)[1][:-1]}(...)"
     if run.owner(row) in (Owner.PACKAGE, Owner.TORCH):
         text += "; the line is in a package: change a copy of its module, or override its forward"
     return text + "."
 
 
 def _gradient(row: Unfused, run: RunFacts) -> str:
-    if sign_of(row.op) is not None or row.op in WITH_FLAG:
+    if operators.sign_of(row.op) is not None or row.op in operators.WITH_FLAG:
         return _in_place(row, run)
     if "was lost at the border" in row.reason.text or "no type was profiled" in row.reason.text:
         return (
@@ -190,13 +187,17 @@ def _gradient(row: Unfused, run: RunFacts) -> str:
         )
     training = "move operators without a gradient formula out of the block"
     ends = re.findall(r"(aten::\w+)(?: \([^()]*\))? (?:before|after) it (changes|has)", row.reason.text)
-    if ends and ends[0][1] == "changes" and ends[0][0][:-1] in WITH_FORMULA:
+    if ends and ends[0][1] == "changes" and ends[0][0][:-1] in operators.WITH_FORMULA:
         plain = ends[0][0][:-1]
         training = f"change {ends[0][0]}, which works in place, to {plain}"
-        recipe = None if run.fuser is None or taken_by(plain, run.fuser, run.torch) else _recipe(plain, run)
+        recipe = (
+            None
+            if run.fuser is None or operators.taken_by(plain, run.fuser, run.torch)
+            else _recipe(plain, run)
+        )
         if recipe is not None:
             training = f"change {ends[0][0]}, which works in place: {recipe.words}"
-    elif ends and "alone in its" in row.reason.text and all(op in LIBRARY for op, _ in ends):
+    elif ends and "alone in its" in row.reason.text and all(op in operators.LIBRARY for op, _ in ends):
         return "Nothing: what stands next to it are kernels of libraries."
     if run.live:
         training += "; --knob autodiff_inlining=off keeps small regions"
@@ -246,7 +247,7 @@ def _separated(row: Unfused, run: RunFacts) -> str:
         more = "; ".join(text for text in (recipe.needs, recipe.caution) if text)
         return f"Change {barrier}: {recipe.words}{f' ({more})' if more else ''}."
     plain = barrier[:-1]
-    if barrier.endswith("_") and run.fuser is not None and taken_by(plain, run.fuser, run.torch):
+    if barrier.endswith("_") and run.fuser is not None and operators.taken_by(plain, run.fuser, run.torch):
         return f"Change {barrier}, which works in place, to {plain}."
     return CODES["FD227"].advice or ""
 
@@ -283,7 +284,7 @@ def _not_on_this_device(row: Unfused, run: RunFacts) -> str:
 
 def _alone(row: Unfused, run: RunFacts) -> str:
     if "differentiable graph ends there" in row.reason.text:
-        sign = sign_of(_barrier(row))
+        sign = operators.sign_of(_barrier(row))
         how = f"x = x {sign} y instead of x {sign}= y" if sign else f"{_barrier(row)} without its underscore"
         return f"Write {how} behind it."
     if run.fuser == "nvfuser" and run.live:
@@ -360,10 +361,8 @@ def _waits(row: Unfused) -> str:
 
 
 def _order(row: Unfused, run: RunFacts) -> str:
-    moved = _reordered(row, run)
-    if moved is None and "wait for each other" in row.reason.text:
-        return _waits(row)
-    return moved or CODES["FD216"].advice or ""
+    waits = _waits(row) if "wait for each other" in row.reason.text else None
+    return _reordered(row, run) or waits or CODES["FD216"].advice or ""
 
 
 def _not_profiled(row: Unfused, run: RunFacts) -> str:

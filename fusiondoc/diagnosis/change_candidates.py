@@ -9,16 +9,20 @@ from fusiondoc.diagnosis.advice import NO_RULE, REDUCTIONS, REPLACEABLE, other_f
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place, ranks_of
 from fusiondoc.diagnosis.changed_statements import number_kept
 from fusiondoc.diagnosis.edge_moves import before_one_tensor, placed_later
-from fusiondoc.diagnosis.in_place_operators import (
+from fusiondoc.diagnosis.operators import (
     ALL_OUT_OF_PLACE,
     CALLED_BY,
     FILLS,
     IN_PLACE_ASSIGNS,
+    LIBRARY,
+    PERMUTATIONS,
     WITH_FLAG,
+    WITH_FORMULA,
+    is_fusible,
     is_in_place,
     sign_of,
+    taken_by,
 )
-from fusiondoc.diagnosis.operators import LIBRARY, PERMUTATIONS, WITH_FORMULA, is_fusible, taken_by
 from fusiondoc.diagnosis.recipes import Recipe, on_extremes, recipe_for
 from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN

@@ -12,7 +12,7 @@ import warnings
 from functools import lru_cache
 from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
-from fusiondoc.diagnosis.in_place_operators import CALLED_BY, FLAGS, MODULE_FLAGS, sign_of
+from fusiondoc.diagnosis.operators import CALLED_BY, FLAGS, MODULE_FLAGS, sign_of
 from fusiondoc.diagnosis.recipes import Recipe
 from fusiondoc.model.change_plan import Edit
 from fusiondoc.model.quick_dataclass import dataclass

@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.request import Options
-from fusiondoc.diagnosis.in_place_operators import is_in_place
-from fusiondoc.diagnosis.operators import taken_by
+from fusiondoc.diagnosis.operators import is_in_place, taken_by
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.entries import exists_in, parse_version
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE

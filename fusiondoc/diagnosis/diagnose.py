@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Iterable
 
 from fusiondoc.diagnosis.changes import with_tries
-from fusiondoc.diagnosis.fallback_errors import with_errors
 from fusiondoc.diagnosis.front_ends import has_torchscript, of_te, of_torchscript, te_coverage
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.operators import BY_FUSER, fusible_by, is_fusible
 from fusiondoc.diagnosis.rules import (
+    Context,
+    Rule,
     fd0_environment,
     fd1_operation_fuser,
     fd1_runs,
@@ -22,7 +23,7 @@ from fusiondoc.diagnosis.rules import (
     fd5_numbers,
     fd9_log,
 )
-from fusiondoc.diagnosis.rules.rule import Context, Rule
+from fusiondoc.diagnosis.rules.fd3_crashes import with_errors
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.model.codes import CODES, Family
 from fusiondoc.model.fusers import FUSERS, fuser_title

@@ -15,14 +15,21 @@ from typing import Sequence, Tuple
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.change_candidates import Candidate, candidates
-from fusiondoc.diagnosis.change_commands import can_run_again, run_again, to_keep
 from fusiondoc.diagnosis.edge_moves import regions_as_groups
 from fusiondoc.diagnosis.front_ends import has_torchscript, of_te, of_torchscript
 from fusiondoc.diagnosis.parted_groups import prints_between_groups, with_numbers
-from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.run_facts import run_facts
 from fusiondoc.diagnosis.step_time import IDLE
-from fusiondoc.diagnosis.steps_of_findings import blocking_steps, command_of, faster_products, later_steps
+from fusiondoc.diagnosis.steps_of_findings import (
+    blocking_steps,
+    can_run_again,
+    command_of,
+    faster_products,
+    later_steps,
+    run_again,
+    to_keep,
+)
 from fusiondoc.diagnosis.te_changes import te_changes
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange

@@ -22,9 +22,8 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterator, NamedTuple
 
-from fusiondoc.diagnosis.in_place_operators import is_in_place
 from fusiondoc.diagnosis.nvfuser_rules import kinds_of
-from fusiondoc.diagnosis.operators import WITH_FORMULA
+from fusiondoc.diagnosis.operators import WITH_FORMULA, is_in_place
 from fusiondoc.diagnosis.surroundings import (
     MAKERS,
     Place,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fusiondoc.diagnosis.in_place_operators import is_in_place, plain_name
 from fusiondoc.diagnosis.nvfuser_rules import refused_because
-from fusiondoc.diagnosis.operators import WITH_FORMULA
+from fusiondoc.diagnosis.operators import WITH_FORMULA, is_in_place, plain_name
 from fusiondoc.diagnosis.surroundings import (
     NO_KERNEL,
     Barrier,

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from fusiondoc.diagnosis.in_place_operators import is_in_place
 from fusiondoc.diagnosis.nvfuser_rules import refused_because
-from fusiondoc.diagnosis.operators import BY_FUSER
+from fusiondoc.diagnosis.operators import BY_FUSER, is_in_place
 from fusiondoc.diagnosis.specialisations import in_order
 from fusiondoc.diagnosis.surroundings import (
     MAKERS,

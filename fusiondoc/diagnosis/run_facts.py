@@ -9,7 +9,7 @@ from typing import Iterable
 
 from fusiondoc.captures.kept_files import project_root
 from fusiondoc.diagnosis.operators import VIEWS, taken_by
-from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ast
 from typing import Iterable, Sequence
 
-from fusiondoc.diagnosis.change_commands import can_run_again, compare_logs, run_again
-from fusiondoc.diagnosis.rules.rule import Context
+from fusiondoc.diagnosis.rules import Context
+from fusiondoc.diagnosis.steps_of_findings import can_run_again, compare_logs, run_again
 from fusiondoc.diagnosis.te_rules import NO_RECIPE, version_of
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.module_tree import folded

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from typing import Iterator
 
-from fusiondoc.diagnosis.in_place_operators import (
+from fusiondoc.diagnosis.operators import (
     FILLS,
     FLAGS,
     MODULE_FLAGS,

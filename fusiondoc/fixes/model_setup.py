@@ -9,7 +9,7 @@ import contextlib
 import re
 from typing import Iterator, Sequence
 
-from fusiondoc.diagnosis.in_place_operators import is_in_place, plain_name
+from fusiondoc.diagnosis.operators import is_in_place, plain_name
 from fusiondoc.diagnosis.recipes import Recipe
 from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program

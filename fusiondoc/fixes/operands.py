@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import Iterator, Sequence
 
-from fusiondoc.diagnosis.in_place_operators import plain_name
+from fusiondoc.diagnosis.operators import plain_name
 from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
 from fusiondoc.fixes.syntax import ParsedFile

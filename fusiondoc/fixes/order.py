@@ -13,8 +13,7 @@ from typing import Iterator, NamedTuple, Sequence
 
 from fusiondoc.diagnosis.changed_statements import SAID
 from fusiondoc.diagnosis.edge_moves import EACH
-from fusiondoc.diagnosis.in_place_operators import plain_name
-from fusiondoc.diagnosis.operators import PERMUTATIONS
+from fusiondoc.diagnosis.operators import PERMUTATIONS, plain_name
 from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
 from fusiondoc.fixes.syntax import ParsedFile, walk

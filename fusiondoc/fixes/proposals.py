@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Iterable, Iterator, Sequence
 
-from fusiondoc.diagnosis.in_place_operators import is_in_place
+from fusiondoc.diagnosis.operators import is_in_place
 from fusiondoc.fixes import constants, in_place, model_setup, operands, order, recipes_in_code, settings
 from fusiondoc.fixes.edits import Edit, Proposal, overlapping
 from fusiondoc.fixes.fixable import Program

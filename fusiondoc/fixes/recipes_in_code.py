@@ -12,8 +12,7 @@ import contextlib
 import re
 from typing import Iterator, Mapping
 
-from fusiondoc.diagnosis.in_place_operators import plain_name
-from fusiondoc.diagnosis.operators import WITH_FORMULA, taken_by
+from fusiondoc.diagnosis.operators import WITH_FORMULA, plain_name, taken_by
 from fusiondoc.diagnosis.recipes import RECIPES, Recipe
 from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site

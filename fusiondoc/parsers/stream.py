@@ -24,8 +24,8 @@ from fusiondoc.parsers.kernels.launches import (
     PERF,
     KernelTracker,
 )
-from fusiondoc.parsers.kernels.onednn_lines import MARKERS as ONEDNN
-from fusiondoc.parsers.kernels.onednn_lines import OneDnnPartitions
+from fusiondoc.parsers.kernels.nnc_and_onednn import MARKERS as ONEDNN
+from fusiondoc.parsers.kernels.nnc_and_onednn import OneDnnPartitions
 from fusiondoc.parsers.lines.error_texts import (
     CONTINUES,
     FALLBACK,

@@ -24,8 +24,8 @@ from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import PACKAGES, Source, from_package
 from fusiondoc.reports.printable import in_json, markdown, visible
+from fusiondoc.reports.run_words import gain, plan_in_markdown, unlocks
 from fusiondoc.reports.source_code import run_folder, with_near_paths
-from fusiondoc.reports.step_words import gain, plan_in_markdown, unlocks
 from fusiondoc.reports.text.expectation_lines import sentence
 from fusiondoc.reports.wording import count, covered, groups_of
 

@@ -71,10 +71,10 @@ def _rendered(what: object, format_: str, renderers: dict[str, str], name: str) 
 
 def render_bench(bench: Bench, format_: str, *, width: int = 80, colour: bool = False) -> str:
     """The result of ``fusiondoc bench`` in a format; see ``render_report``."""
-    from fusiondoc.reports.benchmark import bench_page, documents, tables
+    from fusiondoc.reports.benchmark import bench_page, documents
 
     if format_ == "text":
-        return tables.render(bench, width=width, colour=colour)
+        return documents.render(bench, width=width, colour=colour)
     makers: dict[str, Callable[[Bench], str]] = {
         "json": documents.as_json,
         "markdown": documents.as_markdown,

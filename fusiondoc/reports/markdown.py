@@ -11,11 +11,11 @@ from typing import Iterable, Sequence
 from fusiondoc.model.module_tree import folded, outside
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Expectation
-from fusiondoc.reports import rank_words
+from fusiondoc.reports import run_words
 from fusiondoc.reports.printable import markdown as _text
 from fusiondoc.reports.printable import markdown_code as _code
+from fusiondoc.reports.run_words import plan_in_markdown
 from fusiondoc.reports.source_code import near, where_from, with_near_paths, without_column
-from fusiondoc.reports.step_words import plan_in_markdown
 from fusiondoc.reports.wording import (
     count,
     covered,
@@ -54,7 +54,7 @@ def render(report: Report) -> str:
         room.add(line)
     for line in _ranks(report):
         room.add(line, LIMIT // 5)
-    report = rank_words.merged(report)
+    report = run_words.ranks_merged(report)
     parts = {
         "expectations": (
             "Expectations",
@@ -124,12 +124,12 @@ class _Room:
 def _ranks(report: Report) -> Iterable[str]:
     if report.ranks is None:
         return
-    yield f"<details open><summary><b>Ranks</b> ({_text(rank_words.of_ranks(report.ranks))})</summary>\n"
-    yield _header(*rank_words.HEADER)
+    yield f"<details open><summary><b>Ranks</b> ({_text(run_words.of_ranks(report.ranks))})</summary>\n"
+    yield _header(*run_words.RANK_HEADER)
     for row in report.ranks.rows[:64]:
-        yield f"| {' | '.join(map(_text, rank_words.cells(row)))} |"
+        yield f"| {' | '.join(map(_text, run_words.rank_cells(row)))} |"
     yield ""
-    for sentence in rank_words.sentences(report):
+    for sentence in run_words.rank_sentences(report):
         yield f"- {_text(sentence)}"
     yield "\n</details>\n"
 

@@ -27,7 +27,7 @@ from fusiondoc.reports.code_annotations import (
     problems,
 )
 from fusiondoc.reports.printable import in_json
-from fusiondoc.reports.step_words import no_plan, unlocks
+from fusiondoc.reports.run_words import no_plan, unlocks
 from fusiondoc.version import __version__
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -21,7 +21,7 @@ from fusiondoc.parsers.jit.bare_graphs import BARE_FOREIGN, IR_LINE, head_of
 from fusiondoc.parsers.jit.message_runs import GLUED, PREFIX, may_hold_a_mark
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader
 from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, OLD_FRAME_ENDS, PERF
-from fusiondoc.parsers.kernels.onednn_lines import MARKERS as ONEDNN
+from fusiondoc.parsers.kernels.nnc_and_onednn import MARKERS as ONEDNN
 from fusiondoc.parsers.lines.error_texts import (
     CONTINUES,
     ERROR,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from fusiondoc.diagnosis.rules.rule import Context, finding
+from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.fuser_knobs.entries import parse_version
 from fusiondoc.model.report import Finding, Report
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterable, Sequence
 
 from fusiondoc.captures.frontend_records import TeRecords
-from fusiondoc.diagnosis.rules.rule import Context, finding
+from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.te_changes import instead_of, named
 from fusiondoc.diagnosis.te_planner import Planner
 from fusiondoc.diagnosis.te_rules import LATEST, version_of

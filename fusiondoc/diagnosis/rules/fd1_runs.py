@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Iterable
 
-from fusiondoc.diagnosis.in_place_operators import is_in_place
+from fusiondoc.diagnosis.operators import is_in_place
 from fusiondoc.diagnosis.reasons_of_gradients import NO_FORMULA, RECORDED
+from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd9_log import HOW_TO_LOG, PLANS
-from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.model.aot import AotFunction
 from fusiondoc.model.report import Finding, Report
 

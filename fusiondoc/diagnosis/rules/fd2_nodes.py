@@ -6,7 +6,7 @@ from typing import Callable, Iterable, Sequence
 
 from fusiondoc.diagnosis.advice import advice_on, between_libraries, of_a_library, of_torch
 from fusiondoc.diagnosis.operators import is_fusible, taken_by
-from fusiondoc.diagnosis.rules.rule import Context, finding
+from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.run_facts import RunFacts, run_facts
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.module_tree import folded

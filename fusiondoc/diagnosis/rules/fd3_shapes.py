@@ -10,8 +10,8 @@ import re
 from itertools import permutations
 from typing import Iterable, NamedTuple, Tuple
 
+from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_crashes import describe
-from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.model.report import Evidence, Finding, Group, Report
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.observed import SizedReduction

@@ -10,8 +10,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Iterable, Mapping, Sequence
 
+from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_crashes import describe
-from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.diagnosis.specialisations import in_order
 from fusiondoc.diagnosis.speed_of_light import (
     BANDWIDTH,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Iterable, Sequence
 
+from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_crashes import describe
-from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.model.report import Finding, Group, Report
 from fusiondoc.model.runs import Verification
 

@@ -8,8 +8,8 @@ from typing import Iterable
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
+from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
-from fusiondoc.diagnosis.rules.rule import Context, finding
 from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS
 from fusiondoc.model.ranks import RankDifference
 from fusiondoc.model.report import Finding, Report

@@ -37,7 +37,7 @@ from fusiondoc.parsers.jit.rejections import (
 )
 from fusiondoc.parsers.jit.releases import nvfuser_release
 from fusiondoc.parsers.kernels.launches import KernelTracker
-from fusiondoc.parsers.kernels.nnc_kernels import NncKernels
+from fusiondoc.parsers.kernels.nnc_and_onednn import NncKernels
 from fusiondoc.parsers.work import Work
 
 _POINTER_MADE = b"GraphCache constructor: "

@@ -1,17 +1,25 @@
-"""A bench as JSON (schema ``fusiondoc.bench/1``), as Markdown for a pull request, and as CSV for plots."""
+"""A bench on the terminal (a table a phase, and why what is not in it could not run), as JSON (schema
+``fusiondoc.bench/1``), as Markdown for a pull request, and as CSV for plots."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from typing import Iterator, Sequence
+from typing import Callable, Iterator, Sequence
 
-from fusiondoc.model.bench import EAGER, Bench, BenchShape, Part
+from rich.console import Group as Lines
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchShape, BenchVariant, Part
 from fusiondoc.reports.benchmark.wordings import (
     changing,
     count,
     groups,
+    interpreters,
     milliseconds,
     missing,
     phase_of,
@@ -24,7 +32,9 @@ from fusiondoc.reports.benchmark.wordings import (
     verdict,
 )
 from fusiondoc.reports.json_format import plain
-from fusiondoc.reports.printable import in_json, markdown, visible
+from fusiondoc.reports.printable import in_json, markdown, visible, visible_in
+from fusiondoc.reports.text.layout_of_text import drawn, fields, names_and_texts, size
+from fusiondoc.reports.text.layout_of_text import plain as plain_text
 
 
 def as_json(bench: Bench) -> str:
@@ -146,3 +156,137 @@ def _rows(bench: Bench) -> Iterator[list[object]]:
 def _parts(parts: Sequence[Part] | None) -> str | None:
     """Milliseconds by kind of work, as a JSON object: benches have different kinds, so none is a column."""
     return None if parts is None else json.dumps({part.what: part.ms for part in parts}, ensure_ascii=False)
+
+
+def render(
+    bench: Bench, *, width: int = 80, colour: bool = False, blocks: bool = True, full: bool = False
+) -> str:
+    """The bench as text of at most ``width`` columns; the arguments are those of the report's. ``full``: with
+    where the time of each variant goes."""
+    bench = visible_in(bench)
+    head = fields()
+    head.add_row("Target", bench.target)
+    if bench.inputs and not changing(bench):
+        head.add_row("Inputs", ", ".join(bench.inputs))
+    device = bench.environment.get("gpu") or "CPU"
+    for one in interpreters(bench):
+        head.add_row("Python", f"{one.replace('Python ', '', 1)}, {device}")
+    parts: list[RenderableType] = [head]
+    for phase in phases(bench):
+        parts += ["", Text(phase, style="bold"), Padding(_speeds(bench, phase), (0, 0, 0, 1))]
+    details = list(_details(bench))
+    if details:
+        parts += ["", Text("Compiling, memory, largest difference from eager", style="bold")]
+        parts.append(Padding(Lines(*details), (0, 0, 0, 1)))
+    goes = times(bench) if full else []
+    if goes:
+        parts += ["", Text("Where the time goes", style="bold")]
+        for about, text in goes:
+            parts += [Padding(Text(about, style="dim"), (0, 0, 0, 1)), Padding(Text(text), (0, 0, 0, 3))]
+    said = remarks(bench)
+    if said:
+        parts += ["", *(Padding(Text(f"→ {line}"), (0, 0, 0, 0)) for line in said)]
+    parts += could_not_run(missing(bench))
+    text = drawn(Lines(*parts), width, colour)
+    return text if blocks else plain_text(text)
+
+
+def could_not_run(absent: Sequence[tuple[str, str]]) -> list[RenderableType]:
+    """A section on what has no times, by name and reason; nothing where all ran."""
+    if not absent:
+        return []
+    table = names_and_texts(max(len(name) for name, _ in absent))
+    for name, why in absent:
+        table.add_row(name, why)
+    return ["", Text("Could not run", style="bold"), Padding(table, (0, 0, 0, 1))]
+
+
+def _table(names: list[str]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for number, name in enumerate(names):
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    return table
+
+
+def _speeds(bench: Bench, phase: str) -> RenderableType:
+    """A row for each variant that ran; a table for each shape and interpreter, where there are several."""
+    several = changing(bench)
+    rows = [
+        (one, found, label)
+        for shape, label in shapes_of(bench)
+        for one in bench.variants
+        for found in [phase_of(one, phase, shape)]
+        if found is not None
+    ]
+    busy = any(found.busy is not None for _, found, _ in rows)
+    parts: dict[str, list[tuple[BenchVariant, BenchPhase]]] = {}
+    for one, found, label in rows:
+        names = [label if several else "", one.interpreter if len(interpreters(bench)) > 1 else ""]
+        parts.setdefault(", ".join(text for text in names if text), []).append((one, found))
+    shown: list[RenderableType] = []
+    for about, of_part in parts.items():
+        shown += [Text(about, style="dim")] if about else []
+        shown.append(_part(of_part, several, busy))
+    return Lines(*shown)
+
+
+def _part(rows: list[tuple[BenchVariant, BenchPhase]], several: bool, busy: bool) -> Table:
+    names = ["variant", "ms", "speed of eager"]
+    if several:
+        names += [*(["busy"] if busy else []), "first ms", "compiled", "guards"]
+    else:
+        names[2:2] = ["steps/s"]
+        names += [*(["GPU ms", "GPU busy"] if busy else []), "groups"]
+    table = _table(names)
+    for one, found in rows:
+        told = Text("" if one.name == EAGER else verdict(found.ratio))
+        if found.ratio is not None and found.ratio.differs:
+            told.stylize("green" if found.ratio.value > 1 else "yellow")
+        cells = [Text(one.name), Text(milliseconds(found.ms.median)), told]
+        of_gpu = [Text(share(found.busy))] if busy else []
+        if several:
+            cells += [*of_gpu, Text(_ms(found.first_ms))]
+            cells += [Text(count(found.recompiles)), Text(count(found.guard_failures))]
+        else:
+            cells[2:2] = [Text(f"{found.steps_per_s:,.0f}")]
+            cells += [Text(_ms(found.device_ms)), *of_gpu] if busy else []
+            cells.append(Text(groups(one)))
+        table.add_row(*cells)
+    return table
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else milliseconds(value)
+
+
+def _details(bench: Bench) -> Iterator[RenderableType]:
+    """Compilation, memory against eager, and the largest difference, of each interpreter; columns that none
+    has are left out. "off by" is the difference."""
+    rows = [one for one in bench.variants if one.available]
+    columns: dict[str, Callable[[BenchVariant], str]] = {"variant": lambda one: one.name}
+    if changing(bench):
+        columns["groups"] = groups
+    columns["warm-up"] = lambda one: seconds(one.warmup_s)
+    columns["compile"] = lambda one: seconds(one.compile_s)
+    if any(one.recompiles for one in rows) and not changing(bench):
+        columns["recompiles"] = lambda one: count(one.recompiles)
+    if any(one.peak_bytes is not None for one in rows):
+        columns["memory"] = lambda one: "-" if one.peak_bytes is None else size(one.peak_bytes)
+        columns["of eager"] = lambda one: _of_eager(bench, one)
+    columns["off by"] = lambda one: "-" if one.max_difference is None else f"{one.max_difference:.2g}"
+    for name in interpreters(bench):
+        table = _table(list(columns))
+        for one in rows:
+            if one.interpreter == name:
+                table.add_row(*(Text(cell(one)) for cell in columns.values()))
+        if table.row_count:
+            if len(interpreters(bench)) > 1:
+                yield Text(name, style="dim")
+            yield table
+
+
+def _of_eager(bench: Bench, one: BenchVariant) -> str:
+    eager = bench.eager(one.interpreter)
+    if one.peak_bytes is None or eager is None or not eager.peak_bytes:
+        return "-"
+    return f"{one.peak_bytes / eager.peak_bytes:.2f}×"

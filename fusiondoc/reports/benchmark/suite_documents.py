@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model.suite import Suite
-from fusiondoc.reports.benchmark.documents import COLUMNS, rows_of
+from fusiondoc.reports.benchmark.documents import COLUMNS, could_not_run, rows_of
 from fusiondoc.reports.benchmark.suite_grids import (
     Figure,
     Grid,
@@ -25,7 +25,6 @@ from fusiondoc.reports.benchmark.suite_grids import (
     remarks,
     sources,
 )
-from fusiondoc.reports.benchmark.tables import could_not_run
 from fusiondoc.reports.json_format import plain
 from fusiondoc.reports.printable import in_json, markdown, visible_in
 from fusiondoc.reports.text.layout_of_text import drawn, fields

@@ -6,7 +6,7 @@ from typing import Iterable
 
 from fusiondoc.comparison.bench_changes import ratio_of_medians
 from fusiondoc.model.bench import EAGER, TRAINING, Bench, BenchPhase, BenchVariant, Ratio
-from fusiondoc.reports import step_words
+from fusiondoc.reports import run_words
 from fusiondoc.reports.wording import size
 
 HOST_BOUND = 0.5
@@ -99,9 +99,9 @@ def times(bench: Bench) -> list[tuple[str, str]]:
                 if timed is not None and timed.parts:
                     names = [one.name, phase, label if changing(bench) else ""]
                     names.append(one.interpreter if several else "")
-                    whole = step_words.milliseconds(sum(part.ms for part in timed.parts))
+                    whole = run_words.milliseconds(sum(part.ms for part in timed.parts))
                     about = ", ".join(name for name in names if name)
-                    found.append((about, f"{whole} a step: {step_words.shares(timed.parts)}"))
+                    found.append((about, f"{whole} a step: {run_words.shares(timed.parts)}"))
     return found
 
 

@@ -30,7 +30,7 @@ from fusiondoc.reports.html.run_views import (
 )
 from fusiondoc.reports.html.summary import header, plan_view
 from fusiondoc.reports.page_templates import render_page
-from fusiondoc.reports.rank_words import merged
+from fusiondoc.reports.run_words import ranks_merged
 from fusiondoc.reports.source_code import with_near_paths
 from fusiondoc.version import __version__
 
@@ -85,7 +85,7 @@ def render(report: Report) -> str:
     """The report as a page."""
     report = with_near_paths(report)
     head = header(Context(report))
-    context = Context(merged(report))
+    context = Context(ranks_merged(report))
     made = [Section(name, title, view(context)) for name, title, view in _SECTIONS]
     style = (_HERE / "page.css").read_text(encoding="utf-8") + colours()
     script = (_HERE / "page.js").read_text(encoding="utf-8")

@@ -11,8 +11,8 @@ from fusiondoc.model.report import Fallback, Finding
 from fusiondoc.model.runs import Expectation, KnobState, UnrecognisedLine
 from fusiondoc.reports.html.group_list import Facts
 from fusiondoc.reports.html.page_context import QUOTED, Context, Quotes, can_change, shown
+from fusiondoc.reports.run_words import takes
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.step_words import takes
 from fusiondoc.reports.wording import DOING, percent, seconds, size
 
 MOST_SINGLE = 100

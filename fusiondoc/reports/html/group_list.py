@@ -23,9 +23,8 @@ from fusiondoc.reports.html.page_context import (
     shown,
 )
 from fusiondoc.reports.html.summary import Bar, peak_bar
-from fusiondoc.reports.rank_words import where
+from fusiondoc.reports.run_words import ranks_where, takes
 from fusiondoc.reports.source_code import where_from, without_column
-from fusiondoc.reports.step_words import takes
 from fusiondoc.reports.wording import (
     count,
     dims,
@@ -151,7 +150,7 @@ def _group(group: Group, context: Context) -> GroupRow:
         facts=(
             ("Kind", f"{group.kind} ({group.name})"),
             ("Phase", phase_of(group) + again),
-            ("Rank", where(context.report, group.id)),
+            ("Rank", ranks_where(context.report, group.id)),
             ("First in iteration", None if group.iteration is None else str(group.iteration)),
             ("Runs", None if group.runs is None else f"{group.runs:,}"),
             ("Takes", f"{takes(group.time)} of a step" if group.time is not None else None),

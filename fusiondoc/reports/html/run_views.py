@@ -13,10 +13,10 @@ from fusiondoc.model.bench import Part
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Iteration, Speed, Try, Verification
-from fusiondoc.reports import rank_words
+from fusiondoc.reports import run_words
 from fusiondoc.reports.html.page_context import Context
 from fusiondoc.reports.html.summary import Bar
-from fusiondoc.reports.step_words import milliseconds, remarks, sentence, share
+from fusiondoc.reports.run_words import milliseconds, remarks, sentence, share
 from fusiondoc.reports.wording import NO_DIFFERENCE, count, seconds, verdict_on_tries
 
 _ALONE = 3
@@ -60,9 +60,12 @@ def ranks_view(context: Context) -> RankTable | None:
     ranks = context.report.ranks
     if ranks is None:
         return None
-    rows = tuple(rank_words.cells(row) for row in ranks.rows)
+    rows = tuple(run_words.rank_cells(row) for row in ranks.rows)
     return RankTable(
-        rank_words.of_ranks(ranks) + ".", rank_words.HEADER, rows, tuple(rank_words.sentences(context.report))
+        run_words.of_ranks(ranks) + ".",
+        run_words.RANK_HEADER,
+        rows,
+        tuple(run_words.rank_sentences(context.report)),
     )
 
 

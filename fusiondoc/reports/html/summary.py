@@ -12,7 +12,7 @@ from fusiondoc.model.module_tree import outside
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.reports.html.page_context import Context, ReasonKind
-from fusiondoc.reports.step_words import ONLY_TRYING, before_command, gain, no_plan, place, unlocks
+from fusiondoc.reports.run_words import ONLY_TRYING, before_command, gain, no_plan, place, unlocks
 from fusiondoc.reports.wording import (
     Speedup,
     count,

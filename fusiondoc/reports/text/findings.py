@@ -15,8 +15,7 @@ from rich.text import Text
 
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.reports.source_code import near, with_near_places
-from fusiondoc.reports.step_words import (
+from fusiondoc.reports.run_words import (
     ONLY_TRYING,
     TITLE,
     before_command,
@@ -26,6 +25,7 @@ from fusiondoc.reports.step_words import (
     takes,
     unlocks,
 )
+from fusiondoc.reports.source_code import near, with_near_places
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, Indented, Unbroken, fields, prose
 from fusiondoc.reports.wording import DOING, count
 

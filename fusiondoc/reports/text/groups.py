@@ -13,9 +13,9 @@ from fusiondoc.model.fusers import is_te
 from fusiondoc.model.module_tree import folded, outside
 from fusiondoc.model.report import SEVERITIES, Group, Reason, Report, Texts, Unfused
 from fusiondoc.model.runs import by_inputs
-from fusiondoc.reports import rank_words
+from fusiondoc.reports import run_words
+from fusiondoc.reports.run_words import takes
 from fusiondoc.reports.source_code import code_at, where_from, with_near_places
-from fusiondoc.reports.step_words import takes
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more, size
 from fusiondoc.reports.wording import count, never_ran, short_type, times
 
@@ -35,7 +35,7 @@ def groups(report: Report, every: bool = False) -> RenderableType | None:
         if number >= whole:
             parts.append(_on_a_line(alike))
             continue
-        head = _group_head(alike[0], rank_words.where(report, alike[0].id))
+        head = _group_head(alike[0], run_words.ranks_where(report, alike[0].id))
         parts += [head, Padding(_group_body(alike[0]), (0, 0, 0, 2))]
         if len(alike) > 1:
             parts.append(Padding(_others(alike[1:]), (0, 0, 0, 2)))
@@ -131,12 +131,12 @@ def ranks(report: Report) -> RenderableType | None:
     if report.ranks is None:
         return None
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for name in rank_words.HEADER:
+    for name in run_words.RANK_HEADER:
         table.add_column(name, justify="left" if name == "Ended" else "right")
-    rows = [rank_words.cells(row) for row in report.ranks.rows]
+    rows = [run_words.rank_cells(row) for row in report.ranks.rows]
     for cells in rows[:MOST_ROWS]:
         table.add_row(*map(Text, cells))
-    said = [Text(f"- {sentence}") for sentence in rank_words.sentences(report)]
+    said = [Text(f"- {sentence}") for sentence in run_words.rank_sentences(report)]
     return Lines(table, *more(len(rows)), *said)
 
 

@@ -16,10 +16,10 @@ from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.fusers import TE
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Report
-from fusiondoc.reports import aot_words, rank_words
+from fusiondoc.reports import aot_words, run_words
 from fusiondoc.reports.printable import visible_in
+from fusiondoc.reports.run_words import last_word, sentence
 from fusiondoc.reports.source_code import with_near_paths, with_near_places
-from fusiondoc.reports.step_words import last_word, sentence
 from fusiondoc.reports.text.aot_and_te import aot, te_plans
 from fusiondoc.reports.text.findings import fallbacks, findings, log, plan
 from fusiondoc.reports.text.further_runs import (
@@ -67,7 +67,7 @@ def heading(report: Report, all_of_it: bool = False) -> RenderableType:
     if knobs:
         table.add_row("Knobs", ", ".join(knobs))
     if report.ranks is not None:
-        table.add_row("Ranks", rank_words.of_ranks(report.ranks))
+        table.add_row("Ranks", run_words.of_ranks(report.ranks))
     table.add_row("Fused", _verdict(report))
     worst = next((f for f in report.findings if f.severity == "error"), None)
     if worst is not None:
@@ -283,7 +283,7 @@ def render(
     what_to_do = plan(report)
     if what_to_do is not None:
         parts += ["", what_to_do]
-    report = rank_words.merged(report)
+    report = run_words.ranks_merged(report)
     more = summary(report)
     if more.row_count:
         parts += [""] * (what_to_do is not None) + [more]

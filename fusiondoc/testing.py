@@ -6,18 +6,19 @@ from __future__ import annotations
 import json
 import re
 import sys
+import zlib
 from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
 import pytest
 
 from fusiondoc.captures.request import RunRequest, TargetSpec
+from fusiondoc.captures.store import cannot_write
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError, did_you_mean
 from fusiondoc.expectations.expectation import Section
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.report import Report
-from fusiondoc.testing.place import numbered_folder
 from fusiondoc.workflows.run_model import check_fuser, knob_texts, name_of, run_model, slug_of
 
 OPTIONS = ("trace", "knobs", "dumps", "seed", "timeout", "verify", "no_freeze", "freeze")
@@ -100,7 +101,7 @@ class Fusion:
     ) -> Report:
         """The report of ``runs`` passes (forward, and backward if asked for) of ``fn(*inputs)``."""
         __tracebackhide__ = True
-        from fusiondoc.testing.fusion import run_in_child
+        from fusiondoc.testing import run_in_child
 
         try:
             return run_in_child(
@@ -137,7 +138,7 @@ class Fusion:
             number_of_groups, min_coverage: as in ``fusiondoc check``.
         """
         __tracebackhide__ = True
-        from fusiondoc.testing.fusion import broken, expected
+        from fusiondoc.testing import broken, expected
 
         others = {"number_of_groups": number_of_groups, "min_coverage": min_coverage}
         try:
@@ -233,3 +234,29 @@ def _json(value: Any) -> str:
         )
 
     return json.dumps(value, default=plain)
+
+
+def folder_name(nodeid: str) -> str:
+    """A name for the folder of a test, readable and different for each: ``test_a.py-test_fused-1c291ca3``."""
+    readable = re.sub(r"[^A-Za-z0-9_.]+", "-", nodeid.rpartition("/")[2]).strip("-.")[:80]
+    return f"{readable}-{zlib.crc32(nodeid.encode('utf-8', 'replace')):08x}"
+
+
+def numbered_folder(folder: Path, slug: str) -> Path:
+    """A new folder ``1-name``, ``2-name`` ... for each run: the model is written into it before the run, and
+    the run puts its capture there too, so the two stay together.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    number = 0
+    while True:
+        number += 1
+        path = folder / f"{number}-{slug}"
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise cannot_write(error, path) from None

@@ -1,4 +1,13 @@
-"""Partitions of oneDNN Graph: what ONEDNN_VERBOSE prints to stdout when one is compiled and run.
+"""Kernels of fusers other than nvFuser, as their own logs print them.
+
+NNC: the loop nests and the CUDA code that torch's JIT log prints of a TensorExprGroup.
+
+``kernel`` prints the group's graph (DUMP), then its loop nest stage by stage and as it is in the end (DEBUG:
+``Original Stmt:``, ``after inline{`` ..., ``Final Stmt:``); ``cuda_codegen`` the CUDA code (DEBUG). Source:
+torch/csrc/jit/tensorexpr/kernel.cpp and cuda_codegen.cpp. A kernel is printed once, when it is compiled;
+launches and times are never printed.
+
+Partitions of oneDNN Graph: what ONEDNN_VERBOSE prints to stdout when one is compiled and run.
 
 ``onednn_verbose,v1,graph,exec,cpu,100002,matmul_post_ops,aten::linear;aten::relu,,in0_f32:0:...,fpm:strict,
 matmul_t,dnnl_backend,0.0119629``: engine, partition, kind, operators, formats, tensors, ..., milliseconds
@@ -15,6 +24,159 @@ import re
 from typing import NamedTuple
 
 from fusiondoc.parsers.facts import Facts, PrintedKernel
+from fusiondoc.parsers.jit.message_runs import Lines
+from fusiondoc.parsers.jit.plan import PlanGroup
+
+LOOP_NEST = "nnc_ir"
+STAGES = "nnc_stages"
+CUDA = "nnc_cuda"
+
+_FINAL = b"Final Stmt:"
+_FIRST = b"Original Stmt:"
+_FUSED = b"Fused TE CUDA kernel:"
+_EXTENTS = re.compile(rb"gpu_(block|thread)_extents: \((.*)\)$")
+_FUNCTION = re.compile(rb"\bvoid (\w+)\(")
+
+_LONGEST_NAME = 40
+"""Longer names torch cuts, with a hash behind them (generateNameForGraph of subgraph_utils.cpp)."""
+
+_BUDGET = 48 << 20
+"""Bytes of compressed text that are kept; kernels beyond have none."""
+
+
+class NncKernels:
+    """Takes the lines of ``kernel`` and ``cuda_codegen`` in order."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._known: dict[bytes, PrintedKernel] = {}
+        self._made: PrintedKernel | None = None
+        self._title: bytes | None = None
+        self._body: list[bytes] | None = None
+        self._start = 0
+        self._stages: list[bytes] = []
+        self._room = _BUDGET
+
+    def begins(self, pos: int, graph: PlanGroup | None) -> None:
+        """A kernel is compiled from this graph; what follows is of it. NNC compiles equal graphs each on its
+        own; their code differs in names only, so that they are one kernel here."""
+        self._stages.clear()
+        self._title = self._body = None
+        self._made = None
+        if graph is not None:
+            self._made = self._kernel(graph.canonical, graph, pos)
+
+    def take(self, name: str, lines: Lines, cut: int, pos: int) -> None:
+        """Consecutive lines, of interest where ``kernel`` or ``cuda_codegen`` wrote them; a message may come
+        in several pieces."""
+        if name == "kernel":
+            for offset, line in enumerate(lines.split()):
+                self._statement(line[cut:], pos + offset)
+        elif name == "cuda_codegen":
+            for offset, line in enumerate(lines.split()):
+                self._cuda(line[cut:], pos + offset)
+
+    def _statement(self, text: bytes, pos: int) -> None:
+        """A loop nest is a block in braces, under its title or behind it."""
+        if self._body is None:
+            if not text.endswith(b"{") or text.startswith(b" "):
+                if text:
+                    self._title = text
+                    self._start = pos
+                return
+            title = text[:-1].strip()
+            if title:
+                self._title, self._start = title, pos
+            self._body = [b"{"]
+            return
+        self._body.append(text)
+        if text == b"}":
+            title, body = self._title or b"", b"\n".join(self._body)
+            self._title = self._body = None
+            self._stage(title, body)
+
+    def _stage(self, title: bytes, body: bytes) -> None:
+        if title == _FIRST:
+            self._stages.clear()
+        self._stages.append(b"// " + title.rstrip(b":") + b"\n" + body)
+        if title == _FINAL:
+            kernel = self._made or self._kernel(body, None, self._start)
+            if LOOP_NEST not in kernel.texts:
+                self._keep(kernel, LOOP_NEST, body)
+                self._keep(kernel, STAGES, b"\n\n".join(self._stages))
+            self._stages.clear()
+
+    def _cuda(self, text: bytes, pos: int) -> None:
+        if text == _FUSED:
+            self._title, self._body, self._start = _FUSED, [], pos
+            return
+        if self._title != _FUSED or self._body is None:
+            return
+        extents = _EXTENTS.match(text)
+        if extents is None:
+            self._body.append(text)
+            return
+        size = _dimensions(extents.group(2))
+        if extents.group(1) == b"block":
+            self._cuda_code(b"\n".join(self._body).strip(b"\n"))
+            self._body = []
+            if self._made is not None:
+                self._made.grid = size
+        else:
+            if self._made is not None:
+                self._made.block = size
+            self._title = self._body = None
+
+    def _cuda_code(self, code: bytes) -> None:
+        function = _FUNCTION.search(code)
+        if self._made is None:
+            # Without the graph: the name of the function has a number that is new every time.
+            plain = code.replace(function.group(1), b"") if function else code
+            self._made = self._kernel(plain, None, self._start)
+        if CUDA not in self._made.texts:
+            self._keep(self._made, CUDA, code)
+            if function is not None:
+                self._made.name = function.group(1).decode("ascii", "replace")
+
+    def _kernel(self, key: bytes, graph: PlanGroup | None, pos: int) -> PrintedKernel:
+        kernel = self._known.get(key)
+        if kernel is None:
+            kernel = self._known[key] = PrintedKernel(_name(graph), graph)
+            self._facts.printed_kernels.append(kernel)
+        kernel.compiles += 1
+        kernel.lines.append(pos)
+        return kernel
+
+    def _keep(self, kernel: PrintedKernel, option: str, text: bytes) -> None:
+        if self._room <= 0:
+            return
+        kernel.keep(option, text)
+        self._room -= len(kernel.texts[option])
+        if option == CUDA or (option == LOOP_NEST and kernel.main is None):
+            kernel.main = option
+
+
+def _name(graph: PlanGroup | None) -> str:
+    """The name that torch gives the kernel, which only CUDA code has in print: from the operators."""
+    if graph is None:
+        return "fused"
+    words = [op.split("::")[1] for op, _ in graph.body if op.startswith("aten::")]
+    return "_".join(["fused", *words])[:_LONGEST_NAME]
+
+
+def _dimensions(text: bytes) -> tuple[int, int, int] | None:
+    """``1024, 2`` -> (1024, 2, 1); None where a size is not a number (dynamic shapes)."""
+    sizes = []
+    for word in text.split(b","):
+        found = re.match(rb"\s*(\d{1,18})(?:ll)?\s*\Z", word)
+        if found is None:
+            return None
+        sizes.append(int(found.group(1)))
+    if not 1 <= len(sizes) <= 3:
+        return None
+    sizes += [1] * (3 - len(sizes))
+    return sizes[0], sizes[1], sizes[2]
+
 
 MARKERS = (b"onednn_verbose,", b"onednn_graph_verbose,", b"dnnl_verbose,", b"dnnl_graph_verbose,")
 
