@@ -357,19 +357,41 @@ def test_what_cannot_move_stays(line: str) -> None:
         ),
         (
             ["b = torch.flip(x, [0])", "return 2 - b"],
-            ["b = x", "return torch.flip(2 - b, [0])"],
+            ["return torch.flip(2 - x, [0])"],
             "flip",
         ),
         (["x = x.roll(1)", "x = -x"], ["x = -x", "x = x.roll(1)"], "roll"),
+        (
+            # One of the other; the lines between have nothing to do with it.
+            [
+                "b = x.flip([0])  # back",
+                "c = b.view(4, -1)",
+                "d = torch.tanh(c) * 2",
+                "e = -y",
+                "return d + 1, e",
+            ],
+            ["# back", "d = torch.tanh(x) * 2", "e = -y", "return (d + 1).flip([0]).view(4, -1), e"],
+            "flip",
+        ),
+        (
+            ["h = torch.exp(x).view(4, -1)", "h = h.t()", "return h * 3"],
+            ["h = torch.exp(x)", "return (h * 3).view(4, -1).t()"],
+            "view",
+        ),
+        (
+            ["e = torch.relu(x.view(4, -1).t()) + 1", "return e * 2"],
+            ["e = torch.relu(x) + 1", "return (e * 2).view(4, -1).t()"],
+            "t",
+        ),
     ],
 )
 def test_an_operator_moves_over_lines(before: list[str], after: list[str], op: str) -> None:
     text, wanted = ("def f(x, y):\r\n\t" + "\r\n\t".join(lines) + "\r\n" for lines in (before, after))
     head = HEAD.replace("\n", "\r\n")
     text, wanted = head + text, head + wanted
-    (found,) = ordered(text, op, HEAD.count("\n") + 2)
+    found = ordered(text, op, HEAD.count("\n") + 2)[0]  # the one that moves it farthest
     assert changed_text(text, found.edits) == wanted
-    kind = ChangeKind.MOVE_VIEW if op == "view" else ChangeKind.MOVE
+    kind = ChangeKind.MOVE_VIEW if op in ("view", "t") else ChangeKind.MOVE
     assert found.kind is kind
 
 
@@ -397,6 +419,14 @@ def test_an_operator_stays_where_more_is_read_of_it(lines: list[str]) -> None:
             ["y = x * 2", "result = torch.tanh(y)", "print(y)  # why", "return result"],
         ),
         (
+            ["y = x * 2", "print(f'{y.shape}')", "z = self.act(y) + 1"],  # no shape changes in place
+            ["y = x * 2", "z = self.act(y) + 1", "print(f'{y.shape}')"],
+        ),
+        (
+            ["y = x * 2", "print(", "    y)", "if y:", "    y + 1", "return (y +", " 1)"],
+            ["y = x * 2", "if y:", "    y + 1", "result = (y +", " 1)", "print(", "    y)", "return result"],
+        ),
+        (
             ["y = x * 2", "print(y)", "z = y + 1", "return z"],
             ["y = x * 2", "z = y + 1", "print(y)", "return z"],
         ),
@@ -417,6 +447,9 @@ def test_a_print_in_the_middle_goes_to_the_end(before: list[str], after: list[st
         ["y = x * 2", "self.last = y", "return self.last + 1"],
         ["print(x)", "y = x * 2"],  # nothing ran before it
         ["y = x * 2", "log(y)", "z = y + 1"],  # who knows what it does
+        ["y = x * 2", "print(y)", "z = self.act(y)"],  # it may work in place
+        ["y = x * 2", "print(1)", "if y:", "    return x", "z = y + 1"],  # it would not be printed
+        ["for _ in x:", "    y = x * 2", "    print(y)", "    z = y + 1", "    continue"],
     ],
 )
 def test_a_statement_that_others_see_stays(lines: list[str]) -> None:

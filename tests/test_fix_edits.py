@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,21 +28,24 @@ from fusiondoc.errors import UsageError
 from fusiondoc.fixes import in_place, operands, order, recipes_in_code
 from fusiondoc.fixes.edits import (
     Edit,
+    Proposal,
     changed_text,
     overlapping,
     read_text,
     unified_diff,
 )
 from fusiondoc.fixes.fixable import Site
-from fusiondoc.fixes.syntax import ParsedFile, Unreadable
+from fusiondoc.fixes.proposals import Bundle
+from fusiondoc.fixes.syntax import ParsedFile, Unreadable, without_unused
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.change_plan import ChangeKind, Fixes, Outcome, TriedFix, Version
+from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.runs import Verification
 from fusiondoc.reports.fix_formats import as_json, as_markdown
-from fusiondoc.workflows import fix, fix_apply
+from fusiondoc.reports.text.fixes_found import lines, verdict
+from fusiondoc.workflows import fix_apply, fix_search
 from fusiondoc.workflows.fix import ChangedFile, as_tries
 from fusiondoc.workflows.fix_apply import apply, uncommitted
-from fusiondoc.workflows.fix_runs import Rounding
+from fusiondoc.workflows.fix_runs import Candidate, Rounding
 
 # -- only the meant tokens ----------------------------------------------------------------------------------
 
@@ -377,12 +381,14 @@ def test_a_difference_that_roundings_make_is_none() -> None:
 
 def searched(monkeypatch: pytest.MonkeyPatch, speeds: list[Ratio | None]) -> Any:
     """A search that kept as many changes as there are speeds after the first."""
-    monkeypatch.setattr(fix, "speeds_of", lambda versions: speeds)
+    monkeypatch.setattr(fix_search, "speeds_of", lambda versions: speeds)
     version = Version(1, 2, 3, 0)
-    search: Any = fix._Search(SimpleNamespace(), (version, SimpleNamespace()), 9, True, lambda line: None)
+    search: Any = fix_search.Search(
+        SimpleNamespace(), (version, SimpleNamespace()), 9, True, lambda line: None
+    )
     for row in range(len(speeds) - 1):
         edit = Edit(Path("m.py"), row, row, str(row))
-        search._steps.append(fix._Step(fix.Candidate((edit,)), (version, SimpleNamespace()), row))
+        search._steps.append(fix_search.Step(Candidate((edit,)), (version, SimpleNamespace()), row))
         search.tried.append(TriedFix(ChangeKind.RECIPE, str(row), (), (), Outcome.KEPT, version, version))
     return search
 
@@ -404,10 +410,104 @@ def test_what_seems_slower_once_is_timed_again(monkeypatch: pytest.MonkeyPatch) 
     another time."""
     search = searched(monkeypatch, [None, Ratio(0.92, 0.85, 0.98)])
     turns = iter(([None, Ratio(0.92, 0.85, 0.98)], [None, Ratio(0.99, 0.93, 1.04)]))
-    monkeypatch.setattr(fix, "speeds_of", lambda versions: next(turns))
+    monkeypatch.setattr(fix_search, "speeds_of", lambda versions: next(turns))
     assert search.time() == Ratio(0.99, 0.93, 1.04)
     assert search.tried[0].outcome is Outcome.KEPT and search.tried[0].speed == Ratio(0.99, 0.93, 1.04)
     assert not list(turns)
+
+
+def second_round(launches: dict[str, int], kinds: dict[str, Any]) -> Any:
+    """A search among changes named by a letter; how many kernels each set of them has."""
+
+    def measure(candidate: Candidate, name: str) -> tuple[Version, Any]:
+        names = "".join(sorted(edit.text for edit in candidate.edits)) + (candidate.fuser or "")
+        count = launches.get(names, 9)
+        return Version(1, 20 - count, abs(count), 0, problem="no" if count < 0 else None), SimpleNamespace()
+
+    asked = Version(1, 11, 9, 0), SimpleNamespace()
+    search: Any = fix_search.Search(SimpleNamespace(measure=measure), asked, 24, False, lambda line: None)
+    bundles = []
+    for place, (name, kind) in enumerate(kinds.items()):
+        proposals = [
+            Proposal(kind, one, (Edit(Path("m.py"), place * 9 + number, place * 9 + number, one),))
+            for number, one in enumerate(name)
+        ]
+        bundles.append(Bundle(kind, name, tuple(proposals)))
+    search.run(bundles)
+    return search
+
+
+SOME, OTHER, MOVED = ChangeKind.OUT_OF_PLACE, ChangeKind.SPLIT, ChangeKind.MOVE
+
+
+@pytest.mark.parametrize(
+    ("launches", "names", "kept", "runs"),
+    [
+        ({"ab": 5}, "a b", "ab", 1),  # neither helps alone
+        ({"abc": 5, "ac": 5}, "a b c", "ac", 3),  # and one of them is not needed
+        ({"abc": -1, "ab": 9, "bc": 4}, "a b c", "bc", 3),  # all together fail, two do not
+        ({}, "a b c", "", 1),  # together they change nothing: no pair is tried
+        ({"ab": 11, "b": 7}, "ab c", "b", 2),  # two lines of one kind, of which one does harm
+        ({"b": 7}, "a b", "b", 0),
+    ],
+)
+def test_changes_that_need_each_other_are_found(
+    launches: dict[str, int], names: str, kept: str, runs: int
+) -> None:
+    search = second_round(launches, dict(zip(names.split(), (SOME, OTHER, MOVED))))
+    assert "".join(sorted(edit.text for edit in search.edits)) == kept
+    assert search.together_tries == runs <= MOST_TOGETHER
+    rows = [one for one in search.tried if one.outcome is Outcome.KEPT]
+    assert len(rows) == bool(kept) and len(search._steps) == 1 + bool(kept)
+    if runs == 3 and kept == "ac":
+        assert rows[0].change == "a; together with c"
+
+
+def test_the_second_round_is_bounded() -> None:
+    launches = {"abcdefgh": -1}
+    search = second_round(launches, dict(zip("abcdefgh", [SOME] * 8)))
+    assert search.together_tries == MOST_TOGETHER and search.edits == () and len(search.tried) == 8
+    told = "\n".join(lines(replace(found(), together_tries=8)))
+    assert "line by line and together: 8 runs, at most 8" in told
+
+
+def test_another_fuser_is_a_setting_and_no_edit() -> None:
+    edits: tuple[Edit, ...] = ()
+    asked = Version(1, 2, 9, 0), SimpleNamespace()
+    measure = lambda candidate, name: (Version(1, 2, 9 if candidate.fuser is None else 3, 0), None)  # noqa: E731
+    search: Any = fix_search.Search(SimpleNamespace(measure=measure), asked, 9, False, lambda line: None)
+    other = Proposal(ChangeKind.FUSER, "--fuser nnc", edits, fuser="nnc", fewer=True)
+    search.run([Bundle(ChangeKind.FUSER, "", (other,))])
+    assert search.settings == ("--fuser nnc",) and search.edits == ()
+    assert "1 change (with --fuser nnc): " in verdict(replace(found(), settings=search.settings))
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("from typing import Optional\n", ""),
+        ("from typing import Optional  # why\n", None),
+        ("from typing import List, Optional\n", "from typing import List\n"),
+        ("from typing import Optional, List\n", "from typing import List\n"),
+        (
+            "from typing import (\n    List as L,\n    Optional,\n)\n",
+            "from typing import (\n    List as L,\n)\n",
+        ),
+        ("from typing import Optional as O\n", None),
+        ("from mine import Optional\n", None),
+        ("import typing\n", None),
+    ],
+)
+def test_an_import_that_nothing_reads_any_more_goes(line: str, after: str | None) -> None:
+    text = f"{line}def f(x: Optional[int]): pass\n"
+    file = parsed(text)
+    place = text.index("Optional[int]")
+    edit = Edit(Path("m.py"), place, place + len("Optional[int]"), "int")
+    assert changed_text(text, without_unused(file, (edit,))) == (after if after is not None else line) + (
+        "def f(x: int): pass\n"
+    )
+    both = parsed(text + "def g(x: 'Optional[str]'): pass\n")
+    assert without_unused(both, (edit,)) == (edit,)
 
 
 def test_what_fix_tried_as_rows_of_the_table_of_tries() -> None:

@@ -101,6 +101,69 @@ def parsed_file(text: str) -> ParsedText | None:
     return ParsedText(lines, {line: tuple(of) for line, of in nodes.items()}, parents, frozenset(names))
 
 
+# -- statements and blocks -----------------------------------------------------------------------------------
+
+
+def dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def functions_of(parsed: ParsedText) -> list[ast.FunctionDef]:
+    around = dict.fromkeys(node for node in parsed.parents.values() if isinstance(node, ast.FunctionDef))
+    return list(around)
+
+
+def last_line(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
+
+
+def statement_at(block: Sequence[ast.stmt], line: int) -> int | None:
+    """The statement, alone on its lines, that a line is of."""
+    found = [i for i, one in enumerate(block) if one.lineno <= line <= last_line(one)]
+    return found[0] if len(found) == 1 else None
+
+
+def is_alone(parsed: ParsedText, block: Sequence[ast.stmt], node: ast.stmt) -> bool:
+    line = parsed.lines[node.lineno - 1]
+    start = parsed.column(node.lineno, node.col_offset)
+    others = [one for one in block if one is not node and one.lineno <= last_line(node)]
+    return not line[:start].strip() and all(last_line(one) < node.lineno for one in others)
+
+
+def is_python(parsed: ParsedText, edits: Sequence[Edit]) -> bool:
+    lines = list(parsed.lines)
+    for edit in edits:
+        lines[edit.line - 1] = edit.after
+    try:
+        ast.parse("\n".join(lines))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+_MOST_SHOWN = 8
+"""Lines of a function that are shown; of a longer one those that change."""
+
+
+def shown_lines(parsed: ParsedText, edits: Sequence[Edit], first: int, last: int) -> tuple[str, str]:
+    """The lines without indentation, and the same changed."""
+    changed = {edit.line: edit.after for edit in edits}
+    before, after = [], []
+    for line in range(first, last + 1):
+        if line in changed or last - first < _MOST_SHOWN:
+            before.append(parsed.lines[line - 1].strip())
+            after += [row.strip() for row in changed.get(line, parsed.lines[line - 1]).split("\n")]
+        elif before[-1] != "...":
+            before.append("...")
+            after.append("...")
+    return "\n".join(row for row in before if row), "\n".join(row for row in after if row)
+
+
+# -- lines changed ------------------------------------------------------------------------------------------
+
+
 def out_of_place(text: str, file: str, line: int, op: str) -> Edit | None:
     """The line with the operator's version that makes a new tensor.
 

@@ -8,9 +8,20 @@ file is parsed again.
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Iterator, Sequence
 
-from fusiondoc.diagnosis.changed_lines import ParsedText, parsed_file
+from fusiondoc.diagnosis.changed_lines import (
+    ParsedText,
+    dotted,
+    functions_of,
+    is_alone,
+    is_python,
+    last_line,
+    parsed_file,
+    shown_lines,
+    statement_at,
+)
 from fusiondoc.diagnosis.operators import is_fusible
 from fusiondoc.model.change_plan import Edit
 from fusiondoc.model.quick_dataclass import dataclass
@@ -25,24 +36,20 @@ def is_said(call: ast.expr) -> bool:
     return isinstance(call, ast.Call) and dotted(call.func) in SAID
 
 
-def dotted(node: ast.expr) -> str:
-    if isinstance(node, ast.Attribute):
-        return f"{dotted(node.value)}.{node.attr}"
-    return node.id if isinstance(node, ast.Name) else ""
-
-
 # -- prints -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SaidLater:
-    """Statements of a function that can go behind what is computed."""
+    """Statements of a block that can go behind what is computed."""
 
     pairs: frozenset[int]
     """Which pairs of lines they stand between, by their place in what was asked for."""
     edits: tuple[Edit, ...]
     before: str
     after: str
+    moved: tuple[tuple[int, str], ...]
+    """Line and text of each statement."""
 
 
 def said_later(text: str, file: str, pairs: Sequence[tuple[int, int]]) -> list[SaidLater]:
@@ -55,9 +62,8 @@ def said_later(text: str, file: str, pairs: Sequence[tuple[int, int]]) -> list[S
     parsed = parsed_file(text)
     if parsed is None:
         return []
-    blocks = [node.body for node in functions_of(parsed)]
     found = []
-    for block in blocks:
+    for block in (node.body for node in functions_of(parsed)):
         firsts = {}
         for number, pair in enumerate(pairs):
             start, stop = (statement_at(block, line) for line in pair)
@@ -66,88 +72,109 @@ def said_later(text: str, file: str, pairs: Sequence[tuple[int, int]]) -> list[S
                 if any(map(_says, between)) and all(_says(one) or isinstance(one, _QUIET) for one in between):
                     firsts[number] = start
         if firsts:
-            made = _behind(parsed, file, block, min(firsts.values()) + 1)
+            said = [one for one in block[min(firsts.values()) + 1 :] if _says(one)]
+            made = _behind(parsed, file, block, said)
             if made is not None:
-                found.append(SaidLater(frozenset(firsts), *made))
+                found.append(replace(made, pairs=frozenset(firsts)))
     return found
 
 
+def said_among(text: str, file: str, ran: Sequence[int]) -> list[SaidLater]:
+    """What is printed, or assigned to an attribute, among lines that compute, moved to the end of its block:
+    all of it, else what can go there alone.
+
+    Args:
+        ran: lines with operators of the run.
+    """
+    parsed = parsed_file(text)
+    found: list[SaidLater] = []
+    for function in functions_of(parsed) if parsed is not None else ():
+        own = sorted(line for line in ran if function.lineno < line <= last_line(function))
+        for block in _blocks(function):
+            said = [one for one in block if _says(one) or _keeps(one)]
+            said = [one for one in said if own and own[0] < one.lineno < own[-1]]
+            assert parsed is not None
+            made = _behind(parsed, file, block, said)
+            singly = (_behind(parsed, file, block, [one]) for one in said) if made is None else (made,)
+            found += [one for one in singly if one is not None]
+    return found
+
+
+def _blocks(function: ast.FunctionDef) -> Iterator[list[ast.stmt]]:
+    """The body of a function, and the blocks in it that are of no other function."""
+    todo: list[ast.AST] = [function]
+    while todo:
+        node = todo.pop()
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
+                yield block
+                todo += [one for one in block if not isinstance(one, (ast.FunctionDef, ast.ClassDef))]
+
+
 _QUIET = (ast.Assign, ast.AnnAssign, ast.Assert)
-
-
-def functions_of(parsed: ParsedText) -> list[ast.FunctionDef]:
-    around = dict.fromkeys(node for node in parsed.parents.values() if isinstance(node, ast.FunctionDef))
-    return list(around)
-
-
-def last_line(node: ast.stmt) -> int:
-    return node.end_lineno or node.lineno
-
-
-def statement_at(block: Sequence[ast.stmt], line: int) -> int | None:
-    """The statement, alone on its lines, that a line is of."""
-    found = [i for i, one in enumerate(block) if one.lineno <= line <= last_line(one)]
-    return found[0] if len(found) == 1 else None
 
 
 def _says(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and is_said(node.value)
 
 
+def _keeps(node: ast.stmt) -> bool:
+    """``self.last = y``"""
+    if not isinstance(node, ast.Assign) or len(node.targets) != 1:
+        return False
+    target = node.targets[0]
+    return isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
+
+
 def _behind(
-    parsed: ParsedText, file: str, block: Sequence[ast.stmt], start: int
-) -> tuple[tuple[Edit, ...], str, str] | None:
+    parsed: ParsedText, file: str, block: Sequence[ast.stmt], said: Sequence[ast.stmt]
+) -> SaidLater | None:
     """The edits, and the lines that they are about, as they are and as they will be."""
-    computed = [i for i, one in enumerate(block) if not _says(one) and not _returns_name(one)]
-    moved = [one for one in block[start : computed[-1]] if _says(one)]
-    rest = [one for one in block[start:] if not _says(one)]
+    computed = [i for i, one in enumerate(block) if one not in said and not _returns_name(one)]
+    moved = [one for one in said if computed and block.index(one) < computed[-1]]
     last = block[-1]
-    alone = all(one.lineno == last_line(one) and is_alone(parsed, block, one) for one in moved)
-    if not moved or not alone or not is_alone(parsed, block, last) or _says(last):
+    if not moved or not all(is_alone(parsed, block, one) for one in (*moved, last)) or last in said:
         return None
-    if any(_may_change(one, moved) for one in rest):
+    rest = [one for one in block[block.index(moved[0]) :] if one not in moved]
+    if any(_says(one) or _may_change(one, moved) for one in rest) or isinstance(last, _LEAVES):
         return None
-    lines = [parsed.lines[one.lineno - 1] for one in moved]
-    said = "\n".join(lines)
+    numbers = [line for one in moved for line in range(one.lineno, last_line(one) + 1)]
+    lines = [parsed.lines[number - 1] for number in numbers]
+    said_again = "\n".join(lines)
     first, end = parsed.lines[last.lineno - 1], parsed.lines[last_line(last) - 1]
-    edits = [Edit(file, one.lineno, line, "") for one, line in zip(moved, lines)]
+    edits = [Edit(file, number, line, "") for number, line in zip(numbers, lines)]
     lead = first[: len(first) - len(first.lstrip())]
     if isinstance(last, ast.Return) and not _returns_name(last):
         name = next((one for one in ("result", "computed") if one not in parsed.names), None)
         if name is None:
             return None
         named = f"{lead}{name} =" + first[len(lead) + len("return") :]
-        back = f"{said}\n{lead}return {name}"
+        back = f"{said_again}\n{lead}return {name}"
         if last.lineno == last_line(last):
             edits.append(Edit(file, last.lineno, first, f"{named}\n{back}"))
         else:
             edits.append(Edit(file, last.lineno, first, named))
             edits.append(Edit(file, last_line(last), end, f"{end}\n{back}"))
     elif isinstance(last, ast.Return):
-        edits.append(Edit(file, last.lineno, first, f"{said}\n{first}"))
+        edits.append(Edit(file, last.lineno, first, f"{said_again}\n{first}"))
     else:
-        edits.append(Edit(file, last_line(last), end, f"{end}\n{said}"))
+        edits.append(Edit(file, last_line(last), end, f"{end}\n{said_again}"))
     if not is_python(parsed, edits):
         return None
-    return tuple(edits), *shown_lines(parsed, edits, moved[0].lineno, last_line(last))
+    shown = shown_lines(parsed, edits, moved[0].lineno, last_line(last))
+    texts = tuple((one.lineno, _text(parsed, one)) for one in moved)
+    return SaidLater(frozenset(), tuple(edits), *shown, texts)
 
 
-_MOST_SHOWN = 8
-"""Lines of a function that are shown; of a longer one those that change."""
+_LEAVES = (ast.Continue, ast.Break, ast.Raise)
 
 
-def shown_lines(parsed: ParsedText, edits: Sequence[Edit], first: int, last: int) -> tuple[str, str]:
-    """The lines without indentation, and the same changed."""
-    changed = {edit.line: edit.after for edit in edits}
-    before, after = [], []
-    for line in range(first, last + 1):
-        if line in changed or last - first < _MOST_SHOWN:
-            before.append(parsed.lines[line - 1].strip())
-            after += [row.strip() for row in changed.get(line, parsed.lines[line - 1]).split("\n")]
-        elif before[-1] != "...":
-            before.append("...")
-            after.append("...")
-    return "\n".join(row for row in before if row), "\n".join(row for row in after if row)
+def _text(parsed: ParsedText, node: ast.stmt) -> str:
+    lines = parsed.lines[node.lineno - 1 : last_line(node)]
+    _, end = parsed.span(node)
+    end = parsed.column(last_line(node), node.end_col_offset or 0)
+    return " ".join("\n".join([*lines[:-1], lines[-1][:end]]).split())
 
 
 def _returns_name(node: ast.stmt) -> bool:
@@ -158,50 +185,58 @@ def _returns_name(node: ast.stmt) -> bool:
     )
 
 
-def is_alone(parsed: ParsedText, block: Sequence[ast.stmt], node: ast.stmt) -> bool:
-    line = parsed.lines[node.lineno - 1]
-    start = parsed.column(node.lineno, node.col_offset)
-    others = [one for one in block if one is not node and one.lineno <= last_line(node)]
-    return not line[:start].strip() and all(last_line(one) < node.lineno for one in others)
-
-
 def _may_change(later: ast.stmt, said: Sequence[ast.stmt]) -> bool:
-    """Whether a statement behind may change what would be printed: names bound again, tensors in place."""
+    """Whether a statement behind may change what would be printed, or not come to its end: names bound again,
+    tensors in place (which changes no shape)."""
     inside = [one for statement in said for one in ast.walk(statement)]
     if any(isinstance(one, ast.Call) and not is_said(one) and not _only_reads(one) for one in inside):
         return True
-    names = {one.id for one in inside if isinstance(one, ast.Name)} - {"print", "warnings"}
+    names = {one.id for one in inside if isinstance(one, ast.Name)} - {"print", "warnings", "self"}
+    values = any(map(_reads_values, said))
     attributes = {one.attr for one in inside if isinstance(one, ast.Attribute)}
+    kept = {one.attr for one in inside if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)}
     if isinstance(later, ast.Return) and later.value is None:
         return True
     for node in ast.walk(later):
-        if isinstance(node, ast.Return) and node is not later:
+        if isinstance(node, (ast.Return, *_LEAVES)) and node is not later:
             return True
-        if not names:
-            continue
         stored = isinstance(getattr(node, "ctx", None), ast.Store)
-        if isinstance(node, ast.AugAssign) or (stored and isinstance(node, ast.Subscript)):
-            return True
         if stored and isinstance(node, ast.Name) and node.id in names:
             return True
-        if stored and isinstance(node, ast.Attribute) and node.attr in attributes:
+        if isinstance(node, ast.Attribute) and (node.attr in kept or (stored and node.attr in attributes)):
             return True
-        if isinstance(node, ast.Call):
+        if values and (isinstance(node, ast.AugAssign) or (stored and isinstance(node, ast.Subscript))):
+            return True
+        if values and isinstance(node, ast.Call):
             called = dotted(node.func)
-            if (
-                called.endswith("_")
-                or called.startswith("self.")
-                or {k.arg for k in node.keywords} & _IN_PLACE
-            ):
+            in_place = {k.arg for k in node.keywords} & _IN_PLACE
+            if called.endswith("_") or called.startswith("self.") or in_place:
                 return True
     return False
 
+
+_OF_NO_VALUES = frozenset(["shape", "dtype", "device", "ndim", "size", "dim", "numel", "__class__"])
+
+
+def _reads_values(said: ast.stmt) -> bool:
+    """Whether it reads more of a name than ``x.shape`` and the like."""
+    plain = {
+        one.value
+        for one in ast.walk(said)
+        if isinstance(one, ast.Attribute) and isinstance(one.value, ast.Name) and one.attr in _OF_NO_VALUES
+    }
+    return any(
+        isinstance(one, ast.Name) and one not in plain and one.id not in _NOT_READ for one in ast.walk(said)
+    )
+
+
+_NOT_READ = frozenset(["print", "warnings", "self", "len", "str", "int", "float"])
 
 _IN_PLACE = frozenset(["inplace", "out"])
 
 _READS = frozenset(
     [
-        *("len", "float", "int", "str", "bool", "item", "size", "dim", "numel", "tolist"),
+        *("len", "float", "int", "str", "bool", "item", "size", "dim", "numel", "tolist", "detach"),
         *("max", "min", "sum", "mean", "std", "norm", "abs"),
     ]
 )
@@ -212,17 +247,6 @@ def _only_reads(call: ast.Call) -> bool:
     return dotted(call.func).rpartition(".")[2] in _READS or (
         isinstance(call.func, ast.Attribute) and call.func.attr in _READS
     )
-
-
-def is_python(parsed: ParsedText, edits: Sequence[Edit]) -> bool:
-    lines = list(parsed.lines)
-    for edit in edits:
-        lines[edit.line - 1] = edit.after
-    try:
-        ast.parse("\n".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    return True
 
 
 # -- numbers ------------------------------------------------------------------------------------------------

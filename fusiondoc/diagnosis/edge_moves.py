@@ -8,13 +8,13 @@ import re
 from dataclasses import replace
 from typing import AbstractSet
 
-from fusiondoc.diagnosis.changed_lines import parsed_file
-from fusiondoc.diagnosis.changed_statements import (
+from fusiondoc.diagnosis.changed_lines import (
     dotted,
     functions_of,
     is_alone,
     is_python,
     last_line,
+    parsed_file,
     shown_lines,
     statement_at,
 )

@@ -52,6 +52,8 @@ class Proposal:
     """It puts the model into eval mode, so it is compared with the program in eval mode."""
     knobs: Mapping[str, str] = field(default_factory=dict)
     """Knobs that the run gets with the edits: ``diagnose`` sets switches back that a file throws."""
+    fuser: str | None = None
+    """The fuser of the run: a setting, so there are no edits."""
     freeze: bool = False
     """The run freezes the module (and puts it into eval mode) itself, where it has been moved to its device;
     the edits say the same in the program's words."""

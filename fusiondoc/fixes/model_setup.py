@@ -118,7 +118,7 @@ def _in_definition(file: ParsedFile, name: str) -> Place | None:
             own = [item for item in inits if item.name.value == "__init__"]
             if own and isinstance(own[0].body, cst.IndentedBlock):
                 last = own[0].body.body[-1]
-                return Place(file, "self", file.after(last), _lead(file, last), may_freeze=False)
+                return Place(file, "self", file.after(last), file.lead(last), may_freeze=False)
     return None
 
 
@@ -132,7 +132,7 @@ def _before_return(file: ParsedFile, function: cst.FunctionDef) -> Place | None:
         return None
     value, start = returns[0].value, file.start_of_line(returns[0])
     assert value is not None
-    lead = _lead(file, returns[0])
+    lead = file.lead(returns[0])
     if isinstance(value, cst.Name):
         return Place(file, value.value, start, lead)
     if isinstance(value, cst.Call) and file.meaning(value.func) in _SCRIPTING:
@@ -141,12 +141,6 @@ def _before_return(file: ParsedFile, function: cst.FunctionDef) -> Place | None:
     text = f"{lead}{made} = {file.text(value)}{file.newline}"
     edits = (file.inserted(start, text, rank=-3), file.replaced(value, made))
     return Place(file, made, start, lead, edits)
-
-
-def _lead(file: ParsedFile, node: cst.CSTNode) -> str:
-    start = file.start_of_line(node)
-    line = file.source.text[start : file.span(node)[0]]
-    return line[: len(line) - len(line.lstrip())]
 
 
 def propose(program: Program, place: Place) -> Iterator[Proposal]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from typing import Iterator, NamedTuple, Sequence
 
-from fusiondoc.diagnosis.changed_statements import SAID
+from fusiondoc.diagnosis.changed_statements import said_among
 from fusiondoc.diagnosis.edge_moves import EACH
 from fusiondoc.diagnosis.operators import PERMUTATIONS, plain_name
 from fusiondoc.fixes.edits import Edit, Proposal
@@ -28,17 +28,18 @@ _VIEWS = frozenset(
 _PERMUTATIONS = frozenset([*map(plain_name, PERMUTATIONS), "index_select"])
 """Operators whose results are elements of their input, each at another place."""
 
-_JOINED = frozenset(["torch.cat", "torch.stack", "torch.concat"])
-_OWNERS = ("torch", "torch.nn.functional")
+_JOINED, _OWNERS = ("torch.cat", "torch.stack", "torch.concat"), ("torch", "torch.nn.functional")
 _NAMES = EACH | {"silu", "gelu", "hardswish", "softplus", "expm1", "log1p", "reciprocal", "square"}
 """Functions and methods of one tensor that compute each element of its own."""
 
 
 class _Moved(NamedTuple):
-    """An operator that can be moved: its call, and the tensor that it is of."""
+    """Operators that can be moved, one of the other: the call of the last, the tensor that the first is of,
+    and whether the first is a method of it."""
 
     call: cst.Call
     tensor: cst.BaseExpression
+    of_method: bool
 
 
 def propose(program: Program) -> Iterator[Proposal]:
@@ -47,14 +48,13 @@ def propose(program: Program) -> Iterator[Proposal]:
         name = plain_name(site.row.op)
         kind = ChangeKind.MOVE if name in _PERMUTATIONS else ChangeKind.MOVE_VIEW
         if name in (*_VIEWS, *_PERMUTATIONS, "cat", "stack"):
+            yield from _after_lines(site, kind)
             for node in site.file.on_line(site.line):
                 edits = _moved(site.file, node)
                 if edits:
                     title = " ".join(f"{site.file.text(node)}: {site.row.op} after it".split())
                     yield Proposal(kind, title, edits, (site.where,), fewer=True)
                     break
-            else:
-                yield from _after_lines(site, name, kind)
     yield from _statements(program)
 
 
@@ -78,9 +78,7 @@ def _moved(file: ParsedFile, node: cst.CSTNode) -> tuple[Edit, ...]:
     if moved is None:
         return ()
     whole = _with(file, node, moved.call, moved.tensor)
-    if not _is_atom(node) and file.meaning(moved.call.func) is None:
-        whole = f"({whole})"
-    return (file.replaced(node, _again(file, moved, whole)),)
+    return (file.replaced(node, _again(file, moved, whole, _is_atom(node))),)
 
 
 def _with(
@@ -131,21 +129,31 @@ def _is_number(node: cst.BaseExpression) -> bool:
 
 
 def _movable(file: ParsedFile, node: cst.BaseExpression) -> _Moved | None:
+    """``torch.flip(x.view(4, -1), [0])``: both, which are of ``x``."""
+    moved = _one_movable(file, node)
+    while moved is not None and (inner := _one_movable(file, moved.tensor)) is not None:
+        moved = _Moved(moved.call, inner.tensor, inner.of_method)
+    return moved
+
+
+def _one_movable(file: ParsedFile, node: cst.BaseExpression) -> _Moved | None:
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return None
-    meaning = file.meaning(node.func)
     if node.func.attr.value not in (*_VIEWS, *_PERMUTATIONS):
         return None
+    meaning = file.meaning(node.func)
     if meaning is None:
-        return _Moved(node, node.func.value)
+        return _Moved(node, node.func.value, True)
     first = node.args[0] if node.args else None
     if meaning.rpartition(".")[0] != "torch" or first is None or first.keyword is not None or first.star:
         return None
-    return _Moved(node, first.value)
+    return _Moved(node, first.value, False)
 
 
-def _again(file: ParsedFile, moved: _Moved, tensor: str) -> str:
-    """The call of the operator with another tensor, of the same place in it."""
+def _again(file: ParsedFile, moved: _Moved, tensor: str, is_atom: bool = True) -> str:
+    """The calls of the operators with another tensor, in the same place of the first."""
+    if moved.of_method and not is_atom:
+        tensor = f"({tensor})"
     start, end = file.span(moved.call)
     first, last = file.span(moved.tensor)
     before, after = file.source.text[start:first], file.source.text[last:end]
@@ -173,63 +181,155 @@ def _around_parts(file: ParsedFile, node: cst.BaseExpression, joined: cst.Call) 
 # -- over lines ---------------------------------------------------------------------------------------------
 
 
-def _after_lines(site: Site, name: str, kind: ChangeKind) -> Iterator[Proposal]:
-    """``h = x.view(4, -1)`` and lines that compute each element of ``h`` of its own: the view after them."""
+def _after_lines(site: Site, kind: ChangeKind) -> Iterator[Proposal]:
+    """``h = x.view(4, -1)``, more such lines on ``h``, and lines that compute each element of it of its own:
+    what is moved comes after them."""
     file = site.file
     for node in file.on_line(site.line):
         line = file.parent(node)
         block = file.parent(line) if line is not None else None
         if not (isinstance(node, cst.Assign) and isinstance(line, cst.SimpleStatementLine)):
             continue
-        target, moved = _name_of(node), _movable(file, node.value)
-        if moved is None or target is None or not isinstance(block, cst.IndentedBlock) or len(line.body) > 1:
+        if not isinstance(block, cst.IndentedBlock):
             continue
-        rest = block.body[list(block.body).index(line) + 1 :]
-        after = _lines_of(file, rest, target)
-        put = _put_back(file, moved, target, after, rest[len(after) :], _lead(file, line))
-        if put is not None:
-            edits = (_without(file, line, node, moved.tensor), put)
-            title = " ".join(f"{file.text(node)} after what is computed of its elements".split())
-            yield Proposal(kind, title, edits, (site.where,), fewer=True)
+        stack = _stack(file, block.body[list(block.body).index(line) :])
+        found = _placed(file, stack, block.body[list(block.body).index(line) + len(stack) :])
+        if found:
+            texts = [file.text(one.node) for one in stack]
+            title = " ".join(f"{'; '.join(texts)} after what is computed of its elements".split())
+            where = tuple(file.where(one.line) for one in stack)
+            yield Proposal(kind, title, found, where, fewer=True)
 
 
-def _without(
-    file: ParsedFile, line: cst.SimpleStatementLine, node: cst.Assign, tensor: cst.BaseExpression
-) -> Edit:
-    """The assignment without the operator; where nothing is left to do, its comment alone."""
-    if not (isinstance(tensor, cst.Name) and tensor.value == _name_of(node)):
-        return file.replaced(node.value, file.whole(tensor))
-    comment = line.trailing_whitespace.comment
-    if comment is None:
-        return Edit(file.source.path, file.start_of_line(line), file.after(line), "")
-    start = file.span(node)[0]
-    return Edit(file.source.path, start, file.source.text.index("#", file.span(node)[1]), "")
+class _Line(NamedTuple):
+    """A line that gives a moved operator's result a name."""
+
+    line: cst.SimpleStatementLine
+    node: cst.Assign
+    moved: _Moved
+    target: str
+    computed: str
+    """What the line computes without the operator."""
 
 
-def _put_back(
-    file: ParsedFile,
-    moved: _Moved,
-    target: str,
-    lines: Sequence[cst.SimpleStatementLine],
-    rest: Sequence[cst.CSTNode],
-    lead: str,
-) -> Edit | None:
-    """The operator in its new place: in the line after those ``lines``, around what that computes element by
-    element, else in a line of its own."""
+def _stack(file: ParsedFile, lines: Sequence[cst.CSTNode]) -> list[_Line]:
+    """The first line, and those directly after it that move the result of the one before, which nothing else
+    reads."""
+    found: list[_Line] = []
+    for line in lines:
+        node = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+        target = _name_of(node) if node is not None else None
+        moved = _behind_elements(file, node.value, bool(found)) if isinstance(node, cst.Assign) else None
+        if not isinstance(line, cst.SimpleStatementLine) or moved is None or target is None:
+            break
+        assert isinstance(node, cst.Assign)
+        if found:
+            name = found[-1].target
+            uses = [one for one in walk(line) if isinstance(one, cst.Name) and one.value == name]
+            if (
+                moved.tensor not in uses
+                or len(uses) > 1 + (name == target)
+                or (name != target and file.reads_after(line, name))
+            ):
+                break
+        computed = _with(file, node.value, moved.call, moved.tensor)
+        found.append(_Line(line, node, moved, target, computed))
+    return found
+
+
+def _behind_elements(file: ParsedFile, value: cst.BaseExpression, bare: bool) -> _Moved | None:
+    """``torch.flip(x, [0])`` in ``torch.flip(x, [0]) * 2``, unless it has to be all."""
+    found: cst.BaseExpression | None = value
+    while found is not None:
+        moved = _movable(file, found)
+        if moved is not None:
+            return moved if found is value or not bare else None
+        found = _inner(file, found)
+    return None
+
+
+def _placed(file: ParsedFile, stack: Sequence[_Line], rest: Sequence[cst.CSTNode]) -> tuple[Edit, ...]:
+    """The lines of the stack taken out, and their operators in their new place: around what the line after
+    those that compute element by element computes so itself, else in a line of their own."""
+    if not stack:
+        return ()
+    target, tensor = stack[-1].target, stack[0].moved.tensor
+    lines = _lines_of(file, rest, target)
     name = (_name_of(lines[-1].body[0]) if lines else target) or target
-    if lines and name != target and _read_after(file, lines[-1], target):
-        return None
-    around = _around_name(file, rest[0], name) if rest else None
+    if lines and name != target and file.reads_after(lines[-1], target):
+        return ()
+    others = list(_that_leave(rest[len(lines) :], name))
+    next_line = rest[len(lines) + len(others)] if len(rest) > len(lines) + len(others) else None
+    around = _around_name(file, next_line, name) if next_line is not None else None
+    set_between = {_name_of(one.body[0]) for one in (*lines, *(others if around is not None else ()))}
+    read = set().union(*(_read_beside(one.moved) for one in stack))
+    if set_between & (read | ({tensor.value} if isinstance(tensor, cst.Name) and not lines else set())):
+        return ()
+    edits = [_without(file, one) for one in stack]
+    own = tensor if isinstance(tensor, cst.Name) and stack[0].moved.call is stack[0].node.value else None
+    use = next((one for one in _reads(lines[0] if lines else around, target)), None)
+    if own is None:
+        edits[0:1] = _given(file, stack[0], target)
+    elif lines and use is not None and own.value != target:
+        edits.append(file.replaced(use, own.value))
     if around is not None:
-        whole = file.text(around)
-        if not _is_atom(around) and file.meaning(moved.call.func) is None:
-            whole = f"({whole})"
-        return file.replaced(around, _again(file, moved, whole))
+        whole, is_atom = file.text(around), _is_atom(around)
+        if own is not None and use is not None and not lines:
+            whole = _with(file, around, use, own)
+        return (*edits, file.replaced(around, _all_again(file, stack, whole, is_atom)))
     if not lines:
-        return None
-    place = file.after(lines[-1])
-    text = f"{lead}{name} = {_again(file, moved, name)}{file.newline}"
-    return file.inserted(place, file.ends_line(place) + text)
+        return ()
+    end = file.after(lines[-1])
+    text = f"{file.lead(stack[0].line)}{name} = {_all_again(file, stack, name, True)}{file.newline}"
+    return (*edits, file.inserted(end, file.ends_line(end) + text))
+
+
+def _that_leave(lines: Sequence[cst.CSTNode], name: str) -> Iterator[cst.SimpleStatementLine]:
+    """The next lines that give something to a name, and leave another one alone."""
+    for line in lines:
+        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+            return
+        if _name_of(line.body[0]) is None or any(isinstance(one, cst.Name) and one.value == name
+                                                 for one in walk(line)):  # fmt: skip
+            return
+        yield line
+
+
+def _given(file: ParsedFile, one: _Line, target: str) -> Iterator[Edit]:
+    """The line with what its operator is of under the name of the last one's result."""
+    if target != one.target:
+        yield file.replaced(one.node.targets[0].target, target)
+    yield file.replaced(one.node.value, one.computed)
+
+
+def _reads(node: cst.CSTNode | None, name: str) -> Iterator[cst.Name]:
+    """Where a name is read in a line or expression."""
+    line = node.body[0] if isinstance(node, cst.SimpleStatementLine) else node
+    value = line.value if isinstance(line, cst.Assign) else line
+    for one in walk(value) if value is not None else ():
+        if isinstance(one, cst.Name) and one.value == name:
+            yield one
+
+
+def _read_beside(moved: _Moved) -> set[str]:
+    """Names that the calls read beside the tensor."""
+    inside = set(walk(moved.tensor))
+    return {one.value for one in walk(moved.call) if isinstance(one, cst.Name) and one not in inside}
+
+
+def _all_again(file: ParsedFile, stack: Sequence[_Line], whole: str, is_atom: bool) -> str:
+    for one in stack:
+        whole, is_atom = _again(file, one.moved, whole, is_atom), True
+    return whole
+
+
+def _without(file: ParsedFile, one: _Line) -> Edit:
+    """The line taken out; of one with a comment that stays."""
+    comment = one.line.trailing_whitespace.comment
+    if comment is None:
+        return Edit(file.source.path, file.start_of_line(one.line), file.after(one.line), "")
+    start, end = file.span(one.node)
+    return Edit(file.source.path, start, file.source.text.index("#", end), "")
 
 
 def _around_name(file: ParsedFile, line: cst.CSTNode, name: str) -> cst.BaseExpression | None:
@@ -239,7 +339,7 @@ def _around_name(file: ParsedFile, line: cst.CSTNode, name: str) -> cst.BaseExpr
     statement = line.body[0]
     if not isinstance(statement, (cst.Assign, cst.Return)) or statement.value is None:
         return None
-    if _name_of(statement) != name and _read_after(file, line, name):
+    if _name_of(statement) != name and file.reads_after(line, name):
         return None
     uses = [one for one in walk(statement.value) if isinstance(one, cst.Name) and one.value == name]
     if len(uses) != 1:
@@ -276,101 +376,24 @@ def _lines_of(file: ParsedFile, lines: Sequence[cst.CSTNode], name: str) -> list
             inner = deeper
         if inner is statement.value or not isinstance(inner, cst.Name) or inner.value != name:
             break
-        if target != name and _read_after(file, line, name):
+        if target != name and file.reads_after(line, name):
             break
         found.append(line)
         name = target
     return found
 
 
-def _read_after(file: ParsedFile, line: cst.CSTNode, name: str) -> bool:
-    """Whether a name stands behind a line of its function, or in a loop around it."""
-    function = file.function_of(line)
-    if function is None or any(isinstance(one, (cst.For, cst.While)) for one in file.parents(line)):
-        return True
-    end = file.span(line)[1]
-    return any(
-        isinstance(one, cst.Name) and one.value == name and file.span(one)[0] >= end for one in walk(function)
-    )
-
-
-def _lead(file: ParsedFile, line: cst.CSTNode) -> str:
-    start = file.start_of_line(line)
-    text = file.source.text[start : file.span(line)[0]]
-    return text[: len(text) - len(text.lstrip())]
-
-
 # -- statements that do something beside computing ----------------------------------------------------------
 
 
 def _statements(program: Program) -> Iterator[Proposal]:
-    """A print, a warning or an assignment to an attribute among operators that ran: torch moves no operator
-    past it (hasSideEffects of torch/csrc/jit/ir/ir.cpp), so it goes to the end of its block. Tracing records
-    none."""
+    """A print, a warning or an assignment to an attribute among operators that ran goes to the end of its
+    block. Tracing records none."""
     if program.options.trace:
         return
     for file in program.files:
-        ran = sorted(line for path, line in program.lines_that_ran if path == file.source.path)
-        for node in file.nodes():
-            line, function = file.parent(node), file.function_of(node)
-            if not isinstance(line, cst.SimpleStatementLine) or function is None or len(line.body) > 1:
-                continue
-            at, last = file.line(line), file.last_line(function)
-            around = [one for one in ran if file.line(function) < one <= last]
-            if not around or not around[0] < at < around[-1] or not _only_says(file, node):
-                continue
-            block = file.parent(line)
-            if isinstance(block, cst.IndentedBlock):
-                edits = _to_the_end(file, line, list(block.body)[list(block.body).index(line) + 1 :])
-                if edits:
-                    title = " ".join(f"{file.text(node)} after what is computed".split())
-                    yield Proposal(ChangeKind.SPLIT, title, edits, (file.where(node),))
-
-
-def _only_says(file: ParsedFile, node: cst.CSTNode) -> bool:
-    if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
-        called = node.value.func
-        name = called.value if isinstance(called, cst.Name) else file.meaning(called)
-        return name in SAID
-    if isinstance(node, cst.Assign) and len(node.targets) == 1:
-        target = node.targets[0].target
-        return isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name)
-    return False
-
-
-def _to_the_end(
-    file: ParsedFile, line: cst.SimpleStatementLine, rest: Sequence[cst.CSTNode]
-) -> tuple[Edit, ...]:
-    """The line cut out, and put after the last line of its block or before its ``return``, whose value is
-    computed first."""
-    if not rest:
-        return ()
-    read = {one.value for one in walk(line) if isinstance(one, cst.Name)} - {"self"}
-    attributes = {one.attr.value for one in walk(line) if isinstance(one, cst.Attribute)}
-    for one in (node for later in rest for node in walk(later)):
-        set_here = isinstance(one, cst.AssignTarget) and any(
-            isinstance(name, cst.Name) and name.value in read for name in walk(one)
-        )
-        changed = isinstance(one, cst.AugAssign) and any(
-            isinstance(name, cst.Name) and name.value in read for name in walk(one.target)
-        )
-        same = isinstance(one, cst.Attribute) and one.attr.value in attributes
-        if set_here or changed or same:
-            return ()
-    start, end = file.start_of_line(line), file.after(line)
-    text, lead, last = file.source.text[start:end], _lead(file, line), rest[-1]
-    if not text.endswith(("\n", "\r")):
-        return ()
-    cut = Edit(file.source.path, start, end, "")
-    if not (isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)):
-        place = file.after(last)
-        return cut, file.inserted(place, file.ends_line(place) + text)
-    returned = last.body[-1]
-    if len(last.body) > 1 or returned.value is None:
-        return ()
-    if isinstance(returned.value, cst.Name):
-        return cut, file.inserted(file.start_of_line(last), text)
-    first = file.span(returned)[0]
-    name, place = file.free_name("result", "computed"), file.after(last)
-    back = f"{file.ends_line(place)}{text}{lead}return {name}{file.newline}"
-    return cut, Edit(file.source.path, first, first + len("return"), f"{name} ="), file.inserted(place, back)
+        ran = [line for path, line in program.lines_that_ran if path == file.source.path]
+        for one in said_among(file.source.text, str(file.source.path), ran):
+            title = f"{'; '.join(text for _, text in one.moved)} after what is computed"
+            where = tuple(f"{file.source.path}:{line}" for line, _ in one.moved)
+            yield Proposal(ChangeKind.SPLIT, title, tuple(file.of_lines(one.edits)), where)

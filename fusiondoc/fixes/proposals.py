@@ -21,10 +21,20 @@ class Bundle:
     words: str
     """What they have in common."""
     proposals: tuple[Proposal, ...]
+    parts: tuple[Bundle, ...] = ()
+    """Those that it was made of, which did not help alone."""
+
+    @classmethod
+    def of_all(cls, bundles: Sequence[Bundle]) -> Bundle:
+        """Several as one."""
+        every = tuple(one for bundle in bundles for one in bundle.proposals)
+        return cls(bundles[0].kind, "", every, tuple(bundles))
 
     @property
     def title(self) -> str:
         """Of its only proposal, else of the family with the number of lines."""
+        if self.parts:
+            return "; together with ".join(one.title for one in self.parts)
         if len(self.proposals) == 1:
             return self.proposals[0].title
         lines = len({line for one in self.proposals for line in one.lines})
@@ -48,6 +58,10 @@ class Bundle:
         return {name: value for one in self.proposals for name, value in one.knobs.items()}
 
     @property
+    def fuser(self) -> str | None:
+        return next((one.fuser for one in self.proposals if one.fuser is not None), None)
+
+    @property
     def eval_mode(self) -> bool:
         return any(one.eval_mode for one in self.proposals)
 
@@ -66,7 +80,9 @@ class Bundle:
         return any(one.fewer for one in self.proposals)
 
     def singly(self) -> list[Bundle]:
-        """Each proposal as a bundle of its own; none where there is only one."""
+        """Each proposal as a bundle of its own, or each of its parts; none where there is only one."""
+        if self.parts:
+            return list(self.parts)
         if len(self.proposals) < 2:
             return []
         return [Bundle(one.kind, self.words, (one,)) for one in self.proposals]
@@ -86,6 +102,7 @@ _FAMILIES: Sequence[tuple[str, tuple[ChangeKind, ...], bool]] = (
     ("a setting of torch", (ChangeKind.KNOB, ChangeKind.STATIC_SHAPES), False),
     ("statements after what is computed", (ChangeKind.SPLIT,), False),
     ("operators moved to the edge", (ChangeKind.MOVE_VIEW, ChangeKind.MOVE), False),
+    ("another fuser", (ChangeKind.FUSER,), False),
 )
 """What is tried together, in this order: words, kinds, whether it is made where the model is made. In place
 comes first: a function and a module in place leave either's operators in the way alone."""
@@ -93,7 +110,7 @@ comes first: a function and a module in place leave either's operators in the wa
 _ALONE = frozenset(
     [
         *(ChangeKind.NO_GRAD, ChangeKind.EVAL, ChangeKind.FREEZE, ChangeKind.KNOB),
-        *(ChangeKind.STATIC_SHAPES, ChangeKind.MOVE_VIEW, ChangeKind.MOVE),
+        *(ChangeKind.STATIC_SHAPES, ChangeKind.MOVE_VIEW, ChangeKind.MOVE, ChangeKind.FUSER),
     ]
 )
 """Kinds whose proposals are alternatives, or may help one by one where they do not together."""
@@ -150,10 +167,10 @@ def _compatible(proposals: Sequence[Proposal]) -> Iterator[Proposal]:
 
 
 def described(program: Program) -> list[str]:
-    """What could be changed and is not, a line each: what works in place in files of packages, other fusers,
-    files that cannot be read."""
+    """What could be changed and is not, a line each: what works in place in files of packages, files that
+    cannot be read."""
     unread = [f"{path.name} could not be read: {why}" for path, why in program.unread.items()]
-    return [*_in_packages(program), *settings.other_fusers(program), *unread]
+    return [*_in_packages(program), *unread]
 
 
 def _in_packages(program: Program) -> list[str]:

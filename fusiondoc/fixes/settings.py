@@ -1,5 +1,5 @@
-"""Settings of torch that a finding suggests, as lines after the imports of the target's file; and inputs that
-ask for gradients which no backward pass uses."""
+"""Settings of torch that a finding suggests, as lines after the imports of the target's file; another fuser;
+and inputs that ask for gradients which no backward pass uses."""
 
 from __future__ import annotations
 
@@ -20,28 +20,27 @@ with contextlib.suppress(ImportError):
 
 
 def propose(program: Program) -> Iterator[Proposal]:
-    """One for each knob, and one for the inputs."""
+    """One for each knob and fuser, and one for the inputs."""
     file = program.target_file
+    for change in suggested(program.report, program.options, program.target.kind):
+        ops = frozenset(row.op for row in program.rows if row.reason.code in change.codes)
+        if change.fuser is not None:
+            yield _another_fuser(program, change.fuser, ops)
+        elif file is not None:
+            yield from _setting(program, file, change.knobs, ops, ChangeKind.KNOB)
     if file is None:
         return
-    for change in suggested(program.report, program.options, program.target.kind):
-        if change.fuser is None:
-            ops = frozenset(row.op for row in program.rows if row.reason.code in change.codes)
-            yield from _setting(program, file, change.knobs, ops, ChangeKind.KNOB)
     yield from _static_shapes(program, file)
     if not program.backward:
         yield from _without_grad(program)
 
 
-def other_fusers(program: Program) -> list[str]:
-    """Fusers that a finding suggests: no change of the program, so a line each on how to try them."""
-    changes = suggested(program.report, program.options, program.target.kind)
-    fusers = dict.fromkeys(change.fuser for change in changes if change.fuser is not None)
-    target = shlex.quote(program.target.label)
-    return [
-        f"another fuser may take more: fusiondoc diagnose {target} --fuser {fuser}, or --try"
-        for fuser in fusers
-    ]
+def _another_fuser(program: Program, fuser: str, ops: frozenset[str]) -> Proposal:
+    """No line of a file: which fuser runs is for the launcher to say, or for each place with a context."""
+    target = shlex.quote(program.target.text)
+    note = "a setting of the run, not in the diff; its lines for your own program:\n"
+    note += f"fusiondoc env --export {target} --fuser {fuser}"
+    return Proposal(ChangeKind.FUSER, f"--fuser {fuser}", (), (), note, fuser=fuser, ops=ops, fewer=True)
 
 
 def _setting(

@@ -10,10 +10,11 @@ import contextlib
 import importlib.util
 import re
 from functools import cached_property
-from typing import Iterator, Sequence
+from typing import Iterable, Iterator, Sequence
 
 from fusiondoc.errors import CannotRun
-from fusiondoc.fixes.edits import Edit, SourceText
+from fusiondoc.fixes.edits import Edit, SourceText, changed_text, overlapping
+from fusiondoc.model.change_plan import Edit as LineEdit
 
 with contextlib.suppress(ImportError):
     import libcst as cst
@@ -264,6 +265,39 @@ class ParsedFile:
     def start_of_line(self, node: cst.CSTNode) -> int:
         return self._line_starts[self.line(node) - 1]
 
+    def lead(self, node: cst.CSTNode) -> str:
+        """The indentation of its line."""
+        line = self.source.text[self.start_of_line(node) : self.span(node)[0]]
+        return line[: len(line) - len(line.lstrip())]
+
+    def reads_after(self, line: cst.CSTNode, name: str) -> bool:
+        """Whether a name stands behind a line of its function, or in a loop around it."""
+        function, end = self.function_of(line), self.span(line)[1]
+        if function is None or any(isinstance(one, (cst.For, cst.While)) for one in self.parents(line)):
+            return True
+        names = (one for one in walk(function) if isinstance(one, cst.Name) and one.value == name)
+        return any(self.span(one)[0] >= end for one in names)
+
+    def of_lines(self, edits: Iterable[LineEdit]) -> Iterator[Edit]:
+        """Edits of whole lines as edits of what differs in them."""
+        path, places = self.source.path, [*self._line_starts, len(self.source.text)]
+        for edit in edits:
+            start, after = places[edit.line - 1], places[edit.line]
+            lines = edit.after.split("\n") if edit.after else []
+            if not lines:
+                yield Edit(path, start, after, "")
+                continue
+            kept = lines.index(edit.before) if edit.before in lines else 0
+            first, last = _in_common(edit.before, lines[kept])
+            if kept:
+                yield self.inserted(start, "".join(line + self.newline for line in lines[:kept]))
+            if lines[kept] != edit.before:
+                text = lines[kept][first : len(lines[kept]) - last]
+                yield Edit(path, start + first, start + len(edit.before) - last, text)
+            if lines[kept + 1 :]:
+                text = "".join(line + self.newline for line in lines[kept + 1 :])
+                yield self.inserted(after, self.ends_line(after) + text)
+
     def after(self, statement: cst.CSTNode) -> int:
         """The start of the line after a statement."""
         line = self.last_line(statement)
@@ -290,6 +324,58 @@ class ParsedFile:
         """The line end that has to come before what is put at the end of a file without one."""
         text = self.source.text
         return self.newline if place and place == len(text) and text[-1] not in "\r\n" else ""
+
+
+_ANNOTATES = ("typing", "typing_extensions")
+
+
+def without_unused(file: ParsedFile, edits: Sequence[Edit]) -> tuple[Edit, ...]:
+    """The edits of a file, and what they leave unused of ``from typing import Optional`` taken out. Other
+    imports stay: another file may take their names from this one."""
+    after, found = changed_text(file.source.text, edits), list(edits)
+    for line in file.module.body:
+        if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+            continue
+        only = line.body[0]
+        if not isinstance(only, cst.ImportFrom) or isinstance(only.names, cst.ImportStar):
+            continue
+        if only.relative or dotted(only.module) not in _ANNOTATES:
+            continue
+        own, names = file.text(only), list(only.names)
+        gone = [
+            alias.asname is None and _left_unused(dotted(alias.name) or "", file.source.text, after, own)
+            for alias in names
+        ]
+        if all(gone) and line.trailing_whitespace.comment is None:
+            found.append(Edit(file.source.path, file.start_of_line(line), file.after(line), ""))
+        elif any(gone) and not all(gone):
+            found += _taken_out(file, names, gone)
+    return tuple(found) if not overlapping(found) else tuple(edits)
+
+
+def _left_unused(name: str, before: str, after: str, own: str) -> bool:
+    """Whether a name that stood elsewhere, in comments and strings too, stands in its import alone."""
+    uses = [len(re.findall(rf"\b{name}\b", text)) for text in (before, after, own)]
+    return uses[0] > uses[1] == uses[2]
+
+
+def _taken_out(file: ParsedFile, names: Sequence[cst.ImportAlias], gone: Sequence[bool]) -> Iterator[Edit]:
+    """The names of an import without some, and with one comma less for each."""
+    last = max(number for number, is_gone in enumerate(gone) if not is_gone)
+    for number, alias in enumerate(names):
+        if gone[number] and number < last:
+            yield Edit(file.source.path, file.span(alias.name)[0], file.span(names[number + 1].name)[0], "")
+    if last + 1 < len(names):
+        start, end = file.span(names[last].asname or names[last].name)[1], file.span(names[-1].name)[1]
+        yield Edit(file.source.path, start, end, "")
+
+
+def _in_common(before: str, after: str) -> tuple[int, int]:
+    """How many characters two lines have in common at their start, and at their end behind that."""
+    most = min(len(before), len(after))
+    first = next((i for i in range(most) if before[i] != after[i]), most)
+    last = next((i for i in range(most - first) if before[-1 - i] != after[-1 - i]), most - first)
+    return first, last
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

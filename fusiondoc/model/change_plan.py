@@ -125,6 +125,10 @@ MOST_TRIES = 24
 """Runs of changed programs, unless ``--tries`` says otherwise."""
 
 
+MOST_TOGETHER = 8
+"""Runs of changes that did not help alone, several at once or one of several."""
+
+
 class Outcome(Enum):
     """What became of a change; the value says it."""
 
@@ -215,6 +219,10 @@ class Fixes:
     """Of everything kept, against the unchanged program."""
     untried: int = 0
     """Changes beyond the limit of tries."""
+    together_tries: int = 0
+    """Runs of changes that did not help as they were tried first: several at once, or one of several."""
+    settings: tuple[str, ...] = ()
+    """What was kept and is no change of a file: ``--fuser nnc``."""
     interrupted: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     """Of the unchanged program: versions, the GPU."""

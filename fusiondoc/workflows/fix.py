@@ -14,26 +14,24 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Place, Within
 from fusiondoc.errors import FusiondocError, UsageError
-from fusiondoc.fixes.edits import Edit, SourceText, changed_text, overlapping, unified_diff
+from fusiondoc.fixes.edits import Edit, SourceText, changed_text, unified_diff
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, described
-from fusiondoc.model.bench import Ratio
-from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Version
+from fusiondoc.fixes.syntax import ParsedFile, without_unused
+from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, TriedFix, Version
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Try
 from fusiondoc.runner.progress import ShowProgress, no_progress
 from fusiondoc.workflows.fix_runs import (
     FOLDER,
-    Candidate,
     Interrupted,
     Rounding,
     Versions,
-    can_time,
     measured,
     results_file,
-    speeds_of,
 )
+from fusiondoc.workflows.fix_search import Search
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.run import Finished, FollowUps, Tell, diagnose_target, tell_nobody
 from fusiondoc.workflows.tries import ASKED
@@ -74,6 +72,7 @@ def fix_target(
     inference: bool = False,
     most_tries: int = MOST_TRIES,
     timed: bool = True,
+    other_fusers: bool = True,
     tell: Tell = tell_nobody,
     progress: ShowProgress = no_progress,
 ) -> Found:
@@ -82,6 +81,7 @@ def fix_target(
     Args:
         inference: also try what changes the program for inference: eval mode.
         timed: leave out what is slower; else speed is not looked at.
+        other_fusers: also try another fuser.
 
     Raises:
         UsageError: it has no model, or is no TorchScript.
@@ -107,16 +107,18 @@ def fix_target(
             raise KeyboardInterrupt
         _must_be_model(request, done.capture, done.report)
         found = _found(asking, done.capture, done.report, inference)
+        if not other_fusers:
+            found = replace(found, bundles=tuple(one for one in found.bundles if one.fuser is None))
         versions = Versions(
             asking,
             done.capture,
-            {one.source.path: one.source for one in found.program.files},
+            {one.source.path: one for one in found.program.files},
             folder,
             progress,
         )
         rounding = Rounding(done.capture.records.rounding)
         unchanged = measured(done.report, done.capture, rounding), replace(asking, results=None)
-        return _search(found, _Search(versions, unchanged, most_tries, timed, tell), request.cwd)
+        return _search(found, Search(versions, unchanged, most_tries, timed, tell), request.cwd)
 
 
 def _must_be_model(request: RunRequest, capture: Capture, report: Report) -> None:
@@ -164,14 +166,14 @@ def _found(request: RunRequest, capture: Capture, report: Report, inference: boo
     return _ToTry(program, tuple(one for one in every if one not in left_out), said)
 
 
-def _search(found: _ToTry, search: _Search, cwd: Path) -> Found:
+def _search(found: _ToTry, search: Search, cwd: Path) -> Found:
     interrupted, speed = False, None
     try:
         search.run(found.bundles)
         speed = search.time()
     except (Interrupted, KeyboardInterrupt):
         interrupted = True
-    files = tuple(_files((one.source for one in found.program.files), search.edits))
+    files = tuple(_files(found.program.files, search.edits))
     fixes = Fixes(
         target=found.program.target.label,
         unchanged=search.asked[0],
@@ -181,6 +183,8 @@ def _search(found: _ToTry, search: _Search, cwd: Path) -> Found:
         described=found.described,
         speed=speed,
         untried=search.untried,
+        together_tries=search.together_tries,
+        settings=search.settings,
         interrupted=interrupted,
         environment=found.program.report.environment,
         fuser=found.program.report.fuser.effective,
@@ -188,138 +192,12 @@ def _search(found: _ToTry, search: _Search, cwd: Path) -> Found:
     return Found(fixes, files)
 
 
-def _files(sources: Iterable[SourceText], edits: Sequence[Edit]) -> Iterable[ChangedFile]:
-    for source in sources:
-        own = tuple(edit for edit in edits if edit.path == source.path)
+def _files(files: Iterable[ParsedFile], edits: Sequence[Edit]) -> Iterable[ChangedFile]:
+    for file in files:
+        own = tuple(edit for edit in edits if edit.path == file.source.path)
         if own:
-            yield ChangedFile(source, changed_text(source.text, own), own)
-
-
-class _Search:
-    """Tries one change after the other on top of those that were kept."""
-
-    def __init__(
-        self,
-        versions: Versions,
-        asked: tuple[Version, RunRequest],
-        most_tries: int,
-        timed: bool,
-        tell: Tell,
-    ) -> None:
-        self._versions = versions
-        self._left = most_tries
-        self._timed = timed
-        self._tell = tell
-        self.asked = asked
-        self._steps: list[_Step] = [_Step(Candidate(), asked, -1)]
-        self.tried: list[TriedFix] = []
-        self.untried = 0
-
-    def run(self, found: Sequence[Bundle]) -> None:
-        """All of them; those that did not help alone once more, if operators changed after them."""
-        waiting: list[tuple[int, int, Bundle]] = []
-        rewritten = 0
-        for bundle in found:
-            for one, index in self._try_whole(bundle):
-                outcome = self.tried[index].outcome
-                if outcome is Outcome.NO_GAIN:
-                    waiting.append((rewritten, index, one))
-                elif outcome is Outcome.KEPT and one.kind.in_source:
-                    rewritten += 1
-        for before, index, bundle in waiting:
-            if rewritten > before and self._left > 0:
-                self._try(bundle, index)
-
-    @property
-    def edits(self) -> tuple[Edit, ...]:
-        return self._steps[-1].candidate.edits
-
-    @property
-    def now(self) -> tuple[Version, RunRequest]:
-        """The program with all that is kept so far."""
-        return self._steps[-1].version
-
-    def time(self) -> Ratio | None:
-        """Time the program after each change that was kept, all in turns; if the last is slower than the
-        unchanged program, twice, only the changes up to the fastest stay. Returns the speed of what stays."""
-        if len(self._steps) == 1 or not self._timed:
-            return None
-        if can_time([step.version[0] for step in self._steps]):
-            self._tell("timing what fuses more, in turns and without logs")
-        speeds = speeds_of([step.version for step in self._steps])
-        if speeds[-1] is not None and speeds[-1].high < 1:
-            # Where the host is the limit a round can be slow by chance, and a change lost by it.
-            self._tell("timing it once more: what seems slower is left out if it is so twice")
-            speeds = speeds_of([step.version for step in self._steps])
-        for step, speed in zip(self._steps[1:], speeds[1:]):
-            self.tried[step.row] = replace(self.tried[step.row], speed=speed)
-        last = speeds[-1]
-        if last is None or last.high >= 1:
-            return last
-        best = max(range(len(speeds)), key=lambda index: _value(speeds[index]))
-        for step in self._steps[best + 1 :]:
-            self.tried[step.row] = replace(self.tried[step.row], outcome=Outcome.SLOWER)
-        del self._steps[best + 1 :]
-        return speeds[best]
-
-    def _try_whole(self, bundle: Bundle) -> list[tuple[Bundle, int]]:
-        """All of a bundle at once; if that does not work, what is in it one by one. With their rows."""
-        index = self._try(bundle)
-        if index is None:
-            return []
-        singly = bundle.singly()
-        if self.tried[index].outcome in (Outcome.KEPT, Outcome.NO_GAIN) or not singly:
-            return [(bundle, index)]
-        del self.tried[index]
-        rows = [(one, self._try(one)) for one in singly]
-        return [(one, row) for one, row in rows if row is not None]
-
-    def _try(self, bundle: Bundle, row: int | None = None) -> int | None:
-        """Its row among what was tried, a new one unless ``row`` is one of before; None if it has nothing to
-        do, or may not be tried any more."""
-        if overlapping([*self.edits, *bundle.edits]):
-            return None  # something that was kept has changed these lines already
-        if bundle.about and not bundle.about & self.now[0].unfused:
-            return None  # what it is about is fused by now
-        if self.now[0].launches <= 1 and not self.now[0].fallbacks:
-            return None  # one group has everything
-        if self._left <= 0:
-            self.untried += 1
-            return None
-        self._left -= 1
-        self._tell(f"trying: {bundle.title}")
-        before, wanted = self.now[0], self._steps[-1].candidate.plus(bundle)
-        after, request = self._versions.measure(wanted, bundle.kind.name.lower())
-        outcome = self._judged(bundle, after)
-        done = TriedFix(bundle.kind, bundle.title, bundle.lines, bundle.notes, outcome, before, after)
-        if row is None:
-            self.tried.append(done)
-            row = len(self.tried) - 1
-        elif outcome is not Outcome.NO_GAIN:
-            self.tried[row] = done
-        if outcome is Outcome.KEPT:
-            self._steps.append(_Step(wanted, (after, request), row))
-        return row
-
-    def _judged(self, bundle: Bundle, after: Version) -> Outcome:
-        if after.problem is not None:
-            return Outcome.FAILED
-        if set(after.wrong) - set(self.asked[0].wrong):
-            return Outcome.WRONG
-        return Outcome.KEPT if after.better_than(self.now[0], bundle.fewer) else Outcome.NO_GAIN
-
-
-@dataclass(frozen=True)
-class _Step:
-    """The program after a change that was kept; ``row`` is the change's place among what was tried."""
-
-    candidate: Candidate
-    version: tuple[Version, RunRequest]
-    row: int
-
-
-def _value(speed: Ratio | None) -> float:
-    return 1.0 if speed is None else speed.value
+            own = without_unused(file, own)
+            yield ChangedFile(file.source, changed_text(file.source.text, own), own)
 
 
 def with_fixes(
@@ -333,7 +211,14 @@ def with_fixes(
         return done
     try:
         place = Within(done.capture.path, f"{FOLDER}/unchanged")
-        fixes = fix_target(request, place, most_tries=MOST_BESIDE_TRIES, tell=tell, progress=progress).fixes
+        fixes = fix_target(
+            request,
+            place,
+            most_tries=MOST_BESIDE_TRIES,
+            other_fusers=False,  # --try has tried it
+            tell=tell,
+            progress=progress,
+        ).fixes
     except FusiondocError as error:
         tell(f"note: --try-fixes: {error.message}")
         return done

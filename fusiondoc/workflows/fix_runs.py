@@ -12,9 +12,10 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.errors import FusiondocError
-from fusiondoc.fixes.edits import Edit, SourceText, changed_text
+from fusiondoc.fixes.edits import Edit, changed_text
 from fusiondoc.fixes.fixable import COUNTER
 from fusiondoc.fixes.proposals import Bundle
+from fusiondoc.fixes.syntax import ParsedFile, without_unused
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import KeptResults, Version
 from fusiondoc.model.quick_dataclass import dataclass, field
@@ -40,6 +41,8 @@ class Candidate:
     """It is held against the unchanged program in eval mode."""
     done_by_run: tuple[Edit, ...] = ()
     """Edits that the run makes true by its options: the module is frozen where it has been moved."""
+    fuser: str | None = None
+    """Another one than that of the unchanged program."""
 
     def plus(self, bundle: Bundle) -> Candidate:
         """With these changes on top."""
@@ -48,6 +51,7 @@ class Candidate:
             {**self.knobs, **bundle.knobs},
             self.eval_mode or bundle.eval_mode,
             (*self.done_by_run, *(bundle.edits if bundle.freeze else ())),
+            bundle.fuser or self.fuser,
         )
 
 
@@ -60,7 +64,7 @@ class Versions:
 
     Args:
         request: of the unchanged program, which ran; ``capture`` is that run's.
-        sources: the texts of the files that edits are of.
+        files: those that edits are of.
         folder: for changed files and for what the unchanged program computes.
     """
 
@@ -68,13 +72,13 @@ class Versions:
         self,
         request: RunRequest,
         capture: Capture,
-        sources: Mapping[Path, SourceText],
+        files: Mapping[Path, ParsedFile],
         folder: Path,
         progress: ShowProgress,
     ) -> None:
         self._request = request
         self._capture = capture
-        self._sources = sources
+        self._files = files
         self._folder = folder
         self._progress = progress
         self._number = 0
@@ -101,10 +105,10 @@ class Versions:
         overlay: dict[str, str] = {}
         edits = [edit for edit in candidate.edits if edit not in candidate.done_by_run]
         for path in sorted({edit.path for edit in edits}):
-            source = self._sources[path]
-            text = changed_text(source.text, [edit for edit in edits if edit.path == path])
+            file = self._files[path]
+            own = without_unused(file, [edit for edit in edits if edit.path == path])
             copy = self._folder / f"{self._number}-{len(overlay)}.py"
-            copy.write_bytes(source.bytes_of(text))
+            copy.write_bytes(file.source.bytes_of(changed_text(file.source.text, own)))
             overlay[str(path)] = str(copy)
         results = KeptResults(str(results_file(self._folder, candidate.eval_mode)), compare=True)
         knobs = {**self._request.knobs, **candidate.knobs}
@@ -112,6 +116,7 @@ class Versions:
             self._request,
             overlay=overlay,
             knobs=knobs,
+            fuser=candidate.fuser or self._request.fuser,
             freeze=self._request.freeze or bool(candidate.done_by_run),
             eval=self._request.eval or (candidate.eval_mode and bool(candidate.done_by_run)),
             results=results,

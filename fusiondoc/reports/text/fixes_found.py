@@ -6,7 +6,7 @@ import shlex
 from typing import Iterator
 
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.change_plan import Fixes, Outcome, TriedFix, Version
+from fusiondoc.model.change_plan import MOST_TOGETHER, Fixes, Outcome, TriedFix, Version
 
 _MOST_PLACES = 4
 
@@ -21,7 +21,7 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
     for one in fixes.kept:
         yield f"+ {one.change}: {gain(one.before, one.after, one.speed)}"
         yield from _places(one, shown)
-        yield from (f"    {note}" for note in one.notes)
+        yield from (f"    {line}" for note in one.notes for line in note.split("\n"))
     others = [one for one in fixes.tried if one.outcome is not Outcome.KEPT]
     if others:
         yield "tried, and left out:"
@@ -32,6 +32,9 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
         yield "not changed here:"
     yield from (f"  {text}" for text in fixes.described)
     yield from how_compared(fixes)
+    if fixes.together_tries:
+        runs = f"{fixes.together_tries} run{'s' * (fixes.together_tries != 1)}, at most {MOST_TOGETHER}"
+        yield f"what did not help alone was tried line by line and together: {runs}"
     if fixes.untried:
         more = f"{fixes.untried} more change{'s were' if fixes.untried > 1 else ' was'}"
         yield f"{more} not tried: --tries N raises the limit"
@@ -45,7 +48,8 @@ def verdict(fixes: Fixes) -> str:
     number = len(fixes.kept)
     if number:
         what = "1 change" if number == 1 else f"{number} changes together"
-        return f"{stopped}{what}: {gain(fixes.unchanged, fixes.together, fixes.speed)}"
+        setting = f" (with {', '.join(fixes.settings)})" if fixes.settings else ""
+        return f"{stopped}{what}{setting}: {gain(fixes.unchanged, fixes.together, fixes.speed)}"
     if fixes.interrupted and not fixes.tried:
         nothing = "interrupted before a change was tried"
     elif not fixes.tried:

@@ -1,0 +1,234 @@
+"""The search of ``fix``: changes tried one after the other on top of those that were kept, then those that
+did not help alone once more, several at once; and what turns out slower taken back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from typing import Iterator, Sequence
+
+from fusiondoc.captures.request import RunRequest
+from fusiondoc.fixes.edits import Edit, overlapping
+from fusiondoc.fixes.proposals import Bundle
+from fusiondoc.model.bench import Ratio
+from fusiondoc.model.change_plan import MOST_TOGETHER, Outcome, TriedFix, Version
+from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.workflows.fix_runs import Candidate, Versions, can_time, speeds_of
+from fusiondoc.workflows.run import Tell
+
+
+class Search:
+    """Tries one change after the other on top of those that were kept."""
+
+    def __init__(
+        self,
+        versions: Versions,
+        asked: tuple[Version, RunRequest],
+        most_tries: int,
+        timed: bool,
+        tell: Tell,
+    ) -> None:
+        self._versions = versions
+        self._left = most_tries
+        self._timed = timed
+        self._tell = tell
+        self.asked = asked
+        self._steps: list[Step] = [Step(Candidate(), asked, -1)]
+        self.tried: list[TriedFix] = []
+        self.untried = 0
+        self.together_tries = 0
+        """Runs of the second round."""
+
+    def run(self, found: Sequence[Bundle]) -> None:
+        """All of them; those that did not help alone once more, if operators changed after them."""
+        waiting: list[tuple[int, int, Bundle]] = []
+        rewritten = 0
+        for bundle in found:
+            for one, index in self._try_whole(bundle):
+                outcome = self.tried[index].outcome
+                if outcome is Outcome.NO_GAIN:
+                    waiting.append((rewritten, index, one))
+                elif outcome is Outcome.KEPT and one.kind.in_source:
+                    rewritten += 1
+        for before, index, bundle in waiting:
+            if rewritten > before and self._left > 0:
+                self._try(bundle, index)
+        self._together([(index, one) for _, index, one in waiting])
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        return self._steps[-1].candidate.edits
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """What is kept and no edit says."""
+        fuser = self._steps[-1].candidate.fuser
+        return (f"--fuser {fuser}",) if fuser is not None else ()
+
+    @property
+    def now(self) -> tuple[Version, RunRequest]:
+        """The program with all that is kept so far."""
+        return self._steps[-1].version
+
+    def time(self) -> Ratio | None:
+        """Time the program after each change that was kept, all in turns; if the last is slower than the
+        unchanged program, twice, only the changes up to the fastest stay. Returns the speed of what stays."""
+        if len(self._steps) == 1 or not self._timed:
+            return None
+        if can_time([step.version[0] for step in self._steps]):
+            self._tell("timing what fuses more, in turns and without logs")
+        speeds = speeds_of([step.version for step in self._steps])
+        if speeds[-1] is not None and speeds[-1].high < 1:
+            # Where the host is the limit a round can be slow by chance, and a change lost by it.
+            self._tell("timing it once more: what seems slower is left out if it is so twice")
+            speeds = speeds_of([step.version for step in self._steps])
+        for step, speed in zip(self._steps[1:], speeds[1:]):
+            self.tried[step.row] = replace(self.tried[step.row], speed=speed)
+        last = speeds[-1]
+        if last is None or last.high >= 1:
+            return last
+        best = max(range(len(speeds)), key=lambda index: _value(speeds[index]))
+        for step in self._steps[best + 1 :]:
+            self.tried[step.row] = replace(self.tried[step.row], outcome=Outcome.SLOWER)
+        del self._steps[best + 1 :]
+        return speeds[best]
+
+    def _try_whole(self, bundle: Bundle) -> list[tuple[Bundle, int]]:
+        """All of a bundle at once; if that does not work, what is in it one by one. With their rows."""
+        index = self._try(bundle)
+        if index is None:
+            return []
+        singly = bundle.singly()
+        if self.tried[index].outcome in (Outcome.KEPT, Outcome.NO_GAIN) or not singly:
+            return [(bundle, index)]
+        del self.tried[index]
+        rows = [(one, self._try(one)) for one in singly]
+        return [(one, row) for one, row in rows if row is not None]
+
+    # -- the second round -----------------------------------------------------------------------------------
+
+    def _together(self, waiting: Sequence[tuple[int, Bundle]]) -> None:
+        """What did not help: each line of changes that did something, then all changes at once, and two at a
+        time where that fails or does harm."""
+        for index, bundle in waiting:
+            if self._outcome(index) is Outcome.NO_GAIN and not self._did_nothing(index):
+                for one in bundle.singly():
+                    self._again(one)
+        pool = [one for index, one in waiting if self._outcome(index) is Outcome.NO_GAIN and _combines(one)]
+        pool = [one for one in pool if not set(one.edits) & set(self.edits)]  # a line of it may be kept
+        pool = list(_compatible(pool, self.edits))
+        if len(pool) < 2:
+            return
+        made = self._again(Bundle.of_all(pool))
+        if made is Outcome.KEPT:
+            self._without_each(pool)
+        elif made is not None:
+            for pair in sorted(combinations(range(len(pool)), 2), key=lambda pair: pair[1] - pair[0]):
+                if len(pool) > 2 and self._again(Bundle.of_all([pool[one] for one in pair])) is Outcome.KEPT:
+                    return
+
+    def _outcome(self, row: int) -> Outcome:
+        return self.tried[row].outcome
+
+    def _did_nothing(self, row: int) -> bool:
+        before, after = self.tried[row].before, self.tried[row].after
+        return (before.launches, before.ops_fused) == (after.launches, after.ops_fused)
+
+    def _again(self, bundle: Bundle) -> Outcome | None:
+        """Try it; what does not help leaves no row. None if there is nothing to try, or nothing changed."""
+        if self.together_tries >= MOST_TOGETHER or self._left <= 0:
+            return None
+        row = self._try(bundle)
+        if row is None:
+            return None
+        self.together_tries += 1
+        outcome, nothing = self._outcome(row), self._did_nothing(row)
+        if outcome is not Outcome.KEPT:
+            del self.tried[row]
+        return None if outcome is Outcome.NO_GAIN and nothing else outcome
+
+    def _without_each(self, parts: Sequence[Bundle]) -> None:
+        """Leave out of the last step what it does not need."""
+        left = list(parts)
+        for one in parts:
+            if len(left) < 3 or self.together_tries >= MOST_TOGETHER or self._left <= 0:
+                return
+            fewer = Bundle.of_all([other for other in left if other is not one])
+            whole, before = self._steps[-1], self._steps[-2]
+            wanted = before.candidate.plus(fewer)
+            self._left -= 1
+            self.together_tries += 1
+            self._tell(f"trying without: {one.title}")
+            after, request = self._versions.measure(wanted, "without")
+            good = self._judged(fewer, after, before.version[0]) is Outcome.KEPT
+            if good and not whole.version[0].better_than(after):
+                left.remove(one)
+                self._steps[-1] = Step(wanted, (after, request), whole.row)
+                self.tried[whole.row] = _tried(fewer, Outcome.KEPT, before.version[0], after)
+
+    # -- one run --------------------------------------------------------------------------------------------
+
+    def _try(self, bundle: Bundle, row: int | None = None) -> int | None:
+        """Its row among what was tried, a new one unless ``row`` is one of before; None if it has nothing to
+        do, or may not be tried any more."""
+        if overlapping([*self.edits, *bundle.edits]):
+            return None  # something that was kept has changed these lines already
+        if bundle.about and not bundle.about & self.now[0].unfused:
+            return None  # what it is about is fused by now
+        if self.now[0].launches <= 1 and not self.now[0].fallbacks:
+            return None  # one group has everything
+        if self._left <= 0:
+            self.untried += 1
+            return None
+        self._left -= 1
+        self._tell(f"trying: {bundle.title}")
+        before, wanted = self.now[0], self._steps[-1].candidate.plus(bundle)
+        after, request = self._versions.measure(wanted, bundle.kind.name.lower())
+        outcome = self._judged(bundle, after, before)
+        done = _tried(bundle, outcome, before, after)
+        if row is None:
+            self.tried.append(done)
+            row = len(self.tried) - 1
+        elif outcome is not Outcome.NO_GAIN:
+            self.tried[row] = done
+        if outcome is Outcome.KEPT:
+            self._steps.append(Step(wanted, (after, request), row))
+        return row
+
+    def _judged(self, bundle: Bundle, after: Version, before: Version) -> Outcome:
+        if after.problem is not None:
+            return Outcome.FAILED
+        if set(after.wrong) - set(self.asked[0].wrong):
+            return Outcome.WRONG
+        return Outcome.KEPT if after.better_than(before, bundle.fewer) else Outcome.NO_GAIN
+
+
+@dataclass(frozen=True)
+class Step:
+    """The program after a change that was kept; ``row`` is the change's place among what was tried."""
+
+    candidate: Candidate
+    version: tuple[Version, RunRequest]
+    row: int
+
+
+def _value(speed: Ratio | None) -> float:
+    return 1.0 if speed is None else speed.value
+
+
+def _tried(bundle: Bundle, outcome: Outcome, before: Version, after: Version) -> TriedFix:
+    return TriedFix(bundle.kind, bundle.title, bundle.lines, bundle.notes, outcome, before, after)
+
+
+def _combines(bundle: Bundle) -> bool:
+    """Whether it is a change that others may need: not the mode of the model, and not another fuser."""
+    return not (bundle.eval_mode or bundle.freeze or bundle.fuser is not None)
+
+
+def _compatible(bundles: Sequence[Bundle], edits: Sequence[Edit]) -> Iterator[Bundle]:
+    """Without those that change what one before them changes otherwise."""
+    kept = list(edits)
+    for one in bundles:
+        if not overlapping([*kept, *one.edits]):
+            kept += one.edits
+            yield one
