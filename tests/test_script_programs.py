@@ -4,7 +4,6 @@ reach TorchScript."""
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
 import multiprocessing
 import multiprocessing.process
@@ -251,67 +250,6 @@ def test_from_python(tmp_path: Path) -> None:
     assert parse_module("a.b").label == "a.b" and parse_module("a.b").kind == "module"
 
 
-TRAINER = """
-import sys
-
-import torch
-from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
-
-
-@torch.jit.script
-def quick_gelu(x):
-    return torch.sigmoid(x * 1.702) * x
-
-
-class QuickGelu(torch.nn.Module):
-    def forward(self, x):
-        return quick_gelu(x)
-
-
-class Texts(torch.utils.data.Dataset):
-    def __len__(self):
-        return 8
-
-    def __getitem__(self, index):
-        return {"input_ids": torch.full((4,), index), "labels": torch.tensor(index % 2)}
-
-
-sizes = dict(vocab_size=8, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
-model = BertForSequenceClassification(BertConfig(**sizes, max_position_embeddings=8))
-model.bert.encoder.layer[0].intermediate.intermediate_act_fn = QuickGelu()
-options = dict(max_steps=4, per_device_train_batch_size=2, dataloader_num_workers=1)
-quiet = dict(report_to=[], save_strategy="no", use_cpu=True, disable_tqdm=True, logging_strategy="no")
-arguments = TrainingArguments(output_dir=sys.argv[1], **options, **quiet)
-Trainer(model=model, args=arguments, train_dataset=Texts()).train()
-"""
-
-LIGHTNING = """
-import sys
-
-import lightning
-import torch
-
-
-class Net(lightning.LightningModule):
-    def __init__(self):
-        super().__init__()
-        self.block = torch.jit.script(torch.nn.Sequential(torch.nn.Sigmoid(), torch.nn.Tanh()))
-        self.inner = torch.nn.Linear(4, 4)
-
-    def training_step(self, batch, index):
-        return self.block(self.inner(batch[0])).sum()
-
-    def configure_optimizers(self):
-        return torch.optim.SGD(self.parameters(), lr=0.1)
-
-
-data = torch.utils.data.TensorDataset(torch.randn(8, 4))
-quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
-trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", default_root_dir=sys.argv[1], **quiet)
-trainer.fit(Net(), torch.utils.data.DataLoader(data, batch_size=2))
-"""
-
-
 ALIKE = """
 import sys, types
 
@@ -547,27 +485,3 @@ def test_code_is_named_by_its_content() -> None:
     first, second = (Home._loader.cache(code, {}) for code in ("a", "b"))
     assert first != second and Home._loader.cache("a", {}) not in (first, second)
     assert [Other._loader.cache(code, {}) for code in ("b", "a")] == [second, first]
-
-
-@pytest.mark.cold
-@pytest.mark.parametrize(
-    ("package", "source", "model", "step"),
-    [
-        ("transformers", TRAINER, "quick_gelu", "AdamW.step"),
-        ("lightning", LIGHTNING, "Sequential", "SGD.step"),
-    ],
-)
-def test_trainers(tmp_path: Path, fusiondoc: Run, package: str, source: str, model: str, step: str) -> None:
-    """Their real packages (transformers 5.23 with accelerate 1.15, lightning 2.6.6)."""
-    if importlib.util.find_spec(package) is None:
-        pytest.skip(f"needs {package}")
-    write(tmp_path, "train.py", source)
-    done = fusiondoc(
-        "diagnose", "--script", "train.py", "--format", "json", "--", str(tmp_path / "out"), cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr
-    report = json.loads(done.stdout)
-    (only,) = report["script"]["models"]
-    assert only["name"] == model and only["groups"] == [group["id"] for group in report["groups"]] != []
-    assert {group["phase"] for group in report["groups"]} == {"forward", "backward"}
-    assert (report["script"]["steps"], report["script"]["step_by"]) == (4, step)
