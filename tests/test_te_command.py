@@ -325,3 +325,76 @@ def test_both_are_expected_compared_and_printed(fusiondoc: Run, tmp_path: Path) 
     assert listed.returncode == 0 and "TensorExprGroup" in listed.stdout and "te.ops" not in listed.stdout
     last = json.loads(fusiondoc("parse", folder, "--format", "json").stdout)["groups"][-1]["id"]
     assert "Transformer Engine's operation fuser" in fusiondoc("repro", folder, "--group", last).stderr
+
+
+def changed(folder: Path, program: str, **more: Any) -> Path:
+    """A capture with its training plan once more, as other circumstances make it."""
+    made = capture(folder, program)
+    lines = [json.loads(line) for line in (made / RECORDS).read_text("utf-8").splitlines()]
+    plan = {**next(one for one in lines if one["record"] == "te_plan"), "plan": 99, **more}
+    text = "".join(json.dumps(one) + "\n" for one in (*lines, plan))
+    (made / RECORDS).write_text(text, encoding="utf-8")
+    return made
+
+
+def findings(fusiondoc: Run, folder: Path, code: str) -> list[dict[str, Any]]:
+    report = json.loads(fusiondoc("parse", folder, "--format", "json").stdout)
+    assert not [one for one in report["findings"] if one["code"] == "FD116"]
+    return [one for one in report["findings"] if one["code"] == code]
+
+
+def test_a_plan_that_is_older_than_the_type_of_the_weights(fusiondoc: Run, tmp_path: Path) -> None:
+    """FD118: the rules saw float32, and are not asked again."""
+    folder = changed(tmp_path / "one", "bias in float32", now=["bfloat16", None])
+    (told,) = findings(fusiondoc, folder, "FD118")
+    assert "Weights were float32 when Transformer Engine planned and are bfloat16 now" in told["message"]
+    plan = json.loads(fusiondoc("parse", folder, "--format", "json").stdout)["plan"]
+    assert plan[0]["change"] == "Convert the model before its first call"
+    assert findings(fusiondoc, capture(tmp_path / "two", "bias in float32"), "FD118") == []
+
+
+def test_fusions_that_the_program_took_out(fusiondoc: Run, tmp_path: Path) -> None:
+    """The plan is held against the rules that were left: no FD116."""
+    name = "ForwardLinearBiasActivation.fuse_forward_ops"
+    plain = {"kind": "BasicLinear", "operators": [0], "fused": False, "own": False}
+    basic = [plain, {**plain, "kind": "Bias", "operators": [1]}]
+    folder = changed(tmp_path / "one", "bias in float16", taken_out=[name], forward=basic)
+    told = [one["message"] for one in findings(fusiondoc, folder, "FD117")]
+    assert f"The program took fusions of Transformer Engine out: {name}" in told
+
+
+class Held:
+    """A module as holds_te sees one."""
+
+    def __init__(self, **held: Any) -> None:
+        self.__dict__.update(held)
+
+    def modules(self) -> list[Any]:
+        return [self]
+
+
+def test_what_comes_to_transformer_engine_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sequence in a tuple, one that a function names, and modules that TorchScript cannot take."""
+    from types import ModuleType
+
+    from fusiondoc.probe.frontends import holds_te
+    from fusiondoc.probe.te_plans import OPS
+
+    class Sequence:
+        def __call__(self) -> None:
+            pass
+
+    class Linear(Held):
+        __module__ = "transformer_engine.pytorch.module.linear"
+
+    sequence, te = Sequence(), ModuleType(OPS)
+    assert not holds_te(Held(block=sequence))  # Transformer Engine was not imported
+    monkeypatch.setitem(sys.modules, OPS, te)
+    vars(te).update(Sequential=Sequence, FusibleOperation=Sequence)
+
+    def named(x: Any) -> Any:
+        return sequence()
+
+    yes = (Held(made=(sequence,)), Held(made={"one": [sequence]}), Linear(), named)
+    no = (Held(made=None), Held(made=("text", 3)), len, lambda x: x)
+    assert [holds_te(one) for one in (*yes, *no)] == [True] * 4 + [False] * 4

@@ -22,8 +22,9 @@ import pytest
 from command_line import ROOT
 from thorough import THOROUGH
 
-from fusiondoc.captures.frontend_records import TeRecords, read_te
+from fusiondoc.captures.frontend_records import BasicOperator, OperatorFacts, Plan, TeRecords, read_te
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import disagreements
+from fusiondoc.diagnosis.te_planner import Planner
 from fusiondoc.diagnosis.te_report import te_report
 from fusiondoc.diagnosis.te_rules import RULES, version_of
 from fusiondoc.model.report import Report
@@ -315,3 +316,23 @@ def test_training_and_inference_are_plans_of_one_fuser() -> None:
         assert (training.training, inference.training) == (True, False)
         assert training.recipe == "DelayedScaling" and inference.backward == ()
         assert [one.op for one in training.backward] == ["BasicLinear", "BackwardActivationBias"]
+
+
+def planner(kinds: list[BasicOperator], **plan: Any) -> Planner:
+    facts = OperatorFacts(dtype="bfloat16")
+    return Planner((2, 6), "forward", kinds, Plan(1, 1, operators=(facts,) * len(kinds), **plan))
+
+
+def test_a_class_of_the_program_is_what_it_is_derived_from_whatever_its_name() -> None:
+    linear = BasicOperator("BasicLinear", bases=("BasicLinear",))
+    mine, derived = BasicOperator("Bias", own=True), BasicOperator("Shift", bases=("Bias",), own=True)
+    assert planner([linear, mine]).planned == []
+    assert planner([linear, derived]).planned == [("ForwardLinearBiasActivation", (0, 1))]
+
+
+def test_before_2_7_nothing_is_fused_in_an_operator_that_is_called_by_itself() -> None:
+    """``OperationFuser([self], fuse_ops=False)``: te.ops.Linear(x) was held against the rules before."""
+    pair = [BasicOperator("BasicLinear"), BasicOperator("Bias")]
+    alone = planner(pair, asked=False)
+    assert planner(pair).planned and not alone.planned
+    assert "fuses inside a te.ops.Sequential only" in alone.why(0).text

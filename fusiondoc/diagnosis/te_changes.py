@@ -130,6 +130,9 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
                 "te.ops.Linear(n, m)",
                 "te.ops.Linear(n, m, dtype=torch.bfloat16)",
             )
+            if any(one.code == "FD118" for one in report.findings):  # they are, but too late
+                kind, change = ChangeKind.RUNS, "Convert the model before its first call"
+                lines = ("model(x); model.to(torch.bfloat16)", "model.to(torch.bfloat16); model(x)")
         elif code == "FD242":
             wanted = "False" if "in_place=False" in first.reason.text else "True"
             name = "MakeExtraOutput" if "extra output" in first.reason.text else "AddExtraInput"
@@ -150,6 +153,7 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
         else:
             continue
         place = Source.parse(first.user_source)
+        mine = [row for row in rows if row.op == first.op] if kind.in_source else []
         ops = tuple(dict.fromkeys(row.op for row in rows))
         number = sum(row.count for row in rows)
         layers = [layer for row in rows for layer in row.layers if layer]
@@ -157,7 +161,7 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
         yield PlannedChange(
             change,
             kind,
-            place.at_line if place is not None and kind is not ChangeKind.KNOB else None,
+            place.at_line if place is not None and kind.in_source else None,
             *lines,
             f"{number} operator{'s' * (number > 1)}: {what}" + (f" in {folded(layers, 2)}" if layers else ""),
             None,
@@ -166,7 +170,7 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
             operators=number,
             ops=ops,
             codes=(code,),
-            note=first.reason.text + _other_lines(rows, place),
+            note=first.reason.text + _other_lines(mine, place),
         )
 
 
@@ -185,8 +189,7 @@ def _of_splits(report: Report, context: Context) -> Iterable[PlannedChange]:
     version = version_of(report.te.version) if report.te is not None else None
     for several in modules.values():
         first = several[0]
-        paths = [one.path or one.layer for one in several]
-        where = f" ({folded(tuple(paths), 2)})" if any(paths) else ""
+        where = f" ({folded(tuple(one.place for one in several), 2)})"
         other, place = counterpart(first, version), Source.parse(first.source)
         yield PlannedChange(
             instead_of(first, version),
@@ -194,7 +197,7 @@ def _of_splits(report: Report, context: Context) -> Iterable[PlannedChange]:
             place.at_line if place is not None else None,
             f"{named(first)}(...)" if other is not None else None,
             f"{other}(...)" if other is not None else None,
-            f"{named(first)}{where} splits the sequence: nothing is fused across it",
+            f"{named(first)}{where} splits its sequence: nothing is fused across it",
             None,
             None,
             _command(report, context),

@@ -32,7 +32,9 @@ class Planner:
         self._plan = plan
         gone = tuple(name.partition(".")[0] for name in plan.taken_out)
         self.rules = [
-            one for one in RULES if one.phase == phase and one.known_to(version) and one.fused not in gone
+            one
+            for one in RULES
+            if one.phase == phase and one.known_to(version) and one.fused not in gone and plan.asked
         ]
         self._later = [one for one in RULES if one.phase == phase and one.since > version]
         self._version = version
@@ -96,6 +98,9 @@ class Planner:
         """Why the basic operator is fused in no operator: the condition that fails where all it needs is
         beside it, else what took its neighbours, else what it would need beside it."""
         operand = self.operands[index]
+        if not self._plan.asked:
+            text = "called by itself: Transformer Engine before 2.7 fuses inside a te.ops.Sequential only"
+            return Reason("FD245", text, False)
         mine = [one for one in self.rules if any(s.kinds and operand.is_a(s.kinds) for s in one.slots)]
         near = list(self._near_misses(mine, index))
         if near:

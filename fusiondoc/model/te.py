@@ -77,6 +77,12 @@ class TeSplit:
     of: str | None = None
     """The Python module that its class is of: ``torch.nn.modules.dropout``."""
 
+    @property
+    def place(self) -> str:
+        """``seq.2``; ``2 in the sequence of train.py:12`` where that is no part of a model that is known."""
+        inside = f" in the sequence of {self.source}" if self.source and not self.layer else ""
+        return (self.path or self.layer or "?") + inside
+
 
 @dataclass(frozen=True)
 class TePass:

@@ -24,6 +24,7 @@ _MOST_SEQUENCES = 1_000
 _MOST_PLANS = 16
 """Plans of one fuser whose making is remembered: one for each recipe and set of operators with gradients."""
 
+_ASKED = "_fusiondoc_asked"
 _MADE = "_fusiondoc_made"
 """Attribute of a fuser that keeps them; transient fusers of ``op(x)`` take it with them."""
 
@@ -125,6 +126,15 @@ class Watch:
                 watch._kept.append(self)
 
         self._replaced.put(self._op.BasicOperation, "__init__", init)
+        fuses = getattr(fuser, "fuse_ops", None)  # to 2.6; not called for an operator on its own
+        if fuses is not None:
+
+            @functools.wraps(fuses)
+            def fuse(self: Any) -> None:
+                vars(self)[_ASKED] = True
+                fuses(self)
+
+            self._replaced.put(fuser, "fuse_ops", fuse)
         began, forward = self._te.Sequential.__init__, self._te.Sequential.forward
 
         @functools.wraps(began)
@@ -217,7 +227,7 @@ class Watch:
         kept = vars(fuser).setdefault(_MADE, {})
         if id(planned) not in kept:
             listed = self._fusions()
-            asked = {kind: [one["name"] for one in found] for kind, found in listed.items()}
+            now = {kind: [one["name"] for one in found] for kind, found in listed.items()}
             if len(kept) >= _MOST_PLANS:
                 del kept[next(iter(kept))]
             kept[id(planned)] = (
@@ -230,13 +240,14 @@ class Watch:
                         name
                         for kind, names in self._listed.items()
                         for name in names
-                        if name not in asked[kind]
+                        if name not in now.get(kind, ())
                     ],
                 },
             )
         known = kept[id(planned)][1]
         types, then = [[one["dtype"] for one in found] for found in (facts, known["operators"])]
-        return {**known, "now": types if types != then else None}
+        asked = not hasattr(fuser, "fuse_ops") or _ASKED in vars(fuser)
+        return {**known, "asked": asked, "now": types if types != then else None}
 
     def _number(self, fuser: Any) -> int:
         """Of the pipeline: a fuser is made anew when its sequence changes, and for every bare ``op(x)``."""

@@ -148,6 +148,8 @@ def groups_of(report: Report) -> str:
 def verdict(report: Report) -> str:
     """One sentence: did it fuse?"""
     unfused = sum(row.count for row in outside(report))
+    if report.te is not None and not report.groups and not report.unfused:
+        return "Nothing fused: no operator of te.ops was called"
     if not report.groups and not report.unfused:
         return "The log shows no plan of an executor"
     if not report.groups:

@@ -25,8 +25,8 @@ def no_operators(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD111",
             "The program called no operator of te.ops, so Transformer Engine had nothing to plan",
-            advice="Only te.ops.Sequential and operators of te.ops are fused by it; te.Linear, "
-            "te.LayerNormMLP and te.TransformerLayer have their fusions built in.",
+            advice="Build the block as a te.ops.Sequential and call it, or leave it as it is: te.Linear, "
+            "te.LayerNormMLP and te.TransformerLayer have their fusions built in, which no plan shows.",
         )
 
 
@@ -49,12 +49,11 @@ def splits(report: Report, context: Context) -> Iterable[Finding]:
     version = version_of(report.te.version) if report.te is not None else None
     for several in found.values():
         first = several[0]
-        paths = [one.path or one.layer for one in several]
-        places = f" ({folded(tuple(paths))})" if any(paths) else ""
+        places = folded(tuple(one.place for one in several))
         yield finding(
             "FD113",
-            f"{named(first)}{places} splits the te.ops.Sequential, as no operator of te.ops: nothing is fused"
-            " across it",
+            f"{named(first)} ({places}) is no operator of te.ops and splits its te.ops.Sequential: nothing is"
+            " fused across it",
             source=first.source,
             advice=f"{instead_of(first, version)}.",
         )

@@ -36,9 +36,7 @@ def te_plans(report: Report) -> RenderableType | None:
         parts += [_head(several), Padding(_body(several[0][1]), (0, 0, 0, 2))]
     parts += more(len(alike))
     for split in report.te.splits[:MOST_ROWS]:
-        where = split.path or ""
-        where += f" in the sequence of {split.source}" if split.source and not split.layer else ""
-        parts.append(Text(f"{split.module} ({where}) separates the fusers around it", style="dim"))
+        parts.append(Text(f"{split.module} ({split.place}) separates the fusers around it", style="dim"))
     passes = _passes(report.te.passes)
     if passes is not None:
         parts.append(passes)
@@ -85,6 +83,8 @@ def _body(fuser: TeFuser) -> RenderableType:
                 continue
             key = ((phase, ()), *((step.op, step.operators) for step in steps))
             title = f"{phase}, {_mode(plan)}"
+            if shown.get(key) == _mode(plan) and not timed:
+                continue  # the same plan with weights of another type
             if key in shown and not timed:
                 table.add_row(Text(f"{title}: as in {shown[key]}", style="dim"), "")
                 continue

@@ -179,14 +179,15 @@ def by_reason(report: Report) -> list[tuple[Reason, list[Unfused]]]:
         key=lambda item: (
             not item[0].stated,
             -sum(row.bytes_moved or 0 for row in item[1]),
-            _mendable(item[0]) if is_te(item[1][0].op) else 0,
+            _mendable(item[0]) if is_te(item[1][0].op) else (0, ""),
         ),
     )
 
 
-def _mendable(reason: Reason) -> int:
+def _mendable(reason: Reason) -> tuple[int, str]:
     known = CODES.get(reason.code)  # a saved report of a later version can have others
-    return 3 if known is None or known.loss is Loss.NONE else SEVERITIES.index(known.severity)
+    lost = known is not None and known.loss is not Loss.NONE
+    return (SEVERITIES.index(known.severity) if known is not None and lost else 3), reason.code
 
 
 def unfused(report: Report, width: int, every: bool = False) -> RenderableType | None:
