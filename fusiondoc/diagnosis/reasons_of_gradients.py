@@ -92,7 +92,7 @@ def _between(
 ) -> str | None:
     """Why the first operator cannot be moved to the last, which takes its result, as a clause."""
     nodes = place.flow.nodes
-    for step in sorted((first.after | first.sizes) - {last.place}):
+    for step in sorted({*first.after, *first.sizes} - {last.place}):
         way = nodes[step]
         joins = way.kind == OPERATOR and way.block == first.block and has_formula(way)
         if step < last.place and not joins and _leads(place, step, last.place):
@@ -131,7 +131,7 @@ def _leads(place: Place, start: int, end: int) -> bool:
     todo, seen = [start], {start}
     while todo:
         node = nodes[todo.pop()]
-        for after in node.after | node.sizes:
+        for after in (*node.after, *node.sizes):
             if after == end:
                 return True
             if after < end and after not in seen:

@@ -114,7 +114,7 @@ def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
         if last.place in first.numbers:
             text = f"a number that {_it(last, node)} takes is computed of the result of {_it(first, node)}"
             return reason("FD227", f"{text} or of its size: fused, the two would wait for each other")
-        for between in sorted((first.after | first.numbers) - {last.place}):
+        for between in sorted({*first.after, *first.numbers} - {last.place}):
             if not place.joinable(nodes[between]) and _leads(place, between, last.place):
                 way = nodes[between]
                 return reason(

@@ -173,7 +173,7 @@ class Place:
         return fused_views(self.torch) if self.fuser == "nvfuser" else self.catalogue & VIEWS
 
     def neighbours(self, node: FlowNode) -> list[FlowNode]:
-        return [self.flow.nodes[i] for i in sorted(node.before | node.after)]
+        return [self.flow.nodes[i] for i in sorted({*node.before, *node.after})]
 
 
 def by_version(place: Place, op: str) -> str | None:

@@ -19,7 +19,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import chain
-from typing import Iterator, Sequence, Tuple, Union
+from sys import intern
+from typing import Iterator, Mapping, Sequence, Tuple, Union
 
 RawNode = Tuple[Union[str, None], ...]
 """Indentation, outputs, callee, attributes or None, inputs, tail or None, and for a Python function its
@@ -48,24 +49,42 @@ _PYTHON = re.compile(
     rf"{_OUTPUTS}(\^[^\s\[(]+)(?:\[({_ATTRIBUTES})\])?\((.*)\){_TAIL}\s*\Z",
     re.DOTALL,
 )
-_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|["\[\]]', re.DOTALL)
+_BRACKET = re.compile(r'["\[\]]')
+_CALLED = re.compile(rf"({_CALLEE})(?=[\[(])")
+
+LONG = 4_000
+"""Characters from which on a line is scanned: the regex engine keeps 100 bytes and more for each step of a
+repeated group, which is 200 MB for a string of a megabyte."""
+
+
+def _head(text: str) -> tuple[tuple[str | None, ...], int] | None:
+    """Indentation, outputs and callee of a node, and where that ends."""
+    if len(text) < LONG:
+        match = _HEAD.match(text)
+        return (match.groups(), match.end()) if match is not None else None
+    equals = text.find("= ")
+    called = _CALLED.match(text, equals + 2) if equals >= 0 else None
+    outputs = text[:equals].lstrip(" ")
+    if called is None or (outputs and not outputs.startswith("%")):
+        return None
+    return (" " * (equals - len(outputs)), outputs, called[1]), called.end()
 
 
 def starts_node(text: str) -> bool:
     """Whether the line begins as a node does, however it ends."""
-    return _HEAD.match(text) is not None or _PYTHON_HEAD.match(text) is not None
+    return _head(text) is not None or _PYTHON_HEAD.match(text) is not None
 
 
 def scan_node(text: str) -> RawNode | None:
     """The raw fields of a node that :data:`NODE` could not settle; None if it is none or not whole."""
-    head = _HEAD.match(text)
+    head = _head(text)
     if head is None:
-        python = _PYTHON.match(text)
+        python = _PYTHON.match(text) if "^" in text else None
         if python is None:
             return None
         indent, outputs, callee, attributes, scalars, inputs, tail = python.groups()
         return indent, outputs, callee, attributes, inputs, tail, scalars
-    attributes, position = None, head.end()
+    attributes, position = None, head[1]
     if text[position] == "[":
         end = _closing(text, position)
         if end is None:
@@ -74,28 +93,45 @@ def scan_node(text: str) -> RawNode | None:
     rest = _INPUTS.match(text, position)
     if rest is None:
         return None
-    return (*head.groups(), attributes, rest[1], rest[2])
+    return (*head[0], attributes, rest[1], rest[2])
 
 
 def _closing(text: str, position: int) -> int | None:
     """Where the bracket opened at ``position`` closes; None if it does not."""
     depth = 0
-    for match in _BRACKET.finditer(text, position):
-        token = match[0]
-        if token == "[":
+    match = _BRACKET.search(text, position)
+    while match is not None:
+        at = match.start()
+        if match[0] == "[":
             depth += 1
-        elif token == "]":
+        elif match[0] == "]":
             depth -= 1
             if depth == 0:
-                return match.start()
-        elif token == '"':
-            return None
+                return at
+        else:
+            at = _end_of_string(text, at + 1)
+            if at < 0:
+                return None
+        match = _BRACKET.search(text, at + 1)
     return None
+
+
+def _end_of_string(text: str, start: int) -> int:
+    """The quote that ends the string whose first character is at ``start``; -1 if none does."""
+    at = start
+    while True:
+        quote = text.find('"', at)
+        escapes = quote
+        while escapes > at and text[escapes - 1] == "\\":
+            escapes -= 1
+        if (quote - escapes) % 2 == 0:
+            return quote
+        at = quote + 1
 
 
 # Strings are printed with C escapes (c10::printQuotedString), so a quote inside one has a backslash before
 # it.
-_ATTRIBUTE_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[({]|[\])}]|, (?=[A-Za-z_]\w*=)', re.DOTALL)
+_ATTRIBUTE_TOKEN = re.compile(r'"|[\[({]|[\])}]|, (?=[A-Za-z_]\w*=)')
 
 
 def _one_line(text: str) -> str:
@@ -132,15 +168,20 @@ def split_attributes(text: str) -> dict[str, str]:
         return {name.strip(): value} if equals else {}
     pieces = []
     start = depth = 0
-    for match in _ATTRIBUTE_TOKEN.finditer(text):
-        token = match[0]
+    match = _ATTRIBUTE_TOKEN.search(text)
+    while match is not None:
+        token, end = match[0], match.end()
         if token in "[({":
             depth += 1
         elif token in "])}":
             depth -= 1
-        elif token == ", " and depth <= 0:
+        elif token == '"':
+            closing = _end_of_string(text, end)
+            end = closing + 1 if closing >= 0 else len(text)
+        elif depth <= 0:
             pieces.append(text[start : match.start()])
-            start = match.end()
+            start = end
+        match = _ATTRIBUTE_TOKEN.search(text, end)
     pieces.append(text[start:])
     attributes = {}
     for piece in pieces:
@@ -150,14 +191,17 @@ def split_attributes(text: str) -> dict[str, str]:
     return attributes
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def split_tail(text: str | None) -> tuple[str | None, str | None]:
     """Scope and source of what follows the inputs: ``, scope: __module.l # file.py:134:0``."""
     text = text.rstrip() if text else ""
     if text.startswith(", scope: "):
         scope, hash_mark, source = text[9:].partition(" # ")
-        return scope, source if hash_mark else None
+        return intern(scope), source if hash_mark else None
     return None, text[3:] if text.startswith(" # ") else None
+
+
+_NO_ATTRIBUTES: Mapping[str, str] = {}
 
 
 class Value:
@@ -180,8 +224,8 @@ class Value:
 
 
 def parse_values(text: str) -> tuple[Value, ...]:
-    """The values defined by ``%x.1 : Tensor, %2 : int``."""
-    return tuple([Value(name, type) for name, type in split_values(text)])
+    """The values defined by ``%x.1 : Tensor, %2 : int``; equal types are one string, for a graph has few."""
+    return tuple([Value(name, intern(type)) for name, type in split_values(text)])
 
 
 class Node:
@@ -189,20 +233,36 @@ class Node:
 
     ``kind``: as printed (``aten::add``, ``^Name`` for a Python function), without the number that ties it to
     its section; ``ref``: the name of that section (``prim::CudaFusionGroup_0``), None for a node without one.
+    ``source``: ``file:line:column`` as printed after ``#``; ``scope``: the module scope that tracing adds.
+    ``scalars``: the plain arguments of a Python function as printed; None for other nodes.
     ``blocks``: the nested blocks. ``line``: how many lines of the dump come before the one it begins on.
+
+    A graph can have a hundred thousand: what was taken apart is not kept as text.
     """
 
-    __slots__ = ("_attributes", "_inputs", "_outputs", "_raw", "blocks", "kind", "line", "ref")
+    __slots__ = (
+        "_attributes",
+        "_inputs",
+        "_outputs",
+        "blocks",
+        "kind",
+        "line",
+        "ref",
+        "scalars",
+        "scope",
+        "source",
+    )
 
     def __init__(self, raw: RawNode, line: int) -> None:
-        self._raw = raw
         self.line = line
-        self.kind: str = raw[2]  # type: ignore[assignment]
+        self.kind = intern(raw[2] or "")
         self.ref: str | None = None
         self.blocks: tuple[Block, ...] = ()
-        self._outputs: tuple[Value, ...] | None = None
-        self._inputs: tuple[str, ...] | None = None
-        self._attributes: dict[str, str] | None = None
+        self._outputs: str | tuple[Value, ...] = raw[1] or ""
+        self._inputs: str | tuple[str, ...] = raw[4] or ""
+        self._attributes: str | dict[str, str] | None = raw[3]
+        self.scope, self.source = split_tail(raw[5])
+        self.scalars = raw[6] if len(raw) > 6 else None
 
     def __repr__(self) -> str:
         return f"<Node {self.kind} line {self.line}>"
@@ -210,39 +270,26 @@ class Node:
     @property
     def outputs(self) -> tuple[Value, ...]:
         """The values it defines."""
-        if self._outputs is None:
-            self._outputs = parse_values(self._raw[1] or "")
-        return self._outputs
+        made = self._outputs
+        if isinstance(made, str):
+            made = self._outputs = parse_values(made)
+        return made
 
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the values it takes."""
-        if self._inputs is None:
-            self._inputs = split_names(self._raw[4] or "")
-        return self._inputs
+        made = self._inputs
+        if isinstance(made, str):
+            made = self._inputs = split_names(made)
+        return made
 
     @property
-    def attributes(self) -> dict[str, str]:
+    def attributes(self) -> Mapping[str, str]:
         """The printed text of each attribute, in print order."""
-        if self._attributes is None:
-            text = self._raw[3]
-            self._attributes = split_attributes(text) if text else {}
-        return self._attributes
-
-    @property
-    def source(self) -> str | None:
-        """``file:line:column`` as printed after ``#``."""
-        return split_tail(self._raw[5])[1]
-
-    @property
-    def scope(self) -> str | None:
-        """The module scope that tracing adds."""
-        return split_tail(self._raw[5])[0]
-
-    @property
-    def scalars(self) -> str | None:
-        """The plain arguments of a Python function as printed; None for other nodes."""
-        return self._raw[6] if len(self._raw) > 6 else None
+        made = self._attributes
+        if isinstance(made, str):
+            made = self._attributes = split_attributes(made)
+        return made or _NO_ATTRIBUTES
 
     def walk(self) -> Iterator[Node]:
         """This node and all nodes of its blocks, depth first, in print order."""

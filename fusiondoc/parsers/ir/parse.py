@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Sequence
+from typing import Iterator, Sequence
 
 from fusiondoc.parsers.ir.build import STRUCTURE, Builder
-from fusiondoc.parsers.ir.graph import NODE, Dump, Node, RawNode, scan_node, starts_node
+from fusiondoc.parsers.ir.graph import LONG, NODE, Dump, Node, RawNode, scan_node, starts_node
 
 _GRAPH = re.compile(r"(?:^|(?<=\W))graph\((?=\s*%|\)|\s*$)")
 _PARAMETER_LINE = re.compile(r"\s*%[^\s,=]+(?: : .*)?(?:,|\):)\s*$")
@@ -14,15 +14,67 @@ _NODE_LINES = 64
 """Over how many lines one node may be printed: tensors with rows, or what a Python function was given."""
 
 
-def _texts(lines: Sequence[bytes]) -> list[str]:
-    # A byte that is not UTF-8 becomes \xNN: distinct, printable, and it never closes a string.
-    text = b"\n".join(lines).decode("utf-8", "backslashreplace")
-    if "\r" in text:
-        return [line.rstrip("\r") for line in text.split("\n")]
-    return text.split("\n")
+_BLOCK = 1 << 17
+"""Bytes that are decoded at once."""
 
 
-def _long_node(texts: Sequence[str], start: int) -> tuple[RawNode | None, int]:
+class _Texts:
+    """The lines of a dump as text, a block at a time and each only while it is looked at: a graph of 100,000
+    nodes has 15 MB of them.
+
+    Args:
+        data: the lines.
+        cut: bytes of each that are left out at its beginning.
+    """
+
+    def __init__(self, data: bytes, cut: int) -> None:
+        self._data = data
+        self._cut = cut
+        self._at = 0
+        self._blocks: list[tuple[int, list[str]]] = []
+        """The line that each begins with, and its lines."""
+        self._read = 0
+        """Lines in the blocks so far."""
+        self._size = data.count(b"\n") + 1 if data else 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, line: int) -> str:
+        """A line of the block that ``blocks`` gave last, or behind it."""
+        while line >= self._read:
+            self._decode()
+        for first, lines in reversed(self._blocks):
+            if line >= first:
+                return lines[line - first]
+        raise IndexError(line)
+
+    def blocks(self) -> Iterator[tuple[int, list[str]]]:
+        """All lines: the number of the first of some, and these."""
+        while self._blocks or self._at < len(self._data):
+            if not self._blocks:
+                self._decode()
+            yield self._blocks[0]
+            del self._blocks[0]
+
+    def _decode(self) -> None:
+        data, at = self._data, self._at
+        end = data.find(b"\n", at + _BLOCK)
+        end = len(data) if end < 0 else end
+        block, self._at = data[at:end], end + 1
+        if self._cut and not block.isascii():
+            block = b"\n".join([line[self._cut :] for line in block.split(b"\n")])
+        # A byte that is not UTF-8 becomes \xNN: distinct, printable, and it never closes a string.
+        lines = block.decode("utf-8", "backslashreplace").split("\n")
+        if self._cut and block.isascii():
+            lines = [line[self._cut :] for line in lines]
+        if b"\r" in block:
+            lines = [line.rstrip("\r") for line in lines]
+        self._blocks.append((self._read, lines))
+        self._read += len(lines)
+
+
+def _long_node(texts: _Texts, start: int) -> tuple[RawNode | None, int]:
     """The node that begins on a line the node regex could not settle, and the line after it."""
     text = texts[start]
     raw = scan_node(text.rstrip())
@@ -30,7 +82,7 @@ def _long_node(texts: Sequence[str], start: int) -> tuple[RawNode | None, int]:
     while raw is None and end < min(start + _NODE_LINES, len(texts)):
         following = texts[end]
         if (
-            NODE.match(following) is not None
+            (len(following) < LONG and NODE.match(following) is not None)
             or STRUCTURE.match(following) is not None
             or starts_node(following)
         ):
@@ -47,7 +99,12 @@ def parse_dump(lines: Sequence[bytes]) -> Dump:
     ``lines`` have lost their log prefix; header text may stand before ``graph(``, on its line or on lines of
     its own. Lines that are no IR are set aside, a beginning or an end that is missing is reported.
     """
-    texts = _texts(lines) if lines else []
+    return parse_text(b"\n".join(lines))
+
+
+def parse_text(data: bytes, cut: int = 0) -> Dump:
+    """The same, of its lines as one text; ``cut``: how much of each is the prefix of the log."""
+    texts = _Texts(data, cut)
     builder = Builder()
     _structural_pass(texts, _begin(texts, builder), builder)
     return builder.finish(len(texts))
@@ -55,8 +112,8 @@ def parse_dump(lines: Sequence[bytes]) -> Dump:
 
 def parse_node_lines(lines: Sequence[bytes]) -> Node | None:
     """A node printed by itself, with the lines of its blocks; None if the first line does not begin one."""
-    texts = _texts(lines) if lines else []
-    if not texts or not starts_node(texts[0]):
+    texts = _Texts(b"\n".join(lines), 0)
+    if not len(texts) or not starts_node(texts[0]):
         return None
     builder = Builder()
     builder.headless(0, in_params=False)
@@ -71,10 +128,11 @@ def parse_node(text: bytes) -> Node | None:
     return parse_node_lines(text.split(b"\n"))
 
 
-def _begin(texts: Sequence[str], builder: Builder) -> int:
+def _begin(texts: _Texts, builder: Builder) -> int:
     """Open the graph; which line to go on with."""
-    for line, text in enumerate(texts):
-        if NODE.match(text) is not None or STRUCTURE.match(text) is not None:
+    for line in range(len(texts)):
+        text = texts[line]
+        if (len(text) < LONG and NODE.match(text) is not None) or STRUCTURE.match(text) is not None:
             return line
         opening = _GRAPH.search(text)
         if opening is not None:
@@ -86,35 +144,37 @@ def _begin(texts: Sequence[str], builder: Builder) -> int:
     return 0
 
 
-def _structural_pass(texts: Sequence[str], start: int, builder: Builder) -> None:
+def _structural_pass(texts: _Texts, start: int, builder: Builder) -> None:
     match_node = NODE.match
     nodes, indent = builder.nodes, builder.indent
     taken = start
-    for line in range(start, len(texts)):
-        text = texts[line]
-        match = match_node(text)
-        if match is not None:
-            raw: RawNode = match.groups()
-        elif line < taken:
-            continue
-        else:
-            found, taken = _other_line(texts, line, builder)
-            nodes, indent = builder.nodes, builder.indent
-            if found is None:
+    for first, block in texts.blocks():
+        for line, text in enumerate(block, first):
+            match = match_node(text) if len(text) < LONG else None
+            if line < start:
                 continue
-            raw = found
-        if raw[0] != indent:
-            if not builder.place(raw, line):
-                builder.problems.set_aside(line, text)
+            if match is not None:
+                raw: RawNode = match.groups()
+            elif line < taken:
                 continue
-            nodes, indent = builder.nodes, builder.indent
-        node = Node(raw, line)
-        nodes.append(node)
-        if node.kind[-1] <= "9":
-            builder.sections.candidate(node)
+            else:
+                found, taken = _other_line(texts, line, builder)
+                nodes, indent = builder.nodes, builder.indent
+                if found is None:
+                    continue
+                raw = found
+            if raw[0] != indent:
+                if not builder.place(raw, line):
+                    builder.problems.set_aside(line, text)
+                    continue
+                nodes, indent = builder.nodes, builder.indent
+            node = Node(raw, line)
+            nodes.append(node)
+            if node.kind[-1] <= "9":
+                builder.sections.candidate(node)
 
 
-def _other_line(texts: Sequence[str], line: int, builder: Builder) -> tuple[RawNode | None, int]:
+def _other_line(texts: _Texts, line: int, builder: Builder) -> tuple[RawNode | None, int]:
     """A line that the node regex did not settle: the node on it, if it is one after all, and how far it
     reaches."""
     text = texts[line]

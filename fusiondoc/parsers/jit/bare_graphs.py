@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Callable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse
-from fusiondoc.parsers.ir.parse import parse_dump
+from fusiondoc.parsers.ir.parse import parse_text
 from fusiondoc.parsers.jit.message_runs import Lines, Print, Run
 from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group, summarise_rest
 from fusiondoc.parsers.jit.profiles import Profiled, profiled_in
@@ -210,7 +210,7 @@ class HeadlessPlans:
             # Of nvFuser's graphs, only plans hold groups; of the others, see whether a plan is there.
             if header not in _HEADERS and (header is not None or (planned and file != "graph_fuser")):
                 continue
-            plan = summarise_rest(parse_dump(Print(run.text, run.cut).texts()))
+            plan = summarise_rest(parse_text(run.text, run.cut))
             if plan.groups:
                 made.append(_use(run, PlanUse(plan, PlanLevel.EXECUTOR, headless=True)))
         return made
@@ -275,11 +275,11 @@ class KnownPlans:
         if use is None:
             profiled = None
             if level is PlanLevel.FUSION_PASS and self.began_with is not None:
-                profiled = profiled_in(parse_dump(self.began_with.texts()))
+                profiled = profiled_in(parse_text(self.began_with.text, self.began_with.cut))
                 self._left = (graph.printed(), profiled)
             elif level is PlanLevel.EXECUTOR and self._left is not None and self._left[0] == graph.printed():
                 profiled = self._left[1]
-            dump = parse_dump(graph.texts())
+            dump = parse_text(graph.text, graph.cut)
             regions = self._regions if executor else None
             plan = summarise_rest(dump) if rest else summarise(dump, profiled, regions)
             use = PlanUse(plan, level, simple, headless=rest)
@@ -300,7 +300,7 @@ class KnownPlans:
         bare = _without_names(graph.text)
         group = self._groups.get(bare)
         if group is None:
-            group = self._groups[bare] = summarise_group(parse_dump(graph.texts()))
+            group = self._groups[bare] = summarise_group(parse_text(graph.text, graph.cut))
         if len(self._printed_groups) >= 5_000:
             self._printed_groups.clear()
         self._printed_groups[graph.digest] = group

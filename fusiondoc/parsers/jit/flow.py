@@ -6,9 +6,8 @@ and lists are seen through."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Iterable, Mapping, NamedTuple
+from typing import TYPE_CHECKING, Collection, Iterable, Mapping, NamedTuple, Sequence
 
-from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.ir.types import holds_tensor
 
 if TYPE_CHECKING:
@@ -53,38 +52,75 @@ class Operand(NamedTuple):
     """The index in the flow of the one node that makes it; None for several and for none."""
 
 
-@dataclass(eq=False)
+Places = Collection[int]
+"""Indexes in the flow, each once: a tuple while there are few, and a plan can have a hundred thousand nodes."""
+
+_FEW = 8
+
+
+def _and(places: Places, place: int) -> Places:
+    """One more."""
+    if place in places:
+        return places
+    if isinstance(places, set):
+        places.add(place)
+        return places
+    return (*places, place) if len(places) < _FEW else {*places, place}
+
+
 class FlowNode:
     """``kind`` is one of the constants above. ``block`` are the control nodes it stands in, outermost
     first."""
 
-    kind: str
-    op: str
-    source: str | None
-    block: tuple[int, ...]
-    inputs: tuple[str, ...]
-    """Types of its tensor inputs, as far as they are known."""
-    outputs: tuple[str, ...]
-    place: int
-    """Its index in the flow."""
-    before: set[int] = field(default_factory=set)
-    after: set[int] = field(default_factory=set)
-    condition: str | None = None
-    """For control flow: what it depends on, in words."""
-    decides: set[int] = field(default_factory=set)
-    """Control flow whose condition reads its result, or a size or type of it."""
-    sizes: set[int] = field(default_factory=set)
-    """Operators that make a tensor of the size of its result."""
-    numbers: set[int] = field(default_factory=set)
-    """What takes a number that is computed of its result or of its sizes."""
-    requires_grad: bool = False
-    operands: tuple[Operand, ...] = ()
-    ran: bool | None = None
-    """Whether it ran before the plan was made; None where the log does not tell."""
-    arguments: int = 0
-    """Its inputs and outputs, tensors or not."""
-    line: int = 0
-    """Lines of the dump before the one it begins on."""
+    __slots__ = (
+        "after",
+        "arguments",
+        "before",
+        "block",
+        "condition",
+        "decides",
+        "inputs",
+        "kind",
+        "line",
+        "numbers",
+        "op",
+        "operands",
+        "outputs",
+        "place",
+        "ran",
+        "requires_grad",
+        "sizes",
+        "source",
+    )
+
+    def __init__(self, kind: str, node: Node, block: tuple[int, ...], place: int) -> None:
+        self.kind = kind
+        self.op = node.kind
+        self.source = node.source
+        self.block = block
+        self.inputs: tuple[str, ...] = ()
+        """Types of its tensor inputs, as far as they are known."""
+        self.outputs: tuple[str, ...] = ()
+        self.place = place
+        """Its index in the flow."""
+        self.before: Places = ()
+        self.after: Places = ()
+        self.condition: str | None = None
+        """For control flow: what it depends on, in words."""
+        self.decides: Places = ()
+        """Control flow whose condition reads its result, or a size or type of it."""
+        self.sizes: Places = ()
+        """Operators that make a tensor of the size of its result."""
+        self.numbers: Places = ()
+        """What takes a number that is computed of its result or of its sizes."""
+        self.requires_grad = False
+        self.operands: tuple[Operand, ...] = ()
+        self.ran: bool | None = None
+        """Whether it ran before the plan was made; None where the log does not tell."""
+        self.arguments = 0
+        """Its inputs and outputs, tensors or not."""
+        self.line = node.line
+        """Lines of the dump before the one it begins on."""
 
 
 class Flow:
@@ -98,8 +134,13 @@ class Flow:
         self.stops: list[tuple[int, str, str | None]] = []
         """Each of SIDE_EFFECTS: how many nodes stand before it, its kind and source."""
         self._types = dict(types)
-        self._made: dict[str, set[int]] = {}
+        self._made: dict[str, Places] = {}
         self._maker: dict[str, Node] = {}
+        self._alike: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def close(self) -> None:
+        """The plan is walked: what only that needs goes, and with it the graph."""
+        self._types, self._made, self._maker, self._alike = {}, {}, {}, {}
 
     def type_of(self, name: str) -> str:
         return self._types.get(name, "")
@@ -113,18 +154,11 @@ class Flow:
         """A node that computes; the index it has from now on."""
         index = len(self.nodes)
         tensors = [name for name in node.inputs if holds_tensor(self.type_of(name))]
-        new = FlowNode(
-            kind,
-            node.kind,
-            node.source,
-            block,
-            tuple(self.type_of(name) for name in tensors),
-            tuple(self.type_of(v.name) for v in node.outputs),
-            index,
-            line=node.line,
-        )
+        new = FlowNode(kind, node, block, index)
+        new.inputs = self._types_of(tensors)
+        new.outputs = self._types_of(v.name for v in node.outputs)
         new.arguments = len(node.inputs) + len(node.outputs)
-        new.operands = tuple(self._operand(name) for name in node.inputs)
+        new.operands = tuple(map(self._operand, node.inputs))
         new.requires_grad = any("requires_grad=1" in text for text in (*new.inputs, *new.outputs))
         self.nodes.append(new)
         self.regions = self.regions or kind == REGION
@@ -133,14 +167,19 @@ class Flow:
             self._link(name, index)
         if node.kind in _MAKES_OF_A_SIZE:
             for maker in self._behind_numbers(node.inputs):
-                self.nodes[maker].sizes.add(index)
+                self.nodes[maker].sizes = _and(self.nodes[maker].sizes, index)
         if kind in (GROUP, OPERATOR):
             for maker in self._behind_numbers(name for name in node.inputs if name not in tensors):
-                self.nodes[maker].numbers.add(index)
+                self.nodes[maker].numbers = _and(self.nodes[maker].numbers, index)
         for value in node.outputs:
             if holds_tensor(value.type):
-                self._made[value.name] = {index}
+                self._made[value.name] = (index,)
         return index
+
+    def _types_of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """One tuple for equal ones: a plan has few."""
+        types = tuple(self._types.get(name, "") for name in names)
+        return self._alike.setdefault(types, types)
 
     def _operand(self, name: str) -> Operand:
         made = self._maker.get(name)
@@ -170,9 +209,10 @@ class Flow:
                 names = (names[place],)
             self.alias(value.name, names)
 
-    def alias(self, name: str, names: Iterable[str]) -> None:
+    def alias(self, name: str, names: Sequence[str]) -> None:
         """``name`` is (one of) ``names``."""
-        self._made[name] = set().union(*(self._made.get(n, set()) for n in names)) if names else set()
+        made = [self._made.get(n, ()) for n in names]
+        self._made[name] = made[0] if len(made) == 1 else tuple(dict.fromkeys(i for one in made for i in one))
         for other in names:
             known = self.type_of(other)
             if known and self.type_of(name) in ("", "Tensor"):
@@ -215,7 +255,7 @@ class Flow:
     def decides(self, control: int, node: Node) -> None:
         """Note which nodes the condition of a prim::If or prim::Loop reads, also through numbers."""
         for index in self._behind_numbers(node.inputs[:1]):
-            self.nodes[index].decides.add(control)
+            self.nodes[index].decides = _and(self.nodes[index].decides, control)
 
     def _behind_numbers(self, values: Iterable[str]) -> set[int]:
         """The nodes whose results these values are computed from, also through numbers."""
@@ -225,8 +265,8 @@ class Flow:
         while names and len(seen) < 50:
             name = names.pop()
             seen.add(name)
-            makers = self._made.get(name, set())
-            found |= makers
+            makers = self._made.get(name, ())
+            found.update(makers)
             made = self._maker.get(name)
             if not makers and made is not None:
                 names += [n for n in made.inputs if n not in seen]
@@ -266,5 +306,5 @@ class Flow:
     def _link(self, name: str, index: int) -> None:
         for maker in self._made.get(name, ()):
             if maker != index:
-                self.nodes[index].before.add(maker)
-                self.nodes[maker].after.add(index)
+                self.nodes[index].before = _and(self.nodes[index].before, maker)
+                self.nodes[maker].after = _and(self.nodes[maker].after, index)

@@ -315,21 +315,20 @@ class _Reading:
                 here = frozenset((layer,))
             else:
                 known = self._all(inputs) if made else ()
-                here = _NONE.union(*(self._before.get(n, _NONE) for n in known))
-            for number in outputs:
+                here = _united(self._before, known)
+            for number in outputs if here else ():
                 self._before[number] = here
         for (node, inputs, outputs), made in zip(reversed(self._nodes_read), reversed(by_pass)):
             layer = self.told.get(id(node))
             if layer is not None:
                 behind = frozenset((layer,))
             else:
-                behind = _NONE.union(*(self._after.get(n, _NONE) for n in outputs)) if made else _NONE
-            for number in self._all(inputs):
+                behind = _united(self._after, outputs) if made else _NONE
+            for number in self._all(inputs) if behind else ():
                 self._after[number] = self._after.get(number, _NONE) | behind
         for (node, inputs, outputs), made in zip(self._nodes_read, by_pass):
             if made and id(node) not in self.told:
-                before = _NONE.union(*(self._before.get(n, _NONE) for n in self._all(inputs)))
-                after = _NONE.union(*(self._after.get(n, _NONE) for n in outputs))
+                before, after = _united(self._before, self._all(inputs)), _united(self._after, outputs)
                 parent = _parent(before | after) if before and after else None
                 if parent is not None:
                     self.told[id(node)] = parent
@@ -371,6 +370,16 @@ class _Reading:
                 Kept(name, text, tuple(sorted(of.get(n, ())))) for name, text, n in region.returned
             )
             yield region.names, around, returned
+
+
+def _united(layers: Mapping[int, frozenset[str]], numbers: Iterable[int]) -> frozenset[str]:
+    """The layers of all these values; nearly always none, or those of one."""
+    found = _NONE
+    for number in numbers:
+        more = layers.get(number)
+        if more is not None:
+            found = found | more if found else more
+    return found
 
 
 def _types_in(body: Graph) -> dict[str, str]:

@@ -275,8 +275,13 @@ class Run:
                 )
             return
         found: list[tuple[int, int, int, int, bytes]] = []
-        for line, graph_line, start, end, behind in self._messages():
-            graph = Print(text[start:end], cut, self.stretches(graph_line, behind) if several else None)
+        messages = list(self._messages())
+        for number, (line, graph_line, start, end, behind) in enumerate(messages, 1):
+            part = text[start:end]
+            if number == len(messages):  # a graph may have 15 MB: not twice
+                text, self._parts = b"", [b""]
+            graph = Print(part, cut, self.stretches(graph_line, behind) if several else None)
+            del part
             if seen is not None:
                 found.append((line, graph_line, start, end, graph.digest))
             yield self.position(line), self.position(graph_line), graph

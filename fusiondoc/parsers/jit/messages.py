@@ -195,10 +195,12 @@ class JitMessages:
         if run.headless:
             self._headless.add(prefix, self._file(prefix), run)
             return
-        first, _, behind = run.text.partition(b"\n")
-        header = first[run.cut :].strip()
+        text = run.text
+        end = text.find(b"\n")
+        header = text[run.cut : end if end >= 0 else None].strip()
         if header in PASS_STARTS:
-            self._pass_starts(header, Print(behind, run.cut))
+            self._pass_starts(header, Print(text[end + 1 :] if end >= 0 else b"", run.cut))
+        del text
         if len(header) < 80:
             self._headers[prefix] = header
         known = header.decode("utf-8", "replace") if len(header) < 80 and b"graph(" not in header else "other"

@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import repeat
-from typing import TYPE_CHECKING, Iterable, Tuple
+from typing import TYPE_CHECKING, Iterable, NamedTuple, Tuple
 
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow
@@ -74,8 +74,7 @@ class PlanGroup:
     """Reductions over a dimension from the end of which the plan computes the size."""
 
 
-@dataclass(frozen=True)
-class LooseNode:
+class LooseNode(NamedTuple):
     """A tensor operator outside every group."""
 
     op: str
@@ -244,6 +243,7 @@ class _Walk:
             self._numbers.parameter(value.name, self.flow.type_of(value.name))
         # An executor makes a plan of a graph that ran.
         self.nodes(graph.nodes, (), True)
+        self.flow.close()
         return self.flow
 
     def nodes(self, nodes: Iterable[Node], block: tuple[int, ...], ran: bool | None) -> None:
@@ -339,6 +339,8 @@ class _Walk:
             self.flow.leave_block(index, inner_block.outputs)
         if is_operator(node):
             types = tuple(v.type for v in node.outputs)
+            known = self.flow.nodes[index].outputs
+            types = known if types == known else types
             layer = self.layers.of.get(id(node))
             self.loose.append(LooseNode(kind, node.source, name, node.line, types, index, layer))
 

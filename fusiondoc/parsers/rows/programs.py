@@ -86,8 +86,8 @@ class _ProgramTable:
         if left < min(len(plan.flow.nodes), MOST_NODES):
             self._seen[key] = -1
             return -1
-        drawing = _Drawing(self, shown, stream, ran)
-        nodes = drawing.nodes[:left]
+        drawing = _Drawing(self, shown, stream, ran, left)
+        nodes = drawing.nodes
         self._nodes += len(nodes)
         shape = hash((phase, tuple(g.body for g in plan.groups), tuple((n.op, n.source) for n in plan.loose)))
         nth = self._shapes[shape] = self._shapes.get(shape, 0) + 1
@@ -100,8 +100,8 @@ class _ProgramTable:
                 iteration=facts.iterations[use.iteration].index if use.iteration is not None else None,
                 ranks=() if facts.rank is None else (facts.rank,),
                 nodes=tuple(nodes),
-                edges=tuple(sorted(edge for edge in drawing.edges if max(edge) < left)),
-                cut=len(drawing.nodes) - len(nodes),
+                edges=tuple(sorted(drawing.edges)),
+                cut=drawing.cut,
             )
         )
         return len(self._programs) - 1
@@ -143,9 +143,13 @@ class _Drawing:
         shown: PhasedPlan,
         stream: PlansOfStream,
         ran: Sequence[frozenset[Op]],
+        most: int,
     ) -> None:
         self.nodes: list[ProgramNode] = []
         self.edges: set[tuple[int, int]] = set()
+        self.cut = 0
+        """Nodes beyond ``most``."""
+        self._most = most
         self._owner = owner
         self._use = shown.use
         self._reasons = stream.reasons
@@ -160,8 +164,10 @@ class _Drawing:
 
     def _add(self, flow: Flow, groups: Iterable[PlanGroup], region: int | None) -> None:
         start = len(self.nodes)
+        shown = self._most - start
+        self.cut += max(0, len(flow.nodes) - shown)
         ids = {group.place: self._ids[id(group)] for group in groups}
-        for place, node in enumerate(flow.nodes):
+        for place, node in enumerate(flow.nodes[:shown]):
             tensors = node.kind in (OPERATOR, REGION)
             inside = start + node.block[-1] if node.block else region
             why = self._reasons.get(node)
@@ -182,7 +188,7 @@ class _Drawing:
                     evidence=self._owner.evidence(self._use, node.line),
                 )
             )
-            self.edges.update((start + before, start + place) for before in node.before)
+            self.edges.update((start + other, start + place) for other in node.before if other < shown)
 
 
 def _distinct(plans: Sequence[PhasedPlan]) -> Iterator[PhasedPlan]:
