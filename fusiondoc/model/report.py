@@ -364,8 +364,8 @@ class Report:
     steps_note: str | None = None
     """Why that is not known, or what is to be known about it."""
     programs: tuple[Program, ...] = ()
-    programs_left_out: int = 0
-    """Distinct plans beyond those in ``programs``, which is bounded."""
+    programs_left_out: int = 0  # distinct plans beyond those in ``programs``, which is bounded
+    unfused_left_out: int = 0  # rows beyond the most, counted in the last ones, which have no source
     suppressed: tuple[Suppressed, ...] = ()
     """Findings that the configuration or a comment suppresses; they are not in ``findings``."""
     expectations: tuple[Expectation, ...] = ()

@@ -9,11 +9,12 @@ import zlib
 from array import array
 from bisect import bisect_right
 from enum import IntEnum
-from typing import Dict, Iterator, Mapping, NamedTuple, Sequence
+from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.runs import LeftOut
-from fusiondoc.parsers.jit.plan import Op, Plan, PlanGroup
+from fusiondoc.parsers.jit.plan import Plan, PlanGroup
+from fusiondoc.parsers.jit.statements import Statements
 from fusiondoc.parsers.kernels.kept_texts import Text
 from fusiondoc.parsers.lines.other_tools import OtherTools
 from fusiondoc.parsers.work import Work, WorkSeen
@@ -33,42 +34,6 @@ def unpack(pos: int) -> tuple[int, int]:
 
 def positions() -> array[int]:
     return array("Q")
-
-
-@dataclass
-class Statement:
-    """What the log says about one node, under one reason code."""
-
-    code: str
-    text: str
-    tensor: bool
-    lines: array[int] = field(default_factory=positions)
-    values: set[str] | None = None
-    """Names of the first output, which tell equal (op, source) nodes of one pass apart; of the pass that is
-    being read."""
-    nodes: int = 0
-    """How many nodes of one pass it was said of, at most; of the passes that are read."""
-    of_plan: set[str] | None = None
-    """Names of the first output in the plan that the pass left, where these are known: of which of several
-    nodes of one source line it was said."""
-
-    @property
-    def count(self) -> int:
-        return max(self.nodes, len(self.values or ()), 1)
-
-    def is_about(self, value: str) -> bool:
-        """Whether it is said of the node with this first output, as far as can be told."""
-        return self.of_plan is None or value in self.of_plan
-
-    def pass_ends(self) -> None:
-        """The names mean nothing in the next pass: keep only how many they were."""
-        self.nodes = self.count
-        self.values = None
-
-
-Statements = Dict[Op, Dict[str, Statement]]
-"""(op, source) -> reason code -> statement. A node without a source has its first output as "source"
-("%name")."""
 
 
 class PlanLevel(IntEnum):
@@ -100,7 +65,7 @@ class PlanUse:
     stretches: dict[int, array[int]] = field(default_factory=dict)
     """Of a print (by its start) between whose lines others stand, as of another rank: where each stretch of
     consecutive lines starts, as (offset in the print, position) after one another."""
-    stated: Statements = field(default_factory=dict)
+    stated: Statements = field(default_factory=Statements)
     iteration: int | None = None
 
     def places(self, line: int) -> Iterator[int]:
@@ -330,7 +295,7 @@ class Facts:
     phases: Mapping[str, str] = field(default_factory=dict)
     """Names of code that AOTAutograd made (``<eval_with_key>.7``) to the phase that the probe saw."""
     plans: list[PlanUse] = field(default_factory=list)
-    unplanned: Statements = field(default_factory=dict)
+    unplanned: Statements = field(default_factory=Statements)
     """Statements after the last plan, or of a pass whose plan was never printed."""
     caches: list[CacheInstance] = field(default_factory=list)
     kernels: list[KernelUse] = field(default_factory=list)

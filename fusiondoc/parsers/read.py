@@ -19,7 +19,6 @@ from fusiondoc.model.report import (
     Group,
     Kernel,
     Report,
-    Unfused,
 )
 from fusiondoc.model.runs import Coverage, FuserState, Iteration, ParseStats, UnrecognisedLine
 from fusiondoc.model.source import SourceMap
@@ -31,7 +30,8 @@ from fusiondoc.parsers.observed import Observed, observed_in
 from fusiondoc.parsers.rows.group_rows import GroupTable, RunOfGroups, group_rows, groups_of
 from fusiondoc.parsers.rows.kernel_rows import fallbacks_of, kernels_of
 from fusiondoc.parsers.rows.programs import PlansOfStream, programs_of
-from fusiondoc.parsers.rows.unfused_rows import WorkOut, unfused_of
+from fusiondoc.parsers.rows.tallies import most_of_each
+from fusiondoc.parsers.rows.unfused_rows import UnfusedRows, WorkOut, unfused_of
 from fusiondoc.parsers.stream import Stream
 
 
@@ -40,7 +40,7 @@ class _StreamRows:
     """What one stream (one rank) adds to the report."""
 
     groups: list[Group]
-    unfused: list[Unfused]
+    unfused: UnfusedRows
     fallbacks: list[Fallback]
     kernels: list[Kernel]
     iterations: list[Iteration]
@@ -72,19 +72,18 @@ def assemble(
         fallbacks, fell_back = fallbacks_of(facts, groups, files)
         told = RunOfGroups(groups.runs(), kernels, run_by, segments, left_out, fell_back)
         rows = group_rows(groups, told, files, sources)
-        unfused, reasons = unfused_of(
-            facts, groups.plans, groups.copies, _fuser_of(facts, groups), work_out, (files, sources)
-        )
-        made.append(
-            _StreamRows(rows, unfused, fallbacks, kernels, _iterations(facts), PlansOfStream(groups, reasons))
-        )
+        fuser, most = _fuser_of(facts, groups), most_of_each(len(streams))
+        unfused = unfused_of(facts, groups.plans, groups.copies, fuser, work_out, (files, sources), most)
+        drawn = PlansOfStream(groups, unfused.reasons)
+        made.append(_StreamRows(rows, unfused, fallbacks, kernels, _iterations(facts), drawn))
     programs = programs_of((one.plans for one in made), files, sources)
     report = Report(
         environment={},
         fuser=_fuser_at_work((group for one in made for group in one.groups), streams),
         knobs=(),
         groups=tuple(group for one in made for group in one.groups),
-        unfused=tuple(row for one in made for row in one.unfused),
+        unfused=tuple(row for one in made for row in one.unfused.rows),
+        unfused_left_out=sum(one.unfused.left_out for one in made),
         fallbacks=tuple(row for one in made for row in one.fallbacks),
         kernels=tuple(kernel for one in made for kernel in one.kernels),
         findings=(),

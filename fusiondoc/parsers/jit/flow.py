@@ -53,7 +53,7 @@ class Operand(NamedTuple):
 
 
 Places = Collection[int]
-"""Indexes in the flow, each once: a tuple while there are few, and a plan can have a hundred thousand nodes."""
+"""Indexes in the flow, each once. A plan can have 100,000 nodes: a tuple while there are few."""
 
 _FEW = 8
 

@@ -16,7 +16,6 @@ from fusiondoc.parsers.facts import (
     LineCounts,
     PlanLevel,
     PlanUse,
-    Statements,
     positions,
 )
 from fusiondoc.parsers.jit.bare_graphs import PLAN_FILES, HeadlessPlans, KnownPlans
@@ -29,13 +28,10 @@ from fusiondoc.parsers.jit.rejections import (
     MERGING,
     REMARKS,
     FailedConditions,
-    NodeText,
     Rejections,
-    merge,
-    state,
-    with_source,
 )
 from fusiondoc.parsers.jit.releases import nvfuser_release
+from fusiondoc.parsers.jit.statements import NodeText, Statements, merge, state, with_source
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.kernels.nnc_and_onednn import NncKernels
 from fusiondoc.parsers.work import Work
@@ -90,7 +86,7 @@ class JitMessages:
         """The last plan that NNC left, and where it is printed."""
         self._goes_on: tuple[PlanUse, int] | None = None
         """The plan of NNC that nvFuser goes on with."""
-        self.pending: Statements = {}
+        self.pending = Statements()
         """What was stated since the last plan: it belongs to the next one."""
         self._handlers: dict[bytes, Callable[[int, int, Print], None]] = {
             b"Before Compilation:": lambda _, at, g: self._left_by_nvfuser(at, g),
@@ -179,7 +175,7 @@ class JitMessages:
         for prefix in list(self._open):
             self._finish(prefix)
         merge(self._facts.unplanned, self.pending)
-        self.pending = {}
+        self.pending = Statements()
         self._facts.plans += self._headless.plans(self._headers, self._facts.plans)
         self._facts.release = nvfuser_release(self._files)
         self._handlers.clear()  # they refer to this object: it goes at once, and all that was gathered
@@ -284,7 +280,7 @@ class JitMessages:
             self._goes_on = nnc[:2]
         if self.pending:
             merge(self._facts.unplanned, self.pending)
-        self.pending = {}
+        self.pending = Statements()
 
     def _executed(self, at: int, graph: Print, simple: bool = False) -> None:
         self._plan(at, graph, PlanLevel.EXECUTOR, simple)
@@ -313,7 +309,7 @@ class JitMessages:
             use.stretches[at] = graph.stretches
         if self.pending:
             merge(use.stated, self.pending if same_names else with_source(self.pending), same_names)
-            self.pending = {}
+            self.pending = Statements()
         iterations = len(self._facts.iterations)
         if iterations:
             self._facts.compiling.add(iterations - 1)

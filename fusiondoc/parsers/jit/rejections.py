@@ -10,10 +10,12 @@ the group of its consumer. Two of the checks print what they found before the co
 from __future__ import annotations
 
 import re
+from sys import intern
 from typing import TYPE_CHECKING, Iterator
 
-from fusiondoc.parsers.facts import Statement, Statements
+from fusiondoc.parsers.ir.graph import LONG, NODE, parse_values, split_tail
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
+from fusiondoc.parsers.jit.statements import NodeText, Statement, Statements, state
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.jit.message_runs import Lines
@@ -38,25 +40,13 @@ CODES = {
 _COPY = re.compile(r"^prim::(\w+)_copy$")
 
 
-class NodeText:
-    """Kind, source, first output and whether it makes a tensor, from the one-line print of a node."""
-
-    __slots__ = ("kind", "source", "tensor", "value")
-
-    def __init__(self, kind: str, source: str | None, value: str, tensor: bool) -> None:
-        self.kind = kind
-        self.source = source
-        self.value = value
-        self.tensor = tensor
-
-
 _PLAIN_NODE = re.compile(
     rb" *%([^\s:,=%]+) : ([^\s,%=][^%=\n]*) = ([A-Za-z_]\w*::\w*[A-Za-z_])\((?:%[^()\n]*)?\)"
     rb"((?:, scope: | # ).*)?$"
 )
 """A node as nearly all are printed: one output, no attributes, no number that names a section."""
 
-_MOST_SHAPES = 20_000
+_MOST_SHAPES = 5_000
 _shapes: dict[tuple[bytes, bytes, bytes | None], tuple[str, str | None, bool]] = {}
 """What was read of such nodes, by all but their names: type, operator, scope and source."""
 
@@ -86,18 +76,23 @@ def read_node(text: bytes) -> NodeText | None:
 
 
 def _read_node(text: bytes) -> NodeText | None:
-    from fusiondoc.parsers.ir.parse import parse_node
+    line = text.decode("utf-8", "backslashreplace")
+    found = NODE.match(line) if len(line) < LONG and not line.endswith("\r") else None
+    if found is not None and found[3][-1] > "9":
+        # All but few: no subgraph, so its line says all.
+        kind, outputs, source = found[3], parse_values(found[2]), split_tail(found[6])[1]
+    else:
+        from fusiondoc.parsers.ir.parse import parse_node
 
-    node = parse_node(text)
-    if node is None:
-        return None
-    kind = node.kind
+        node = parse_node(text)
+        if node is None:
+            return None
+        kind, outputs, source = node.kind, node.outputs, node.source
     copied = _COPY.match(kind)
     if copied:
         kind = "aten::" + copied.group(1)
-    outputs = node.outputs
     tensor = any(is_tensor(v.type) or holds_tensor(v.type) for v in outputs)
-    return NodeText(kind, node.source, outputs[0].name if outputs else "", tensor)
+    return NodeText(intern(kind), source, outputs[0].name if outputs else "", tensor)
 
 
 class _Known:
@@ -170,57 +165,6 @@ class Rejections:
         code, text = CODES.get(said, ("FD201", said.decode("utf-8", "replace")))
         node = read_node(found.group(2))
         return _Known(node, code, text) if node is not None else None
-
-
-def state(into: Statements, node: NodeText, code: str, text: str, pos: int) -> Statement:
-    """Note that the log says ``code`` of ``node`` at ``pos``; the statement that now holds it."""
-    key = (node.kind, node.source if node.source is not None else "%" + node.value)
-    codes = into.get(key)
-    if codes is None:
-        codes = into[key] = {}
-    said = codes.get(code)
-    if said is None:
-        said = codes[code] = Statement(code, text, node.tensor)
-    said.lines.append(pos)
-    if said.values is None:
-        said.values = {node.value}
-    elif len(said.values) < MOST_NAMES:
-        said.values.add(node.value)
-    return said
-
-
-MOST_NAMES = 1000
-"""Names of one statement; of more it is not told of which nodes it was said."""
-
-
-def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
-    """Add the statements of a pass that has ended to those of others.
-
-    Args:
-        of_plan: ``into`` is of the plan that the pass left, and has the same names of values.
-    """
-    for key, codes in more.items():
-        mine = into.setdefault(key, {})
-        for code, said in codes.items():
-            if of_plan and len(said.values or ()) < MOST_NAMES:
-                said.of_plan = set(said.values or ())
-            said.pass_ends()
-            if code in mine:
-                mine[code].lines.extend(said.lines)
-                mine[code].nodes = max(mine[code].nodes, said.nodes)
-                if of_plan:
-                    mine[code].of_plan = _both(mine[code].of_plan, said.of_plan)
-            else:
-                mine[code] = said
-
-
-def _both(some: set[str] | None, more: set[str] | None) -> set[str] | None:
-    return None if some is None or more is None else some | more
-
-
-def with_source(statements: Statements) -> Statements:
-    """Those of nodes with a source: the others are known by the names of one print only."""
-    return {key: codes for key, codes in statements.items() if not (key[1] or "").startswith("%")}
 
 
 FAILED = b"Failed cond "

@@ -26,7 +26,7 @@ from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.facts import PlanLevel, PlanUse, unpack
-from fusiondoc.parsers.jit.plan import Op, PlanGroup
+from fusiondoc.parsers.jit.plan import DiffGraph, Op, PlanGroup
 from fusiondoc.parsers.jit.regions import GradientPlan
 
 _PENDING = 8
@@ -263,3 +263,18 @@ class _Fallbacks:
             return False
         self._inside.remove(mine)
         return True
+
+
+def fused_elsewhere(inner: DiffGraph, plans: Sequence[frozenset[Op]]) -> bool:
+    """Whether some plan in the log is that of the executor of this DifferentiableGraph.
+
+    Its own passes rewrite some operators (dropout, layer_norm; views in groups become ``prim::*_copy``), so
+    most of the tensor operators must agree.
+    """
+    mine = {(n.op, n.source) for n in inner.loose}
+    return any(_shared(mine, plan) * 2 > len(mine) for plan in plans) or not mine
+
+
+def _shared(mine: set[Op], plan: frozenset[Op]) -> int:
+    copies = {op for op, _ in plan if op.endswith("_copy")}
+    return sum(op in plan or f"prim::{op[0][len('aten::') :]}_copy" in copies for op in mine)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from fractions import Fraction
-from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
+from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple, Union
 
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
@@ -33,13 +33,16 @@ class PhasedPlan(NamedTuple):
     phase: str | None
 
 
+Share = Union[int, Fraction]
+
+
 class Copies(NamedTuple):
     """How many executors of a log have a plan, less those of further processes in that log."""
 
     file: int
     """Index of the log."""
-    plans: Fraction
-    fallbacks: Fraction
+    plans: Share
+    fallbacks: Share
     """Those of fallback functions: the same operators once more, for other types."""
 
 
@@ -247,9 +250,10 @@ class GroupTable:
                 number for (key, at), number in caches.items() if at == file and (not keys or key in keys)
             ]
             # A plan without groups is as often there as the processes that share all others.
-            share = Fraction(1, max(1, max(made, default=1) if keys else min(made, default=1)))
+            processes = max(made, default=1) if keys else min(made, default=1)
+            share: Share = Fraction(1, processes) if processes > 1 else 1
             again = executor.fallback or use.simple
-            one = Copies(file, Fraction(0) if again else share, share if again else Fraction(0))
+            one = Copies(file, 0 if again else share, share if again else 0)
             self.copies.setdefault(id(use), []).append(one)
 
     def runs(self) -> Runs:

@@ -11,8 +11,9 @@ from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
+from fusiondoc.parsers.rows.executors import fused_elsewhere
 from fusiondoc.parsers.rows.group_rows import GroupTable, PhasedPlan
-from fusiondoc.parsers.rows.unfused_rows import NodeReasons, fused_elsewhere
+from fusiondoc.parsers.rows.unfused_rows import NodeReasons
 
 MOST_NODES = 3_000
 """Nodes of all programs together: a picture of more helps nobody, and memory stays bounded."""

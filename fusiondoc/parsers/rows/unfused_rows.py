@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence, Tuple
+from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence
 
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.evidence import PackedEvidence
-from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse, Statement, Statements
+from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.types import bytes_once
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.node_kinds import NO_WORK
-from fusiondoc.parsers.jit.plan import DiffGraph, LooseNode, Op
+from fusiondoc.parsers.jit.plan import LooseNode, Op
+from fusiondoc.parsers.jit.statements import Alike, Further, Statement, Statements, best_of, telling
+from fusiondoc.parsers.rows.executors import fused_elsewhere
 from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
-from fusiondoc.parsers.rows.tallies import CountedRow, by_log
+from fusiondoc.parsers.rows.tallies import BoundedRows, CountedRow, by_log
 
 NO_REASON = "FD299"
 GAVE_UP = "FD304"
@@ -27,13 +29,6 @@ NEVER_RAN = "FD232"
 LEGACY_PLAN = "After compileSpec optimizations:"
 """What the legacy executor prints (torch/csrc/jit/runtime/graph_executor.cpp): it fuses inside differentiable
 graphs before they have executors, which change nothing in them any more."""
-
-_MOST_TELLING = (
-    *("FD202", "FD203", "FD206", "FD205", "FD204", "FD201", "FD207"),
-    *("FD217", "FD215", "FD212", "FD213", "FD211", "FD214", "FD220", "FD218", "FD219", "FD216"),
-)
-"""When several things are said of a node, the first of these is its reason: what rules the node out before
-what rules out one merge."""
 
 
 class Outside(NamedTuple):
@@ -80,6 +75,8 @@ class UnfusedRows(NamedTuple):
 
     rows: list[Unfused]
     reasons: NodeReasons
+    left_out: int
+    """Rows beyond the most, which are counted in those without a source."""
 
 
 def unfused_of(
@@ -89,6 +86,7 @@ def unfused_of(
     fuser: str | None,
     work_out: WorkOut | None,
     names: tuple[list[str], SourceMap],
+    most: int,
 ) -> UnfusedRows:
     """Tensor operators outside the groups of the plans of one stream.
 
@@ -96,22 +94,17 @@ def unfused_of(
         copies: how many executors have each plan (by the id of its use).
         fuser: at work in this stream, if that is known.
         names: of the log files, and the user's lines of operators.
+        most: rows with a place in the source.
     """
-    table = _UnfusedTable(facts, fuser, work_out, copies)
+    table = _UnfusedTable(facts, fuser, work_out, copies, BoundedRows(most))
     table.add_plans(plans)
-    return UnfusedRows(table.finished(*names), table.reasons)
+    return UnfusedRows(table.finished(*names), table.reasons, table.rows.left_out)
 
 
 _UNKNOWN = Reason(NO_REASON, "the log does not say why", False)
 _NEVER_RAN = Reason(NEVER_RAN, "it never ran: nothing that its code reads was ever profiled", False)
 
 _Stated = Dict[Op, Dict[str, List[Statement]]]
-
-_Key = Tuple[str, "str | None", "str | None", str, str, "bool | None"]
-"""What makes a row: operator, source, phase, code and text of the reason, and whether it ran. Not the code
-alone: nodes of one line (of torch/nn/functional.py, say) stand in many places of the model, each with
-neighbours of its own."""
-
 
 ABOUT_A_MERGE = ("FD207", "FD216", "FD218", "FD220")
 """Statements about joining one group, not about the operator itself."""
@@ -126,12 +119,13 @@ class _UnfusedTable:
         fuser: str | None,
         work_out: WorkOut | None,
         copies: Mapping[int, Sequence[Copies]],
+        rows: BoundedRows,
     ) -> None:
         self._facts = facts
         self._copies = {use: by_log(those) for use, those in copies.items()}
         self._fuser = fuser
         self._work_out = work_out
-        self._rows: dict[_Key, CountedRow] = {}
+        self.rows = rows
         self._of_phase: dict[str | None, _Stated] = {}
         self._anywhere: _Stated = {}
         self._placed: set[Op] = set()
@@ -144,6 +138,8 @@ class _UnfusedTable:
         self._unseen: dict[Flow, bool] = {}
         """Plans that no fusion pass looked at -> whether gradients were recorded for certain."""
         self.reasons: dict[FlowNode, Reason] = {}
+        self._alike: dict[Reason, Reason] = {}
+        """One for all equal ones: there are few."""
         self._region_ends: dict[tuple[str, str | None, str], FlowNode | None] = {}
         """Operator, source and value of the result of a differentiable graph -> what alone takes it."""
 
@@ -216,16 +212,17 @@ class _UnfusedTable:
         copies = self._copies.get(id(use), ())
         # The optimised graph of an executor whose fusion pass is in the log.
         told = use.level == PlanLevel.EXECUTOR and not copies
-        counts: dict[_Key, int] = {}
-        moved: dict[_Key, int] = {}
-        layers: Counter[tuple[_Key, str]] = Counter()
-        keys: dict[int, _Key] = {}
+        counts: dict[CountedRow, int] = {}
+        moved: dict[CountedRow, int] = {}
+        layers: Counter[tuple[CountedRow, str]] = Counter()
+        rows: dict[int, CountedRow] = {}
         nodes = [node for node in nodes if not told or (node.op, node.source) not in self._numbers]
+        settled_here: dict[tuple[str, str | None, str | None], CountedRow] = {}
         # What its own pass says of the nodes of one line it says of each by its name.
         own_pass = flow is use.plan.flow and use.level == PlanLevel.FUSION_PASS and bool(use.stated)
         statements = [self._said(use, phase, node, own_pass) for node in nodes]
         refused = {
-            node.place: Reason(said[0].code, said[0].text, True)
+            node.place: self._stated(said[0])
             for node, said in zip(nodes, statements)
             if said and said[0].code not in ABOUT_A_MERGE
         }
@@ -239,7 +236,7 @@ class _UnfusedTable:
                     settled.lines.extend(use.places(node.line))
                 continue
             ran = flow.nodes[node.place].ran if flow is not None else None
-            stated = Reason(said[0].code, said[0].text, True) if said else None
+            stated = self._stated(said[0]) if said else None
             if ran is False:
                 reason = _NEVER_RAN
             elif flow is None or self._work_out is None:
@@ -258,39 +255,42 @@ class _UnfusedTable:
                     reason = given or self._work_out(outside) or _UNKNOWN
                     if reason.code == NO_RULE:
                         said = self._of_kind(node)
-                        reason = Reason(said[0].code, said[0].text, True) if said else reason
+                        reason = self._stated(said[0]) if said else reason
+                reason = self._alike.setdefault(reason, reason)
             if flow is not None:
                 self.reasons[flow.nodes[node.place]] = reason
             key = (node.op, node.source, phase, reason.code, reason.text, ran)
-            keys[node.place] = key
-            counts[key] = counts.get(key, 0) + 1
-            moved[key] = moved.get(key, 0) + (2 * _bytes_of(flow, node) if flow is not None else 0)
-            row = self._rows.get(key)
-            if row is None:
-                row = self._rows[key] = CountedRow(reason, ran)
+            row = rows[node.place] = self.rows.of(key, reason.stated)
+            counts[row] = counts.get(row, 0) + 1
+            moved[row] = moved.get(row, 0) + (2 * _bytes_of(flow, node) if flow is not None else 0)
+            if use.level == PlanLevel.FUSION_PASS:
+                settled_here.setdefault((node.op, node.source, phase), row)
             if node.layer is not None:
-                layers[key, node.layer] += 1
+                layers[row, node.layer] += 1
             for statement in said:
                 row.say(statement)
-            if not said:
+            if not any(statement.lines for statement in said):
                 row.lines.extend(use.places(node.line))
-        for (key, layer), count in layers.items():
-            self._rows[key].add_layer(layer, count, copies)
-        kept = self._kept(flow, keys)
-        for key, count in counts.items():
-            row = self._rows[key]
-            row.add(count, moved[key], kept.get(key, 0), copies)
-            if use.level == PlanLevel.FUSION_PASS:
-                self._settled.setdefault((key[0], key[1], key[2]), row)
+        for (row, layer), count in layers.items():
+            row.add_layer(layer, count, copies)
+        kept = self._kept(flow, rows)
+        for row, count in counts.items():
+            row.add(count, moved[row], kept.get(row, 0), copies)
+        for place, row in settled_here.items():
+            self._settled.setdefault(place, row)
 
-    def _kept(self, flow: Flow | None, keys: Mapping[int, _Key]) -> dict[_Key, int]:
+    def _stated(self, said: Statement) -> Reason:
+        reason = Reason(said.code, said.text, True)
+        return self._alike.setdefault(reason, reason)
+
+    def _kept(self, flow: Flow | None, rows: Mapping[int, CountedRow]) -> dict[CountedRow, int]:
         """How many operators the nodes of each row keep out of groups, each counted once a row."""
-        kept: dict[_Key, set[int]] = {}
+        kept: dict[CountedRow, set[int]] = {}
         if flow is not None and self._work_out is not None:
-            codes = {place: key[3] for place, key in keys.items()}
+            codes = {place: row.reason.code for place, row in rows.items()}
             for barrier, places in self._work_out.kept_out(flow, self._fuser, codes).items():
-                kept.setdefault(keys[barrier], set()).update(places)
-        return {key: len(places) for key, places in kept.items()}
+                kept.setdefault(rows[barrier], set()).update(places)
+        return {row: len(places) for row, places in kept.items()}
 
     def _said(self, use: PlanUse, phase: str | None, node: LooseNode, own_pass: bool) -> list[Statement]:
         """The most telling thing that the log states of a node; first what its own pass states.
@@ -300,16 +300,16 @@ class _UnfusedTable:
         """
         if node.source is None:
             # Without a source the value's name must do, which holds only inside one pass.
-            own = use.stated.get((node.op, "%" + node.value))
-            return _best({code: [said] for code, said in own.items()} if own else None)
+            own = use.stated.of((node.op, "%" + node.value))
+            return best_of({code: [said] for code, said in own.items()} if own else None)
         key = (node.op, node.source)
-        own = use.stated.get(key)
+        own = use.stated.of(key)
         if own_pass:
-            about = {code: [said] for code, said in (own or {}).items() if said.is_about(node.value)}
-            return _best(about)
+            about = {code: [said] for code, said in own.items() if said.is_about(node.value)}
+            return best_of(about)
         if own:
-            return _best({code: [said] for code, said in own.items()})
-        return _best(self._of_phase.get(phase, {}).get(key)) or _best(self._anywhere.get(key))
+            return best_of({code: [said] for code, said in own.items()})
+        return best_of(self._of_phase.get(phase, {}).get(key)) or best_of(self._anywhere.get(key))
 
     def _of_kind(self, node: LooseNode) -> list[Statement]:
         """What the log says of the kind of node on that line: it holds for all of them."""
@@ -322,23 +322,42 @@ class _UnfusedTable:
             place = None if source is not None and source.startswith("%") else source
             if (op, place) in self._placed or op in NO_WORK:
                 continue
-            best = _best({code: [said] for code, said in codes.items()})
+            best = best_of({code: [said] for code, said in codes.items()})
             if not best or not best[0].tensor or op.startswith("prim::profile"):
                 continue
             said = best[0]
             key = (op, place, None, said.code, said.text, None)
-            row = self._rows.setdefault(key, CountedRow(Reason(said.code, said.text, True)))
+            row = self.rows.of(key, True)
             row.count.rest += said.count
             row.lines.extend(said.lines)
+
+        if statements.further:
+            known = {hash(op) for op in (*self._placed, *statements)}
+            for alike, more in sorted(statements.further.items(), key=lambda one: telling(one[0].code)):
+                self._add_further(alike, more, known)
+
+    def _add_further(self, alike: Alike, more: Further, known: set[int]) -> None:
+        """Nodes beyond those that have a statement each, but those that are in rows already (by hash)."""
+        if not alike.tensor or alike.op in NO_WORK or alike.op.startswith("prim::profile"):
+            return
+        if not alike.sourced and (alike.op, None) in self._placed:
+            return
+        more.nodes -= known
+        new = len(more.nodes)
+        if not new:
+            return
+        known.update(more.nodes)
+        key = (alike.op, None, None, alike.code, alike.text, None)
+        row = self.rows.more(key, new) if alike.sourced else self.rows.of(key, True)
+        row.count.rest += new
+        row.lines.extend(more.said.lines)
 
     def finished(self, files: list[str], sources: SourceMap) -> list[Unfused]:
         """The rows as the report has them. The table is empty then: there can be very many."""
         self._settled.clear()
         made = []
-        for key in list(self._rows):
-            row = self._rows.pop(key)
+        for op, source, phase, row in self.rows.taken():
             layers = row.layers or {}
-            op, source, phase, *_ = key
             made.append(
                 Unfused(
                     op=op,
@@ -366,30 +385,6 @@ def _enter(index: _Stated, statements: Statements) -> None:
             mine.setdefault(code, []).append(said)
 
 
-def _best(codes: dict[str, list[Statement]] | None) -> list[Statement]:
-    if not codes:
-        return []
-    for code in _MOST_TELLING:
-        if code in codes:
-            return codes[code]
-    return next(iter(codes.values()))
-
-
 def _bytes_of(flow: Flow, node: LooseNode) -> int:
     """Bytes of what it makes; 0 where the sizes are not known."""
     return sum(bytes_once(text) or 0 for text in flow.nodes[node.place].outputs)
-
-
-def fused_elsewhere(inner: DiffGraph, plans: Sequence[frozenset[Op]]) -> bool:
-    """Whether some plan in the log is that of the executor of this DifferentiableGraph.
-
-    Its own passes rewrite some operators (dropout, layer_norm; views in groups become ``prim::*_copy``), so
-    most of the tensor operators must agree.
-    """
-    mine = {(n.op, n.source) for n in inner.loose}
-    return any(_shared(mine, plan) * 2 > len(mine) for plan in plans) or not mine
-
-
-def _shared(mine: set[Op], plan: frozenset[Op]) -> int:
-    copies = {op for op, _ in plan if op.endswith("_copy")}
-    return sum(op in plan or f"prim::{op[0][len('aten::') :]}_copy" in copies for op in mine)

@@ -1,0 +1,202 @@
+"""What the log says of nodes that a fuser refused, by operator and place, and which statement tells the most.
+Of very many nodes only which they are, not where each of it was said."""
+
+from __future__ import annotations
+
+from array import array
+from typing import Dict, Iterable, Mapping, NamedTuple
+
+from fusiondoc.parsers.jit.plan import Op
+
+MOST_NODES = 20_000
+"""Nodes of which each has what was said of it; a pass over the largest models refuses a few thousand."""
+
+MOST_NAMES = 1000
+"""Names of one statement; of more it is not told of which nodes it was said."""
+
+MOST_TELLING = (
+    *("FD202", "FD203", "FD206", "FD205", "FD204", "FD201", "FD207"),
+    *("FD217", "FD215", "FD212", "FD213", "FD211", "FD214", "FD220", "FD218", "FD219", "FD216"),
+)
+"""When several things are said of a node, the first of these is its reason: what rules the node out before
+what rules out one merge."""
+
+
+class NodeText:
+    """Kind, source, first output and whether it makes a tensor, from the one-line print of a node."""
+
+    __slots__ = ("kind", "source", "tensor", "value")
+
+    def __init__(self, kind: str, source: str | None, value: str, tensor: bool) -> None:
+        self.kind = kind
+        self.source = source
+        self.value = value
+        self.tensor = tensor
+
+
+class Statement:
+    """What the log says about one node, under one reason code."""
+
+    __slots__ = ("code", "lines", "nodes", "of_plan", "tensor", "text", "values")
+
+    def __init__(self, code: str, text: str, tensor: bool) -> None:
+        self.code = code
+        self.text = text
+        self.tensor = tensor
+        self.lines = array("Q")
+        self.values: set[str] | None = None
+        """Names of the first output, which tell equal (op, source) nodes of one pass apart; of the pass that
+        is being read."""
+        self.nodes = 0
+        """How many nodes of one pass it was said of, at most; of the passes that are read."""
+        self.of_plan: set[str] | None = None
+        """Names of the first output in the plan that the pass left, where these are known: of which of
+        several nodes of one source line it was said."""
+
+    @property
+    def count(self) -> int:
+        return max(self.nodes, len(self.values or ()), 1)
+
+    def is_about(self, value: str) -> bool:
+        """Whether it is said of the node with this first output, as far as can be told."""
+        return self.of_plan is None or value in self.of_plan
+
+    def pass_ends(self) -> None:
+        """The names mean nothing in the next pass: keep only how many they were."""
+        self.nodes = self.count
+        self.values = None
+
+
+class Alike(NamedTuple):
+    """What statements about further nodes have in common."""
+
+    op: str
+    code: str
+    text: str
+    tensor: bool
+    sourced: bool
+    """The nodes have a source."""
+
+
+class Further:
+    """Further nodes of which the same is said."""
+
+    __slots__ = ("nodes", "said")
+
+    def __init__(self, alike: Alike) -> None:
+        self.said = Statement(alike.code, alike.text, alike.tensor)
+        self.nodes: set[int] = set()
+        """Hashes of operator and source."""
+
+    def add(self, nodes: Iterable[int], lines: Iterable[int]) -> None:
+        """The log says it of these nodes, there."""
+        self.nodes.update(nodes)
+        self.said.lines.extend(lines)
+
+
+class Statements(Dict[Op, Dict[str, Statement]]):
+    """(op, source) -> reason code -> statement. A node without a source has its first output as "source"
+    ("%name")."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.further: dict[Alike, Further] = {}
+        """Those about nodes beyond MOST_NODES."""
+
+    def of(self, node: Op) -> Mapping[str, Statement]:
+        """What is said of a node, by code."""
+        codes = self.get(node)
+        if codes is not None or not self.further:
+            return codes or {}
+        found = {}
+        place = hash(node)
+        for alike, more in self.further.items():
+            if alike.op == node[0] and place in more.nodes:
+                found[alike.code] = Statement(alike.code, alike.text, alike.tensor)
+        return found
+
+    def beyond(self, alike: Alike) -> Further:
+        """Those further ones."""
+        more = self.further.get(alike)
+        if more is None:
+            more = self.further[alike] = Further(alike)
+        return more
+
+
+def state(into: Statements, node: NodeText, code: str, text: str, pos: int) -> Statement:
+    """Note that the log says ``code`` of ``node`` at ``pos``; the statement that now holds it."""
+    key = (node.kind, node.source if node.source is not None else "%" + node.value)
+    codes = into.get(key)
+    if codes is None:
+        if len(into) >= MOST_NODES:
+            more = into.beyond(Alike(node.kind, code, text, node.tensor, node.source is not None))
+            more.nodes.add(hash(key))
+            more.said.lines.append(pos)
+            return more.said
+        codes = into[key] = {}
+    said = codes.get(code)
+    if said is None:
+        said = codes[code] = Statement(code, text, node.tensor)
+    said.lines.append(pos)
+    if said.values is None:
+        said.values = {node.value}
+    elif len(said.values) < MOST_NAMES:
+        said.values.add(node.value)
+    return said
+
+
+def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
+    """Add the statements of a pass that has ended to those of others.
+
+    Args:
+        of_plan: ``into`` is of the plan that the pass left, and has the same names of values.
+    """
+    for key, codes in more.items():
+        mine = into.get(key)
+        if mine is None:
+            if len(into) >= MOST_NODES:
+                sourced = not (key[1] or "").startswith("%")
+                for said in codes.values():
+                    alike = Alike(key[0], said.code, said.text, said.tensor, sourced)
+                    into.beyond(alike).add((hash(key),), said.lines)
+                continue
+            mine = into[key] = {}
+        for code, said in codes.items():
+            if of_plan and len(said.values or ()) < MOST_NAMES:
+                said.of_plan = set(said.values or ())
+            said.pass_ends()
+            if code in mine:
+                mine[code].lines.extend(said.lines)
+                mine[code].nodes = max(mine[code].nodes, said.nodes)
+                if of_plan:
+                    mine[code].of_plan = _both(mine[code].of_plan, said.of_plan)
+            else:
+                mine[code] = said
+    for alike, further in more.further.items():
+        if alike in into.further:
+            into.further[alike].add(further.nodes, further.said.lines)
+        else:
+            into.further[alike] = further
+
+
+def _both(some: set[str] | None, more: set[str] | None) -> set[str] | None:
+    return None if some is None or more is None else some | more
+
+
+def with_source(statements: Statements) -> Statements:
+    """Those of nodes with a source: the others are known by the names of one print only."""
+    kept = Statements()
+    kept.update((key, codes) for key, codes in statements.items() if not (key[1] or "").startswith("%"))
+    kept.further.update((alike, more) for alike, more in statements.further.items() if alike.sourced)
+    return kept
+
+
+def telling(code: str) -> int:
+    """The place of a code among MOST_TELLING; behind them for others."""
+    return MOST_TELLING.index(code) if code in MOST_TELLING else len(MOST_TELLING)
+
+
+def best_of(codes: dict[str, list[Statement]] | None) -> list[Statement]:
+    if not codes:
+        return []
+    return codes[min(codes, key=telling)]
