@@ -13,12 +13,14 @@ import pytest
 from conftest import ROOT
 
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.parsers.rows import kernel_rows
+from fusiondoc.model.report import Report
+from fusiondoc.parsers.jit import statements
+from fusiondoc.parsers.rows import kernel_rows, tallies
 from fusiondoc.reports.json_format import render
 from fusiondoc.workflows.load import report_from
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from scaling_inputs import CASES, Case, long_string
+from scaling_inputs import CASES, Case, big_graph, long_string, nnc_rejections, rejections
 
 MOST_GROWTH = 2.3
 """Times as many steps for twice the size; 2.46 is an exponent of 1.3."""
@@ -63,3 +65,58 @@ def test_twice_the_size_is_twice_the_work(
     one, two = steps_of(case, case.small, tmp_path), steps_of(case, 2 * case.small, tmp_path)
     assert one < two or case.make in (long_string,)
     assert two < MOST_GROWTH * one
+
+
+def bounded(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, rows: int, nodes: int) -> Report:
+    """The report of a log where a report holds so many rows, and so many nodes have a statement each."""
+    (folder / "one.log").write_text(text)
+    monkeypatch.setattr(tallies, "MOST_ROWS", rows)
+    monkeypatch.setattr(statements, "MOST_NODES", nodes)
+    return report_from([str(folder / "one.log")])
+
+
+def sums(report: Report) -> dict[tuple[object, ...], int]:
+    """How many operators outside groups there are of each kind, with each reason."""
+    found: dict[tuple[object, ...], int] = {}
+    for row in report.unfused:
+        key = (row.op, row.phase, row.ran, row.reason.code, row.reason.stated)
+        found[key] = found.get(key, 0) + row.count
+    return found
+
+
+def twice(lines: list[str]) -> str:
+    """A plan as a fusion pass leaves it, and as its executor prints it."""
+    text = "".join(lines)
+    again = text.replace("graph_fuser.cpp:2503", "profiling_graph_executor_impl.cpp:597")
+    return text + again.replace("Before Compilation:", "Optimized Graph:")
+
+
+@pytest.mark.parametrize("case", ["rejected", "refused by NNC", "plan", "rejected twice, then planned"])
+def test_rows_beyond_the_most_are_counted_together(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = {
+        "rejected": "".join(rejections(50)),
+        "refused by NNC": "".join(nnc_rejections(50)),
+        "plan": twice(list(big_graph(100))),
+        # Each node of the plan was said to be refused, beyond the most too.
+        "rejected twice, then planned": "".join(rejections(50)) * 2 + twice(list(big_graph(100))),
+    }[case]
+    whole = bounded(text, tmp_path, monkeypatch, 20_000, 20_000)
+    assert (len(whole.unfused), whole.unfused_left_out) == (50, 0)
+    report = bounded(text, tmp_path, monkeypatch, 20, 15)
+    placed = [row for row in report.unfused if row.source is not None]
+    assert len(placed) in (15, 20)
+    assert len(placed) + report.unfused_left_out == 50
+    assert len(report.unfused) == len(placed) + 1
+    assert sums(report) == sums(whole)
+    assert report.coverage == whole.coverage
+    together = report.unfused[-1]
+    assert (together.source, together.count) == (None, report.unfused_left_out)
+    if "planned" not in case:  # there a further node has a line of the plan
+        said = {line for row in whole.unfused for line in row.evidence}
+        assert said == {line for row in report.unfused for line in row.evidence}
+
+
+def test_many_ranks_share_the_rows() -> None:
+    assert [tallies.most_of_each(ranks) for ranks in (1, 2, 8, 512)] == [20_000, 10_000, 5_000, 5_000]
