@@ -3,15 +3,6 @@ sections.
 
 A log holds far more nodes than are looked at: a node keeps the texts of its line, and takes them apart when
 asked.
-
-One node line -> its raw fields. One regex settles nearly every line, a scanner the rest.
-
-The print is that of ``Node::print`` (torch/csrc/jit/ir/ir.cpp)::
-
-    indent outs " = " callee "[" attributes "]" "(" inputs ")" [", scope: " scope] [" # " file:line:column]
-
-where ``outs`` may be empty and ``callee`` is ``ns::op``, ``ns::op_0`` for a node whose subgraph follows as a
-``with`` section, or ``^Name[attributes](scalars)`` for a Python function.
 """
 
 from __future__ import annotations
@@ -26,97 +17,8 @@ RawNode = Tuple[Union[str, None], ...]
 """Indentation, outputs, callee, attributes or None, inputs, tail or None, and for a Python function its
 scalars."""
 
-_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-# Three levels of brackets are enough for all but lists of lists of lists; unrolled loops, so that a line
-# that does not match is given up in linear time.
-_FLAT = rf'[^"\[\]]*(?:{_STRING}[^"\[\]]*)*'
-_NESTED = rf'[^"\[\]]*(?:(?:{_STRING}|\[{_FLAT}\])[^"\[\]]*)*'
-_ATTRIBUTES = rf'[^"\[\]]*(?:(?:{_STRING}|\[{_NESTED}\])[^"\[\]]*)*'
-# No type and no value name holds "= ": the first one ends the outputs.
-_OUTPUTS = r"( *)((?:%[^=]*(?:=[^ ][^=]*)*)?)= "
-_CALLEE = r"[A-Za-z_]\w*::[\w.:]+"
-_TAIL = r"\(((?:%[^()]*)?)\)(, scope: .*| # .*)?"
 
-NODE = re.compile(rf"{_OUTPUTS}({_CALLEE})(?:\[({_ATTRIBUTES})\])?{_TAIL}$")
-"""The structural pass; its groups are a :data:`RawNode`."""
-
-_HEAD = re.compile(rf"{_OUTPUTS}({_CALLEE})(?=[\[(])")
-_INPUTS = re.compile(rf"{_TAIL}\s*\Z")
-_PYTHON_HEAD = re.compile(rf"{_OUTPUTS}\^(?=[^\s\[(])")
-# The scalars of a Python function are printed with str(), unquoted: only the last `)(%...)` of the line can
-# be told to be the inputs (torch/csrc/jit/python/python_ir.cpp, ConcretePythonOp::writeScalars).
-_PYTHON = re.compile(
-    rf"{_OUTPUTS}(\^[^\s\[(]+)(?:\[({_ATTRIBUTES})\])?\((.*)\){_TAIL}\s*\Z",
-    re.DOTALL,
-)
-_BRACKET = re.compile(r'["\[\]]')
-_CALLED = re.compile(rf"({_CALLEE})(?=[\[(])")
-
-LONG = 4_000
-"""Characters from which on a line is scanned: the regex engine keeps 100 bytes and more for each step of a
-repeated group, which is 200 MB for a string of a megabyte."""
-
-
-def _head(text: str) -> tuple[tuple[str | None, ...], int] | None:
-    """Indentation, outputs and callee of a node, and where that ends."""
-    if len(text) < LONG:
-        match = _HEAD.match(text)
-        return (match.groups(), match.end()) if match is not None else None
-    equals = text.find("= ")
-    called = _CALLED.match(text, equals + 2) if equals >= 0 else None
-    outputs = text[:equals].lstrip(" ")
-    if called is None or (outputs and not outputs.startswith("%")):
-        return None
-    return (" " * (equals - len(outputs)), outputs, called[1]), called.end()
-
-
-def starts_node(text: str) -> bool:
-    """Whether the line begins as a node does, however it ends."""
-    return _head(text) is not None or _PYTHON_HEAD.match(text) is not None
-
-
-def scan_node(text: str) -> RawNode | None:
-    """The raw fields of a node that :data:`NODE` could not settle; None if it is none or not whole."""
-    head = _head(text)
-    if head is None:
-        python = _PYTHON.match(text) if "^" in text else None
-        if python is None:
-            return None
-        indent, outputs, callee, attributes, scalars, inputs, tail = python.groups()
-        return indent, outputs, callee, attributes, inputs, tail, scalars
-    attributes, position = None, head[1]
-    if text[position] == "[":
-        end = _closing(text, position)
-        if end is None:
-            return None
-        attributes, position = text[position + 1 : end], end + 1
-    rest = _INPUTS.match(text, position)
-    if rest is None:
-        return None
-    return (*head[0], attributes, rest[1], rest[2])
-
-
-def _closing(text: str, position: int) -> int | None:
-    """Where the bracket opened at ``position`` closes; None if it does not."""
-    depth = 0
-    match = _BRACKET.search(text, position)
-    while match is not None:
-        at = match.start()
-        if match[0] == "[":
-            depth += 1
-        elif match[0] == "]":
-            depth -= 1
-            if depth == 0:
-                return at
-        else:
-            at = _end_of_string(text, at + 1)
-            if at < 0:
-                return None
-        match = _BRACKET.search(text, at + 1)
-    return None
-
-
-def _end_of_string(text: str, start: int) -> int:
+def end_of_string(text: str, start: int) -> int:
     """The quote that ends the string whose first character is at ``start``; -1 if none does."""
     at = start
     while True:
@@ -176,7 +78,7 @@ def split_attributes(text: str) -> dict[str, str]:
         elif token in "])}":
             depth -= 1
         elif token == '"':
-            closing = _end_of_string(text, end)
+            closing = end_of_string(text, end)
             end = closing + 1 if closing >= 0 else len(text)
         elif depth <= 0:
             pieces.append(text[start : match.start()])

@@ -13,7 +13,8 @@ import re
 from sys import intern
 from typing import TYPE_CHECKING, Iterator
 
-from fusiondoc.parsers.ir.graph import LONG, NODE, parse_values, split_tail
+from fusiondoc.parsers.ir.graph import parse_values, split_tail
+from fusiondoc.parsers.ir.parse import LONG, NODE, parse_node
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 from fusiondoc.parsers.jit.statements import NodeText, Statement, Statements, state
 
@@ -82,8 +83,6 @@ def _read_node(text: bytes) -> NodeText | None:
         # All but few: no subgraph, so its line says all.
         kind, outputs, source = found[3], parse_values(found[2]), split_tail(found[6])[1]
     else:
-        from fusiondoc.parsers.ir.parse import parse_node
-
         node = parse_node(text)
         if node is None:
             return None
