@@ -319,7 +319,7 @@ class ShownReport(Report):
         return render(self)
 
     def __repr__(self) -> str:
-        name = self.target.get("name") or "a log"
+        name = self.target.name or "a log"
         return f"<fusiondoc report of {name}: {len(self.groups)} groups, {len(self.findings)} findings>"
 
     def _repr_html_(self) -> str:

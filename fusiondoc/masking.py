@@ -116,7 +116,8 @@ def texts_changed(value: T, change: Callable[[str], str], entry: Callable[[Any, 
         changed = {}
         for name in _names(type(value)):
             before = getattr(value, name)
-            after = texts_changed(before, change, entry)
+            listed = name in _ARGUMENTS and isinstance(before, tuple)
+            after = entry(name, before)[1] if listed else texts_changed(before, change, entry)
             if after is not before:
                 changed[name] = after
         made = replace(value, **changed) if changed else value

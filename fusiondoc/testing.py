@@ -208,7 +208,7 @@ def broken(section: Section, report: Report) -> str | None:
         return None
     torch = report.environment.get("torch")
     under = f"under {report.fuser.effective or 'no fuser'}" + (f", torch {torch}" if torch else "")
-    return "\n".join([*lines, under, f"the whole report: fusiondoc parse {report.target.get('capture')}"])
+    return "\n".join([*lines, under, f"the whole report: fusiondoc parse {report.target.capture}"])
 
 
 def _with_phase(group: Any, phase: str | None) -> Any:

@@ -14,6 +14,7 @@ from conftest import FIXTURES
 
 import fusiondoc
 from fusiondoc.errors import UsageError
+from fusiondoc.model.target import Target
 from fusiondoc.reports import notebook
 
 LOGS = FIXTURES / "logs"
@@ -101,7 +102,7 @@ def test_what_a_notebook_shows_is_escaped() -> None:
         unfused=(row,),
         findings=(finding,),
         environment={"torch": BAD, "gpu": BAD},
-        target={"name": BAD},
+        target=Target(BAD),
         fuser=replace(report.fuser, effective=BAD),
     )
     for html in (notebook.render(bad, [BAD]), notebook.render_comparison(fusiondoc.compare(bad, bad))):

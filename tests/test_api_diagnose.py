@@ -90,7 +90,7 @@ def test_a_target_with_texts_that_fails(module: Any, tmp_path: Path) -> None:
     with pytest.raises(ModelFailed, match="failed in the forward pass"):
         fusiondoc.diagnose("api_models.py:chain", ["float32[2,3]", "float32[4]"], runs=3, fuser="nnc")
     assert len(captures(tmp_path)) == 1
-    assert fusiondoc.parse().target["name"] == "api_models.py:chain"
+    assert fusiondoc.parse().target.name == "api_models.py:chain"
 
 
 def loaded(folder: Path, fn: Any, *inputs: Any) -> Any:

@@ -23,6 +23,7 @@ from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.model.change_plan import ChangeKind, Edit, PlannedChange
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
+from fusiondoc.model.target import Target
 from fusiondoc.reports import code_annotations, junit, sarif
 from fusiondoc.reports.formats import REPORT_FORMATS, render_comparison, render_report
 from fusiondoc.reports.json_format import as_dict
@@ -301,7 +302,7 @@ def test_the_environment_is_no_problem_of_a_pull_request() -> None:
 
 def test_what_has_no_line_is_said_once_and_on_no_line() -> None:
     findings = tuple(Finding("FD402", "note", f"m{i}", None, (), None) for i in range(5))
-    report = replace(REPORT, plan=(), findings=findings, target={"name": "m.py", "capture": "c"})
+    report = replace(REPORT, plan=(), findings=findings, target=Target("m.py", capture="c"))
     (line,) = code_annotations.github(report).splitlines()
     assert line.startswith("::notice title=fusiondoc summary::5 findings that are of no line")
     assert "line=" not in line and all(f"m{i}" in line for i in range(5))
@@ -361,7 +362,7 @@ def test_no_format_names_the_folders_of_the_machine(
     report = report_from([str(capture)])
     assert str(project) in json.dumps(as_dict(report))  # which it could not find its files without
     if read_in == "elsewhere":  # the reader's own place of the capture is theirs to name, as they did
-        report = replace(report, target={**report.target, "capture": "download/capture"})
+        report = replace(report, target=replace(report.target, capture="download/capture"))
     for format_, text in texts_of(report).items():
         own = text.replace(str(capture), "") if read_in == "elsewhere" else text
         assert "home-of-somebody" not in own, (format_, own[own.index("home-of-somebody") - 200 :][:400])

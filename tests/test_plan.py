@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import FIXTURES, ROOT, Run
 
-from fusiondoc.captures.request import KeptRequest, KeptTarget, Options
+from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place
 from fusiondoc.diagnosis.recipes import recipe_for
 from fusiondoc.diagnosis.rules import Context
@@ -19,6 +19,7 @@ from fusiondoc.diagnosis.steps_of_findings import can_run_again, compare_logs, r
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.report import Program, ProgramNode, Report
+from fusiondoc.model.target import Options, Target
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.reports.text.layout_of_text import Detail, can_link, prose
 from fusiondoc.reports.text.screen import render
@@ -244,7 +245,7 @@ def test_a_command_of_a_program_runs_the_program() -> None:
 @pytest.mark.parametrize("name", ["$(touch x).py", "a b.py", "'; rm -rf ~ #.py", "`id`.py"])
 def test_names_are_quoted(name: str) -> None:
     assert shlex.split(run_again(request(name)))[2] == name
-    report = replace(foreign("blocks1.script.train.nvfuser"), target={"name": name})
+    report = replace(foreign("blocks1.script.train.nvfuser"), target=Target(name))
     assert shlex.split(compare_logs(report)) == ["fusiondoc", "compare", name, "new.log"]
 
 

@@ -17,7 +17,7 @@ from conftest import FIXTURES
 from test_te_command import capture
 
 from fusiondoc.captures.capture import RECORDS
-from fusiondoc.captures.request import KeptRequest, KeptTarget, Options
+from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.diagnosis.advice import advice_on
 from fusiondoc.diagnosis.change_candidates import Candidate
 from fusiondoc.diagnosis.next_steps import _in_their_names, with_plan
@@ -32,6 +32,7 @@ from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Evidence, Finding, OpNode, Program, ProgramNode, Reason, Report, Unfused
 from fusiondoc.model.runs import KnobState, Steps, Try
+from fusiondoc.model.target import Options
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.reports.formats import render_report
 from fusiondoc.reports.source_code import with_near_places

@@ -12,13 +12,14 @@ import pytest
 from command_line import Run
 from test_plan_changes import Made, planned
 
-from fusiondoc.captures.request import KeptRequest, KeptTarget, Options
+from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.diagnosis.changed_statements import number_kept, said_later
 from fusiondoc.diagnosis.edge_moves import placed_later
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import OpNode, Report
+from fusiondoc.model.target import Options
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.reports import sarif
 

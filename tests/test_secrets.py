@@ -11,9 +11,10 @@ from conftest import FIXTURES
 
 from fusiondoc.captures.capture import REQUEST, Capture, write_json
 from fusiondoc.captures.own import request_again, sign
-from fusiondoc.captures.request import KeptRequest, KeptTarget, Options
+from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import MASK, mask, masked, masked_arguments, masked_in, masked_variables
+from fusiondoc.model.target import Options
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
 from fusiondoc.reports.formats import REPORT_FORMATS, render_report
 from fusiondoc.workflows.load import report_from

@@ -13,13 +13,14 @@ from conftest import Run
 from running import write
 from timed_child import TimedChild
 
-from fusiondoc.captures.request import Options, RunRequest, parse_target
+from fusiondoc.captures.request import RunRequest, parse_target
 from fusiondoc.diagnosis.changes import FREEZE, IN_PLACE_OFF, effect, suggested
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.model.runs import Try
+from fusiondoc.model.target import Options
 from fusiondoc.reports.wording import verdict_on_tries
 from fusiondoc.workflows import bench_turns, tries
 from fusiondoc.workflows.tries import speeds_in_turns

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Mapping, Sequence
 
 from fusiondoc.captures.capture import REQUEST, Capture
-from fusiondoc.captures.request import KeptTarget, Options, RunRequest, TargetSpec
+from fusiondoc.captures.request import KeptTarget, RunRequest, TargetSpec
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.checks import DUMP
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
 from fusiondoc.masking import MASK
+from fusiondoc.model.target import Options
 
 SIGNATURE = "signature"
 """The file in a capture."""

@@ -15,6 +15,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_arguments, masked_variables
 from fusiondoc.model.change_plan import KeptResults
 from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model.target import Options
 from fusiondoc.model.typed_fields import as_json, read_object
 from fusiondoc.probe.input_text import InputTextError, named_input, parse_input
 
@@ -188,45 +189,6 @@ def check_inputs(texts: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Options:
-    """The options of a run as a capture keeps them; ``RunRequest`` says what each means. None: not told."""
-
-    fuser: str | None = None
-    frontend: str | None = None
-    recipes: tuple[str, ...] = ()
-    runs: int | None = None
-    backward: bool | None = None
-    trace: bool | None = None
-    script: bool | None = None
-    script_args: tuple[str, ...] = ()
-    step_function: str | None = None
-    inputs: tuple[str, ...] = ()
-    device: str | None = None
-    seed: int | None = None
-    timeout: float | None = None
-    knobs: Mapping[str, str] = field(default_factory=dict)
-    dumps: tuple[str, ...] = ()
-    verify: bool | None = None
-    no_freeze: bool | None = None
-    freeze: bool | None = None
-    eval: bool | None = None
-    in_place_off: bool | None = None
-    timing: bool | None = None
-    timing_rounds: int | None = None
-    profile: bool | None = None
-    log_limit: int | None = None
-    launcher: tuple[str, ...] = ()
-
-    def as_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = as_json(self)
-        return found
-
-    def told(self) -> dict[str, Any]:
-        """Those that are set to anything, by name."""
-        return {name: value for name, value in self.as_json().items() if value not in (None, False, [], {})}
-
-
-@dataclass(frozen=True)
 class RunRequest:
     """A run of a target under a fuser.
 
@@ -352,20 +314,15 @@ class KeptRequest:
     run again."""
     bundled: bool = False
     """It came in a bundle for a bug report: names in it are replaced, and it is never run again."""
-    names_of_options: tuple[str, ...] = ()
-    """Options that the file has: those of a later version are not told in an older capture."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> KeptRequest:
         """What could be read of it; the rest is not told."""
-        options = data.get("options")
-        names = tuple(map(str, options)) if isinstance(options, dict) else ()
-        return replace(read_object(cls, data) or cls(), names_of_options=names)
+        return read_object(cls, data) or cls()
 
     def as_json(self) -> dict[str, Any]:
         """The file."""
         content: dict[str, Any] = as_json(self)
-        del content["names_of_options"]
         return content
 
     def without_secrets(self) -> KeptRequest:
@@ -386,13 +343,6 @@ class KeptRequest:
         if options != self.options:
             names.append("script_args")
         return replace(made, masked=tuple(names))
-
-    def told_options(self) -> dict[str, Any] | None:
-        """The options that the file has, as a report keeps them; None if it has none."""
-        told = {
-            name: value for name, value in self.options.as_json().items() if name in self.names_of_options
-        }
-        return told or None
 
     @property
     def variables(self) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Iterator, Mapping, Sequence
 
 from fusiondoc.comparison.differences import Comparison, Difference, ModelSpeedChange, Side, speed_change
@@ -20,6 +20,7 @@ from fusiondoc.comparison.kernel_changes import content, kernel_changes
 from fusiondoc.comparison.places import Places
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import KnobState
+from fusiondoc.model.target import Options
 
 LEAST_APART_MS = 0.05
 """Passes that differ by less are the same: two runs of one program on an H200 (torch 2.1.2) had medians of
@@ -98,7 +99,7 @@ def _numbers(clusters: Sequence[Cluster], side: int) -> dict[str, int]:
 
 def _side(report: Report) -> Side:
     return Side(
-        str(report.target.get("name") or "?"),
+        report.target.name or "?",
         report.environment.get("torch"),
         report.fuser.effective,
         report.fusion_groups,
@@ -167,9 +168,8 @@ def passes_differ(a: Report, b: Report) -> bool:
 
 
 def _runs(report: Report) -> int | None:
-    options = report.target.get("options")
-    runs = options.get("runs") if isinstance(options, dict) else None
-    return runs if isinstance(runs, int) else None
+    options = report.target.options
+    return options.runs if options is not None else None
 
 
 _NOT_COMPARED = ("executable",)
@@ -187,21 +187,19 @@ def differences(a: Report, b: Report) -> tuple[Difference, ...]:
     both = not (_told(a) and _told(b))
     found += _mapping("knob", _knobs(a.knobs), _knobs(b.knobs), both=both)
     if not both:
-        for part in ("options", "environment_set"):
-            found += _mapping("setting", _part(a, part), _part(b, part), both=False)
+        found += _mapping("setting", _options(a), _options(b), both=False)
+        found += _mapping("setting", a.target.environment_set, b.target.environment_set, both=False)
     return tuple(found)
 
 
 def _told(report: Report) -> bool:
-    return isinstance(report.target.get("options"), Mapping)
+    return report.target.options is not None
 
 
-def _part(report: Report, name: str) -> dict[str, Any]:
-    """Options and variables; a knob is compared as a knob."""
-    part = report.target.get(name)
-    if not isinstance(part, Mapping):
-        return {}
-    return {str(key): value for key, value in part.items() if key != "knobs"}
+def _options(report: Report) -> dict[str, object]:
+    """By name; a knob is compared as a knob."""
+    asked = report.target.options
+    return {one.name: getattr(asked, one.name) for one in fields(Options) if one.name != "knobs"}
 
 
 def _knobs(knobs: tuple[KnobState, ...]) -> dict[str, str]:
@@ -225,7 +223,7 @@ def _mapping(kind: str, a: Mapping[str, Any], b: Mapping[str, Any], both: bool) 
 
 def _text(value: Any) -> str | None:
     """The value in words; None for what is not set."""
-    if value is None or value == [] or value == {}:
+    if value is None or value in ((), {}):
         return None
     if isinstance(value, bool):
         return "yes" if value else "no"

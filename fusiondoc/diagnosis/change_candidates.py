@@ -379,7 +379,7 @@ def _files(report: Report) -> tuple[str, ...]:
     named = [
         place.file for place in places if place is not None and place.has_file and not in_torch(place.file)
     ]
-    target = str(report.target.get("name") or "").partition(".py:")
+    target = (report.target.name or "").partition(".py:")
     return tuple(dict.fromkeys(named or [target[0] + ".py" if target[1] else target[0]]))
 
 

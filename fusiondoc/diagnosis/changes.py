@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Iterable, Iterator, Mapping, Sequence
 
-from fusiondoc.captures.request import Options
 from fusiondoc.diagnosis.operators import is_in_place, taken_by
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.entries import exists_in, parse_version
@@ -13,6 +12,7 @@ from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Try
+from fusiondoc.model.target import Options
 
 MOST_TRIES = 8
 

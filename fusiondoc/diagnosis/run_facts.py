@@ -122,7 +122,7 @@ def run_facts(report: Report, context: Context) -> RunFacts:
         gradients=_gradients(report, types, backward, live),
         backward=backward,
         evaluating=True if options is not None and options.eval else None,
-        frozen=report.target.get("frozen") is not None if options is not None else None,
+        frozen=report.target.frozen is not None if options is not None else None,
         traced=options.trace if options is not None and live else _traced(report, context.observed.traced),
         dtypes=frozenset(text.split("(", 1)[0] for text in types if "(" in text),
         devices=frozenset(

@@ -195,6 +195,6 @@ def without_commands_of_others(report: Report, name: str) -> Report:
 
 def compare_logs(report: Report) -> str:
     """``fusiondoc compare OLD NEW`` for a log: the new one is made as the old one was."""
-    name = str(report.target.get("capture") or report.target.get("name") or "old.log").split(", ")[0]
+    name = (report.target.capture or report.target.name or "old.log").split(", ")[0]
     old = "old.log" if name in ("-", "<stdin>", "stdin") or name.startswith("<") else name
     return shlex.join(["fusiondoc", "compare", f"./{old}" if old.startswith("-") else old, "new.log"])

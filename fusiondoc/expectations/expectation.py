@@ -234,7 +234,7 @@ def why_not(when: When, report: Report) -> str | None:
         return f"it is for torch {when.torch}, and torch is {torch or 'unknown'}"
     if when.gpu and not any(part.lower() in (gpu or "").lower() for part in when.gpu):
         return f"it is for {' or '.join(when.gpu)}, and the GPU is {gpu or 'unknown'}"
-    name = str(report.target.get("name") or "")
+    name = report.target.name or ""
     if when.target and not any(path_ends_with(name, end) for end in when.target):
         return f"it is for {' or '.join(when.target)}, and the model is {name or 'unknown'}"
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Callable, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 from fusiondoc.expectations.expectation import (
     GroupExpectation,
@@ -84,8 +84,8 @@ def lacks_backward(section: Section, report: Report) -> bool:
     if all(one.phase != "backward" or one.count.at_least is None for one in section.groups):
         return False
     phases = {one.phase for one in report.groups} | {one.phase for one in report.unfused}
-    options = report.target.get("options")
-    asked = options.get("backward") if isinstance(options, Mapping) else None
+    options = report.target.options
+    asked = options.backward if options is not None else None
     return "backward" not in phases and ("forward" in phases or asked is False)
 
 

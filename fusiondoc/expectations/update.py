@@ -40,9 +40,9 @@ def new_file(report: Report) -> str:
 def section_lines(report: Report) -> list[str]:
     """The lines of a section that holds for this report and others of the same model and fuser."""
     lines = []
-    name = str(report.target.get("name") or "")
+    name = report.target.name or ""
     # The capture of a run knows its model; the name of a log is no model.
-    if name and report.target.get("capture"):
+    if name and report.target.capture:
         fuser = f", {report.fuser.effective}" if report.fuser.effective else ""
         lines.append(f"name: {quoted(name + fuser)}")
     when = [f"target: {quoted(name)}"] if lines else []

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.kept_files import project_root
-from fusiondoc.captures.request import Options, TargetSpec
+from fusiondoc.captures.request import TargetSpec
 from fusiondoc.errors import UsageError
 from fusiondoc.fixes.edits import read_text
 from fusiondoc.fixes.syntax import ParsedFile, Unreadable
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
+from fusiondoc.model.target import Options
 
 if TYPE_CHECKING:
     from libcst import CSTNode

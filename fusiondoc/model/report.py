@@ -6,7 +6,7 @@ never guessed. All classes are frozen; sequences are tuples or other immutable s
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Protocol, Sequence
+from typing import Mapping, Sequence
 
 from fusiondoc.model.aot import AotFunction, FusedModules
 from fusiondoc.model.change_plan import PlannedChange
@@ -29,6 +29,7 @@ from fusiondoc.model.runs import (
     Try,
     Verification,
 )
+from fusiondoc.model.target import Target, Texts
 from fusiondoc.model.te import TeReport
 
 SCHEMA = "fusiondoc.report/1"
@@ -325,17 +326,6 @@ class Program:
     """Nodes left out of it."""
 
 
-class Texts(Protocol):
-    """Texts that a report refers to and does not hold, read when asked for."""
-
-    def source(self, file: str) -> str | None:
-        """The program's own source file, by its name in the log; None if it is not at hand."""
-
-    def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
-        """Lines of the log, and graphs that begin on a line of it, without what torch and launchers put
-        before each line; what cannot be read again is missing."""
-
-
 @dataclass(frozen=True)
 class Report:
     environment: Mapping[str, str]
@@ -351,8 +341,7 @@ class Report:
     iterations: tuple[Iteration, ...] = ()
     timing: Mapping[str, float | None] = field(default_factory=dict)
     """Seconds: child, overhead (what fusiondoc adds to running the same script by hand), parse."""
-    target: Mapping[str, Any] = field(default_factory=dict)
-    """What was asked for: the command and the environment variables that fusiondoc set."""
+    target: Target = Target()
     verification: tuple[Verification, ...] = ()
     tries: tuple[Try, ...] = ()
     peak: Peak | None = None

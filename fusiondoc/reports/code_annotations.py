@@ -127,12 +127,12 @@ def finding_location(finding: Finding | Suppressed, report: Report) -> Location 
         file = relative(place.file, run_folder(report))
         if not Path(file).is_absolute():
             return Location(file, place.line)
-    target = str(report.target.get("name") or "")
-    if report.target.get("capture") and ".py" in target:
+    target = report.target.name or ""
+    if report.target.capture and ".py" in target:
         return _whole(target[: target.rindex(".py") + 3])
     evidence = next(iter(finding.evidence), None) if isinstance(finding, Finding) else None
     if evidence is None:
-        name = str(report.target.get("capture") or target.split(", ")[0])
+        name = report.target.capture or target.split(", ")[0]
         return _whole(name) if name and not name.startswith("<") else None
     return _whole(evidence.file) if not evidence.file.startswith("<") else None
 
@@ -269,7 +269,7 @@ def github_summary(report: Report) -> str:
     fallbacks = sum(fallback.count for fallback in report.fallbacks)
     said += f", {fallbacks} fallbacks" if fallbacks else ""
     lines = [
-        f"### fusiondoc: {markdown(str(report.target.get('name') or 'report'))}",
+        f"### fusiondoc: {markdown(report.target.name or 'report')}",
         "",
         markdown(said) + ".",
     ]

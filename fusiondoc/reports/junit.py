@@ -56,7 +56,7 @@ def _expectations(suites: Element, report: Report) -> None:
 
 def _findings(suites: Element, report: Report) -> None:
     suite = SubElement(suites, "testsuite", name="findings")
-    name = str(report.target.get("name") or "report")
+    name = report.target.name or "report"
     for finding in report.findings:
         title = finding.message + (f" ({finding.source})" if finding.source else "")
         case = SubElement(suite, "testcase", classname=_clean(f"{name}.{finding.code}"), name=_clean(title))

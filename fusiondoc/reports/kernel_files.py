@@ -43,7 +43,7 @@ def save(report: Report, kernels: Sequence[Kernel], options: Sequence[str], fold
     shown = as_dict(narrowed(report, kernels, ()))["kernels"]
     content = {
         "schema": SCHEMA,
-        "target": report.target.get("name"),
+        "target": report.target.name,
         "files": rows,
         "kernels": [{key: value for key, value in one.items() if key not in _TEXTS} for one in shown],
         "sha256": {name: sha256(data).hexdigest() for name, data in files.items()},

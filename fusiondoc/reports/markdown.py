@@ -149,7 +149,7 @@ def _section(room: _Room, title: str, header: str, rows: Sequence[str], is_open:
 
 
 def _head(report: Report) -> Iterable[str]:
-    name = str(report.target.get("name") or "")
+    name = report.target.name or ""
     yield f"### fusiondoc{': ' + _code(name[:300]) if name else ''}\n"
     share = covered(report, percent)
     yield f"**{_text(verdict(report))}**" + (f" ({_text(share)})\n" if share is not None else "\n")

@@ -77,7 +77,7 @@ def render_comparison(comparison: Comparison) -> str:
 
 
 def _circumstances(report: Report) -> str:
-    name = str(report.target.get("name") or "")
+    name = report.target.name or ""
     return ", ".join(part for part in (name, fuser(report), *machine(report)) if part)
 
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Iterable, Iterator, Mapping, TypeVar
 
 from fusiondoc.masking import texts_changed
-from fusiondoc.model.report import Evidence, Report, Texts
+from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source, from_package, without_packages
+from fusiondoc.model.target import Texts
 
 T = TypeVar("T")
 
@@ -113,7 +114,7 @@ def near_paths_of(*reports: Report) -> NearPaths:
 
 def run_folder(report: Report) -> str:
     """The folder that the program was run in; "" where nothing tells."""
-    return str(report.target.get("folder") or "")
+    return report.target.folder or ""
 
 
 def with_near_paths(report: Report) -> Report:
@@ -125,9 +126,8 @@ def with_near_paths(report: Report) -> Report:
     near_paths, typed = near_paths_of(report), NearPaths([str(Path.cwd())], packages=False)
     made = near_paths.inside(report)
     plan = tuple(replace(one, command=typed(was.command)) for one, was in zip(made.plan, report.plan))
-    target = {name: value for name, value in made.target.items() if name != "folder"}
-    if "capture" in target:
-        target["capture"] = typed(str(report.target["capture"]))
+    capture = typed(report.target.capture) if report.target.capture is not None else None
+    target = replace(made.target, folder=None, capture=capture)
     texts = _NearTexts(report.texts, near_paths) if report.texts is not None else None
     return replace(made, plan=plan, target=target, texts=texts)
 

@@ -26,6 +26,7 @@ from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.ranks import RankFacts, RankTold
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak
+from fusiondoc.model.target import Options, Target
 from fusiondoc.parsers.evidence import excerpts
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.observed import Observed
@@ -59,10 +60,10 @@ def side(argument: str) -> Report:
     name = "stdin" if argument == "-" else argument
     if is_latest(argument) and source.path is not None:
         name = source.path.name
-    inner = str(report.target.get("name") or "")
-    if named_json(argument) or "capture" in report.target:
+    inner = report.target.name or ""
+    if named_json(argument) or report.target.of_capture:
         name += f" ({inner})" if inner not in ("", argument) else ""
-    return replace(report, target={**report.target, "name": name})
+    return replace(report, target=replace(report.target, name=name))
 
 
 def with_peak(report: Report, peak: float) -> Report:
@@ -99,7 +100,7 @@ def report_of_logs(
     report = replace(
         report,
         ranks=ranks_of(report, told_by_log(observed)),
-        target={"name": ", ".join(log.name for log in logs[:3])},
+        target=Target(", ".join(log.name for log in logs[:3])),
         peak=peak_of(Environment(), None, peak),
         texts=LogTexts(logs, None, source_roots),
     )
@@ -197,15 +198,15 @@ def report_of(
             "overhead": capture.result.seconds.overhead,
             "parse": report.parse.seconds,
         },
-        target={
-            "name": capture.label,
-            "frozen": _frozen(told.target),
-            "command": list(capture.request.command),
-            "options": capture.request.told_options(),
-            "environment_set": capture.request.environment_set,
-            "capture": str(_shown(capture)),
-            "folder": capture.request.cwd,
-        },
+        target=Target(
+            capture.label,
+            _frozen(told.target),
+            capture.request.command,
+            capture.request.options if capture.request.options != Options() else None,
+            capture.request.environment_set,
+            str(_shown(capture)),
+            capture.request.cwd,
+        ),
     )
     reached = bool(report.unfused or parsed.observed.headers)
     report = replace(report, script=script_run(told.script, report, reached))

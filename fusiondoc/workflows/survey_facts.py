@@ -73,7 +73,7 @@ def facts_of(item: Item) -> RunFacts:
         from fusiondoc.workflows.load import report_from
 
         report = report_from([str(path)])
-        kind = "capture" if "capture" in report.target else "log"
+        kind = "capture" if report.target.of_capture else "log"
         return _facts(_as_data(report), item.name, kind, found)
 
 
@@ -94,7 +94,7 @@ def _as_data(report: Report) -> Mapping[str, Any]:
     """What ``_facts`` reads of the JSON of a report."""
     return {
         "environment": report.environment,
-        "target": report.target,
+        "target": vars(report.target),
         "fuser": {"effective": report.fuser.effective},
         "coverage": {"fraction": report.coverage.fraction},
         "groups": [
@@ -142,7 +142,7 @@ def _facts(data: Mapping[str, Any], name: str, kind: str, content: str) -> RunFa
 def _taken(data: Mapping[str, Any], name: str, kind: str, content: str) -> RunFacts:
     target, environment = data.get("target") or {}, data.get("environment") or {}
     model = None
-    if target.get("name") and ("options" in target or "capture" in target):
+    if target.get("name") and (target.get("options") or target.get("capture")):
         model = masked(re.split(r"[/\\]", str(target["name"]))[-1])
     gpu = _text(environment.get("gpu"))
     groups: dict[GroupKey, GroupFact] = {}

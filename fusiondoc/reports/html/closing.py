@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Mapping
+from typing import Sequence
 
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Fallback, Finding
@@ -100,23 +100,16 @@ class Reproduce:
 def reproduce_view(context: Context) -> Reproduce | None:
     """None where nothing of it is known."""
     report = context.report
-    command = report.target.get("command")
-    variables = report.target.get("environment_set")
-    options = report.target.get("options")
-    exports = None
-    if isinstance(variables, Mapping):
-        known = {str(name): str(value) for name, value in variables.items() if _SET.fullmatch(str(name))}
-        exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in known.items()) or None
-    asked = None
-    if isinstance(options, Mapping):
-        asked = tuple((str(k), str(v)) for k, v in options.items() if v not in (None, False, [], {}, ()))
+    command, asked = report.target.command, report.target.options
+    known = {name: value for name, value in report.target.environment_set.items() if _SET.fullmatch(name)}
+    exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in known.items()) or None
     if not (command or exports or report.environment or asked is not None or report.knobs):
         return None
     return Reproduce(
         command=_shell(command) if command else None,
         variables=exports,
         environment=tuple(report.environment.items()),
-        options=asked,
+        options=tuple((name, str(value)) for name, value in asked.told().items()) if asked else None,
         knobs=report.knobs,
     )
 
@@ -129,12 +122,9 @@ _SET = re.compile(
 copied."""
 
 
-def _shell(command: object) -> str | None:
+def _shell(words: Sequence[str]) -> str | None:
     """The command as one types it; the program's own path says nothing to others. None for one that is not
     fusiondoc's: somebody else may have written the capture."""
-    if not isinstance(command, (list, tuple)):
-        return None
-    words = [str(word) for word in command]
     program = re.split(r"[/\\]", words[0]) if words else [""]
     if program[-1] not in ("fusiondoc", "fusiondoc.exe") and program[-2:] != ["fusiondoc", "__main__.py"]:
         return None
@@ -166,6 +156,6 @@ def log_view(context: Context) -> Log:
             ("Added by fusiondoc", seconds(overhead) if overhead is not None else None),
         ),
         files=tuple(map(near, context.log_files())),
-        kept=str(report.target["capture"]) if report.target.get("capture") else None,
+        kept=report.target.capture,
         unknown=stats.first_unrecognised[:QUOTED],
     )

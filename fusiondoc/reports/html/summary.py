@@ -115,7 +115,7 @@ def header(context: Context) -> Header:
     why = why[len("auto: ") :] if why and why.startswith("auto: ") else why
     gone = next((one for one in report.findings if one.in_header), None)
     return Header(
-        name=str(report.target.get("name") or ""),
+        name=report.target.name or "",
         verdict=verdict(report),
         where=" · ".join([*machine(report), fuser(report)]),
         fuser_why=f"{gone.message} ({gone.code})" if gone is not None else why,

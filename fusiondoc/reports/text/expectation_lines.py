@@ -53,8 +53,8 @@ def render(
     lines.append(last)
     if report.suppressed:
         lines.append(Text(f"suppressed findings: {len(report.suppressed)}"))
-    if report.target.get("capture"):
-        lines.append(Text(f"the whole report: fusiondoc parse {report.target['capture']}", overflow="fold"))
+    if report.target.capture:
+        lines.append(Text(f"the whole report: fusiondoc parse {report.target.capture}", overflow="fold"))
     return drawn(Lines(*lines), width, colour)
 
 
@@ -75,7 +75,7 @@ def _no_backward(these: Sequence[Expectation], report: Report) -> str:
 
 
 def _command(report: Report, file: str) -> str:
-    name = str(report.target.get("name") or "") if report.target.get("capture") else ""
+    name = (report.target.name or "") if report.target.capture else ""
     return f"fusiondoc check {name} --backward --expect {file}" if name else "add --backward to the run"
 
 

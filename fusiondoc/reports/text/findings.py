@@ -106,8 +106,8 @@ def log(report: Report) -> RenderableType:
         overhead = timing.get("overhead")
         took = f"{timing['child']:.2f} s in the model's process"
         lines.append(Text(took + (f", {overhead:.2f} s added by fusiondoc" if overhead is not None else "")))
-    if report.target.get("capture"):
-        folder = str(report.target["capture"])
+    if report.target.capture:
+        folder = report.target.capture
         lines += [Text("kept; the report again:"), Unbroken(shlex.join(["fusiondoc", "parse", folder]))]
     return Lines(*lines)
 

@@ -266,7 +266,7 @@ def _head(report: Report, kernels: Sequence[Kernel]) -> str:
     count = f"{len(kernels)} kernel{'' if len(kernels) == 1 else 's'}"
     if len(kernels) < len(report.kernels):
         count += f" of {len(report.kernels)}"
-    parts = [f"{report.target.get('name') or 'log'}: {count}"]
+    parts = [f"{report.target.name or 'log'}: {count}"]
     if report.environment.get("gpu"):
         parts.append(report.environment["gpu"])
     if report.peak is not None:

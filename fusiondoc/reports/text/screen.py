@@ -48,10 +48,8 @@ from fusiondoc.reports.wording import count, covered, fuser, groups_of, verdict_
 def heading(report: Report, all_of_it: bool = False) -> RenderableType:
     """What ran, and the verdict: a few lines of name and value."""
     table = fields()
-    if report.target.get("name"):
-        table.add_row(
-            "Target", str(report.target["name"]) + _FROZEN.get(str(report.target.get("frozen")), "")
-        )
+    if report.target.name:
+        table.add_row("Target", report.target.name + _FROZEN.get(report.target.frozen or "", ""))
     env = report.environment
     machine = [
         f"torch {env['torch']}" if env.get("torch") else "",
