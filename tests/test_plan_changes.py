@@ -172,6 +172,12 @@ def test_faster_products_come_before_fusion(profiled: Report) -> None:
     )  # type: ignore[type-var]
     (change, *_) = planned(replace(profiled, steps=steps)).plan
     assert "set_float32_matmul_precision" in change.change and change.unlocks == steps.hint.partition(":")[0]  # type: ignore[union-attr]
+    asked = KeptRequest(target=KeptTarget("m.py:net", "file", path=__file__), options=Options(backward=True))
+    (change, *_) = with_plan(replace(profiled, steps=steps), Context(Observed(), request=asked)).plan
+    assert change.command == (  # the speed is compared with that of the run before
+        "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1 fusiondoc diagnose m.py:net --backward --time --verify"
+        " && fusiondoc compare"
+    )
 
 
 def test_transformer_engine_has_a_plan_of_its_operators(tmp_path: Path) -> None:

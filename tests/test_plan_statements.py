@@ -221,6 +221,23 @@ def test_groups_that_only_a_print_parts_become_one() -> None:
     assert change.after == "b = torch.tanh(a + x)\nprint('here')\nreturn b"
 
 
+def test_a_print_between_differentiable_graphs_is_found() -> None:
+    """Where gradients are recorded, the plan has a graph of its own on either side, with a group in it."""
+    report = printed_between()
+    (plan,) = report.programs
+    regions = tuple(
+        replace(node, kind="region", op="prim::DifferentiableGraph", group=None, program=f"P{number}")
+        for number, node in enumerate(plan.nodes, 2)
+    )
+    inner = [replace(plan, id=f"P{n}", nodes=(node,), edges=()) for n, node in enumerate(plan.nodes, 2)]
+    trained = replace(report, programs=(replace(plan, nodes=regions), *inner))
+    (change,) = planned(trained).plan
+    assert (change.kind, change.where) == (ChangeKind.SPLIT, "m.py:7")
+    assert change.unlocks == "2 groups of this run become one"
+    more = replace(trained, programs=(trained.programs[0], *(replace(one, cut=1) for one in inner)))
+    assert planned(more).plan == ()  # the log does not say what else is in them
+
+
 @pytest.mark.parametrize(
     "report",
     [

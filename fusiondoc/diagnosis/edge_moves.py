@@ -43,22 +43,22 @@ def before_one_tensor(row: Unfused, report: Report) -> bool:
     return True
 
 
-def regions_as_groups(report: Report, moved: AbstractSet[int]) -> Report:
-    """The report with differentiable graphs that are one group each as these groups, beside operators of some
-    rows: torch ends a graph at a view, and makes one graph of both where it goes
+def regions_as_groups(report: Report, moved: AbstractSet[int] | None = None) -> Report:
+    """The report with differentiable graphs that are one group each as these groups: torch ends a graph at a
+    view or a print, and makes one graph of both where it goes
     (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp).
 
     Args:
-        moved: rows of ``report.unfused``.
+        moved: rows of ``report.unfused``: only graphs beside their operators. None: all.
     """
     only = {one.id: one.nodes[0].group for one in report.programs if len(one.nodes) == 1 and not one.cut}
-    rows = {(report.unfused[row].op, report.unfused[row].source) for row in moved}
-    if not rows or not any(only.values()):
+    rows = {(report.unfused[row].op, report.unfused[row].source) for row in moved or ()}
+    if not any(only.values()) or (moved is not None and not rows):
         return report
     programs = []
     for program in report.programs:
         nodes = list(program.nodes)
-        for place in _beside(program, rows):
+        for place in range(len(nodes)) if moved is None else _beside(program, rows):
             group = only.get(nodes[place].program or "")
             if nodes[place].kind == "region" and group is not None:
                 nodes[place] = replace(nodes[place], kind="group", group=group)

@@ -1,7 +1,8 @@
 """Groups of a plan that nothing parts but what the program prints between them: which, and how the lines go.
 
-NNC takes no operator past a print or a warning (``changed_statements.py``), which the log does not show as an
-operator outside groups: it is found in the user's lines between the lines of two groups.
+NNC takes no operator past a print or a warning (``changed_statements.py``), and a differentiable graph ends
+there, which the log does not show as an operator outside groups: it is found in the user's lines between the
+lines of two groups.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.diagnosis.change_candidates import Candidate
 from fusiondoc.diagnosis.changed_statements import said_later
+from fusiondoc.diagnosis.edge_moves import regions_as_groups
 from fusiondoc.diagnosis.run_facts import RunFacts, in_package
 from fusiondoc.diagnosis.unlocked import WouldBeGroup, bytes_between
 from fusiondoc.model.change_plan import ChangeKind
@@ -27,7 +29,7 @@ def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Candidate]:
         return
     by_file: dict[str, list[tuple[Pair, tuple[int, int]]]] = {}
     groups = {group.id: group for group in report.groups}
-    for pair in _pairs(report):
+    for pair in _pairs(regions_as_groups(report)):
         lines = _lines_between(pair, groups)
         if lines is not None:
             by_file.setdefault(lines[0], []).append((pair, lines[1]))
