@@ -398,3 +398,11 @@ def test_what_comes_to_transformer_engine_is_recognised(monkeypatch: pytest.Monk
     yes = (Held(made=(sequence,)), Held(made={"one": [sequence]}), Linear(), named)
     no = (Held(made=None), Held(made=("text", 3)), len, lambda x: x)
     assert [holds_te(one) for one in (*yes, *no)] == [True] * 4 + [False] * 4
+
+
+def test_a_reason_names_the_recipe_of_the_run_that_fuses_it(fusiondoc: Run, tmp_path: Path) -> None:
+    """Of a real run under no recipe and three others: what is told for the first is no riddle."""
+    report = json.loads(fusiondoc("parse", real_capture(tmp_path / "one", "mlp"), "--format", "json").stdout)
+    (text,) = {one["reason"]["text"] for one in report["unfused"] if one["reason"]["code"] == "FD244"}
+    recipes = "DelayedScaling and Float8BlockScaling and Float8CurrentScaling"
+    assert text.endswith(f"nothing is quantized; it is fused with {recipes}")

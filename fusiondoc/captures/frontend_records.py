@@ -336,6 +336,11 @@ class ProfiledOperator:
     us: tuple[float, ...] = ()
     kernels: tuple[Launched, ...] = ()
 
+    @property
+    def kernels_of_a_call(self) -> int:
+        """Without copies and fills."""
+        return sum(one.kind == "kernel" for one in self.kernels)
+
 
 @dataclass(frozen=True)
 class Profile:

@@ -30,6 +30,7 @@ class Planner:
         self, version: tuple[int, int], phase: str, operators: Sequence[BasicOperator], plan: Plan
     ) -> None:
         self._plan = plan
+        self.phase = phase
         gone = tuple(name.partition(".")[0] for name in plan.taken_out)
         self.rules = [
             one

@@ -8,7 +8,7 @@ from typing import Iterator, Sequence, Tuple
 from fusiondoc.captures.frontend_records import Plan, PlannedOperator, Profile, ProfiledOperator, TeRecords
 from fusiondoc.diagnosis.front_ends import te_coverage
 from fusiondoc.diagnosis.te_planner import Planner
-from fusiondoc.diagnosis.te_rules import LATEST, version_of
+from fusiondoc.diagnosis.te_rules import LATEST, NO_RECIPE, version_of
 from fusiondoc.model.fusers import TE, TE_KIND
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Reason, Report, Unfused
@@ -218,11 +218,20 @@ class _Rows:
         return Planner(min(self._version, LATEST), phase, self._pipelines[plan.fuser].operators, plan)
 
     def _why(self, planner: Planner | None, plan: Plan, index: int) -> Reason:
-        if planner is None:
-            return Reason("FD299", "the version of Transformer Engine is not known", False)
-        if index >= len(planner.operands):
-            return Reason("FD299", "the plan names an operator that the pipeline does not have", False)
-        return planner.why(index)
+        if planner is None or index >= len(planner.operands):
+            what = "the version of Transformer Engine" if planner is None else "an operator of the plan"
+            return Reason("FD299", f"{what} is not known", False)
+        reason = planner.why(index)
+        if NO_RECIPE not in reason.text:
+            return reason
+        others = {
+            one.recipe.kind
+            for one in self._plans[plan.fuser]
+            for step in (one.backward if planner.phase == BACKWARD else one.forward)
+            if one.recipe is not None and step.fused and index in step.operators
+        }
+        text = f"{reason.text}; it is fused with {' and '.join(sorted(others))}" if others else reason.text
+        return replace(reason, text=text)
 
     # -- what was measured ----------------------------------------------------------------------------------
 
@@ -372,10 +381,10 @@ def _time(
     known = [one for one in apart if one is not None and len(one.us) == 3]
     whole = bool(known) and len(known) == len(step.operators)
     return TeTime(
-        kernels=_count(mine, True),
-        copies=_count(mine, False),
+        kernels=mine.kernels_of_a_call,
+        copies=len(mine.kernels) - mine.kernels_of_a_call,
         us=mine.us[1],
-        alone_kernels=sum(_count(one, True) for one in known) if whole else None,
+        alone_kernels=sum(one.kernels_of_a_call for one in known) if whole else None,
         alone_us=round(sum(one.us[1] for one in known), 3) if whole else None,
     )
 
@@ -385,10 +394,6 @@ def _entry(profile: Profile | None, fuser: int, phase: str, index: int) -> Profi
         if (one.fuser, one.phase, one.entry) == (fuser, phase, index):
             return one
     return None
-
-
-def _count(entry: ProfiledOperator, kernels: bool) -> int:
-    return sum((one.kind == "kernel") == kernels for one in entry.kernels)
 
 
 def _three(sizes: Sequence[int]) -> tuple[int, int, int] | None:

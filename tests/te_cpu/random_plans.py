@@ -4,7 +4,8 @@
 
 Sequences hold what users write: operators of every kind, in and not in place, weights of several types and of
 no gradient, operators of tensor and sequence parallelism, classes of the program's own, modules that are no
-operators, sequences in sequences, and (2.13 and later) fusions that the program registers. Output: as that of
+operators, sequences in sequences, and (2.13 and later) fusions that the program registers; weights that are
+converted after the first calls, and operators that are called by themselves. Output: as that of
 record_plans.py.
 """
 
@@ -49,6 +50,10 @@ class Own(BasicOperation):
         return grad, ()
 
 
+class Bias(Own):
+    """An operator of the program's own that only has the name of Transformer Engine's."""
+
+
 class OwnFused(FusedOperation):
     """A fused operator of the program's own."""
 
@@ -77,7 +82,7 @@ def operator(rng):
     if kind < 0.93:
         return te.ReduceScatter(group()) if rng.random() < 0.5 else te.AllReduce(group())
     if kind < 0.95:
-        return Own()
+        return rng.choice([Own, Own, Bias])()
     if kind < 0.96:
         return torch.nn.Identity()
     found = [one for one in OTHERS if hasattr(te, one)]
@@ -181,6 +186,22 @@ def registered(rng):
             register(fusion(rng), prepend=rng.random() < 0.5)
 
 
+def again(rng, model, inputs, recipe):
+    """What a program may do after the first calls: convert the weights, call an operator by itself."""
+    chosen = rng.random()
+    if chosen < 0.15:
+        model.to(rng.choice([BF16, torch.float32]))
+        if rng.random() < 0.5:
+            recipe = None
+        with under(recipe):
+            model(*inputs)
+    elif chosen < 0.3:
+        alone = [one for one in model.modules() if isinstance(one, (te.Linear, te.BasicLinear, te.Bias))]
+        for one in rng.sample(alone, min(2, len(alone))):
+            with under(recipe):
+                one(inputs[0])
+
+
 def forget(kept):
     for name, functions in kept.items():
         setattr(OperationFuser, name, list(functions))
@@ -206,6 +227,7 @@ def main(seed, count):
             for grad in (True, False):
                 with torch.set_grad_enabled(grad), under(made):
                     model(*inputs)
+            again(rng, model, inputs, made)
             watch.end(model)
         except Exception as error:
             records.write("left_out", why=f"{type(error).__name__}: {error}".split("\n")[0])
