@@ -11,6 +11,7 @@ from typing import Iterator
 
 import pytest
 from command_line import ROOT, Run, runs_in_this_process, runs_of_processes
+from thorough import THOROUGH
 
 FIXTURES = ROOT / "fixtures"
 
@@ -82,7 +83,12 @@ def pytest_sessionstart() -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests marked ``torch`` skip where this interpreter has none; torch itself is not imported for that."""
+    """Tests marked ``torch`` skip where this interpreter has none; torch itself is not imported for that.
+
+    Those marked ``nightly`` run where all cases do.
+    """
+    if item.get_closest_marker("nightly") and not THOROUGH:
+        pytest.skip("dear: at night (FUSIONDOC_THOROUGH=1)")
     if "warm_torch" in sys.modules:
         sys.modules["warm_torch"].allowed = item.get_closest_marker("cold") is None
     if item.get_closest_marker("torch") and importlib.util.find_spec("torch") is None:

@@ -15,6 +15,7 @@ import pytest
 from conftest import FIXTURES, ROOT, Run
 from log_transforms import slow_down
 from raw_log import read
+from thorough import every
 
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.differences import WORDS
@@ -37,7 +38,7 @@ def as_json(fusiondoc: Run, *args: object) -> dict:
     return content
 
 
-@pytest.mark.parametrize("log", LOGS, ids=lambda p: p.name)
+@pytest.mark.parametrize("log", every(3, LOGS), ids=lambda p: p.name)
 def test_every_log_against_the_next(log: Path, fusiondoc: Run) -> None:
     other = LOGS[(LOGS.index(log) + 1) % len(LOGS)]
     content = as_json(fusiondoc, log, other)

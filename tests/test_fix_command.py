@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from conftest import Run
 from running import write
-from thorough import THOROUGH
 
 pytest.importorskip("libcst")
 pytestmark = pytest.mark.torch
@@ -182,7 +181,7 @@ MIXED = """
 """
 
 
-@pytest.mark.skipif(not THOROUGH, reason="eight runs: FUSIONDOC_THOROUGH=1")
+@pytest.mark.nightly
 def test_what_stands_in_the_middle_is_taken_out(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "mixed.py", MIXED)
     done = fusiondoc("fix", "mixed.py", "--runs", 3, "--format", "json", cwd=tmp_path)

@@ -14,7 +14,6 @@ import pytest
 from conftest import FIXTURES, ROOT, Run
 from made_log import large_log
 from one_page import Page
-from thorough import THOROUGH
 
 import fusiondoc
 from fusiondoc.model.bench import Ratio
@@ -305,7 +304,7 @@ def test_the_parts_of_a_large_page_have_their_room(tmp_path: Path, monkeypatch: 
     assert page.count('class="node') == 30
 
 
-@pytest.mark.skipif(not THOROUGH, reason="half a minute")
+@pytest.mark.nightly
 def test_a_page_of_2000_groups_and_20000_nodes_stays_below_five_megabytes(tmp_path: Path) -> None:
     log = tmp_path / "large.log"
     log.write_text(large_log(groups=2_000, loose=10_000))

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 import warm_torch
 from conftest import ROOT, Run
-from thorough import THOROUGH
 
 from fusiondoc.runner.interpreter import inspect
 
@@ -273,7 +272,7 @@ def test_it_skips_where_the_fuser_or_torch_is_not_there(session: Session) -> Non
 
 
 @pytest.mark.torch
-@pytest.mark.skipif(not THOROUGH, reason="two more processes that import torch: at night")
+@pytest.mark.nightly
 def test_under_xdist_every_test_has_its_own_captures(tmp_path: Path, cache: Path) -> None:
     pytest.importorskip("xdist")
     options = ("-n", "2", "--dist", "loadfile", "--fusion-fuser", "none", "--fusion-keep", "kept")

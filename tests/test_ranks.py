@@ -15,7 +15,6 @@ import pytest
 from command_line import ROOT, Run
 from made_log import large_log
 from running import write
-from thorough import THOROUGH
 
 import fusiondoc as api
 from fusiondoc.captures.capture import Capture
@@ -154,7 +153,7 @@ def test_a_rank_without_groups_is_told_with_the_reason(launched: Path, tmp_path:
 
 
 @pytest.mark.torch
-@pytest.mark.skipif(not THOROUGH, reason="two more launched runs: at night")
+@pytest.mark.nightly
 def test_ranks_that_die_or_hang(tmp_path: Path, fusiondoc: Run) -> None:
     program = write(tmp_path, "train.py", PROGRAM)
     run = ("diagnose", "--nproc-per-node", 2, "--script", program, "--fuser", "nnc")

@@ -42,6 +42,7 @@ def wrong_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return log
 
 
+@pytest.mark.nightly
 def test_a_wrong_size_is_shrunk_to_the_operator_that_refuses_it(
     fusiondoc: Run, tmp_path: Path, wrong_log: Path
 ) -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 import pytest
 from command_line import Run
 from running import write
-from thorough import THOROUGH
 
 import fusiondoc as api
 from fusiondoc.captures.process_records import StepsTaken
@@ -382,7 +381,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.cold
-@pytest.mark.skipif(not THOROUGH, reason="at night: four processes with torch")
+@pytest.mark.nightly
 def test_processes_that_are_spawned_get_the_fuser(tmp_path: Path, fusiondoc: Run) -> None:
     write(tmp_path, "train.py", SPAWNING)
     done = fusiondoc("diagnose", "--script", "train.py", "--fuser", "nnc", "--format", "json", cwd=tmp_path)

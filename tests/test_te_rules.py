@@ -20,7 +20,6 @@ from typing import Any
 
 import pytest
 from command_line import ROOT
-from thorough import THOROUGH
 
 from fusiondoc.captures.frontend_records import BasicOperator, OperatorFacts, Plan, TeRecords, read_te
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import disagreements
@@ -119,7 +118,7 @@ def test_random_sequences_are_planned_as_the_table_says(version: str) -> None:
 
 
 @pytest.mark.torch
-@pytest.mark.skipif(not THOROUGH, reason="at night: downloads Transformer Engine")
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", ["1.13.0", "2.7.0", "2.13.0", "newest"])
 def test_random_sequences_of_today(version: str, tmp_path: Path) -> None:
     """By the planner of the package itself, without a GPU."""

@@ -176,6 +176,7 @@ def test_the_report_can_be_made_again(fusiondoc: Run, tmp_path: Path, timed: Tim
     assert json.loads(fusiondoc("parse", capture, "--format", "json").stdout)["speed"] == []
 
 
+@pytest.mark.nightly
 def test_torchscript_without_its_python_code_is_timed_unoptimised(fusiondoc: Run, tmp_path: Path) -> None:
     write(tmp_path, "net.py", NET)
     report, _ = diagnose(fusiondoc, tmp_path, "net.py:scripted", "--fuser", "onednn")
@@ -184,6 +185,7 @@ def test_torchscript_without_its_python_code_is_timed_unoptimised(fusiondoc: Run
     assert not (tmp_path / "eager").exists()
 
 
+@pytest.mark.nightly
 def test_forward_and_a_whole_step_of_what_has_no_group(fusiondoc: Run, tmp_path: Path) -> None:
     """Without a fuser nothing is interpreted, so that times mean something on any CPU."""
     write(

@@ -5,19 +5,24 @@ that started this: when it is gone, the tests are over. A request is JSON (start
 its arguments, the process that asks) with four descriptors: CONTROL and TOLD of ``runner/supervisor.py``,
 where the program prints, and a socket that is told the number of the supervisor's process, then its end as
 os.wait() gives it. The supervisor is a fork of this process. Where it would execute ``python FILE.py ...``,
-its own fork becomes that program: a process and session of its own, in which the file is ``__main__`` and
-which ends with its interpreter.
+its own fork becomes that program: a process and session of its own, in which the file is ``__main__``. It
+ends as an interpreter does, but does not take the objects of torch apart, which takes a second.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import ctypes
+import gc
+import io
 import json
 import os
 import select
 import signal
 import socket
 import sys
+import threading
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -153,7 +158,26 @@ def prepare(leave: Any, variables: Mapping[str, str], argv: list[str], unbuffere
     sys.path[:1] = [str(Path(argv[0]).parent), *filter(None, folders)]
 
 
+def end(status: int) -> None:
+    """What an interpreter does at its end: threads, ``atexit``, what is buffered; then nothing."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for one in gc.get_objects():  # those of this program: what was there before it is frozen
+        if issubclass(type(one), io.IOBase) and one not in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                one.flush()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        status = 120
+    ctypes.CDLL(None).fflush(None)
+    os._exit(status)
+
+
 if __name__ == "__main__":
+    gc.collect()
+    gc.freeze()  # a collection in a fork would copy the memory of all of torch
     folders, modules = list(sys.path), set(sys.modules)
     try:
         asked, given = serve(socket.socket(fileno=int(sys.argv[1])))
@@ -164,4 +188,10 @@ if __name__ == "__main__":
             del sys.modules[name]
         prepare(*one.args)
     __file__ = sys.argv[0]
-    exec(compile(Path(__file__).read_bytes(), __file__, "exec"))
+    try:
+        exec(compile(Path(__file__).read_bytes(), __file__, "exec"))
+    except SystemExit as stop:
+        if not isinstance(stop.code, (int, type(None))):
+            raise
+        end((stop.code or 0) & 0xFF)
+    end(0)
