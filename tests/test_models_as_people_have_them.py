@@ -70,6 +70,26 @@ def test_a_model_that_returns_a_dictionary_is_traced_and_that_is_said(fusiondoc:
     assert "aten::sigmoid" in done.stdout, "all of forward was traced, with the mask that was left out"
 
 
+def test_what_to_do_about_a_model_that_returns_an_object() -> None:
+    import collections
+
+    import torch
+
+    from fusiondoc.probe.failures import UserError
+    from fusiondoc.probe.models import to_torchscript
+
+    class Result:
+        pass
+
+    with pytest.raises(UserError) as raised:
+        to_torchscript(torch, lambda x: Result(), lambda: (torch.ones(2),), trace=True)
+    assert "returns an object" in str(raised.value.hint) and "as a tuple" in str(raised.value.hint)
+    notes: list[str] = []
+    named = lambda x: collections.OrderedDict(y=x * 2)  # noqa: E731
+    to_torchscript(torch, named, lambda: (torch.ones(2),), True, notes.append)
+    assert "strict=False" in notes[0]
+
+
 def test_inputs_by_name_on_the_command_line(fusiondoc: Run, program: Path) -> None:
     wrong = fusiondoc(
         "diagnose", "program.py:Net(8)", "--input", "float32[4,8]", "--input", "scal=float32[8]"

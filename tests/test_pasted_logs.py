@@ -337,8 +337,8 @@ SERVE = "2023-10-21T17:05:08,418 [INFO ] W-9000-model_1.0-stdout MODEL_LOG - "
             'RuntimeError:  INTERNAL ASSERT FAILED at "/opt/nvfuser/csrc/fusion_segmenter.cpp":2010, please'
             " report a bug with repro script to NVFuser at https://github.com/NVIDIA/Fuser/issues."
             " It is no DAG.\n",
-            "FD307",
-            "nvFuser failed, and the error ended the program: It is no DAG. (fusion_segmenter.cpp:2010)",
+            "FD910",
+            "an error of stand-alone nvFuser: It is no DAG. (fusion_segmenter.cpp:2010)",
         ),
         # JonasGeiping/breaching#24: the fence ends on the line of the error.
         (

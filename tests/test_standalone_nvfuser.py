@@ -191,3 +191,24 @@ def test_ir_that_is_not_read_is_not_the_programs_output(tmp_path: Path) -> None:
     # A program may print such words itself.
     own = parse("Inputs:\ngroups:\nimport nothing\n", tmp_path).parse
     assert (own.unrecognised, own.user_output) == (0, 3)
+
+
+FAILED = """\
+Traceback (most recent call last):
+  File "/usr/lib/python3.10/site-packages/nvfuser/__init__.py", line 181, in execute
+    result = self._execute(
+RuntimeError: INTERNAL ASSERT FAILED at "/opt/Fuser/csrc/compiled_kernel.cpp":600, please report a bug with repro script to NVFuser at https://github.com/NVIDIA/Fuser/issues.
+CUDA NVRTC compile error: __tmp_nvfuser_pointwise_f0_c1_r0_g0.cu(10203): error: no operator "+" matches these operands
+            operand types are: __bfloat + float
+"""  # noqa: E501
+"""In the form of https://github.com/NVIDIA/Fuser/issues/3497."""
+
+
+def test_an_error_of_stand_alone_nvfuser_is_its_own(tmp_path: Path) -> None:
+    said = findings(FAILED, tmp_path)
+    assert "an error of stand-alone nvFuser: CUDA NVRTC compile error:" in said["FD910"]
+    assert not {"FD307", "FD901"} & set(said)  # their advice is for the nvFuser in torch
+    torchs = FAILED.replace(
+        "with repro script to NVFuser at https://github.com/NVIDIA/Fuser/issues", "to PyTorch"
+    )
+    assert {"FD307", "FD901"} <= set(findings(torchs, tmp_path))

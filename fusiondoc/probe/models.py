@@ -117,6 +117,14 @@ def _script_hint(model: Any) -> str:
 
 
 _TRACE_ADVICE = "Tracing takes tensors only; wrap plain numbers in the function."
+_RESULT_ADVICE = (
+    "The model takes or returns %s. Tracing knows tensors, and tuples, lists and dictionaries of them: name "
+    "a function that calls the model and returns these, such as its fields as a tuple."
+)
+_OBJECT = "instead got value of type "
+"""Behind it torch names the class (``tryToInferContainerType`` of torch/csrc/jit/python/pybind_utils.h)."""
+_OUTPUT = "can be output from traced functions"
+"""Of a class that TorchScript has a type for (torch/csrc/jit/python/python_tracer.cpp)."""
 
 _STRICT = "strict=False"
 """What the error names when the model returns a dictionary (torch/csrc/jit/python/python_arg_flatten.cpp,
@@ -135,7 +143,7 @@ def _trace(torch: Any, model: Any, example: tuple[Any, ...], note: Callable[[str
         return torch.jit.trace(model, check_trace=False, **given)
     except Exception as error:
         if _STRICT not in str(error):
-            raise UserError("trace", _TRACE_ADVICE) from error
+            raise UserError("trace", _trace_advice(error)) from error
     note(
         "traced with strict=False, because the model returns or holds a dictionary or list: its keys and "
         "length are then those of this run"
@@ -143,7 +151,14 @@ def _trace(torch: Any, model: Any, example: tuple[Any, ...], note: Callable[[str
     try:
         return torch.jit.trace(model, check_trace=False, strict=False, **given)
     except Exception as error:
-        raise UserError("trace", _TRACE_ADVICE) from error
+        raise UserError("trace", _trace_advice(error)) from error
+
+
+def _trace_advice(error: Exception) -> str:
+    _, found, kind = str(error).partition(_OBJECT)
+    if found:
+        return _RESULT_ADVICE % ("an object of class " + kind.split("\n")[0].rstrip(". "))
+    return _RESULT_ADVICE % "an object" if _OUTPUT in str(error) else _TRACE_ADVICE
 
 
 def _traces_by_name(torch: Any) -> bool:

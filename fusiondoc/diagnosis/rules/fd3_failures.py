@@ -22,6 +22,7 @@ from fusiondoc.parsers.lines.error_texts import (
     TOOLCHAIN,
     FuserError,
     is_of_fuser,
+    of_stand_alone,
     read_error,
 )
 from fusiondoc.parsers.observed import LastWork, LoggedError
@@ -187,6 +188,8 @@ def fuser_failed(report: Report, context: Context) -> Iterable[Finding]:
         error = read_error(text)
         if error is None or error.kind not in OF_FUSER or (error.kind, error.text) in seen:
             continue
+        if of_stand_alone(text) and not report.groups:
+            continue  # FD910: knobs and variables of TorchScript are none of its
         seen.add((error.kind, error.text))
         nnc = error.kind == KERNEL and "CUDA NVRTC compile error" not in text
         group = _group_of(report, text, work)

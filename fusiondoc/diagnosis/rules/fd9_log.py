@@ -14,7 +14,8 @@ from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS
 from fusiondoc.model.ranks import RankDifference
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.jit.messages import LOOKS_AT
-from fusiondoc.parsers.lines.error_texts import is_of_fuser
+from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
+from fusiondoc.parsers.observed import LoggedError
 
 HOW_TO_LOG = (
     "Let fusiondoc run it: fusiondoc diagnose FILE.py; or set PYTORCH_JIT_LOG_LEVEL as fusiondoc explain"
@@ -93,6 +94,7 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
         or report.fallbacks
         or report.unfused
         or context.observed.other_tools is not None  # FD910 says whose log it is
+        or _errors_of_stand_alone(context)
     ):
         return
     if any(knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS for knob in report.knobs):
@@ -198,27 +200,38 @@ _STAND_ALONE = re.compile(r"nvfuser_\w+_f\d+_c\d+_r\d+_g\d+\Z")
 (``KernelExecutor::kernelName``, csrc/runtime/compiled_kernel.cpp)."""
 
 
+def _errors_of_stand_alone(context: Context) -> list[LoggedError]:
+    return [one for one in context.observed.errors if of_stand_alone(one.text)]
+
+
 def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
     """FD910: stand-alone nvFuser or Lightning Thunder wrote what is here."""
     seen = context.observed
     kernels = [kernel for kernel in report.kernels if _STAND_ALONE.match(kernel.name)]
-    if report.groups or (seen.other_tools is None and not kernels):
+    errors = _errors_of_stand_alone(context)
+    if report.groups or (seen.other_tools is None and not kernels and not errors):
         return
     said = []
     if seen.thunder_traces:
         said.append(f"traces of Lightning Thunder read: {seen.thunder_traces}")
-    if kernels or not seen.thunder_traces:
+    if kernels or not (seen.thunder_traces or errors):
         said.append(f"kernels of stand-alone nvFuser read: {len(kernels) or len(report.kernels)}")
     if seen.other_fusions:
         names = ", ".join(seen.other_fusions[:4]) + (", ..." if len(seen.other_fusions) > 4 else "")
         said.append(f"fusions named in it: {len(seen.other_fusions)} ({names})")
+    told = (read_error(one.text) for one in errors)
+    said += [f"an error of stand-alone nvFuser: {one}" for one in dict.fromkeys(map(str, filter(None, told)))]
     whose = "Lightning Thunder" if seen.thunder_traces else "stand-alone nvFuser"
     yield finding(
         "FD910",
         f"This is a log of {whose}, whose fusions are not TorchScript's: {'; '.join(said)}",
-        evidence=[seen.other_tools] if seen.other_tools is not None else kernels[0].evidence[:1],
+        evidence=[seen.other_tools]
+        if seen.other_tools is not None
+        else [*(one.line for one in errors), *(one.evidence[0] for one in kernels if one.evidence)][:1],
         advice="For groups and reasons read what that tool tells itself (thunder.last_traces and"
-        " thunder.examine.get_fusions; FusionDefinition.fusion_ir); fusiondoc explains those of TorchScript.",
+        " thunder.examine.get_fusions; FusionDefinition.fusion_ir); fusiondoc explains those of TorchScript."
+        + (" Report the error where it asks to." if errors else ""),
+        severity="error" if errors else None,
     )
 
 

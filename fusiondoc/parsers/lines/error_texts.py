@@ -146,6 +146,12 @@ def read_error(text: str) -> FuserError | None:
     return wrapper if wrapper is not None and wrapper.text else None
 
 
+def of_stand_alone(text: str) -> bool:
+    """Whether the stand-alone nvFuser wrote it, whose errors name its repository (``nvfCheckFail`` in
+    NVIDIA/Fuser's csrc/exceptions.cpp); those of the nvFuser in torch ask to report to PyTorch."""
+    return "github.com/NVIDIA/Fuser" in text
+
+
 def is_of_fuser(text: str) -> bool:
     """Whether the first real error of a message is a fuser's own, or one of the installation under it."""
     error = read_error(text)
