@@ -128,6 +128,7 @@ def test_plans_are_watched_from_the_import_on(tmp_path: Path, monkeypatch: pytes
     from fusiondoc.probe.records import Records
     from fusiondoc.probe.replaced import AfterImport
     from fusiondoc.probe.te_plans import OPS, Waiting
+    from fusiondoc.probe.te_run import TeRun
 
     folder = tmp_path.joinpath(*OPS.split("."))
     write(tmp_path, "transformer_engine/__init__.py", "__version__ = '2.20.2'")
@@ -143,6 +144,13 @@ def test_plans_are_watched_from_the_import_on(tmp_path: Path, monkeypatch: pytes
     try:
         ops = importlib.import_module(OPS)
         assert waiting.watch is not None
+        sequence = ops.Sequential()  # one that no module holds
+        sequence._module_groups = []
+        assert sequence.forward(3) == 3 and list(waiting.watch.sequences.values()) == [sequence]
+        run: Any = TeRun.__new__(TeRun)
+        run._watch = waiting.watch
+        run._forget_plans()
+        assert sequence._module_groups is None
         before = vars(ops.fuser.OperationFuser)["__call__"].__wrapped__
         waiting.stop()
         assert vars(ops.fuser.OperationFuser)["__call__"] is before

@@ -95,7 +95,7 @@ class Watch:
         self.unfused = False
         """Fusion is switched off for a profile: its plans are none of the program's."""
         self._paths: dict[int, str] = {}
-        self._sequences: dict[int, Any] = {}
+        self.sequences: dict[int, Any] = {}
         """Those that were called, by their ids."""
         self._told: set[int] = set()
         self._made_at: dict[int, str] = {}
@@ -146,8 +146,8 @@ class Watch:
 
         @functools.wraps(forward)
         def through(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if len(watch._sequences) < _MOST_SEQUENCES:
-                watch._sequences.setdefault(id(self), self)
+            if len(watch.sequences) < _MOST_SEQUENCES:
+                watch.sequences.setdefault(id(self), self)
             return forward(self, *args, **kwargs)
 
         self._replaced.put(self._te.Sequential, "__init__", sequence)
@@ -289,7 +289,7 @@ class Watch:
         """Write what each sequence is made of, once: a profile makes their fusers anew."""
         found = [(path, module) for path, module in _named(model) if isinstance(module, self._te.Sequential)]
         inside = {id(module) for _, module in found}
-        found += [("", module) for key, module in self._sequences.items() if key not in inside]
+        found += [("", module) for key, module in self.sequences.items() if key not in inside]
         for path, module in found:
             if getattr(module, "_module_groups", None) and id(module) not in self._told:
                 self._told.add(id(module))

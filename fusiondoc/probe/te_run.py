@@ -280,12 +280,10 @@ class TeRun:
             watch.latest.update(latest)
 
     def _forget_plans(self) -> None:
-        """Sequences make their fusers anew at the next call."""
-        te = importlib.import_module(OPS)
-        modules = getattr(self._model, "modules", None)
-        for module in modules() if callable(modules) else ():
-            if isinstance(module, te.Sequential):
-                module._module_groups = None
+        """Sequences make their fusers anew at the next call; those too that a model keeps where ``modules()``
+        does not see them, as Megatron's TEFusedMLP does."""
+        for sequence in self._watch.sequences.values():
+            sequence._module_groups = None
 
 
 def _kernels(profile: Any) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:

@@ -29,6 +29,9 @@ def te_plans(report: Report) -> RenderableType | None:
     if report.te is None or not report.te.fusers:
         return None
     parts: list[RenderableType] = []
+    if report.ranks is not None:
+        said = "Plans of the first rank; the table of ranks counts groups of TorchScript alone"
+        parts.append(Text(said, style="dim"))
     alike: dict[object, list[tuple[int, TeFuser]]] = {}
     for number, fuser in enumerate(report.te.fusers, 1):
         alike.setdefault(_plans_of(fuser), []).append((number, fuser))
