@@ -374,6 +374,11 @@ def test_what_cannot_move_stays(line: str) -> None:
             "flip",
         ),
         (
+            ["b = x.flip([0])", "print('b')", "n = 3", "c = torch.tanh(b)", "return c * n"],
+            ["print('b')", "n = 3", "c = torch.tanh(x)", "c = c.flip([0])", "return c * n"],
+            "flip",
+        ),
+        (
             ["h = torch.exp(x).view(4, -1)", "h = h.t()", "return h * 3"],
             ["h = torch.exp(x)", "return (h * 3).view(4, -1).t()"],
             "view",
@@ -393,6 +398,14 @@ def test_an_operator_moves_over_lines(before: list[str], after: list[str], op: s
     assert changed_text(text, found.edits) == wanted
     kind = ChangeKind.MOVE_VIEW if op in ("view", "t") else ChangeKind.MOVE
     assert found.kind is kind
+
+
+def test_an_operator_stays_behind_what_changes_its_tensor() -> None:
+    for line in ("x = y", "n = 4", "print(b)"):
+        text = HEAD + f"def f(x, y, n):\n    b = x.view(n, -1)\n    {line}\n    return torch.tanh(b)\n"
+        assert ChangeKind.MOVE_VIEW not in [one.kind for one in ordered(text, "view", 6)]
+    kinds = [one.kind for one in ordered(text.replace("print(b)", "print(y)"), "view", 6)]
+    assert kinds == [ChangeKind.MOVE_VIEW, ChangeKind.SPLIT]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 from typing import Iterator, NamedTuple, Sequence
 
-from fusiondoc.diagnosis.changed_statements import said_among
+from fusiondoc.diagnosis.changed_statements import SAID, said_among
 from fusiondoc.diagnosis.edge_moves import EACH
 from fusiondoc.diagnosis.operators import PERMUTATIONS, plain_name
 from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
-from fusiondoc.fixes.syntax import ParsedFile, walk
+from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
 from fusiondoc.model.change_plan import ChangeKind
 
 with contextlib.suppress(ImportError):
@@ -188,12 +188,11 @@ def _after_lines(site: Site, kind: ChangeKind) -> Iterator[Proposal]:
     for node in file.on_line(site.line):
         line = file.parent(node)
         block = file.parent(line) if line is not None else None
-        if not (isinstance(node, cst.Assign) and isinstance(line, cst.SimpleStatementLine)):
+        if not isinstance(node, cst.Assign) or not isinstance(block, cst.IndentedBlock):
             continue
-        if not isinstance(block, cst.IndentedBlock):
-            continue
-        stack = _stack(file, block.body[list(block.body).index(line) :])
-        found = _placed(file, stack, block.body[list(block.body).index(line) + len(stack) :])
+        lines = block.body[next(place for place, one in enumerate(block.body) if one is line) :]
+        stack = _stack(file, lines)
+        found = _placed(file, stack, lines[len(stack) :])
         if found:
             texts = [file.text(one.node) for one in stack]
             title = " ".join(f"{'; '.join(texts)} after what is computed of its elements".split())
@@ -225,12 +224,8 @@ def _stack(file: ParsedFile, lines: Sequence[cst.CSTNode]) -> list[_Line]:
         assert isinstance(node, cst.Assign)
         if found:
             name = found[-1].target
-            uses = [one for one in walk(line) if isinstance(one, cst.Name) and one.value == name]
-            if (
-                moved.tensor not in uses
-                or len(uses) > 1 + (name == target)
-                or (name != target and file.reads_after(line, name))
-            ):
+            alone = list(_reads(line, name)) == [moved.tensor]
+            if not alone or (name != target and file.reads_after(line, name)):
                 break
         computed = _with(file, node.value, moved.call, moved.tensor)
         found.append(_Line(line, node, moved, target, computed))
@@ -254,16 +249,19 @@ def _placed(file: ParsedFile, stack: Sequence[_Line], rest: Sequence[cst.CSTNode
     if not stack:
         return ()
     target, tensor = stack[-1].target, stack[0].moved.tensor
+    before = list(_that_leave(rest, target))
+    rest = rest[len(before) :]
     lines = _lines_of(file, rest, target)
     name = (_name_of(lines[-1].body[0]) if lines else target) or target
     if lines and name != target and file.reads_after(lines[-1], target):
         return ()
     others = list(_that_leave(rest[len(lines) :], name))
-    next_line = rest[len(lines) + len(others)] if len(rest) > len(lines) + len(others) else None
-    around = _around_name(file, next_line, name) if next_line is not None else None
-    set_between = {_name_of(one.body[0]) for one in (*lines, *(others if around is not None else ()))}
+    behind = rest[len(lines) + len(others) :]
+    around = _around_name(file, behind[0], name) if behind else None
+    passed = (*before, *lines, *(others if around is not None else ()))
     read = set().union(*(_read_beside(one.moved) for one in stack))
-    if set_between & (read | ({tensor.value} if isinstance(tensor, cst.Name) and not lines else set())):
+    own_name = {tensor.value} if isinstance(tensor, cst.Name) and (before or not lines) else set()
+    if {_name_of(one.body[0]) for one in passed} & (read | own_name):
         return ()
     edits = [_without(file, one) for one in stack]
     own = tensor if isinstance(tensor, cst.Name) and stack[0].moved.call is stack[0].node.value else None
@@ -285,12 +283,14 @@ def _placed(file: ParsedFile, stack: Sequence[_Line], rest: Sequence[cst.CSTNode
 
 
 def _that_leave(lines: Sequence[cst.CSTNode], name: str) -> Iterator[cst.SimpleStatementLine]:
-    """The next lines that give something to a name, and leave another one alone."""
+    """The next lines that give something to a name, or print, and leave another name alone."""
     for line in lines:
         if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
             return
-        if _name_of(line.body[0]) is None or any(isinstance(one, cst.Name) and one.value == name
-                                                 for one in walk(line)):  # fmt: skip
+        only = line.body[0]
+        called = only.value.func if isinstance(only, cst.Expr) and isinstance(only.value, cst.Call) else None
+        names = {one.value for one in walk(line) if isinstance(one, cst.Name)}
+        if name in names or (_name_of(only) is None and dotted(called) not in SAID):
             return
         yield line
 
@@ -341,7 +341,7 @@ def _around_name(file: ParsedFile, line: cst.CSTNode, name: str) -> cst.BaseExpr
         return None
     if _name_of(statement) != name and file.reads_after(line, name):
         return None
-    uses = [one for one in walk(statement.value) if isinstance(one, cst.Name) and one.value == name]
+    uses = list(_reads(line, name))
     if len(uses) != 1:
         return None
     node: cst.BaseExpression = uses[0]
