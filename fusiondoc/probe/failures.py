@@ -14,6 +14,9 @@ CANNOT_RUN = 4
 INTERRUPTED = 130
 """Exit statuses of the probe; the same numbers as fusiondoc's own."""
 
+NO_MORE_RECORDS = "fusiondoc: no more records can be written:"
+"""How the line of the log begins that says so."""
+
 _OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 

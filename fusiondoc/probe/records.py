@@ -10,10 +10,8 @@ import sys
 import time
 from typing import Any, Iterator
 
+from .failures import NO_MORE_RECORDS
 from .stdio import above_standard, identity
-
-NO_MORE_RECORDS = "fusiondoc: no more records can be written:"
-"""How the line of the log begins that says so."""
 
 
 class Records:
