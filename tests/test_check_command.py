@@ -253,6 +253,8 @@ def test_a_file_of_a_training_run_says_in_one_line_that_there_was_no_backward(
     assert done.returncode == 1
     told = [line for line in done.stdout.splitlines() if "BROKEN" in line]
     assert len(told) == 1 and "f.yaml:3, 4, 5, 6: expect a backward pass, and this run had" in told[0]
+    # The command stands on a line of its own: in a column it would be broken over two.
+    assert "         $ fusiondoc check TARGET --backward --expect f.yaml" in done.stdout.splitlines()
     assert "1 of 5 expectations hold, 4 broken" in done.stdout
     update = fusiondoc("check", log, "--expect", "f.yaml", "--update")
     assert update.returncode == 2 and "it has groups of backward passes" in update.stderr

@@ -22,6 +22,7 @@ from fusiondoc.model.module_tree import outside
 from fusiondoc.model.report import Dump, Segment
 from fusiondoc.model.runs import Peak, Speed, Spread, Try, Verification
 from fusiondoc.parsers.read import read_logs
+from fusiondoc.reports import wording
 from fusiondoc.reports.html import page_context, render
 from fusiondoc.reports.html.layout import draw
 from fusiondoc.reports.html.page_context import Context, can_change, colours
@@ -323,3 +324,20 @@ def test_paths_in_the_ir_of_a_group_are_short():
     report = fusiondoc.parse(FIXTURES / "foreign" / "resnet18.trace.eval.nvfuser.log.xz")
     page = fusiondoc.render(replace(report, texts=None), "html")
     assert "torch/nn/functional.py:" in page and "site/torch/nn/functional.py:" not in page
+
+
+def test_a_heading_that_says_there_is_nothing_to_do_has_a_short_link() -> None:
+    report = report_from([str(FIXTURES / "logs" / "nnc-2.11-add-relu.log.xz")])
+    page = render(replace(report, plan=(), plan_title="No change is known that helps", plan_note="Why"))
+    assert '<a href="#plan">What to do</a>' in page
+    assert '<h2 id="plan-title">No change is known that helps</h2>' in page and "Do this first" not in page
+
+
+def test_the_fuser_is_said_once_in_the_header() -> None:
+    report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz")])
+    assert not any(one.in_header for one in report.findings)
+    for why in ("asked for", wording.fuser(report)):
+        page = render(replace(report, fuser=replace(report.fuser, why=why)))
+        assert page[page.index("<header>") : page.index("</header>")].count(why) < 2
+    told = render(replace(report, fuser=replace(report.fuser, why="auto: this torch has it")))
+    assert "this torch has it" in told[told.index("<header>") : told.index("</header>")]

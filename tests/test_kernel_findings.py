@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,11 @@ import raw_log
 from conftest import FIXTURES, Run
 from running import write
 
+from fusiondoc.diagnosis.rules import Context
+from fusiondoc.diagnosis.rules.fd4_speed import slow_kernels
 from fusiondoc.model.report import Finding, Report
+from fusiondoc.model.runs import Steps
+from fusiondoc.parsers.observed import Observed
 from fusiondoc.workflows.load import report_from
 
 LOGS = FIXTURES / "logs"
@@ -182,3 +187,11 @@ def test_how_often_they_fire(recordings: Path) -> None:
     assert set(files) == {"FD401", "FD402", "FD403", "FD406", "FD408"}
     assert len(files["FD401"]) < 30 and len(files["FD402"]) < 60
     assert all(len(files[code]) < 20 for code in ("FD403", "FD406", "FD408"))
+
+
+def test_fd401_is_a_note_where_it_is_little_of_a_profiled_step() -> None:
+    report = report_from([str(LAYER_NORM)], H200)
+    assert {one.severity for one in findings(report, "FD401")} == {"warning"}
+    for ms, severity in ((1.0, "warning"), (1e4, "note")):
+        timed = replace(report, steps=Steps(ms, None, None, (), 3))
+        assert {one.severity for one in slow_kernels(timed, Context(Observed()))} == {severity}

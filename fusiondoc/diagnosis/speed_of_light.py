@@ -206,3 +206,14 @@ def _up(number: int, unit: int) -> int:
 def in_bytes(number: int) -> str:
     """``1.2 MB``; ``64.0 kB`` below a tenth of that."""
     return f"{number / 1e6:,.1f} MB" if number >= 100_000 else f"{number / 1e3:,.1f} kB"
+
+
+_LITTLE = 0.005
+
+
+def little_of_the_step(kernel: Kernel, saved_ms: float, report: Report) -> bool:
+    """Whether a profile tells that what a launch could save is less than that share of a step in all."""
+    if report.steps is None:
+        return False
+    launches = sum(group.count for group in report.groups if kernel.id in group.kernels)
+    return saved_ms * max(1, launches) < _LITTLE * report.steps.ms

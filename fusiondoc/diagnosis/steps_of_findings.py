@@ -80,6 +80,8 @@ def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedCh
         more = ("--fuser", "auto")
     elif kind is ChangeKind.STATIC_SHAPES:
         more = ("--knob", "fusion_strategy=DYNAMIC:10")
+    elif finding.code == "FD401" and "--fuser nnc" in advice:
+        more = ("--fuser", "nnc", "--time")
     if finding.code == "FD905" and not advice:
         advice = "Mend the program first: it ended with an error"
     knob = re.search(r"--knob (\w+=[\w:]+)", finding.advice or "")

@@ -14,8 +14,8 @@ from fusiondoc.expectations.expectation import (
     instances_in,
     is_in_layer,
 )
-from fusiondoc.expectations.missing import reason_of, tell, without_namespace
 from fusiondoc.expectations.missing import shown as shown_line
+from fusiondoc.expectations.missing import tell, without_namespace
 from fusiondoc.expectations.near_miss import (
     NearMiss,
     describe,
@@ -288,7 +288,7 @@ def _operators_outside(section: Section, report: Report, outcome: Make) -> Itera
     new = _new(rows, known)
     found = _some(_codes_and_places(new)) if new else "no other" if known else "none"
     kinds = {row.op for row in new}
-    why = reason_of(new[0]) if len(kinds) == 1 else None
+    why = new[0].reason.text if len(kinds) == 1 else None  # its code and line are in what was found
     yield outcome("not_fused", not new, expected, found, why, sorted({row.op for row in rows}))
 
 

@@ -45,7 +45,8 @@ def with_near_places(text: str) -> str:
 
 
 _PACKAGES = re.compile(
-    r"(?<![\w./\\-])(?:[A-Za-z]:)?[/\\][^\s:'\"()<>,;=|]{0,300}?[/\\](?:site|dist)-packages[/\\](?=\w)"
+    r"(?<![\w./\\-])(?:(?:[A-Za-z]:)?[/\\][^\s:'\"()<>,;=|]{0,300}?[/\\])?"
+    r"(?:site|dist)-packages[/\\](?=\w)"
 )
 
 

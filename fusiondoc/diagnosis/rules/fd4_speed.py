@@ -1,6 +1,4 @@
-"""What holds kernels back, and what there is too much of.
-
-FD403, FD406, FD407 and FD408: more kernels, compilations and copies than the model needs.
+"""FD403, FD406, FD407 and FD408: more kernels, compilations and copies than the model needs.
 
 FD401, FD402, FD404 and FD405: what holds a kernel back.
 """
@@ -20,6 +18,7 @@ from fusiondoc.diagnosis.speed_of_light import (
     counted_bytes,
     in_bytes,
     launch_bound_below,
+    little_of_the_step,
     must_move,
     needed_ms,
 )
@@ -277,7 +276,10 @@ def slow_kernels(report: Report, context: Context) -> Iterable[Finding]:
             evidence=kernel.evidence[:3],
             advice=_advice(kernel),
             # One that moves little costs little, however slow it is.
-            severity="note" if kernel.bytes_moved < launch_bound_below(peak.gb_per_s) else None,
+            severity="note"
+            if kernel.bytes_moved < launch_bound_below(peak.gb_per_s)
+            or little_of_the_step(kernel, kernel.ms.median - at_best, report)
+            else None,
         )
 
 
@@ -292,10 +294,7 @@ def _advice(kernel: Kernel) -> str:
         return "It spills registers (FD404): fix that first."
     if kernel.occupancy is not None and kernel.occupancy < LOW_OCCUPANCY:
         return f"{kernel.occupancy:.0%} of the warps fit on a multiprocessor (FD405): make the group smaller."
-    return (
-        "See what else can do it: --fuser nnc, or the group's operators as they are written in eager code"
-        " (fusiondoc diagnose --time says what the fusion gains in all)."
-    )
+    return "Time it against another fuser and against eager code: --fuser nnc --time."
 
 
 WHENCE = {

@@ -100,7 +100,9 @@ def changed(comparison: Comparison) -> str:
     for what in ("came", "gone"):
         number = sum(1 for row in comparison.findings if row.change == what)
         if number:
-            parts.append(f"{count(number, 'finding')} {what}")
+            parts.append(
+                count(number, "new finding") if what == "came" else f"{count(number, 'finding')} gone"
+            )
     if comparison.coverage_changed:
         parts.append("coverage")
     return "; ".join(parts) or "nothing"

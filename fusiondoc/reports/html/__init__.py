@@ -73,6 +73,11 @@ class Section:
         return getattr(self.view, "title", None) or self.usual_title
 
     @property
+    def link(self) -> str:
+        """Its short title."""
+        return "What to do" if self.title != self.usual_title else self.title
+
+    @property
     def note(self) -> str | None:
         return getattr(self.view, "note", None)
 

@@ -113,12 +113,13 @@ def header(context: Context) -> Header:
     report = context.report
     why = report.fuser.why
     why = why[len("auto: ") :] if why and why.startswith("auto: ") else why
+    says_more = why not in ("asked for", fuser(report))
     gone = next((one for one in report.findings if one.in_header), None)
     return Header(
         name=report.target.name or "",
         verdict=verdict(report),
         where=" · ".join([*machine(report), fuser(report)]),
-        fuser_why=f"{gone.message} ({gone.code})" if gone is not None else why,
+        fuser_why=f"{gone.message} ({gone.code})" if gone is not None else why if says_more else None,
         fused=_fused(report),
         not_fused=_not_fused(context),
         why=_why(context),

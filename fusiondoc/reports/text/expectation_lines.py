@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Sequence
 
 from rich.console import Group as Lines
@@ -12,8 +13,8 @@ from rich.text import Text
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import NO_BACKWARD, Expectation
 from fusiondoc.reports.printable import visible_in
-from fusiondoc.reports.source_code import with_near_paths
-from fusiondoc.reports.text.layout_of_text import Detail, drawn, names_and_texts
+from fusiondoc.reports.source_code import with_near_paths, with_near_places
+from fusiondoc.reports.text.layout_of_text import Detail, Unbroken, drawn, names_and_texts
 
 
 def render(
@@ -44,6 +45,8 @@ def render(
         word = Text("holds", style="green") if one.holds else Text("BROKEN", style="red")
         table.add_row(word, _sentence(one) if one not in folded else _no_backward(folded, report))
         lines.append(Padding(table, (0, 0, 0, 1)))
+        if one in folded:
+            lines.append(Unbroken(f"         $ {_command(report, one.file)}", "cyan"))
     broken = sum(not one.holds for one in report.expectations)
     total = len(report.expectations)
     verdict = f"{total - broken} of {total} expectations hold" + (f", {broken} broken" if broken else "")
@@ -54,7 +57,7 @@ def render(
     if report.suppressed:
         lines.append(Text(f"suppressed findings: {len(report.suppressed)}"))
     if report.target.capture:
-        lines.append(Text(f"the whole report: fusiondoc parse {report.target.capture}", overflow="fold"))
+        lines.append(Unbroken(f"the whole report: fusiondoc parse {report.target.capture}"))
     return drawn(Lines(*lines), width, colour)
 
 
@@ -62,7 +65,7 @@ def _sentence(one: Expectation) -> str:
     if one.holds:
         return f"{one.expected}; found {one.found}"
     place = f"{one.file}:{one.line}: " if one.line is not None else ""
-    return f"{place}{sentence(one)}"
+    return with_near_places(f"{place}{sentence(one)}")
 
 
 def _no_backward(these: Sequence[Expectation], report: Report) -> str:
@@ -71,12 +74,14 @@ def _no_backward(these: Sequence[Expectation], report: Report) -> str:
     lines = ", ".join(str(one.line) for one in these if one.line is not None)
     place = f"{first.file}:{lines}: " if lines else ""
     what = "expects a backward pass" if len(these) == 1 else "expect a backward pass"
-    return f"{place}{what}, and this run had none: {_command(report, first.file)}"
+    return f"{place}{what}, and this run had none:"
 
 
 def _command(report: Report, file: str) -> str:
     name = (report.target.name or "") if report.target.capture else ""
-    return f"fusiondoc check {name} --backward --expect {file}" if name else "add --backward to the run"
+    if not name:
+        return "fusiondoc check TARGET --backward --expect " + shlex.quote(file)
+    return shlex.join(["fusiondoc", "check", name, "--backward", "--expect", file])
 
 
 def sentence(one: Expectation) -> str:
