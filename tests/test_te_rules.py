@@ -16,12 +16,14 @@ import zipfile
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from command_line import ROOT
 
 from fusiondoc.captures.frontend_records import BasicOperator, OperatorFacts, Plan, TeRecords, read_te
+from fusiondoc.diagnosis.next_steps import _can_be_fixed
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import disagreements
 from fusiondoc.diagnosis.te_planner import Planner
 from fusiondoc.diagnosis.te_report import te_report
@@ -335,3 +337,15 @@ def test_before_2_7_nothing_is_fused_in_an_operator_that_is_called_by_itself() -
     alone = planner(pair, asked=False)
     assert planner(pair).planned and not alone.planned
     assert "fuses inside a te.ops.Sequential only" in alone.why(0).text
+
+
+def test_fix_is_not_offered_for_what_goes_through_transformer_engine() -> None:
+    """It changes programs for TorchScript, and refuses these."""
+    target, options = SimpleNamespace(text="m.py", kind="file"), SimpleNamespace(script=False)
+    request = SimpleNamespace(bundled=False, masked=(), target=target, options=options)
+
+    def offered(*plans: Plan) -> bool:
+        context: Any = SimpleNamespace(request=request, own=True, te=TeRecords(plans=plans))
+        return _can_be_fixed(context)
+
+    assert offered() and not offered(Plan(1, 1))

@@ -33,7 +33,7 @@ from fusiondoc.diagnosis.steps_of_findings import (
 from fusiondoc.diagnosis.te_changes import te_changes
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
-from fusiondoc.model.fusers import TE, takers
+from fusiondoc.model.fusers import takers
 from fusiondoc.model.module_tree import folded
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
@@ -310,14 +310,15 @@ def _command_of(one: Candidate, report: Report, context: Context) -> str:
     if tried and (moved or (one.kind in _TRIED_BY_FIX and one.edits)):
         return run_again(request, command="fix")
     # What a program of its own computes is not known: its steps are timed.
-    proof = ("--time",) if request.options.script else ("--verify",) if report.frontend != TE else ()
+    proof = ("--time",) if request.options.script else ("--verify",) if not context.te.plans else ()
     return run_again(request, proof if one.kind.in_source else one.options)
 
 
 def _can_be_fixed(context: Context) -> bool:
-    """Whether ``fusiondoc fix`` takes the target: a module or function in a file, no program."""
+    """Whether ``fusiondoc fix`` takes the target: a module or function in a file, no program, and nothing
+    that goes through Transformer Engine."""
     request = context.request
-    if request is None or not can_run_again(context) or request.options.script:
+    if request is None or not can_run_again(context) or request.options.script or context.te.plans:
         return False
     return request.target.kind in ("file", "module")
 
