@@ -113,7 +113,7 @@ def header(context: Context) -> Header:
     report = context.report
     why = report.fuser.why
     why = why[len("auto: ") :] if why and why.startswith("auto: ") else why
-    says_more = why not in ("asked for", fuser(report))
+    says_more = why is not None and why != "asked for" and why not in fuser(report)
     gone = next((one for one in report.findings if one.in_header), None)
     return Header(
         name=report.target.name or "",
