@@ -8,17 +8,19 @@ import random
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Iterable
+from typing import Any, Iterable
 
 import pytest
 from conftest import ROOT
 from thorough import THOROUGH
 
 from fusiondoc.model.report import Report
+from fusiondoc.parsers import repeats
 from fusiondoc.parsers.jit.message_runs import RunEnds
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.read import Reading
+from fusiondoc.parsers.repeats import Stretch, Tape
 from fusiondoc.parsers.stream import Stream
 
 AWKWARD = (
@@ -89,6 +91,61 @@ def test_no_row_of_any_recording_is_lost(monkeypatch: pytest.MonkeyPatch) -> Non
         simple = line_by_line(data, monkeypatch)
         assert read([data]) == simple, path.name
         assert read(pieces(data, 20_011, len(data))) == simple, path.name
+
+
+AGAIN = (
+    "nnc-2.11-rejects",
+    "nvfuser-2.1.2-control-flow",
+    "nvfuser-2.1.2-fallback-run",
+    "nvfuser-1.12.1-crash",
+)
+
+
+@pytest.mark.parametrize("seed", range(20 if THOROUGH else 1))
+def test_what_stands_in_a_log_again_is_done_again(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs after one another, in any order and also in part, cut into chunks anywhere."""
+    chance = random.Random(seed)
+    one = [lzma.decompress((FIXTURES / f"logs/{name}.log.xz").read_bytes()) for name in AGAIN]
+    parts = [
+        text if chance.random() < 0.8 else text[chance.randrange(len(text)) :]
+        for several in chance.sample(one * 2, 2 * len(one))
+        for text in [several] * 3
+    ]
+    data = b"".join(parts)
+    simple = line_by_line(data, monkeypatch)
+    done: list[int] = []
+    real = Tape.do_again
+
+    def do_again(tape: Tape, stretch: Stretch, *place: Any) -> None:
+        done.append(stretch.size)
+        real(tape, stretch, *place)
+
+    monkeypatch.setattr(Tape, "do_again", do_again)
+    monkeypatch.setattr(repeats, "_LEAST", 1 << 12)  # of small logs
+    assert read([data]) == simple
+    assert sum(done) > len(data) // 10
+    for most in (60_013, 300_007) if THOROUGH else (150_001,):
+        cut = pieces(data, most, seed)
+        # An outer prefix is learnt from the first chunk.
+        assert read([b"".join(cut[:5]), *cut[5:]]) == simple, most
+
+
+def test_what_goes_on_behind_a_stretch_is_not_cut_off_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last time, a section follows where a new message began before."""
+    monkeypatch.setattr(repeats, "_LEAST", 1 << 12)
+    nodes = (b"  %%%d : Tensor = aten::relu(%%x.1) # a.py:%d:1" % (i, i) for i in range(100))
+    graph = b"Before Compilation:", b"graph(%x.1 : Tensor):", *nodes, b"  return (%1)"
+    section = (
+        b"with prim::CudaFusionGroup_0 = graph(%y : Tensor):",
+        b"  %z : Tensor = aten::neg(%y) # a.py:1:1",
+        b"  return (%z)",
+    )
+    message, more = (b"".join(PASS + line + b"\n" for line in lines) for lines in (graph, section))
+    other = b"[DUMP profiling_graph_executor_impl.cpp:620] Other:\n"
+    data = (other + message) * 4 + more + other
+    report, observed = read([data])
+    assert (report, observed) == line_by_line(data, monkeypatch)
+    assert observed.plans_cut
 
 
 PASS = b"[DUMP graph_fuser.cpp:2503] "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Sequence
 
-from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, PassMark, positions
+from fusiondoc.parsers.facts import Facts, LineCounts, PassMark
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
 from fusiondoc.parsers.jit.message_runs import GLUED, PREFIX, Lines, RunEnds, may_hold_a_mark
 from fusiondoc.parsers.jit.messages import JitMessages
@@ -26,6 +26,7 @@ from fusiondoc.parsers.kernels.launches import (
 )
 from fusiondoc.parsers.kernels.nnc_and_onednn import MARKERS as ONEDNN
 from fusiondoc.parsers.kernels.nnc_and_onednn import OneDnnPartitions
+from fusiondoc.parsers.line_acts import LineActs
 from fusiondoc.parsers.lines.error_texts import (
     CONTINUES,
     FALLBACK,
@@ -37,6 +38,7 @@ from fusiondoc.parsers.lines.error_texts import (
     stage_of,
     tells_of_a_crash,
 )
+from fusiondoc.parsers.repeats import Repeats, State, Stretch, Tape, is_first
 from fusiondoc.parsers.work import KernelNamed
 
 MARK = re.compile(
@@ -72,16 +74,22 @@ class Stream:
         self.facts = facts
         self._counts = counts
         self._run_ends = RunEnds()
+        self._tape = Tape(counts)
+        self._repeats = Repeats(self._tape)
         self._kernels = KernelTracker(facts)
-        self._messages = JitMessages(facts, counts, self._kernels, layers)
+        self._messages = JitMessages(facts, self._tape, self._kernels, layers)
         self._partitions = OneDnnPartitions(facts)
-        self._text = DumpReader(KernelDumps(self._kernels).take)
+        dumps, tape = KernelDumps(self._kernels), self._tape
+        self._text = DumpReader(
+            lambda kind, lines, pos: tape.do(dumps.take_at, pos, kind, lines, size=sum(map(len, lines)))
+        )
         self._frame: tuple[bytes, list[bytes], int] | None = None
         self._old_frame = False
         self._frame_at = 0
         """Behind the last line of the open frame."""
         self._bare = BareGraphs(self._messages.bare, counts)
         self._last_words = LastWords(facts, self._messages.settle)
+        self._acts = LineActs(facts, counts, self._kernels, self._last_words)
         self._warning = False
         self._blank = 0
         self._after = 0
@@ -99,13 +107,39 @@ class Stream:
                 self.feed(lines, pos)
                 pos += len(lines)
             else:
+                if self._is_at_rest(text, found.end()):
+                    again = self._repeats.met(text, at, pos, self._state())
+                    if again is not None:
+                        self._do_again(again, text, at, pos)
+                        at, pos = at + again.size, pos + again.lines
+                        continue
                 prefix = found.group()
                 run = self._run_ends.run(text, at, prefix)
                 end = at + len(run.text) + 1
                 self._take_run(prefix, run, pos)
                 pos += run.length
             at = end
+        self._repeats.leave()
         return pos - first
+
+    def _is_at_rest(self, text: bytes, end: int) -> bool:
+        """Whether a message begins on the line whose prefix ends at ``end``, and nothing is open before
+        it."""
+        if not is_first(text, end):
+            return False
+        if self._blank:
+            self._end_blanks(False)
+        self._text.leave()
+        return self._messages.at_rest()
+
+    def _state(self) -> State:
+        return State(*self._messages.last_ones, self._warning, self._last_words.in_traceback, self._bare.open)
+
+    def _do_again(self, stretch: Stretch, text: bytes, at: int, pos: int) -> None:
+        self._tape.do_again(stretch, text, at, pos)
+        self._messages.note_headers(stretch.last_headers, stretch.headers)
+        after = stretch.after
+        self._messages.last_ones, self._warning = after[:3], after.warning
 
     def _take_run(self, prefix: bytes, run: Lines, pos: int) -> None:
         if self._blank:
@@ -146,6 +180,7 @@ class Stream:
         self._messages.close()
         self._last_words.close()
         self._kernels.close()
+        self._repeats.close()
 
     # -- codegen frames -------------------------------------------------------------------------------------
 
@@ -178,10 +213,9 @@ class Stream:
         self._frame = None
         self._counts.recognised += len(code) + 1
         self._messages.settle()
-        self._kernels.compiled(name, b"\n".join(code).strip(b"\n"), start)
-        self.facts.work.compiles(name.decode("ascii", "replace"), start)
+        source = b"\n".join(code).strip(b"\n")
+        self._tape.do(self._acts.compiled, start, name, source, size=len(source))
         self._text.enter()
-        self._note_compile()
         return end + 1
 
     def _interrupted_frame(self, lines: list[bytes], i: int, end: int, pos: int) -> int:
@@ -196,6 +230,7 @@ class Stream:
             i += 1
         else:
             return i
+        self._tape.spoil()
         self.facts.disordered = True
         prefix = found.group()
         run = [lines[i][found.start() :]]
@@ -222,10 +257,6 @@ class Stream:
         self.facts.work.cut_kernel = kernel
         for k in range(end, len(code)):
             self._plain(code[k], self._frame_at + k - len(code))
-
-    def _note_compile(self) -> None:
-        if self.facts.iterations:
-            self.facts.compiling.add(len(self.facts.iterations) - 1)
 
     # -- text dumps -----------------------------------------------------------------------------------------
 
@@ -258,8 +289,10 @@ class Stream:
                 self._blank += 1
             return
         self._after = 0
-        if self._bare.goes_on(line, pos):
-            return
+        if self._bare.open:
+            self._tape.spoil()
+            if self._bare.goes_on(line, pos):
+                return
         taken = self._consumed(line, pos)
         if self._blank:
             self._end_blanks(taken)
@@ -271,21 +304,9 @@ class Stream:
             if line.startswith((b"[DUMP ", b"[UPDATE ", b"[DEBUG ")):
                 self._counts.unknown(pos, line)
             else:
-                theirs = self.facts.other_tools.takes(line, pos)
-                if theirs is None:
-                    self._output(line, pos)
-                elif theirs:
-                    self._counts.recognised += 1
-                else:
-                    self._counts.unknown(pos, line)
+                self._tape.do(self._acts.output, pos, line, size=len(line))
             return
         self._counts.recognised += 1
-
-    def _output(self, line: bytes, pos: int) -> None:
-        """A line of the program itself, or of what stands around it."""
-        self._counts.user_output += 1
-        if not self._last_words.take(line, pos):
-            self.facts.work.over = pos
 
     def _end_blanks(self, dump: bool) -> None:
         if dump:
@@ -299,21 +320,18 @@ class Stream:
         if first == b"k" or first == b"n":
             found = BANDWIDTH.match(line)
             if found:
-                self._kernels.ran(found, pos)
-                self.facts.work.ran(pos)
+                self._tape.do(self._acts.ran, pos, self._kernels.ran, found)
                 self._text.enter()
                 return True
             found = PERF.match(line)
             if found:
-                self._kernels.performed(found, pos)
-                self.facts.work.ran(pos)
+                self._tape.do(self._acts.ran, pos, self._kernels.performed, found)
                 self._text.enter()
                 return True
         elif first == b"L" or line.startswith(b"With arguments: L"):
             found = LAUNCH.search(line)
             if found:
-                self._kernels.launched(found, pos)
-                self.facts.work.launched = pos
+                self._tape.do(self._acts.launched, pos, found)
                 self._text.enter()
                 return True
         elif first == b"=":
@@ -326,14 +344,15 @@ class Stream:
         elif first == b"[" and line.startswith(b"[fusiondoc] "):
             return self._mark(line, pos)
         elif first in (b"o", b"d") and line.startswith(ONEDNN):
-            self._partitions.take(line, pos)
+            self._tape.do(self._partitions.take, pos, line, size=len(line))
             return True
         elif b"graph(" in line and GLUED.search(line) is None and self._bare.starts(line, pos):
+            self._tape.spoil()
             self._warning = False
             return True
         if self._text.starts(line, pos):
             # Without torch's own log, what a dump's parser leaves is the rest of that dump.
-            self.facts.other_tools.begins(line, pos, not self.facts.levels)
+            self._tape.do(self._acts.dump_begins, pos, line, size=len(line))
             return True
         return self._warned(line, pos)
 
@@ -342,15 +361,14 @@ class Stream:
         if found is None:
             return False
         if found.group(5):
-            # What is open may go on behind it.
+            self._tape.spoil()  # what is open may go on behind it
             self._counts.leave_out(*map(int, found.groups()[4:]))
             return True
         self._messages.settle()
         if found.group(1):
             index, total, phase, inputs = found.groups()[:4]
             mark = PassMark(int(index), int(total), phase.decode("ascii"), int(inputs), pos)
-            self.facts.iterations.append(mark)
-            self.facts.work.over = pos
+            self._tape.do(self._acts.iteration, pos, mark)
         return True
 
     def _warned(self, line: bytes, pos: int) -> bool:
@@ -360,7 +378,7 @@ class Stream:
         fallback = FALLBACK.search(line) if b"FALLBACK" in line else None
         if fallback is not None:
             self._messages.settle()
-            self._fell_back(stage_of(fallback.group(1)), cpp, pos)
+            self._tape.do(self._acts.fell_back, pos, stage_of(fallback.group(1)), cpp)
             self._warning = True
             return True
         if python or cpp:
@@ -375,18 +393,3 @@ class Stream:
             return True
         self._warning = False
         return False
-
-    def _fell_back(self, stage: str | None, exact: bool, pos: int) -> None:
-        facts = self.facts
-        work = facts.work.last
-        facts.work.fell_back(pos)
-        last = facts.fallbacks[-1] if facts.fallbacks else None
-        if last is not None and stage == last.stage == "compile" and last.graph and not last.warned:
-            # manager.cpp dumped the graph of this very failure just before.
-            last.warned = True
-            last.lines.append(pos)
-            return
-        owner = work.cache if work is not None and stage in (None, work.stage) else None
-        lines = positions()
-        lines.append(pos)
-        facts.fallbacks.append(FallbackSeen(stage, exact, lines, owner, warned=True))

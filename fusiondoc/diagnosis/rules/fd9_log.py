@@ -13,7 +13,7 @@ from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
 from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS
 from fusiondoc.model.ranks import RankDifference
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.parsers.jit.messages import LOOKS_AT
+from fusiondoc.parsers.jit.message_acts import LOOKS_AT
 from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
 from fusiondoc.parsers.observed import LoggedError
 

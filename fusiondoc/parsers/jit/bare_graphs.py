@@ -58,6 +58,11 @@ class BareGraphs:
         self._torn = False
         """Lines stand in it that are none of a graph, as where a page breaks long ones."""
 
+    @property
+    def open(self) -> bool:
+        """A graph has begun, and nothing shows yet that no more of it comes."""
+        return self._run is not None
+
     def starts(self, line: bytes, pos: int) -> bool:
         """Whether a graph begins on this line, which is no part of another one."""
         found = head_of(line)

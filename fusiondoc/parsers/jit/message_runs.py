@@ -77,6 +77,8 @@ class Lines(NamedTuple):
     text: bytes
     length: int
     seen: Seen | None = None
+    at: int = -1
+    """Where it begins in the chunk; -1 if it is not cut out of one."""
 
     @classmethod
     def of(cls, lines: list[bytes]) -> Lines:
@@ -124,19 +126,19 @@ class RunEnds:
                 continue
             own = text[at : end - 1]
             if sha256(own).digest() == seen.digest:
-                return Lines(own, seen.length, seen)
-        end = self.of_prefix(text, at, prefix)
+                return Lines(own, seen.length, seen, at)
+        start, end = at, self.of_prefix(text, at, prefix)
         own = text[at : end - 1]
         length = text.count(b"\n", at, end)
         if len(own) < _LEAST_SEEN or end == len(text):  # it may go on in the next chunk
-            return Lines(own, length)
+            return Lines(own, length, None, start)
         if alike is None:
             if len(self._seen) >= _MOST_HEADS:
                 self._seen.clear()
             self._seen[head] = []
         elif len(alike) < _MOST_ALIKE:
             alike.append(Seen(end - at, length, sha256(own).digest()))
-        return Lines(own, length)
+        return Lines(own, length, None, start)
 
     def of_prefix(self, text: bytes, at: int, prefix: bytes) -> int:
         """Behind the line at ``at`` and those after it that begin with ``prefix``."""
@@ -157,16 +159,24 @@ class RunEnds:
 class Print:
     """The lines of one printed graph, as one text; what is printed on each starts at ``cut``."""
 
-    __slots__ = ("_digest", "cut", "stretches", "text")
+    __slots__ = ("at", "cut", "known_digest", "stretches", "text")
 
     def __init__(
-        self, text: bytes, cut: int, stretches: array[int] | None = None, digest: bytes | None = None
+        self,
+        text: bytes,
+        cut: int,
+        stretches: array[int] | None = None,
+        digest: bytes | None = None,
+        at: int = -1,
     ) -> None:
         self.text = text
+        self.at = at
+        """Where it begins in the chunk; -1 if it is not a piece of one."""
         self.cut = cut
         self.stretches = stretches
         """Where its lines stand if others stand between them (``PlanUse.stretches``)."""
-        self._digest = digest
+        self.known_digest = digest
+        """Nothing until it is asked for."""
 
     def texts(self) -> list[bytes]:
         """The lines without what stands before their text; none of an empty print."""
@@ -185,9 +195,9 @@ class Print:
     @property
     def digest(self) -> bytes:
         """Of its text as it stands in the log: equal prints have equal ones."""
-        if self._digest is None:
-            self._digest = sha256(self.text).digest()
-        return self._digest
+        if self.known_digest is None:
+            self.known_digest = sha256(self.text).digest()
+        return self.known_digest
 
     @property
     def whole(self) -> bool:
@@ -212,11 +222,13 @@ def _lines_of(text: bytes) -> Iterator[bytes]:
 class Run:
     """Lines of one prefix, as they come; ``cut`` is where their text starts."""
 
-    __slots__ = ("_parts", "_seen", "cut", "headless", "length", "where")
+    __slots__ = ("_parts", "_seen", "at", "cut", "headless", "length", "where")
 
     def __init__(self, lines: Lines, cut: int, pos: int, headless: bool = False) -> None:
         self._parts = [lines.text]
         self._seen = lines.seen
+        self.at = lines.at
+        """Where it begins in the chunk; -1 if it is not a piece of one."""
         self.length = lines.length
         self.headless = headless
         """Its first lines are not in the log."""
@@ -236,6 +248,7 @@ class Run:
             self.where.append((start, pos))
         self._parts.append(lines.text)
         self._seen = None
+        self.at = -1
         self.length += lines.length
 
     def position(self, offset: int) -> int:
@@ -254,6 +267,10 @@ class Run:
             made.extend((offset - start, pos))
         return made
 
+    def begins(self, header: bytes) -> bool:
+        """Whether its first line begins so."""
+        return self._parts[0].startswith(header, self.cut)
+
     @property
     def complete(self) -> bool:
         """Whether the last graph of the run is printed to its end (a ``with`` section may still follow)."""
@@ -266,12 +283,13 @@ class Run:
         text, cut, seen = self.text, self.cut, self._seen
         several = len(self.where) > 1
         made = seen.graphs if seen is not None else None
+        chunk = self.at if self.at >= 0 else -len(text) - 1  # negative for all of it
         if made is not None:
             for line, graph_line, start, end, digest in made:
                 yield (
                     self.position(line),
                     self.position(graph_line),
-                    Print(text[start:end], cut, None, digest),
+                    Print(text[start:end], cut, None, digest, chunk + start),
                 )
             return
         found: list[tuple[int, int, int, int, bytes]] = []
@@ -280,7 +298,8 @@ class Run:
             part = text[start:end]
             if number == len(messages):  # a graph may have 15 MB: not twice
                 text, self._parts = b"", [b""]
-            graph = Print(part, cut, self.stretches(graph_line, behind) if several else None)
+            stretches = self.stretches(graph_line, behind) if several else None
+            graph = Print(part, cut, stretches, None, chunk + start)
             del part
             if seen is not None:
                 found.append((line, graph_line, start, end, graph.digest))

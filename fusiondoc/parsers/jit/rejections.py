@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from sys import intern
-from typing import TYPE_CHECKING, Iterator
+from typing import TYPE_CHECKING, Iterator, Sequence
 
 from fusiondoc.parsers.ir.graph import parse_values, split_tail
 from fusiondoc.parsers.ir.parse import LONG, NODE, parse_node
@@ -119,13 +119,19 @@ class Rejections:
     def __init__(self) -> None:
         self._known: dict[bytes, _Known | None] = {}
 
-    def add(self, run: Lines, cut: int, pos: int, into: Statements) -> None:
-        """Take a run of lines of partition.cpp; what is no rejection (blocks of a node) is passed over."""
+    def found(self, run: Lines, cut: int) -> Sequence[tuple[int, _Known]]:
+        """The rejections in a run of lines of partition.cpp, and which line each is on; what is none (blocks
+        of a node) is passed over."""
         found = run.seen.rejections if run.seen is not None else None
         if found is None:
             found = list(self._known_lines(run, cut))
             if run.seen is not None:
                 run.seen.rejections = found
+        return found
+
+    @staticmethod
+    def note(pos: int, found: Sequence[tuple[int, _Known]], into: Statements) -> None:
+        """Note what a run from ``pos`` on says."""
         for offset, one in found:
             if one.into is into and one.said is not None:
                 one.said.lines.append(pos + offset)

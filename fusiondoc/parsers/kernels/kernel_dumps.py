@@ -167,7 +167,7 @@ class KernelDumps:
         self._kernels = kernels
         self._columns: tuple[str, ...] = COLUMNS
 
-    def take(self, kind: Kind, lines: list[bytes], pos: int) -> None:
+    def take_at(self, pos: int, kind: Kind, lines: list[bytes]) -> None:
         """A text dump."""
         if kind.stage in (COMPILE, GROUP, SCHEDULE):
             self._kernels.placer.dumped(kind, lines, pos)

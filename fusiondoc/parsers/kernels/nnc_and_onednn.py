@@ -31,6 +31,9 @@ LOOP_NEST = "nnc_ir"
 STAGES = "nnc_stages"
 CUDA = "nnc_cuda"
 
+NNC_FILES = ("kernel", "cuda_codegen")
+"""Files of torch whose messages hold kernels of NNC."""
+
 _FINAL = b"Final Stmt:"
 _FIRST = b"Original Stmt:"
 _FUSED = b"Fused TE CUDA kernel:"
@@ -66,13 +69,12 @@ class NncKernels:
         if graph is not None:
             self._made = self._kernel(graph.canonical, graph, pos)
 
-    def take(self, name: str, lines: Lines, cut: int, pos: int) -> None:
-        """Consecutive lines, of interest where ``kernel`` or ``cuda_codegen`` wrote them; a message may come
-        in several pieces."""
+    def take(self, pos: int, name: str, lines: Lines, cut: int) -> None:
+        """Consecutive lines that one of NNC_FILES wrote; a message may come in several pieces."""
         if name == "kernel":
             for offset, line in enumerate(lines.split()):
                 self._statement(line[cut:], pos + offset)
-        elif name == "cuda_codegen":
+        else:
             for offset, line in enumerate(lines.split()):
                 self._cuda(line[cut:], pos + offset)
 
@@ -242,7 +244,7 @@ class OneDnnPartitions:
         self._ran: list[_Primitive] = []
         """Primitives since a partition ran."""
 
-    def take(self, line: bytes, pos: int) -> None:
+    def take(self, pos: int, line: bytes) -> None:
         found = _HEAD.match(line) or _GRAPH_HEAD.match(line)
         if found is None:
             self._note_primitive(line)

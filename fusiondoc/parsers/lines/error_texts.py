@@ -317,7 +317,7 @@ class LastWords:
         self._facts = facts
         self._settle = settle
         """Takes what is read but not noted yet."""
-        self._traceback = False
+        self.in_traceback = False
         self._texts: list[bytes] = []
         """Of the error that may go on."""
         self._begun = 0
@@ -338,12 +338,12 @@ class LastWords:
             return True
         if line.startswith(b"Traceback "):
             self._end()
-            self._traceback = True
+            self.in_traceback = True
             return True
-        if self._traceback and line.startswith(b"  "):
+        if self.in_traceback and line.startswith(b"  "):
             return True
-        if self._traceback and ERROR.match(line):
-            self._traceback = False
+        if self.in_traceback and ERROR.match(line):
+            self.in_traceback = False
             self._begin(line, pos, loose=False)
             return True
         if (loose := _LOOSE.match(line)) is not None:

@@ -1,0 +1,251 @@
+"""What messages of torch's JIT log do to the facts: plans, groups and their caches, what fusers refuse.
+
+Graphs that matter (plans, group graphs) are parsed when first seen; equal prints, also equal but for value
+names, are looked up. Each of these acts is of one position of the log; they may be done again where the same
+lines stand again (``repeats.py``)."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from fusiondoc.parsers.facts import (
+    CacheInstance,
+    Facts,
+    FallbackSeen,
+    PlanLevel,
+    PlanUse,
+    positions,
+)
+from fusiondoc.parsers.jit.bare_graphs import KnownPlans
+from fusiondoc.parsers.jit.message_runs import Print
+from fusiondoc.parsers.jit.regions import LiveLayers, Regions, profiled_gradient
+from fusiondoc.parsers.jit.rejections import (
+    CONSIDERING,
+    FAILED,
+    INTO,
+    MERGING,
+    REMARKS,
+    FailedConditions,
+    Rejections,
+)
+from fusiondoc.parsers.jit.statements import NodeText, Statements, merge, state, with_source
+from fusiondoc.parsers.kernels.launches import KernelTracker
+from fusiondoc.parsers.kernels.nnc_and_onednn import NncKernels
+from fusiondoc.parsers.work import Work
+
+POINTER_MADE = b"GraphCache constructor: "
+POINTER_RUNS = b"running GraphCache: "
+CACHE_MADE = b"GraphCache created for graph"
+FELL_BACK = b"`compile_fusion` hits fallback on graph"
+_TOO_SMALL = b"Fusion group is too small, unmerging: "
+SINGLE = (FAILED, CONSIDERING, MERGING, INTO, _TOO_SMALL, *REMARKS)
+"""How the messages of one line begin that NNC's pass prints."""
+
+LOOKS_AT = "Considering node:"
+"""Counted among the headers: NNC states what it refuses."""
+
+PASS_STARTS = (b"Before Fusion:", b"Before TExprFuser:")
+
+
+class MessageActs:
+    """Changes the facts of one stream."""
+
+    def __init__(self, facts: Facts, kernels: KernelTracker, layers: Sequence[LiveLayers] = ()) -> None:
+        self._facts = facts
+        self._kernels = kernels
+        self._regions = Regions(layers)
+        self._known = KnownPlans(facts, self._regions)
+        self._conditions = FailedConditions()
+        self.nnc = NncKernels(facts)
+        self._pointer = b""
+        self._caches: dict[bytes, CacheInstance] = {}
+        self._begun: CacheInstance | None = None
+        """Its constructor has begun, and its graph is not read yet."""
+        self._created: Print | None = None
+        self._nnc_left: tuple[PlanUse, int, Print] | None = None
+        """The last plan that NNC left, and where it is printed."""
+        self._goes_on: tuple[PlanUse, int] | None = None
+        """The plan of NNC that nvFuser goes on with."""
+        self._pending = Statements()
+        """What was stated since the last plan: it belongs to the next one."""
+        self.of_header: dict[bytes, Callable[[int, int, Print], None]] = {
+            b"Before Compilation:": lambda _, at, g: self._left_by_nvfuser(at, g),
+            b"After TExprFuser:": lambda _, at, g: self._left_by_nnc(at, g),
+            b"Optimized Graph:": lambda _, at, g: self._executed(at, g),
+            b"Optimized SimpleExecutor Graph:": lambda _, at, g: self._executed(at, g, True),
+            b"After compileSpec optimizations:": lambda _, at, g: self._executed(at, g),
+            b"After creating fusion groups:": self._groups_made,
+            CACHE_MADE: self._cache_made,
+            FELL_BACK: self._compile_fell_back,
+            b"Profiled Graph:": self._profiled,
+            b"TensorExprKernel graph (Before graph optimization):": self._nnc_compiles,
+        }
+
+    def rejected(self, pos: int, found: Sequence[tuple[int, Any]]) -> None:
+        Rejections.note(pos, found, self._pending)
+
+    def work_over(self, pos: int) -> None:
+        self._facts.work.over = pos
+
+    def cache_may_begin(self, pos: int) -> None:
+        if self._begun is None:
+            self._cache_begins(pos)
+
+    def nnc_lines(self, pos: int, payloads: list[bytes]) -> None:
+        for i, payload in enumerate(payloads):
+            if payload.startswith(SINGLE):
+                self._nnc_line(payload, pos + i)
+
+    def pointer_lines(self, pos: int, payloads: list[bytes]) -> None:
+        for i, payload in enumerate(payloads):
+            self._pointer_line(payload, pos + i)
+
+    def _nnc_line(self, payload: bytes, pos: int) -> None:
+        if payload.startswith(FAILED):
+            self._conditions.failed(payload[len(FAILED) :], pos, self._pending)
+        elif payload.startswith(CONSIDERING):
+            self._conditions.look_at(payload[len(CONSIDERING) :])
+            self._facts.headers[LOOKS_AT] = self._facts.headers.get(LOOKS_AT, 0) + 1
+        elif payload.startswith(MERGING):
+            self._conditions.look_at(payload[len(MERGING) :])
+        elif payload.startswith(INTO):
+            self._conditions.goes_into(payload[len(INTO) :])
+        elif payload in REMARKS:
+            self._conditions.remarked(payload)
+        elif payload.startswith(_TOO_SMALL):
+            self._too_small(payload[len(_TOO_SMALL) :], pos)
+
+    def _pointer_line(self, payload: bytes, pos: int) -> None:
+        facts = self._facts
+        if payload.startswith(POINTER_MADE):
+            self._pointer = payload[len(POINTER_MADE) :]
+            self._cache_begins(pos)
+            return
+        pointer = payload[len(POINTER_RUNS) :]
+        cache = self._caches.get(pointer)
+        if cache is None:
+            cache = self._caches[pointer] = CacheInstance(pointer, None, pos)
+            facts.caches.append(cache)
+        cache.runs += 1
+        facts.work.last = Work("run", cache, pos)
+        self._kernels.runs(cache)
+
+    # -- graphs ---------------------------------------------------------------------------------------------
+
+    def nvfuser_starts(self, pos: int, at: int, graph: Print) -> None:
+        self._pass_starts(PASS_STARTS[0], graph)
+
+    def nnc_starts(self, pos: int, at: int, graph: Print) -> None:
+        self._pass_starts(PASS_STARTS[1], graph)
+
+    def _pass_starts(self, header: bytes, graph: Print) -> None:
+        """What was stated before belongs to a pass whose plan was not printed."""
+        self._known.began_with = graph
+        nnc, self._nnc_left, self._goes_on = self._nnc_left, None, None
+        if header == PASS_STARTS[0] and nnc is not None and nnc[2].printed() == graph.printed():
+            self._goes_on = nnc[:2]
+        if self._pending:
+            merge(self._facts.unplanned, self._pending)
+        self._pending = Statements()
+
+    def _executed(self, at: int, graph: Print, simple: bool = False) -> None:
+        self._plan(at, graph, PlanLevel.EXECUTOR, simple)
+
+    def _left_by_nnc(self, at: int, graph: Print) -> None:
+        use = self._plan(at, graph, PlanLevel.FUSION_PASS)
+        self._nnc_left = None if use is None else (use, at, graph)
+
+    def _left_by_nvfuser(self, at: int, graph: Print) -> None:
+        """Where both are on, nvFuser's pass comes after NNC's and goes on with the same graph (so in a log of
+        torch 2.1.2): then what NNC left is no plan of an executor."""
+        if self._goes_on is not None:
+            use, before = self._goes_on
+            use.lines.remove(before)
+            use.stretches.pop(before, None)
+            self._goes_on = None
+        self._plan(at, graph, PlanLevel.FUSION_PASS)
+
+    def _plan(self, at: int, graph: Print, level: PlanLevel, simple: bool = False) -> PlanUse | None:
+        known = self._known.plan(graph, level, simple)
+        if known is None:
+            return None
+        use, same_names = known
+        use.lines.append(at)
+        if graph.stretches is not None:
+            use.stretches[at] = graph.stretches
+        if self._pending:
+            merge(use.stated, self._pending if same_names else with_source(self._pending), same_names)
+            self._pending = Statements()
+        iterations = len(self._facts.iterations)
+        if iterations:
+            self._facts.compiling.add(iterations - 1)
+            if use.iteration is None:
+                use.iteration = iterations - 1
+        return use
+
+    def bare(self, graph: Print, at: int, rest: bool) -> bool:
+        """A graph without prefix; ``rest``: only sections of one. Whether all of it was understood."""
+        known = self._known.plan(graph, PlanLevel.PRINT, False, rest)
+        if known is not None:
+            known[0].lines.append(at)
+            if graph.stretches is not None:
+                known[0].stretches[at] = graph.stretches
+        return rest or known is None or known[0].plan.complete
+
+    def _cache_begins(self, pos: int) -> None:
+        """nvFuser makes a GraphCache. A process that dies now has not printed the end of its graph."""
+        self._begun = CacheInstance(self._pointer, None, pos, begun=True)
+        self._facts.work.last = Work("compile", self._begun, pos)
+
+    def _cache_made(self, pos: int, _: int, graph: Print) -> None:
+        cache, self._begun = self._begun or CacheInstance(self._pointer, None, pos, begun=True), None
+        cache.created = pos
+        group = self._known.group(graph)
+        if graph.text and graph.whole:
+            cache.graph = group
+        else:
+            cache.in_part = group
+        self._caches[self._pointer] = cache
+        self._pointer = b""
+        self._facts.caches.append(cache)
+        self._facts.work.last = Work("compile", cache, pos)
+
+    def _nnc_compiles(self, pos: int, _: int, graph: Print) -> None:
+        group = self._known.group(graph)
+        self.nnc.begins(pos, group)
+        self._facts.work.last = Work("compile", None, pos, group)
+
+    def _compile_fell_back(self, pos: int, _: int, graph: Print) -> None:
+        lines = positions()
+        lines.append(pos)
+        cache = self._facts.caches[-1] if self._facts.caches else None
+        self._facts.work.fell_back(pos)
+        self._facts.fallbacks.append(FallbackSeen("compile", True, lines, cache, self._known.group(graph)))
+
+    def _profiled(self, pos: int, _: int, graph: Print) -> None:
+        kinds = profiled_gradient(graph)
+        if kinds is not None:
+            self._facts.gradients_profiled.setdefault(kinds, positions()).append(pos)
+        if self._facts.iterations:
+            self._facts.profiled.add(len(self._facts.iterations) - 1)
+
+    def _groups_made(self, pos: int, _: int, graph: Print) -> None:
+        self._created = graph
+
+    def _too_small(self, node: bytes, pos: int) -> None:
+        """NNC undoes a group of fewer than two nodes; its node is found by the value it makes."""
+        if self._created is None:
+            return
+        known = self._known.plan(self._created, PlanLevel.UNFINISHED, False)
+        value = node.split(b" ", 1)[0].lstrip(b"%").rstrip(b",").decode("utf-8", "replace")
+        for group in known[0].plan.groups if known is not None else ():
+            if value in group.values:
+                for kind, source in group.body:
+                    text = "a group of one operator is not worth a kernel and was undone"
+                    state(self._pending, NodeText(kind, source, value, True), "FD220", text, pos)
+
+    def close(self) -> None:
+        """The log ends: what was stated last belongs to no plan."""
+        merge(self._facts.unplanned, self._pending)
+        self._pending = Statements()
+        self.of_header.clear()  # they refer to this object: it goes at once, and all that was gathered

@@ -1,0 +1,267 @@
+"""Stretches of a log that stood in it before, byte for byte: what was done for them is done again, and no
+line of them is looked at.
+
+A stretch begins and ends where a message of the JIT log begins and nothing is open before it, so what its
+lines are depends on nothing but the few things in :class:`State`. What they do to the facts is noted as steps
+the second time that a stretch is met, each with the line that it is done for, and done again from the third
+time on: with the lines of the new place, in the same order, on what is known by then. Stretches of which that
+cannot be said (a bare graph, a message that is torn apart) are read line by line each time.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Tuple
+
+from fusiondoc.parsers.facts import LineCounts
+from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Print
+
+_LEAST = 1 << 15
+"""Bytes of a stretch: so many that finding it costs less than reading it."""
+_SHORTEST = 2_048
+"""Bytes of one that ends where another one is known to begin."""
+_HEAD = 400
+_TAIL = 64
+"""Bytes by which stretches are found that may be equal."""
+_MOST_ALIKE = 12
+"""Stretches that are remembered of one head."""
+_MOST_STEPS = 200_000
+_MOST_BYTES = 12 << 20
+"""Of all stretches: steps, and bytes of lines that these hold."""
+_MOST_MARKS = 50_000
+
+
+class State(NamedTuple):
+    """What the reading of lines depends on beyond them, where nothing is open."""
+
+    single: bytes | None
+    """The prefix of the last message of one line."""
+    without_start: bytes | None
+    """The prefix of the last message whose start is not in the log."""
+    open: tuple[bytes, ...]
+    """Prefixes of messages that broke off; lines with one of them are in no stretch."""
+    warning: bool
+    """The last line was of a warning that may go on."""
+    traceback: bool
+    """A traceback has begun."""
+    bare: bool
+    """A graph without prefix has begun; lines that may be of it are in no stretch."""
+
+
+class Piece(NamedTuple):
+    """A printed graph in a stretch: its line and bytes, from the start of the stretch."""
+
+    line: int
+    start: int
+    end: int
+    cut: int
+    digest: bytes | None
+
+
+Step = Tuple[Callable[..., None], int, Tuple[Any, ...], Optional[Piece]]
+"""What is done, for which line, with what; and with which graph."""
+
+Counted = Tuple[int, int, int]
+"""Lines recognised, lines of output, messages cut off."""
+
+
+class Stretch(NamedTuple):
+    """What stood in the log before."""
+
+    state: State
+    size: int
+    lines: int
+    tail: bytes
+    digest: bytes
+    steps: list[Step]
+    counted: Counted
+    headers: dict[str, int]
+    """How many messages have each header."""
+    last_headers: dict[bytes, bytes]
+    """The last header of each prefix."""
+    after: State
+
+
+class Tape:
+    """Does what lines ask for, and notes it while a stretch is met for the second time."""
+
+    def __init__(self, counts: LineCounts) -> None:
+        self.counts = counts
+        self.steps: list[Step] | None = None
+        self.headers: dict[str, int] = {}
+        self.last_headers: dict[bytes, bytes] = {}
+        self.held = 0
+        """Bytes of lines in the steps."""
+        self.at = self.pos = 0
+        self.state: State | None = None
+        self._before: Counted = (0, 0, 0)
+        self._unrecognised = 0
+        self._doing = False
+
+    def begin(self, at: int, pos: int, state: State) -> None:
+        self.steps, self.headers, self.last_headers = [], {}, {}
+        self.at, self.pos, self.state, self.held = at, pos, state, 0
+        self._before = self._now()
+        self._unrecognised = self.counts.unrecognised
+
+    def spoil(self) -> None:
+        """What is read cannot be done again without its lines."""
+        self.steps = None
+
+    def do(self, act: Callable[..., None], pos: int, *arguments: Any, size: int = 100) -> None:
+        """``act(pos, *arguments)``. ``size``: bytes that the arguments hold."""
+        if self.steps is None:
+            act(pos, *arguments)
+            return
+        if self._doing:
+            self.spoil()  # in which order they would be done again is not the same
+        before, unrecognised = self._now(), self.counts.unrecognised
+        self._doing = True
+        act(pos, *arguments)
+        self._doing = False
+        if self.steps is not None:
+            self.steps.append((act, pos - self.pos, arguments, None))
+            self.held += size
+            # What is done again counts again.
+            self._before = _sum(self._before, _less(self._now(), before))
+            self._unrecognised += self.counts.unrecognised - unrecognised
+
+    def do_graph(self, act: Callable[[int, int, Print], None], pos: int, at: int, graph: Print) -> None:
+        """``act(pos, at, graph)``: of a printed graph that begins on the line ``at``."""
+        if self.steps is not None and (graph.at < self.at or graph.stretches is not None or self._doing):
+            self.spoil()
+        act(pos, at, graph)
+        if self.steps is not None:
+            start = graph.at - self.at
+            piece = Piece(at - self.pos, start, start + len(graph.text), graph.cut, graph.known_digest)
+            self.steps.append((act, pos - self.pos, (), piece))
+            self.held += 200
+
+    def note_headers(self, last: Mapping[bytes, bytes], counted: Mapping[str, int]) -> None:
+        """Headers of messages."""
+        if self.steps is not None:
+            self.last_headers.update(last)
+            for name, count in counted.items():
+                self.headers[name] = self.headers.get(name, 0) + count
+
+    def _now(self) -> Counted:
+        counts = self.counts
+        return counts.recognised, counts.user_output, counts.truncated
+
+    def noted(self, text: bytes, at: int, pos: int, after: State) -> Stretch | None:
+        """The stretch that ends at ``at``; None if it cannot be done again."""
+        steps, self.steps = self.steps, None
+        if steps is None or self.state is None or self.counts.unrecognised != self._unrecognised:
+            return None
+        return Stretch(
+            self.state,
+            at - self.at,
+            pos - self.pos,
+            text[at - _TAIL : at],
+            sha256(memoryview(text)[self.at : at]).digest(),
+            steps,
+            _less(self._now(), self._before),
+            self.headers,
+            self.last_headers,
+            after,
+        )
+
+    def do_again(self, stretch: Stretch, text: bytes, at: int, pos: int) -> None:
+        """All that was done, for the same lines from ``at`` and ``pos`` on."""
+        for act, line, arguments, graph in stretch.steps:
+            if graph is None:
+                act(pos + line, *arguments)
+            else:
+                printed = text[at + graph.start : at + graph.end]
+                act(pos + line, pos + graph.line, Print(printed, graph.cut, None, graph.digest))
+        counts, (recognised, output, truncated) = self.counts, stretch.counted
+        counts.recognised += recognised
+        counts.user_output += output
+        counts.truncated += truncated
+
+
+def _sum(one: Counted, other: Counted) -> Counted:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+
+
+def _less(one: Counted, other: Counted) -> Counted:
+    return one[0] - other[0], one[1] - other[1], one[2] - other[2]
+
+
+class Repeats:
+    """Finds stretches of one stream that were met before. ``text`` is one of whole lines."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self._known: dict[bytes, list[Stretch]] = {}
+        """By how they begin."""
+        self._marks: set[int] = set()
+        """Where stretches began that were met once."""
+        self._next = 0
+        self._steps = self._held = 0
+
+    def leave(self) -> None:
+        """The text ends: a stretch that is being noted may go on behind it."""
+        self._tape.spoil()
+        self._next = 0
+
+    def close(self) -> None:
+        """The log ends. The steps refer to all that was gathered."""
+        self._known.clear()
+
+    def met(self, text: bytes, at: int, pos: int, state: State) -> Stretch | None:
+        """The stretch that stands at ``at`` again. If none does, one may be noted from here on."""
+        head = text[at : at + _HEAD]
+        known = self._known.get(head)
+        tape = self._tape
+        if tape.steps is not None and (known is not None or at - tape.at >= _LEAST):
+            self._keep(text, at, pos, state)
+        for one in known or ():
+            end = at + one.size
+            if (
+                one.state == state
+                and text.startswith(one.tail, end - _TAIL)
+                and begins_message(text, end)
+                and sha256(memoryview(text)[at:end]).digest() == one.digest
+            ):
+                self._next = end
+                return one
+        if tape.steps is None:
+            mark = hash(head)
+            if mark in self._marks:
+                if len(known or ()) < _MOST_ALIKE and len(head) == _HEAD:
+                    tape.begin(at, pos, state)
+            elif at >= self._next:
+                if len(self._marks) >= _MOST_MARKS:
+                    self._marks.clear()
+                self._marks.add(mark)
+                self._next = at + _LEAST
+        return None
+
+    def _keep(self, text: bytes, at: int, pos: int, after: State) -> None:
+        tape = self._tape
+        start, held = tape.at, tape.held
+        noted = tape.noted(text, at, pos, after)
+        if noted is None or noted.size < _SHORTEST:
+            return
+        if self._steps > _MOST_STEPS or self._held > _MOST_BYTES:
+            self._known.clear()
+            self._steps = self._held = 0
+        self._steps += len(noted.steps)
+        self._held += held
+        self._known.setdefault(text[start : start + _HEAD], []).append(noted)
+
+
+def begins_message(text: bytes, at: int) -> bool:
+    """Whether a message of the JIT log begins on this line, and none goes on."""
+    found = PREFIX.match(text, at)
+    return found is not None and is_first(text, found.end())
+
+
+_NO_FIRST = re.compile(rb"(?! )| (?:\n|%s)" % b"|".join(re.escape(one) for one in CONTINUES))
+
+
+def is_first(text: bytes, end: int) -> bool:
+    """Whether the line whose prefix ends there is the first of its message."""
+    return _NO_FIRST.match(text, end) is None
