@@ -13,11 +13,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Callable, Iterable, Iterator, NamedTuple
 
+from rich.console import Console
+from rich.live import Live
+from rich.table import Column, Table
+from rich.text import Text
+
 from fusiondoc.masking import masked
 from fusiondoc.model.fusers import FUSER_OF_KIND, fuser_title
 from fusiondoc.model.report import Group, Report
 from fusiondoc.reports.printable import one_line
 from fusiondoc.reports.text.kernel_listing import source_lines
+from fusiondoc.reports.text.layout_of_text import drawn
 from fusiondoc.reports.wording import count, phase_of, runs_of, size
 
 _MOST_LINES = 12
@@ -161,27 +167,31 @@ class _Lines(LiveView):
             self._say("status", text)
 
 
+_ANY_WIDTH = 100_000
+"""Columns: lines for a log file are not broken."""
+
+
+def _line(parts: Iterable[str]) -> Table:
+    """The time, what kind of thing it tells, and the text."""
+    table = Table.grid(Column(style="dim", width=8), Column(style="bold", width=8), padding=(0, 2, 0, 0))
+    table.add_row(*map(Text, parts))
+    return table
+
+
 @contextmanager
 def live_view(name: str, tell: Callable[[str], None]) -> Iterator[LiveView]:
     """A view on stderr for as long as the block lasts: on a terminal the status stays below the lines and is
     gone at the end, elsewhere it is a line every ten seconds. ``tell`` prints a line where there is no
     terminal."""
     if not sys.stderr.isatty():
-        yield _Lines(name, lambda *parts: tell("{}  {:<8}  {}".format(*parts)))
+        yield _Lines(name, lambda *parts: tell(drawn(_line(parts), _ANY_WIDTH, colour=False).rstrip("\n")))
         return
-    from rich.console import Console
-    from rich.live import Live
-    from rich.table import Column, Table
-    from rich.text import Text
-
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
     def told(*parts: str) -> None:
-        table = Table.grid(Column(style="dim", width=8), Column(style="bold", width=8), padding=(0, 1))
-        table.add_row(*map(Text, parts))
-        console.print(table)
+        console.print(_line(parts))
 
-    def drawn() -> Table:
+    def shown() -> Table:
         table = Table.grid(Column(style="dim"), Column(overflow="fold"), padding=(0, 2))
         table.add_row(f"{view.seconds:.0f} s", Text(one_line(view.name), style="bold"))
         for row in view.status():
@@ -189,5 +199,5 @@ def live_view(name: str, tell: Callable[[str], None]) -> Iterator[LiveView]:
         return table
 
     view = LiveView(name, told)
-    with Live(get_renderable=drawn, console=console, transient=True, refresh_per_second=4):
+    with Live(get_renderable=shown, console=console, transient=True, refresh_per_second=4):
         yield view
