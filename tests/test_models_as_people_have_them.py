@@ -106,6 +106,22 @@ def test_what_torch_compile_wraps_is_run_under_torchscript(fusiondoc: Run, progr
     assert "4 operators in 1 group" in done.stdout
 
 
+def test_what_torch_compile_wraps_may_be_scripted() -> None:
+    """torch 2.13 makes a function of it first (seen with torch.compile(torch.jit.script(f)))."""
+    from fusiondoc.probe.models import not_compiled
+
+    def inner() -> None: ...
+
+    def compiled() -> None: ...
+
+    scripted = object()
+    inner.__code__ = inner.__code__.replace(co_filename="/site/torch/_dynamo/external_utils.py")
+    vars(inner)["__wrapped__"] = scripted
+    vars(compiled)["_torchdynamo_orig_callable"] = inner
+    notes: list[str] = []
+    assert not_compiled(compiled, notes.append) is scripted and len(notes) == 1
+
+
 FROZEN = """
     import torch
     net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU()).eval()

@@ -208,4 +208,6 @@ def test_an_error_behind_the_models_own_code_is_not_one_of_its_inputs() -> None:
     said = "Expected a value of type 'Tensor' for argument 'primals_3' but instead found type 'float'."
     assert "functools.partial" in str(hint_of(said))
     assert "_force_skip_lazy_graph_module" in str(hint_of('File "torch/fx/_lazy_graph_module.py", line 181'))
+    both = "vector::_M_range_check: __n (which is 0) >= this->size() (which is 0)"
+    assert "torch.jit.freeze alone" in str(hint_of(both))
     assert hint_of("missing value for argument 'x'") is None

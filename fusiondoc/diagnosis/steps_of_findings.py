@@ -166,7 +166,7 @@ def run_again(request: KeptRequest, more: Sequence[str] = (), command: str = "di
     flags = {"backward": options.backward, "trace": options.trace, "freeze": options.freeze}
     flags.update({"script": options.script and not module, "no-freeze": options.no_freeze})
     for name, given in flags.items():
-        if given and f"--{name}" not in more:
+        if given and f"--{name}" not in more and not (name == "no-freeze" and "--freeze" in more):
             words.append(f"--{name}")
     for recipe in options.recipes if "--recipe" not in more else ():
         words += ["--recipe", recipe]

@@ -97,6 +97,11 @@ _HINTS = (
         "This torch hands a backend graphs whose code is not made yet, which torch.jit.script cannot read: "
         "compile inside torch.fx._lazy_graph_module._force_skip_lazy_graph_module().",
     ),
+    (
+        re.compile(r"^vector::_M_range_check: __n \(which is 0\)"),
+        "If torch.jit.optimize_for_inference made the module: torch cannot run that under oneDNN Graph, with "
+        "fusiondoc or without. Freeze it with torch.jit.freeze alone, or use another --fuser.",
+    ),
 )
 """What torch's own words mean, for those that mislead (seen with torch 2.13)."""
 

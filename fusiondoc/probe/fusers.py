@@ -111,7 +111,7 @@ def note(torch: Any, fuser: str) -> str | None:
             "through its own evaluator on the CPU, because this build has no LLVM (true groups, slow kernels)"
         )
     return {
-        "onednn": "only in frozen modules in eval mode",
+        "onednn": "weights of frozen modules only",
         "legacy": "only under the legacy executor, which replaces the profiling executor",
         "none": "every fuser off",
     }.get(fuser)

@@ -97,6 +97,11 @@ def not_compiled(model: Any, note: Callable[[str], None]) -> Any:
     if inner is None:
         return model
     note(_COMPILED)
+    # Of a callable that is no Python function, such as a scripted one, torch makes a function first
+    # (``wrap_inline`` of torch/_dynamo/external_utils.py).
+    file = getattr(getattr(inner, "__code__", None), "co_filename", "")
+    if file.replace("\\", "/").endswith("/_dynamo/external_utils.py"):
+        inner = getattr(inner, "__wrapped__", inner)
     return inner
 
 
