@@ -106,8 +106,8 @@ def test_what_torch_compile_wraps_is_run_under_torchscript(fusiondoc: Run, progr
     assert "4 operators in 1 group" in done.stdout
 
 
-def test_what_torch_compile_wraps_may_be_scripted() -> None:
-    """torch 2.13 makes a function of it first (seen with torch.compile(torch.jit.script(f)))."""
+def test_what_torch_compile_wraps_is_found() -> None:
+    """In the four forms of torch 2.13; of torch.compile(torch.jit.script(f)) it makes a function first."""
     from fusiondoc.probe.models import not_compiled
 
     def inner() -> None: ...
@@ -120,6 +120,22 @@ def test_what_torch_compile_wraps_may_be_scripted() -> None:
     vars(compiled)["_torchdynamo_orig_callable"] = inner
     notes: list[str] = []
     assert not_compiled(compiled, notes.append) is scripted and len(notes) == 1
+
+    class Model:
+        def forward(self) -> None: ...
+
+    class OptimizedModule:
+        """Its attributes are those of its module's forward too."""
+
+        _orig_mod = Model()
+        _torchdynamo_orig_callable = _orig_mod.forward
+
+    model = Model()
+    vars(compiled)["_torchdynamo_orig_callable"] = model.forward
+    assert not_compiled(compiled, notes.append) is model
+    assert not_compiled(OptimizedModule(), notes.append) is OptimizedModule._orig_mod
+    vars(model)["_compiled_call_impl"] = compiled  # model.compile()
+    assert not_compiled(model, notes.append) is model and len(notes) == 4
 
 
 FROZEN = """

@@ -91,9 +91,13 @@ _COMPILED = (
 def not_compiled(model: Any, note: Callable[[str], None]) -> Any:
     """What ``torch.compile`` wraps (torch/_dynamo/eval_frame.py): scripting a compiled module fails at the
     wrapper's own code."""
-    inner = getattr(model, "_torchdynamo_orig_callable", None)
-    if inner is None and type(model).__name__ == "OptimizedModule":
+    if getattr(model, "_compiled_call_impl", None) is not None and not hasattr(model, "_orig_mod"):
+        note(_COMPILED)  # compiled in place, by its method compile()
+        return model
+    if type(model).__name__ == "OptimizedModule":  # it has the other attribute too, of its forward
         inner = getattr(model, "_orig_mod", None)
+    else:
+        inner = getattr(model, "_torchdynamo_orig_callable", None)
     if inner is None:
         return model
     note(_COMPILED)
@@ -102,6 +106,8 @@ def not_compiled(model: Any, note: Callable[[str], None]) -> Any:
     file = getattr(getattr(inner, "__code__", None), "co_filename", "")
     if file.replace("\\", "/").endswith("/_dynamo/external_utils.py"):
         inner = getattr(inner, "__wrapped__", inner)
+    if getattr(inner, "__name__", None) == "forward" and hasattr(inner, "__self__"):
+        inner = inner.__self__  # torch.compile(model.forward)
     return inner
 
 
