@@ -41,7 +41,7 @@ from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.runs import Verification
 from fusiondoc.reports.fix_formats import as_json, as_markdown
-from fusiondoc.reports.text.fixes_found import lines, verdict
+from fusiondoc.reports.text.fixes_found import lines, verdict, within
 from fusiondoc.workflows import fix_apply, fix_search
 from fusiondoc.workflows.fix import ChangedFile, as_tries
 from fusiondoc.workflows.fix_apply import apply, uncommitted
@@ -525,6 +525,12 @@ def test_what_fix_tried_as_rows_of_the_table_of_tries() -> None:
     assert [one.change for one in rows] == ["fix: x + y", "fix: freeze", "fix: other"]
     assert (rows[0].groups, rows[0].ops_fused, rows[0].unfused, rows[0].speed) == (2, 9, 1, speed)
     assert rows[1].problem == "no" and rows[2].wrong == 1
+    # What fuses no more than what was kept before it does not help, though it does fuse more than as asked.
+    nothing = TriedFix(ChangeKind.RECIPE, "z", (), (), Outcome.NO_GAIN, after, after)
+    asked = replace(rows[0], change="as asked", ops_fused=2, unfused=6, speed=None)
+    every = [asked, asked, *as_tries(Fixes("m.py", before, after, (*tried, nothing), "diff"), 2)]
+    assert [one.against for one in every[2:]] == [0, 2, 2, 2]
+    assert [one.helps(every[one.against]) for one in every[2:]] == [True, False, False, False]
 
 
 def found() -> Fixes:
@@ -552,6 +558,17 @@ def test_what_was_tried_as_json_is_as_its_schema_says() -> None:
         ("freeze", "computes something else"),
     ]
     assert "unfused" not in data["together"] and data["speed"]["value"] == 1.2
+
+
+def test_no_word_and_no_command_is_broken_at_80_columns() -> None:
+    long = (
+        "compared: outputs, gradients and arguments after the call, unfused, from one seed; and-fused with it"
+    )
+    shown = within(long, 80)
+    assert len(shown) == 2 and " ".join(one.strip() for one in shown) == long and shown[1].startswith("  ")
+    command = "    fusiondoc env --export " + "x" * 90
+    assert within(command, 80) == [command] and within("short", 80) == ["short"]
+    assert all(one.startswith("    ") and len(one) <= 80 for one in within("    " + "a note " * 30, 80))
 
 
 def test_what_was_tried_as_markdown() -> None:

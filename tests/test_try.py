@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import Run
+from rich.console import Console
 from running import write
 from timed_child import TimedChild
 
@@ -21,6 +23,7 @@ from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.model.runs import Try
 from fusiondoc.model.target import Options
+from fusiondoc.reports.text.further_runs import tries as table_of_tries
 from fusiondoc.reports.wording import verdict_on_tries
 from fusiondoc.workflows import bench_turns, tries
 from fusiondoc.workflows.tries import speeds_in_turns
@@ -277,3 +280,13 @@ def test_the_verdict_names_the_best_or_says_that_nothing_helped() -> None:
     other = row(change="--fuser onednn", frozen=True, ops_fused=12, against=1)
     assert verdict_on_tries((row(), frozen, other)).startswith("Best: --freeze")
     assert "helped too" not in verdict_on_tries((row(), frozen, other))
+
+
+def test_a_long_change_leaves_room_for_the_numbers() -> None:
+    """A change of ``fix`` is a line of the program: it is broken, the numbers are not."""
+    long = row(change="fix: " + "x = torch.transpose(y, 0, 1); " * 4, ops_fused=13)
+    console = Console(width=80, file=io.StringIO(), highlight=False)
+    console.print(table_of_tries(SimpleNamespace(tries=(row(change="as asked"), long))))  # type: ignore[arg-type]
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "groups" in text and "not fused" in text and "…" not in text
+    assert text.count("transpose") == 8  # in the table and in the verdict, whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,10 +115,12 @@ def command(
     fixes, here = found.fixes, f"{request.cwd.resolve()}{os.sep}"
     kind = format_ or (_ENDINGS[output.suffix.lower()] if output is not None else "diff")
     write(_document(fixes, kind, here, output), output)
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
     # A document on stdout has all of it.
     told = fixes_found.lines(fixes, here)
     for line in told if kind == "diff" or output is not None else (fixes_found.verdict(fixes),):
-        tell(line)
+        for part in fixes_found.within(line, width):
+            tell(part)
     if apply_ and fixes.interrupted:
         tell("nothing was written")
     elif apply_:

@@ -59,6 +59,8 @@ def with_plan(report: Report, context: Context) -> Report:
         return replace(report, plan=plan, plan_title=None, plan_note=None, plan_try=None)
     title, note = _nothing_to_do(report, context)
     only_tried = _what_only_trying_tells(report, context) if title == _NOT_FOUND else None
+    if title == _NOT_FOUND and any(one.helps(report.tries[one.against]) for one in report.tries[1:]):
+        title = _TRIED
     return replace(report, plan=(), plan_title=title, plan_note=note, plan_try=only_tried)
 
 
@@ -327,6 +329,7 @@ def _can_be_fixed(context: Context) -> bool:
 
 
 _NOT_FOUND = "No change is known that helps"
+_TRIED = "What was tried helps (see Tried)"
 _NOT_KNOWN = "What to do is not known"
 
 

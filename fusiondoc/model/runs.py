@@ -137,6 +137,15 @@ class Try:
     frozen: bool = False
     """The module was frozen for it."""
 
+    def helps(self, base: Try) -> bool:
+        """Whether more is fused than in another run, or it is faster; and it is right and not slower."""
+        if self.problem is not None or self.wrong or self.fallbacks > base.fallbacks:
+            return False
+        if self.speed is not None and self.speed.differs:
+            return self.speed.value > 1
+        fewer = self.unfused < base.unfused and self.ops_fused >= base.ops_fused
+        return self.ops_fused > base.ops_fused or fewer
+
 
 @dataclass(frozen=True)
 class Peak:

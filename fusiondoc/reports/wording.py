@@ -25,7 +25,7 @@ def count(number: int, what: str) -> str:
 
 def verdict_on_tries(tries: Sequence[Try]) -> str:
     """What ``--try`` came to: the change that helps most, or that none does."""
-    helped = [one for one in tries[1:] if _helps(one, tries[one.against])]
+    helped = [one for one in tries[1:] if one.helps(tries[one.against])]
     if not helped:
         number = len(tries) - 1
         return (
@@ -46,15 +46,6 @@ def verdict_on_tries(tries: Sequence[Try]) -> str:
     return f"Best: {best.change}: {', '.join(parts)}" + (
         f"; {', '.join(others)} helped too" if others else ""
     )
-
-
-def _helps(one: Try, base: Try) -> bool:
-    """More is fused, or it is faster; and it is right and not slower."""
-    if one.problem is not None or one.wrong or one.fallbacks > base.fallbacks:
-        return False
-    if one.speed is not None and one.speed.differs:
-        return one.speed.value > 1
-    return one.ops_fused > base.ops_fused or (one.unfused < base.unfused and one.ops_fused >= base.ops_fused)
 
 
 def _gain(one: Try, base: Try) -> tuple[float, int, int]:

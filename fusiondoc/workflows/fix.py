@@ -18,7 +18,7 @@ from fusiondoc.fixes.edits import Edit, SourceText, changed_text, unified_diff
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, described
 from fusiondoc.fixes.syntax import ParsedFile, without_unused
-from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, TriedFix, Version
+from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Version
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Try
@@ -223,19 +223,29 @@ def with_fixes(
         tell(f"note: --try-fixes: {error.message}")
         return done
     rows = done.report.tries or (measured_try(ASKED, (), done.report, done.capture, done.failed),)
-    done.capture.keep_tries((*rows, *as_tries(fixes)))
+    done.capture.keep_tries((*rows, *as_tries(fixes, len(rows))))
     if fixes.diff:
         tell(f"the changes as a diff: fusiondoc fix {request.target.text}")
     report = report_of(done.capture)
     return replace(done, report=report, interrupted=done.interrupted or fixes.interrupted)
 
 
-def as_tries(fixes: Fixes) -> list[Try]:
-    """A row for each change, made on top of those kept before it, which is the order of the rows."""
-    return [_row(one) for one in fixes.tried]
+def as_tries(fixes: Fixes, number: int = 1) -> list[Try]:
+    """A row for each change, made on top of those kept before it, which is the order of the rows. What was
+    kept is held against the unchanged program, what was left out against what was kept before it.
+
+    Args:
+        number: of rows before these.
+    """
+    rows: list[Try] = []
+    kept = 0
+    for place, one in enumerate(fixes.tried, number):
+        rows.append(_row(one, 0 if one.outcome in (Outcome.KEPT, Outcome.SLOWER) else kept))
+        kept = place if one.outcome is Outcome.KEPT else kept
+    return rows
 
 
-def _row(one: TriedFix) -> Try:
+def _row(one: TriedFix, against: int) -> Try:
     after: Version = one.after
     return Try(
         change=f"fix: {one.change}",
@@ -250,4 +260,5 @@ def _row(one: TriedFix) -> Try:
         problem=after.problem,
         wrong=len(after.wrong),
         speed=one.speed,
+        against=against,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import textwrap
 from typing import Iterator
 
 from fusiondoc.model.bench import Ratio
@@ -42,6 +43,17 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
     yield verdict(fixes)
 
 
+def within(line: str, width: int) -> list[str]:
+    """A line as a terminal of so many columns shows it without words broken; a command stays on one line."""
+    text = line.lstrip()
+    if len(line) <= width or text.startswith("fusiondoc "):
+        return [line]
+    lead = line[: len(line) - len(text)]
+    behind = lead + ("" if lead else "  ")
+    whole = textwrap.TextWrapper(width, lead, behind, break_long_words=False, break_on_hyphens=False)
+    return whole.wrap(text)
+
+
 def verdict(fixes: Fixes) -> str:
     """The last line."""
     stopped = "interrupted; " if fixes.interrupted else ""
@@ -67,8 +79,8 @@ def _next(fixes: Fixes) -> Iterator[str]:
     if fixes.unchanged.launches <= 1 and fixes.unchanged.groups:
         yield "next: nothing; one group has everything"
     else:
-        command = f"fusiondoc diagnose {shlex.quote(fixes.target)}"
-        yield f"next: {command} says of each operator why it is in no group"
+        yield "next: the report says of each operator why it is in no group"
+        yield f"    fusiondoc diagnose {shlex.quote(fixes.target)}"
 
 
 def counts(version: Version) -> str:

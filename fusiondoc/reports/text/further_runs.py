@@ -139,18 +139,19 @@ def tries(report: Report) -> RenderableType | None:
     be empty are left out."""
     if not report.tries:
         return None
-    asked = report.tries[0]
+    asked, longest = report.tries[0], max(len(row.change) for row in report.tries)
     columns = [
         column
         for column in _COLUMNS
         if column.always or any(column.text(row) not in ("-", "0") for row in report.tries)
     ]
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("change", no_wrap=True)
+    table.add_column("change", no_wrap=longest <= _MOST_ON_A_LINE)
     for column in columns:
         table.add_column(column.name, justify="right", no_wrap=True)
     for row in report.tries:
-        cells = [Text(column.text(row), style=column.style(row, asked)) for column in columns]
+        base = report.tries[row.against]
+        cells = [Text(column.text(row), style=column.style(row, base)) for column in columns]
         failed = row.problem is not None and row is not asked
         table.add_row(Text(row.change), *([Text("failed", style="bold red")] if failed else cells))
     lines: list[RenderableType] = [table]
@@ -159,13 +160,17 @@ def tries(report: Report) -> RenderableType | None:
     ]
     if any(row.speed is not None for row in report.tries):
         lines.append(Text("speed: against the run as asked, timed in turns and without logs", style="dim"))
-        if any(row.against for row in report.tries):
+        if any(row.against and row.frozen for row in report.tries):
             lines.append(Text("what is frozen is compared with the first run that is frozen", style="dim"))
     elif any(row.steady_seconds is None and row.groups for row in report.tries):
         why = "no speed where NNC ran through its own evaluator (no LLVM in this torch)"
         lines.append(Text(why, style="dim"))
     lines.append(Text(verdict_on_tries(report.tries), style="bold"))
     return Lines(*lines)
+
+
+_MOST_ON_A_LINE = 36
+"""Characters of a change that is never broken, so that the numbers have room at 80 columns."""
 
 
 class _Column(NamedTuple):
