@@ -414,3 +414,15 @@ def test_a_reason_names_the_recipe_of_the_run_that_fuses_it(fusiondoc: Run, tmp_
     (text,) = {one["reason"]["text"] for one in report["unfused"] if one["reason"]["code"] == "FD244"}
     recipes = "DelayedScaling and Float8BlockScaling and Float8CurrentScaling"
     assert text.endswith(f"nothing is quantized; it is fused with {recipes}")
+
+
+def test_equal_fusers_and_equal_plans_are_shown_once(fusiondoc: Run, tmp_path: Path) -> None:
+    """Two layers of one line: one block of text, with both numbers; a plan that repeats is a line."""
+    folder = capture(tmp_path / "one", "bias in float16")
+    text = (folder / RECORDS).read_text("utf-8")
+    again = text.replace('"fuser": ', '"fuser": 5').replace('"plan": ', '"plan": 5')
+    more = [line for line in again.splitlines() if '"te_fuser"' in line or '"te_plan"' in line]
+    (folder / RECORDS).write_text(text + "\n".join(more) + "\n", encoding="utf-8")
+    said = fusiondoc("parse", folder).stdout
+    assert said.count("Fusers 1, 2") == 1 and "Fuser 2" not in said
+    assert "forward, inference, no recipe: as in training, no recipe" in said

@@ -80,7 +80,8 @@ class TeSplit:
     @property
     def place(self) -> str:
         """``seq.2``; ``2 in the sequence of train.py:12`` where that is no part of a model that is known."""
-        inside = f" in the sequence of {self.source}" if self.source and not self.layer else ""
+        line = (self.source or "").replace("\\", "/").rpartition("/")[2]
+        inside = f" in the sequence of {line}" if line and not self.layer else ""
         return (self.path or self.layer or "?") + inside
 
 

@@ -265,7 +265,8 @@ def report_run(
         parsed = parse_capture(capture)
         roots = [*source_roots, *([request.target.path.parent] if request.target.path else [])]
         packages = PackageFiles(_package_files(parsed.report), _packages_of(request.python))
-        keep_sources(capture.path, _user_files(parsed.report), request.cwd, roots, packages)
+        files = _user_files(parsed.report) | _te_files(capture)
+        keep_sources(capture.path, files, request.cwd, roots, packages)
         if follow_ups.rerun and wants_rerun(parsed.report, capture):
             rerun_without_fallback(request, capture, tell, progress)
         report = report_of(capture, parsed=parsed, source_roots=source_roots)
@@ -288,6 +289,13 @@ def report_run(
 def _te_alone(report: Report, capture: Capture) -> bool:
     """The run was one of Transformer Engine, or its program reached nothing else."""
     return TE in (report.frontend, capture.records.frontend.effective)
+
+
+def _te_files(capture: Capture) -> set[str]:
+    """The files whose lines make operators of Transformer Engine."""
+    operators = [one for pipeline in capture.records.te.pipelines for one in pipeline.operators]
+    places = (Source.parse(one.source) for one in operators)
+    return {place.file for place in places if place is not None}
 
 
 def _user_files(report: Report) -> set[str]:

@@ -80,6 +80,7 @@ def _body(fuser: TeFuser) -> RenderableType:
     for name in ("kernels", "us", "apart", "us apart") if timed else ():
         table.add_column(name, justify="right", no_wrap=True)
     shown: dict[tuple[tuple[str, tuple[int, ...]], ...], str] = {}
+    repeated: list[Text] = []
     for plan in fuser.plans:
         for phase, steps in (("forward", plan.forward), ("backward", plan.backward)):
             if not steps:
@@ -89,14 +90,14 @@ def _body(fuser: TeFuser) -> RenderableType:
             if shown.get(key) == _mode(plan) and not timed:
                 continue  # the same plan with weights of another type
             if key in shown and not timed:
-                table.add_row(Text(f"{title}: as in {shown[key]}", style="dim"), "")
+                repeated.append(Text(f"{title}: as in {shown[key]}", style="dim"))
                 continue
             table.add_row(Text(title, style="dim"), "")
             shown.setdefault(key, _mode(plan))
             for step in steps:
                 indented = Text("  ").append_text(_name(step))
                 table.add_row(indented, _of(step), *(_time(step.time) if timed else ()))
-    return table
+    return Lines(table, *repeated)
 
 
 def _mode(plan: TePlan) -> str:
