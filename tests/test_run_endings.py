@@ -60,6 +60,14 @@ def test_each_end_has_its_message_and_next_step(
     assert hint in str(failed.hint)
 
 
+def test_the_last_lines_of_a_program_are_its_own(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    jit = "[DUMP profiling_graph_executor_impl.cpp:695]   return (%175)\n"
+    log.write_text("no such file\n" + 20 * jit + "[fusiondoc] end\n")
+    failed = failure_of(Result(5), SCRIPT, "m.py", 9.0, log)
+    assert failed is not None and failed.message.endswith("all passes were done\nno such file")
+
+
 def test_a_script_may_end_itself(tmp_path: Path) -> None:
     assert failure_of(Result(0), SCRIPT, "m.py", 9.0, tmp_path / "log") is None
 

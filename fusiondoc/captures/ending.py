@@ -3,6 +3,7 @@ status. The one place that works it out."""
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from pathlib import Path
 
@@ -166,6 +167,7 @@ def _text(told: Failure, label: str) -> str:
         return told.message or f"{label} failed"
     doing = {
         "import": "could not be imported",
+        "call": "could not be made",
         "script": "cannot be scripted",
         "trace": "cannot be traced",
         "inputs": "failed while making its inputs",
@@ -178,8 +180,14 @@ def _text(told: Failure, label: str) -> str:
     return f"{label} {doing}\n{told.traceback.rstrip()}"
 
 
+_JIT_LINE = re.compile(r"\[(?:DUMP|DEBUG|UPDATE|SOURCE) [\w.]+:\d+\]")
+"""torch/csrc/jit/jit_log.cpp, 1.12 to 2.13."""
+
+
 def _last_lines(log: Path) -> str:
-    lines = [line for line in _tail(log).rstrip().split("\n") if not line.startswith(_OWN)][-_SHOWN_LINES:]
+    """The last lines that are the program's own."""
+    told = _tail(log).rstrip().split("\n")
+    lines = [line for line in told if not line.startswith(_OWN) and not _JIT_LINE.match(line)][-_SHOWN_LINES:]
     return "\n" + "\n".join(lines) if any(lines) else ""
 
 

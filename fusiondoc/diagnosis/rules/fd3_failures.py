@@ -245,6 +245,7 @@ def _advice_on_fuser(error: FuserError, nnc: bool) -> str:
 
 _WHEN = {
     "import": " while it was imported",
+    "call": " while it was made",
     "script": " while it was scripted",
     "trace": " while it was traced",
     "inputs": " while it made its inputs",
