@@ -35,6 +35,7 @@ from fusiondoc.model.runs import KnobState, Steps, Try
 from fusiondoc.model.target import Options
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.reports.formats import render_report
+from fusiondoc.reports.run_words import gain
 from fusiondoc.reports.source_code import with_near_places
 from fusiondoc.reports.text.layout_of_text import Detail
 from fusiondoc.reports.text.screen import _shortened, render
@@ -304,6 +305,23 @@ def test_where_only_trying_tells_fix_is_named() -> None:
     report = replace(report, findings=(launch,))
     assert found().plan_title == "Nothing to do about fusion"
     assert str(found().plan_note).endswith("a larger batch or CUDA graphs help more than fusion")
+
+
+def test_where_the_fuser_takes_no_operator_there_is_nothing_to_try() -> None:
+    made = Made()
+    made.node("aten::sort", "FD233")
+    report = made.report(groups=())
+    report = replace(report, coverage=replace(report.coverage, ops_fused=0, ops_total=0, fraction=None))
+    found = planned(report)
+    assert (found.plan, found.plan_title) == ((), "Nothing to do about fusion")
+    assert str(found.plan_note).startswith("NNC takes none of the 1 operator, and no known change")
+
+
+def test_what_it_unlocks_is_said_once() -> None:
+    change = planned(branch("a value in a tensor")).plan[0]
+    one = replace(change, gain_bytes=None, gain_ms=None, operators=3)
+    assert gain(replace(one, unlocks="3 operators that aten::sort keeps out of groups")) == ""
+    assert gain(replace(one, unlocks="2 groups of add+mul")) == "3 operators"
 
 
 def test_what_to_do_after_a_log_without_a_plan_is_not_nothing() -> None:

@@ -351,13 +351,18 @@ def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
         text += f" nothing is known that would surely bring in the other {left:,}"
     elif report.groups:
         text = f"{report.fused_operators:,} operators are fused; nothing that could be is known to be left"
+    elif cover.ops_total == 0:
+        text = (
+            f"{fuser} takes none of the {_count(outside, 'operator')}, and no known change makes it take one"
+        )
     else:
         text = f"Nothing is fused, and no known change brings any of the {outside:,} operators into a group"
     rest, hint = _rest(report)
     text += f"; {rest}" if rest else ""
     text += f"; {hint}" if hint else ""
-    if cover.fraction == 1.0 or not (report.groups or outside):
-        return "Nothing to do" + (" about fusion" if hint else ""), text
+    none_taken = cover.ops_total == 0 and not report.groups and outside > 0
+    if cover.fraction == 1.0 or none_taken or not (report.groups or outside):
+        return "Nothing to do" + (" about fusion" if hint or none_taken else ""), text
     return _NOT_FOUND, text
 
 

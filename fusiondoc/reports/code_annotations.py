@@ -25,7 +25,7 @@ from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import PACKAGES, Source, from_package
 from fusiondoc.reports.printable import in_json, markdown, visible
 from fusiondoc.reports.run_words import gain, plan_in_markdown, unlocks
-from fusiondoc.reports.source_code import run_folder, with_near_paths
+from fusiondoc.reports.source_code import run_folder, with_near_paths, with_near_places
 from fusiondoc.reports.text.expectation_lines import sentence
 from fusiondoc.reports.wording import count, covered, groups_of
 
@@ -102,7 +102,7 @@ def problems(report: Report, suppressed: bool = False) -> list[Problem]:
         if not one.holds
     ]
     found += [
-        Problem(f.code, f.severity, f.message, f.advice, finding_location(kept, report))
+        Problem(f.code, f.severity, with_near_places(f.message), f.advice, finding_location(kept, report))
         for kept, f in zip(report.findings, shown.findings)
         if not f.in_header
     ]
