@@ -40,8 +40,7 @@ from fusiondoc.fixes.syntax import ParsedFile, Unreadable, without_unused
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.runs import Verification
-from fusiondoc.reports.fix_formats import as_json, as_markdown
-from fusiondoc.reports.text.fixes_found import lines, verdict, within
+from fusiondoc.reports.fixes_found import as_json, as_markdown, lines, verdict, within
 from fusiondoc.workflows import fix_apply, fix_search
 from fusiondoc.workflows.fix import ChangedFile, as_tries
 from fusiondoc.workflows.fix_apply import apply, uncommitted

@@ -29,7 +29,7 @@ from fusiondoc.reports.formats import REPORT_FORMATS, render_comparison, render_
 from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.printable import visible
 from fusiondoc.reports.source_code import NearPaths
-from fusiondoc.reports.text import expectation_lines
+from fusiondoc.reports.text.findings import expectation_text
 from fusiondoc.workflows.load import report_from
 
 SCHEMAS = FIXTURES / "schemas"
@@ -342,7 +342,7 @@ def texts_of(report: Report) -> dict[str, str]:
     return {
         **made,
         "summary": code_annotations.github_summary(checked),
-        "check": expectation_lines.render(checked),
+        "check": expectation_text(checked),
         "check annotations": code_annotations.github(checked),
     }
 

@@ -14,8 +14,7 @@ from fusiondoc.captures.probe_records import Environment
 from fusiondoc.fuser_knobs.gpu_tables import SLOWEST, TABLE, bandwidth_of
 from fusiondoc.model.runs import Peak
 from fusiondoc.runner.interpreter import Measured
-from fusiondoc.runner.remembered import Cache
-from fusiondoc.workflows.peak import keep_peak, peak_of
+from fusiondoc.runner.remembered import Cache, keep_peak, peak_of
 
 CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
 LAYER_NORM = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"

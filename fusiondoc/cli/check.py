@@ -110,9 +110,9 @@ def command(
     assert expectations is not None  # without a file --update has made one
     report = _checked(report, expectations, only)
     if not update or format_ is not None or output is not None:
-        from fusiondoc.reports.text.expectation_lines import render
+        from fusiondoc.reports.text.findings import expectation_text
 
-        emit(report, format_, output, render)
+        emit(report, format_, output, expectation_text)
     if any(not one.holds for one in report.expectations):
         return FINDINGS_FOUND
     return exit_status(report, fail_on)

@@ -91,7 +91,7 @@ def command(
     # Here: --help and shell completion need none of it.
     from fusiondoc.captures.store import CaptureStore
     from fusiondoc.fixes.syntax import require_libcst
-    from fusiondoc.reports.text import fixes_found
+    from fusiondoc.reports import fixes_found
     from fusiondoc.runner.progress import terminal_progress
     from fusiondoc.workflows.fix import fix_target
     from fusiondoc.workflows.fix_apply import apply, uncommitted
@@ -133,13 +133,13 @@ def command(
 
 
 def _document(fixes: Fixes, kind: str, here: str, output: Path | None) -> str:
-    from fusiondoc.reports import fix_formats
+    from fusiondoc.reports import fixes_found
     from fusiondoc.reports.printable import visible
 
     if kind == "json":
-        return fix_formats.as_json(fixes)
+        return fixes_found.as_json(fixes)
     if kind == "markdown":
-        return fix_formats.as_markdown(fixes, here)
+        return fixes_found.as_markdown(fixes, here)
     # A terminal gets no control characters of the source; patch gets the diff as it is.
     return visible(fixes.diff) if output is None and sys.stdout.isatty() else fixes.diff
 

@@ -20,9 +20,9 @@ import zlib
 from typing import Any, NamedTuple, Sequence
 
 from . import fusers, stdio
-from .aot_late import LateWatch
 from .aot_watch import Watch
 from .fused_modules import FusedModules
+from .live_capture import LateWatch
 from .program_watch import ProgramWatch
 from .records import Records
 from .replaced import AfterImport

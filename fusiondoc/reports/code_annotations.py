@@ -26,7 +26,7 @@ from fusiondoc.model.source import PACKAGES, Source, from_package
 from fusiondoc.reports.printable import in_json, markdown, visible
 from fusiondoc.reports.run_words import gain, plan_in_markdown, unlocks
 from fusiondoc.reports.source_code import run_folder, with_near_paths, with_near_places
-from fusiondoc.reports.text.expectation_lines import sentence
+from fusiondoc.reports.text.findings import sentence
 from fusiondoc.reports.wording import count, covered, groups_of
 
 EXPECTATION = "expectation"

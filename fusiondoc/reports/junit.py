@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element, SubElement
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.reports.printable import visible
 from fusiondoc.reports.source_code import with_near_paths
-from fusiondoc.reports.text.expectation_lines import sentence
+from fusiondoc.reports.text.findings import sentence
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

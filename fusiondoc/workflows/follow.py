@@ -22,8 +22,8 @@ from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import Reading
 from fusiondoc.runner.child import Interruptions
 from fusiondoc.runner.progress import Progress, ShowProgress
+from fusiondoc.runner.remembered import peak_of
 from fusiondoc.workflows.load import report_of_logs
-from fusiondoc.workflows.peak import peak_of
 
 _LOOK_SECONDS = 0.1
 """Between two looks at a log that does not grow."""

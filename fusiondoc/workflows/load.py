@@ -32,8 +32,8 @@ from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.json_format import read_report
+from fusiondoc.runner.remembered import peak_of
 from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, saved_bytes, source_of, sources_of
-from fusiondoc.workflows.peak import peak_of
 
 
 def report_from(

@@ -33,8 +33,8 @@ from fusiondoc.parsers.lines.error_texts import PROGRAM, FuserError, fuser_error
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import run
 from fusiondoc.runner.progress import ShowProgress, no_progress
+from fusiondoc.runner.remembered import keep_peak
 from fusiondoc.workflows.load import parse_capture, report_of
-from fusiondoc.workflows.peak import keep_peak
 from fusiondoc.workflows.timing import run_timing
 from fusiondoc.workflows.tries import run_tries
 
