@@ -12,7 +12,13 @@ import pytest
 from command_line import ROOT, Run, runs_in_this_process
 
 import fusiondoc as fusiondoc_package
-from fusiondoc.captures.process_records import read_aot_of_processes
+from fusiondoc.captures.process_records import (
+    RanInstead,
+    ScriptedModel,
+    ScriptRecords,
+    read_aot_of_processes,
+)
+from fusiondoc.diagnosis.aot_functions import script_run
 
 PROGRAMS = (
     *("gelu_bias", "dropout_add", "layer_norm", "rms_norm", "attention"),
@@ -305,6 +311,9 @@ def test_processes_of_a_program_tell_one_place_once(tmp_path: Path) -> None:
     assert {group.phase for group in report.groups} == {"forward", "backward"}
     assert not any(group.specialisation > 1 for group in report.groups)
     assert report.script is not None and (report.script.steps, report.script.step_by) == (5, "SGD.step")
+    told = ScriptRecords((ScriptedModel("loss_of"),), RanInstead())
+    (model,) = script_run(told, report, True).models
+    assert model.groups == () and model.operators_outside == 0  # all of them are of graphs of AOTAutograd
 
 
 def test_a_name_of_two_codes_tells_nothing() -> None:

@@ -287,11 +287,22 @@ def _model(told: ScriptedModel, report: Report, only: bool) -> ScriptModel:
     def is_in(layer: str | None) -> bool:
         return only or (layer is not None and (layer == prefix or layer.startswith(prefix + ".")))
 
-    groups = [group.id for group in report.groups if any(is_in(one.layer) for one in group.instances)]
+    groups = [
+        group.id
+        for group in report.groups
+        if any(is_in(one.layer) for one in group.instances)
+        and not all(_of_graph(node.source) for node in group.nodes)
+    ]
     outside = 0
     for row in report.unfused:
         if only:
-            outside += row.count
+            outside += 0 if _of_graph(row.source) else row.count
         else:
             outside += sum(count for layer, count in zip(row.layers, row.layer_counts) if is_in(layer))
     return ScriptModel(told.name, told.how, told.at, told.count, told.planned, tuple(groups), outside)
+
+
+def _of_graph(source: str | None) -> bool:
+    """Whether an operator is of a graph that torch made: code of AOTAutograd or torch.compile
+    (torch/fx/graph_module.py, ``_EvalCacheLoader``)."""
+    return source is not None and source.startswith("<eval_with_key>")

@@ -98,6 +98,11 @@ _HINTS = (
         "compile inside torch.fx._lazy_graph_module._force_skip_lazy_graph_module().",
     ),
     (
+        re.compile(r"Cannot re-initialize CUDA in forked subprocess"),
+        "To switch a fuser on, fusiondoc asks for the GPU before the program starts, and after that torch "
+        "lets no forked process use it: start the processes with the method spawn.",
+    ),
+    (
         re.compile(r"^vector::_M_range_check: __n \(which is 0\)"),
         "If torch.jit.optimize_for_inference made the module: torch cannot run that under oneDNN Graph, with "
         "fusiondoc or without. Freeze it with torch.jit.freeze alone, or use another --fuser.",
