@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, abc
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
+from operator import is_not
 from typing import Any, Callable, Iterator, Mapping, Sequence, TypeVar
 
 MASK = "***"
@@ -22,6 +23,15 @@ T = TypeVar("T")
 
 def masked(text: str) -> str:
     """The text with its secrets masked; the number of its lines stays."""
+    return _masked_short(text) if len(text) < _SHORT_TEXT else mask(text)[0]
+
+
+_SHORT_TEXT = 200
+
+
+@lru_cache(maxsize=4096)
+def _masked_short(text: str) -> str:
+    """A report says most of them many times."""
     return mask(text)[0]
 
 
@@ -110,31 +120,42 @@ def texts_changed(value: T, change: Callable[[str], str], entry: Callable[[Any, 
         entry: the same for a key of a mapping and what is under it.
     """
     made: Any = value
+    kind: Any = type(value)
+    if kind in _NO_TEXT:
+        return value
+    names = _names(kind)
     if isinstance(value, str):
         made = change(value)
-    elif is_dataclass(value) and not isinstance(value, type):
+    elif names is not None:
         changed = {}
-        for name in _names(type(value)):
+        for name in names:
             before = getattr(value, name)
+            if type(before) in _NO_TEXT:
+                continue
             listed = name in _ARGUMENTS and isinstance(before, tuple)
             after = entry(name, before)[1] if listed else texts_changed(before, change, entry)
             if after is not before:
                 changed[name] = after
-        made = replace(value, **changed) if changed else value
+        made = replace(made, **changed) if changed else value
     elif isinstance(value, (tuple, list)):
         items = [texts_changed(one, change, entry) for one in value]
-        if any(a is not b for a, b in zip(items, value)):
+        if any(map(is_not, items, value)):
             is_named = isinstance(value, tuple) and hasattr(value, "_fields")
-            made = type(value)(*items) if is_named else type(value)(items)
-    elif isinstance(value, Mapping):
+            made = kind(*items) if is_named else kind(items)
+    elif isinstance(value, abc.Mapping):
         entries = dict(entry(key, item) for key, item in value.items())
         made = value if entries == value else entries
     return made  # type: ignore[no-any-return]
 
 
+_NO_TEXT = frozenset((int, float, bool, type(None)))
+
+
 @lru_cache(maxsize=None)
-def _names(kind: type) -> tuple[str, ...]:
-    """The fields of a class that are looked into."""
+def _names(kind: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass that are looked into; None for another class."""
+    if not is_dataclass(kind):
+        return None
     return tuple(field.name for field in fields(kind) if field.metadata.get("json", True))
 
 

@@ -70,36 +70,54 @@ def value_of(thing: Any, name: str) -> Any:
     return getattr(thing, name)
 
 
-def text_of(value: Any, first: tuple[str, ...] = (), margin: str = "\n") -> str:
-    """JSON text.
+@lru_cache(maxsize=None)
+def _written(kind: Any) -> tuple[tuple[str, str, bool], ...] | None:
+    """Of a dataclass each field in JSON: name, the name as JSON text, whether it is bounded; else None."""
+    if not is_dataclass(kind):
+        return None
+    made: Any = kind
+    bounded = _bounded(made)
+    return tuple(
+        (name, f'"{name}": ', bounded and name in ("evidence", _LEFT_OUT)) for name in names_in_json(made)
+    )
 
-    Args:
-        first: fields of it that come before the others.
-        margin: a line end, and what stands before the value on its line.
-    """
-    kind = type(value)
+
+def text_of(value: Any, margin: str = "\n") -> str:
+    """JSON text; ``margin``: a line end, and what stands before the value on its line."""
+    kind: Any = type(value)
     if kind is str:
         return encode_basestring(value)
     if value is None:
         return "null"
     if kind is int:
         return repr(value)
+    if kind is bool:
+        return "true" if value else "false"
     inner = margin + "  "
-    if is_dataclass(value):
-        of_class: Any = kind
-        names = names_in_json(of_class)
-        if first:
-            names = (*first, *(name for name in names if name not in first))
-        parts = [f'"{name}": {text_of(value_of(value, name), (), inner)}' for name in names]
+    if kind is tuple:
+        if not value:
+            return "[]"
+        parts = [text_of(item, inner) for item in value]
+        return f"[{inner}{f',{inner}'.join(parts)}{margin}]"
+    written = _written(kind)
+    if written is not None:
+        parts = []
+        for name, quoted, bounded in written:
+            item = value_of(value, name) if bounded else getattr(value, name)
+            if item is None:
+                parts.append(quoted + "null")
+            else:
+                text = encode_basestring(item) if type(item) is str else text_of(item, inner)
+                parts.append(quoted + text)
         return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}" if parts else "{}"
     if isinstance(value, Enum):
-        return text_of(value.value, (), margin)
+        return text_of(value.value, margin)
     if isinstance(value, abc.Mapping):
         items = {str(key): item for key, item in value.items()}
-        parts = [f"{encode_basestring(key)}: {text_of(item, (), inner)}" for key, item in items.items()]
+        parts = [f"{encode_basestring(key)}: {text_of(item, inner)}" for key, item in items.items()]
         return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}" if parts else "{}"
     if isinstance(value, abc.Sequence) and not isinstance(value, str):
-        parts = [text_of(item, (), inner) for item in value]
+        parts = [text_of(item, inner) for item in value]
         return f"[{inner}{f',{inner}'.join(parts)}{margin}]" if parts else "[]"
     return json.dumps(value, ensure_ascii=False)
 
@@ -116,11 +134,11 @@ def parts_of(value: Any, first: tuple[str, ...]) -> Iterator[str]:
         before = ","
         item = value_of(value, name)
         if not isinstance(item, tuple) or not item:
-            yield text_of(item, (), margin)
+            yield text_of(item, margin)
             continue
         between = "["
         for one in item:
-            yield f"{between}{margin}  {text_of(one, (), margin + '  ')}"
+            yield f"{between}{margin}  {text_of(one, margin + '  ')}"
             between = ","
         yield f"{margin}]"
     yield "\n}\n"
