@@ -178,6 +178,7 @@ class Stream:
         self._end_blanks(False)
         self._end_dump()
         self._messages.close()
+        self._partitions.close()
         self._last_words.close()
         self._kernels.close()
         self._repeats.close()

@@ -248,6 +248,20 @@ def longer_than_its_limit(report: Report, context: Context) -> Iterable[Finding]
     )
 
 
+def more_than_rows(report: Report, context: Context) -> Iterable[Finding]:
+    """FD912: rows of operators outside groups that are one row."""
+    if not report.unfused_left_out:
+        return
+    together = sum(row.count for row in report.unfused if row.source is None)
+    placed = sum(row.source is not None for row in report.unfused)
+    yield finding(
+        "FD912",
+        f"{placed:,} rows of operators outside groups name their lines; {report.unfused_left_out:,} more rows"
+        f" ({together:,} operators) are counted without them, an operator and reason in one row",
+        advice="Nothing: every number of the report counts them. Logs of parts of the model name the others.",
+    )
+
+
 def left_running(report: Report, context: Context) -> Iterable[Finding]:
     """FD908: processes of the program that were still there after its end."""
     left, later = context.left, context.left_later
@@ -334,6 +348,7 @@ RULES = (
     unknown_lines,
     out_of_order,
     longer_than_its_limit,
+    more_than_rows,
     left_running,
     of_other_tools,
     ranks_differ,

@@ -21,6 +21,7 @@ it that fit into its time and are of its kinds of operators are its own: they na
 from __future__ import annotations
 
 import re
+from sys import intern
 from typing import NamedTuple
 
 from fusiondoc.parsers.facts import Facts, PrintedKernel
@@ -257,7 +258,7 @@ class OneDnnPartitions:
         kernel = self._known.get(key)
         if kernel is None:
             kernel = PrintedKernel(
-                read.kind.decode("utf-8", "replace"), operators=read.operators, tensors=read.tensors
+                intern(read.kind.decode("utf-8", "replace")), operators=read.operators, tensors=read.tensors
             )
             self._known[key] = kernel
             self._facts.printed_kernels.append(kernel)
@@ -272,6 +273,11 @@ class OneDnnPartitions:
         else:
             kernel.compiles += 1
         self._keep(kernel, line)
+
+    def close(self) -> None:
+        """There are no more lines: what only they need goes, for the rows take room."""
+        self._known.clear()
+        self._texts.clear()
 
     def _note_primitive(self, line: bytes) -> None:
         found = _PRIMITIVE.match(line)
@@ -323,7 +329,7 @@ def _read(text: bytes) -> _Line | None:
         if found is not None:
             sizes = tuple(int(n) for n in found.group(2).split(b"x") if n)
             (inputs if found.group(1) == b"in" else outputs).append(sizes)
-    operators = tuple(one.decode("utf-8", "replace") for one in fields[3].split(b";") if one)
+    operators = tuple(intern(one.decode("utf-8", "replace")) for one in fields[3].split(b";") if one)
     try:
         ms: float | None = float(fields[-1])
     except ValueError:
@@ -338,7 +344,7 @@ def _read(text: bytes) -> _Line | None:
         operators,
         (tuple(inputs), tuple(outputs)),
         ms,
-        name if name and ":" not in name else None,
+        intern(name) if name and ":" not in name else None,
     )
 
 
