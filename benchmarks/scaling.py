@@ -1,5 +1,6 @@
 """How processor time and memory of reading grow with the size of a log: for each input of
-``scaling_inputs.py`` the seconds and the peak memory at each size, and the exponent between the last two.
+``scaling_inputs.py`` the seconds and the peak memory at each size, and the exponent from the size before; as
+the rows of the table in docs/scaling.md. All of it takes about four minutes on a machine at rest.
 
     python benchmarks/scaling.py                    # all, in order
     python benchmarks/scaling.py --only caches --format text --seconds 60
@@ -72,9 +73,7 @@ def write(case: Case, size: int, path: Path, changed: bool = False) -> None:
 
 
 def of_case(case: Case, options: argparse.Namespace, start: Used) -> None:
-    title = f"compare of {case.name}" if case.compare else case.name
-    told = (case.make.__doc__ or "").split(".")[0].replace("\n", " ")
-    print(f"\n{title}: {' '.join(told.split())}")
+    title = case.title
     before: tuple[int, float] | None = None
     for size in case.sizes:
         if options.most and size > options.most:
@@ -98,17 +97,23 @@ def of_case(case: Case, options: argparse.Namespace, start: Used) -> None:
         seconds = statistics.median(run.seconds for run in runs)
         own = max(1e-3, seconds - start.seconds)
         growth = ""
-        if before is not None and not failed:
-            growth = f"exponent {math.log(own / before[1]) / math.log(size / before[0]):.2f}"
+        if before is not None and not failed and min(own, before[1]) > LEAST_SECONDS:
+            growth = f"{math.log(own / before[1]) / math.log(size / before[0]):.2f}"
         peak = max(run.megabytes for run in runs)
+        goal = case.goal if size == case.sizes[-1] else ""
         print(
-            f"  {size:8,} {length / 1e6:8.1f} MB log {seconds:8.2f} s {peak:8.0f} MB"
-            f" peak {runs[-1].printed / 1e6:8.1f} MB printed  {failed or growth}",
+            f"| {title} | {size:,} | {length / 1e6:.1f} MB | {seconds:.1f} s | {peak:.0f} MB"
+            f" | {runs[-1].printed / 1e6:.1f} MB | {failed or growth} | {goal} |",
             flush=True,
         )
+        title = ""
         if failed:
             break
         before = size, own
+
+
+LEAST_SECONDS = 0.2
+"""Beyond those of a log of one line: of less, no exponent is told."""
 
 
 def main() -> None:
@@ -127,6 +132,8 @@ def main() -> None:
         start = min((measure(command, Path(name), 4000, 60) for _ in range(3)), key=lambda one: one.seconds)
     print(
         f"Python {sys.version.split()[0]}; a log of one line: {start.seconds:.2f} s {start.megabytes:.0f} MB"
+        "\n\n| input | size | log | time | memory | printed | exponent | goal |\n"
+        "|---|--:|--:|--:|--:|--:|--:|---|"
     )
     for case in CASES:
         if not options.only or case.name in options.only:

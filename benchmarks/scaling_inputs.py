@@ -289,11 +289,14 @@ def model_of_groups(size: int) -> Lines:
 
 @dataclass(frozen=True)
 class Case:
+    title: str
     make: Callable[[int], Lines]
     sizes: tuple[int, ...]
     """To measure."""
     small: int
     """For a count of operations, here and at twice this size."""
+    goal: str = ""
+    """What the largest size is meant to take, at rest."""
     compare: bool = False
     """The report is compared with that of a log whose every second line of source is another one."""
 
@@ -303,24 +306,24 @@ class Case:
 
 
 CASES = (
-    Case(caches, (250, 500, 1000, 10_000), 24),
-    Case(plain_caches, (250, 500, 1000, 10_000), 24),
-    Case(equal_caches, (250, 500, 1000, 10_000), 24),
-    Case(one_group_many_caches, (250, 500, 1000, 10_000), 24),
-    Case(ptxas_one, (4000, 8000, 16_000), 60),
-    Case(ptxas_many, (2000, 4000, 8000), 40),
-    Case(nested_sections, (200, 2000, 20_000), 100),
-    Case(unfused, (4000, 8000, 16_000), 25),
-    Case(nnc_rejections, (10_000, 20_000, 40_000), 25),
-    Case(unfused, (4000, 8000, 16_000), 25, compare=True),
-    Case(nnc_rejections, (10_000, 20_000, 40_000), 25, compare=True),
-    Case(long_line, (250, 500, 1000), 4),
-    Case(big_graph, (25_000, 50_000, 100_000), 50),
-    Case(long_string, (125, 250, 500), 4),
-    Case(many_brackets, (125, 250, 500), 4),
-    Case(launches, (20_000, 40_000, 80_000), 100),
-    Case(many_ranks, (128, 256, 512), 3),
-    Case(onednn, (8000, 16_000, 32_000), 40),
-    Case(rejections, (125_000, 250_000, 500_000), 30),
-    Case(model_of_groups, (500, 1000, 2000), 5),
+    Case("nvFuser caches of different groups", caches, (500, 1000, 10_000), 24, "10 s"),
+    Case("the same without plans", plain_caches, (500, 1000, 10_000), 24, "10 s"),
+    Case("nvFuser caches of groups that share a graph", equal_caches, (500, 1000, 10_000), 24, "10 s"),
+    Case("nvFuser caches of one group", one_group_many_caches, (500, 1000, 10_000), 24, "10 s"),
+    Case("reports of ptxas, one kernel", ptxas_one, (8000, 16_000), 60, "100 MB"),
+    Case("reports of ptxas, as many kernels", ptxas_many, (4000, 8000), 40, "100 MB"),
+    Case("sections nested in sections", nested_sections, (2000, 20_000), 100),
+    Case("operators in no group", unfused, (8000, 16_000), 25),
+    Case("rejections of NNC", nnc_rejections, (20_000, 40_000), 25),
+    Case("compare, operators in no group", unfused, (8000, 16_000), 25, compare=True),
+    Case("compare, rejections of NNC", nnc_rejections, (10_000, 20_000, 40_000), 25, compare=True),
+    Case("one node, hundredths of a megabyte", long_line, (50, 100, 1000), 4, "150 MB, 5 s"),
+    Case("nodes of one graph, half of them in no group", big_graph, (50_000, 100_000), 50, "150 MB, 5 s"),
+    Case("a string attribute, hundredths of a megabyte", long_string, (50, 100, 500), 4, "150 MB"),
+    Case("brackets in brackets, hundredths of a megabyte", many_brackets, (50, 100, 500), 4, "150 MB"),
+    Case("launches with arguments of their own", launches, (40_000, 80_000), 100, "150 MB"),
+    Case("ranks, all different", many_ranks, (128, 256, 512), 3, "150 MB"),
+    Case("partitions of oneDNN Graph", onednn, (16_000, 32_000), 40, "150 MB"),
+    Case("different rejections of nvFuser", rejections, (125_000, 250_000, 500_000), 30, "200 MB"),
+    Case("groups of a model, ten times as many nodes", model_of_groups, (1000, 2000), 5),
 )
