@@ -106,21 +106,21 @@ def test_dump_options_follow_the_version(version: str, has: str, lacks: str):
 def test_torch_without_nvfuser_has_no_dump_options():
     assert catalogue.dump_options("2.2.0") == catalogue.dump_options("2.13.0+cpu") == ()
     with pytest.raises(UsageError, match=r"torch 2\.13 knows no option") as error:
-        checks.check_dump_list("cuda_kernel", "2.13.0")
+        checks.check_option_list(checks.DUMP, "cuda_kernel", "2.13.0")
     assert "1.11 to 2.1" in str(error.value.hint)
 
 
 def test_an_option_of_another_version_says_where_it_exists():
     with pytest.raises(UsageError, match=r"torch 1\.11, not in torch 2\.0\. Use kernel_args") as error:
-        checks.check_dump_list("cuda_kernel,print_args", "2.0.1")
+        checks.check_option_list(checks.DUMP, "cuda_kernel,print_args", "2.0.1")
     assert "fall back" in str(error.value.hint)
 
 
 def test_a_slip_gets_did_you_mean_and_blanks_get_the_right_spelling():
     with pytest.raises(UsageError, match="Did you mean 'cuda_kernel'"):
-        checks.check_dump_list("cuda_kernl", "2.0")
+        checks.check_option_list(checks.DUMP, "cuda_kernl", "2.0")
     with pytest.raises(UsageError) as error:
-        checks.check_dump_list("cuda_kernel, launch_param", "2.0")
+        checks.check_option_list(checks.DUMP, "cuda_kernel, launch_param", "2.0")
     assert error.value.hint == "Write PYTORCH_NVFUSER_DUMP=cuda_kernel,launch_param"
 
 

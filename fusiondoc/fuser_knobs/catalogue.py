@@ -108,16 +108,6 @@ def dump_options(torch_version: TorchVersion = None) -> tuple[str, ...]:
     return tuple(option.name for option in options("PYTORCH_NVFUSER_DUMP", torch_version))
 
 
-def enable_options(torch_version: TorchVersion = None) -> tuple[str, ...]:
-    """What PYTORCH_NVFUSER_ENABLE may hold for this torch."""
-    return tuple(option.name for option in options("PYTORCH_NVFUSER_ENABLE", torch_version))
-
-
-def disable_options(torch_version: TorchVersion = None) -> tuple[str, ...]:
-    """What PYTORCH_NVFUSER_DISABLE may hold for this torch."""
-    return tuple(option.name for option in options("PYTORCH_NVFUSER_DISABLE", torch_version))
-
-
 def fuser_dumps(torch_version: TorchVersion = None) -> tuple[FuserDump, ...]:
     """The dumps of NNC and oneDNN Graph that this torch prints."""
     version = as_version(torch_version)

@@ -77,21 +77,6 @@ def check_dump_option(name: str, torch_version: TorchVersion = None) -> None:
     check_option(DUMP, name, torch_version)
 
 
-def check_dump_list(text: str, torch_version: TorchVersion = None) -> tuple[str, ...]:
-    """The options of a PYTORCH_NVFUSER_DUMP value, each known to this torch."""
-    return check_option_list(DUMP, text, torch_version)
-
-
-def check_enable_list(text: str, torch_version: TorchVersion = None) -> tuple[str, ...]:
-    """The options of a PYTORCH_NVFUSER_ENABLE value, each known to this torch."""
-    return check_option_list(ENABLE, text, torch_version)
-
-
-def check_disable_list(text: str, torch_version: TorchVersion = None) -> tuple[str, ...]:
-    """The options of a PYTORCH_NVFUSER_DISABLE value, each known to this torch."""
-    return check_option_list(DISABLE, text, torch_version)
-
-
 def merge_option_lists(user: str, needed: str) -> tuple[str, tuple[str, ...]]:
     """The user's options followed by the needed ones that are missing, and which those were."""
     have = [word for word in user.split(",") if word]
