@@ -9,10 +9,12 @@ import gzip
 import io
 import lzma
 import os
+import queue
 import sys
+import threading
 import zlib
 from pathlib import Path
-from typing import IO, Callable, Iterable, Iterator, Sequence, cast
+from typing import IO, Callable, Generator, Iterable, Iterator, Sequence, cast
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model.quick_dataclass import dataclass
@@ -206,7 +208,9 @@ class _ZstFile:
         self._file.close()
 
 
-def read_chunks(log: LogInput, cut: Callable[[int, bool], None] | None = None) -> Iterator[bytes]:
+def read_chunks(
+    log: LogInput, cut: Callable[[int, bool], None] | None = None
+) -> Generator[bytes, None, None]:
     """The decompressed bytes in chunks that end at a line end (the last one may not); see ``whole_lines``.
 
     A compressed file that is cut off gives what can be had of it.
@@ -216,7 +220,59 @@ def read_chunks(log: LogInput, cut: Callable[[int, bool], None] | None = None) -
     except OSError as error:
         raise UsageError(f"Cannot read {log.name}: {error.strerror or error}", _what_to_do(error)) from None
     with stream:
-        yield from whole_lines(_blocks(stream, log), cut)
+        if log.path is None or log.path.suffix.lower() not in COMPRESSED:
+            yield from whole_lines(_blocks(stream, log), cut)
+            return
+        with contextlib.closing(_ahead(_blocks(stream, log))) as blocks:
+            yield from whole_lines(blocks, cut)
+
+
+_UNPACKED_FIRST = 8
+"""Blocks after which unpacking is worth a thread."""
+_BLOCKS_AHEAD = 2
+_SWITCH_SECONDS = 2e-4
+"""How long the thread that unpacks may wait for the interpreter, which it needs many times a block; Python's
+own 5 ms would make it slower than it is alone."""
+
+
+def _ahead(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
+    """The same blocks: while one is read, a thread unpacks the next ones, on another core."""
+    for number, block in enumerate(blocks, 1):
+        yield block
+        if number == _UNPACKED_FIRST:
+            break
+    else:
+        return
+    made: queue.Queue[bytes | BaseException | None] = queue.Queue(_BLOCKS_AHEAD)
+    over = threading.Event()
+
+    def unpack() -> None:
+        last: BaseException | None = None
+        try:
+            for block in blocks:
+                made.put(block)
+                if over.is_set():
+                    break
+        except BaseException as error:
+            last = error
+        made.put(last)
+
+    thread = threading.Thread(target=unpack, name="unpack", daemon=True)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, _SWITCH_SECONDS))
+    thread.start()
+    last: bytes | BaseException | None = b""
+    try:
+        while isinstance(last := made.get(), bytes):
+            yield last
+        if last is not None:
+            raise last
+    finally:
+        sys.setswitchinterval(before)
+        over.set()
+        while isinstance(last, bytes):
+            last = made.get()
+        thread.join()
 
 
 def whole_lines(blocks: Iterable[bytes], cut: Callable[[int, bool], None] | None = None) -> Iterator[bytes]:

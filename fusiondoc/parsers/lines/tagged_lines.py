@@ -226,6 +226,7 @@ class TaggedLog:
         """All lines, in order."""
         outer: OuterPrefix | None = None
         field: str | None = None
+        chunks: Iterator[bytes]
         if self._blocks is None:
             chunks = read_chunks(self._log, self._cut)
         else:
