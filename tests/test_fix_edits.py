@@ -509,6 +509,21 @@ def test_an_import_that_nothing_reads_any_more_goes(line: str, after: str | None
     assert without_unused(both, (edit,)) == (edit,)
 
 
+@pytest.mark.parametrize("behind", ["y = 1\n", "\ny = 1\n", "\n\ny = 1\n"])
+def test_two_blank_lines_stand_around_what_is_defined(behind: str) -> None:
+    file = parsed(f"import torch\n{behind}")
+    edits = [*file.defined(["def a():", "    pass"], -6), *file.defined(["def b():", "    pass"], -5)]
+    after = changed_text(file.source.text, edits)
+    assert after == "import torch\n\n\ndef a():\n    pass\n\n\ndef b():\n    pass\n\n\ny = 1\n"
+
+
+def test_no_second_blank_line_is_left_where_an_import_goes() -> None:
+    text = "# why\n\nfrom typing import Optional\n\nx: Optional[int]\n"
+    place = text.index("Optional[int]")
+    edit = Edit(Path("m.py"), place, place + len("Optional[int]"), "int")
+    assert changed_text(text, without_unused(parsed(text), (edit,))) == "# why\n\nx: int\n"
+
+
 def test_what_fix_tried_as_rows_of_the_table_of_tries() -> None:
     before, after = Version(1, 2, 5, 0, outside=6), Version(2, 9, 3, 0, outside=1)
     wrong = Version(2, 9, 3, 0, wrong=("output 0 differs",), outside=1)

@@ -127,3 +127,11 @@ def unified_diff(before: str, after: str, name: str) -> str:
 def _lines(text: str) -> list[str]:
     """Split at line feeds alone: a carriage return before one is part of the line."""
     return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def in_common(before: str, after: str) -> tuple[int, int]:
+    """How many characters two lines have in common at their start, and at their end behind that."""
+    most = min(len(before), len(after))
+    first = next((i for i in range(most) if before[i] != after[i]), most)
+    last = next((i for i in range(most - first) if before[-1 - i] != after[-1 - i]), most - first)
+    return first, last

@@ -246,7 +246,7 @@ def _replaced(place: Place, recipe: Recipe, ops: frozenset[str]) -> Iterator[Pro
         f"        if {condition}:",
         f"            setattr({parent}, {name}, {own}({f'{child}.{attribute}' if number else ''}))",
     ]
-    edits = (*imports, *more, *place.edits, file.defined(written, rank=-5), place.insert(loop, rank=1))
+    edits = (*imports, *more, *place.edits, *file.defined(written, rank=-5), place.insert(loop, rank=1))
     title = f"{kind} of {place.name} -> {recipe.after}"
     note = None if recipe.difference in ("rounding", "exact") else f"difference: {recipe.difference}"
     where = (place.where,)

@@ -240,7 +240,7 @@ def _edits(
         own = helper.split("(")[0].split()[-1]
         free = file.free_name(own, f"fusible_{own}")
         after, helper = (re.sub(rf"(?<![\w.]){own}(?=\()", free, one) for one in (after, helper))
-        imports.append(file.defined(helper.split("\n"), rank=-6))
+        imports += file.defined(helper.split("\n"), rank=-6)
         return (*imports, file.replaced(node, _filled(after, bound)))
     if all(_is_plain(bound[name]) for name in twice if name in bound):
         text = _filled(after, bound)
@@ -251,7 +251,7 @@ def _edits(
     numbers = {name: text for name, text in bound.items() if name not in names}
     body = [f"def {own}({', '.join(tensors)}):", f"    return {_filled(after, numbers)}"]
     call = f"{own}({', '.join(bound[name] for name in tensors)})"
-    return (*imports, file.defined(body, rank=-6), file.replaced(node, call))
+    return (*imports, *file.defined(body, rank=-6), file.replaced(node, call))
 
 
 def _stands_alone(file: ParsedFile, node: cst.BaseExpression) -> bool:

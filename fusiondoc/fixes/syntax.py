@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Iterable, Iterator, Sequence
 
 from fusiondoc.errors import CannotRun
-from fusiondoc.fixes.edits import Edit, SourceText, changed_text, overlapping
+from fusiondoc.fixes.edits import Edit, SourceText, changed_text, in_common, overlapping
 from fusiondoc.model.change_plan import Edit as LineEdit
 
 with contextlib.suppress(ImportError):
@@ -288,7 +288,7 @@ class ParsedFile:
                 yield Edit(path, start, after, "")
                 continue
             kept = lines.index(edit.before) if edit.before in lines else 0
-            first, last = _in_common(edit.before, lines[kept])
+            first, last = in_common(edit.before, lines[kept])
             if kept:
                 yield self.inserted(start, "".join(line + self.newline for line in lines[:kept]))
             if lines[kept] != edit.before:
@@ -304,12 +304,15 @@ class ParsedFile:
         text = self.source.text
         return min(self._line_starts[line], len(text)) if line < len(self._line_starts) else len(text)
 
-    def defined(self, lines: Sequence[str], rank: int) -> Edit:
-        """Lines of definitions, indented with four spaces a level, at the top level after the imports."""
+    def defined(self, lines: Sequence[str], rank: int) -> tuple[Edit, ...]:
+        """Lines of definitions, indented with four spaces a level, at the top level after the imports, and
+        the blank lines behind the last of several."""
         place, text = self.after_imports, self.source.text
-        below = [] if text[place : place + 1] in ("", "\r", "\n") else ["", ""]
-        written = [self._in_style(line) for line in ["", "", *lines, *below]]
-        return self.inserted(place, self.ends_line(place) + "".join(written), rank)
+        blank = len(re.findall(r"\r\n|\r|\n", re.match(r"[\r\n]*", text[place:]).group()))  # type: ignore[union-attr]
+        written = "".join(self._in_style(line) for line in ["", "", *lines])
+        own = self.inserted(place, self.ends_line(place) + written, rank)
+        behind = self.newline * (2 - blank) if place < len(text) else ""
+        return (own, self.inserted(place, behind, rank=-4)) if behind else (own,)
 
     def _in_style(self, line: str, lead: str = "") -> str:
         depth = (len(line) - len(line.lstrip())) // 4
@@ -347,7 +350,11 @@ def without_unused(file: ParsedFile, edits: Sequence[Edit]) -> tuple[Edit, ...]:
             for alias in names
         ]
         if all(gone) and line.trailing_whitespace.comment is None:
-            found.append(Edit(file.source.path, file.start_of_line(line), file.after(line), ""))
+            start, text = file.start_of_line(line), file.source.text
+            blank = re.match(r"[ \t]*(?:\r\n|\r|\n)", text[file.after(line) :])
+            both = blank is not None and re.search(r"(?:\A|[\r\n])[ \t]*(?:\r\n|\r|\n)\Z", text[:start])
+            end = file.after(line) + (blank.end() if both and blank is not None else 0)
+            found.append(Edit(file.source.path, start, end, ""))
         elif any(gone) and not all(gone):
             found += _taken_out(file, names, gone)
     return tuple(found) if not overlapping(found) else tuple(edits)
@@ -368,14 +375,6 @@ def _taken_out(file: ParsedFile, names: Sequence[cst.ImportAlias], gone: Sequenc
     if last + 1 < len(names):
         start, end = file.span(names[last].asname or names[last].name)[1], file.span(names[-1].name)[1]
         yield Edit(file.source.path, start, end, "")
-
-
-def _in_common(before: str, after: str) -> tuple[int, int]:
-    """How many characters two lines have in common at their start, and at their end behind that."""
-    most = min(len(before), len(after))
-    first = next((i for i in range(most) if before[i] != after[i]), most)
-    last = next((i for i in range(most - first) if before[-1 - i] != after[-1 - i]), most - first)
-    return first, last
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
