@@ -464,6 +464,27 @@ def test_what_a_fork_tells_is_its_own(tmp_path: Path, monkeypatch: pytest.Monkey
     assert rows == told
 
 
+def test_a_step_function_of_a_spawned_main_module(tmp_path: Path) -> None:
+    """As multiprocessing imports it there."""
+    import runpy
+    import types
+
+    import torch
+
+    from fusiondoc.probe.script_steps import ScriptSteps
+
+    write(tmp_path, "m.py", "def step(): pass\ndef work():\n    for _ in range(3): step()\n")
+    main = types.ModuleType("__mp_main__")
+    vars(main).update(runpy.run_path(str(tmp_path / "m.py"), run_name="__mp_main__"))
+    records = Records(str(tmp_path / "records"), process=7)
+    steps = ScriptSteps(torch, records, "step", timed=False)
+    steps.look_in(main)
+    main.work()
+    steps.finish()
+    (told,) = (json.loads(line) for line in (tmp_path / "records").read_text().splitlines())
+    assert (told["by"], told["count"], told["process"], told["why_not"]) == ("step", 3, 7, None)
+
+
 def test_code_is_named_by_its_content() -> None:
     from fusiondoc.probe.spawned import name_by_content
 

@@ -78,10 +78,17 @@ class ScriptSteps:
         self._counts.clear()
 
     def look_in(self, main: Any) -> None:
-        """In a process that is spawned: its main module has been imported, and not by ``change``."""
+        """In a process that is spawned: its main module has been imported, and not by ``change``. Its
+        functions look each other up where it ran, of which ``main`` is a copy (multiprocessing/spawn.py,
+        ``_fixup_main_from_path``)."""
         with contextlib.suppress(Exception):
-            if self._function is not None and ":" not in self._function:
-                self._replace(main, self._function)
+            if self._function is None or ":" in self._function:
+                return
+            self._replace(main, self._function)
+            for one in list(vars(main).values()):
+                ran = getattr(one, "__globals__", {})
+                if ran.get("__name__") == "__mp_main__" and self._function in ran:
+                    ran[self._function] = vars(main)[self._function]
 
     def finish(self) -> None:
         """Write what was counted: of several optimisers that with the most steps."""
