@@ -26,6 +26,7 @@ from fusiondoc.captures.capture import REQUEST
 from fusiondoc.captures.own import sign
 from fusiondoc.cli.repro import command
 from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.model.quick_dataclass import INIT
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.text.layout_of_text import rows_of_lines
@@ -75,6 +76,8 @@ class Watch:
             allowed = self._is_output(path) if writes else str(path) == self.log
             if allowed or (not writes and str(path).startswith(PACKAGE)):
                 return
+        if event == "exec" and getattr(arguments[0], "co_filename", "") == INIT:
+            return  # of our own fields, at the first object of a class
         if event in WHOLE_FILE and all(self._is_output(one) for one in arguments if isinstance(one, str)):
             return
         self.seen.append(f"{event} {arguments!r:.200}")

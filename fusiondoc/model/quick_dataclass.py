@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any, Callable
 
 __all__ = ["dataclass", "field"]
 
+INIT = "<__init__ of a dataclass>"
+"""The file that the compiled text is said to be of."""
+
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
@@ -100,7 +103,7 @@ def _init(cls: Any, fields: tuple[dataclasses.Field[Any], ...], frozen: bool) ->
     text = f"def make({','.join(known)}):\n def __init__({','.join(arguments)}):\n  "
     text += "\n  ".join(body or ["pass"]) + "\n return __init__"
     space: dict[str, Any] = {}
-    exec(text, vars(sys.modules[cls.__module__]), space)
+    exec(compile(text, INIT, "exec", dont_inherit=True), vars(sys.modules[cls.__module__]), space)
     init: Any = space["make"](**known)
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     init.__annotations__ = {one.name: one.type for one in fields if one.init}
