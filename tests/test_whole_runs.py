@@ -150,6 +150,46 @@ def test_what_goes_on_behind_a_stretch_is_not_cut_off_by_it(monkeypatch: pytest.
 
 PASS = b"[DUMP graph_fuser.cpp:2503] "
 
+RUNS = b"[DEBUG kernel_cache.cpp:818] running GraphCache: 0x55c9b7dd78f0"
+FRAME = b"======= Codegen output for kernel: kernel%d ======="
+BROKEN_OFF = FRAME % 9, b"__global__ void kernel9() {"
+NEXT_ONE = FRAME % 1, b"__global__ void kernel1() {", b"}", b"=" * 38
+GRAPH = (
+    b"Before Compilation: ",
+    b"graph(%x.1 : Tensor):",
+    b"  %3 : Tensor = aten::relu(%x.1) # a.py:3:1",
+    b"  return (%3)",
+)
+
+
+@pytest.mark.parametrize("glued", [b"", b"  float x"])
+def test_messages_between_a_frame_cut_off_and_the_next_are_read(
+    glued: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process died while it printed a kernel, and the next log stands behind it: up to its first kernel its
+    messages were taken for code of the old one, all of them line by line, and the last one in runs."""
+    graph = [PASS + line for line in GRAPH]
+    lines = *BROKEN_OFF, glued + graph[0], *graph[1:], RUNS, *NEXT_ONE, b""
+    data = b"\n".join(lines)
+    report, observed = read([data])
+    assert (report, observed) == line_by_line(data, monkeypatch)
+    assert [row.op for row in report.unfused] == ["aten::relu"]
+    assert observed.release == "2.0"
+    assert observed.disordered
+    assert (report.parse.truncated, report.parse.recognised) == (1, len(lines) - 1)
+    cut = data.index(RUNS)
+    for at in (cut, cut + len(RUNS) + 1):
+        assert read([data[:at], data[at:]]) == (report, observed)
+
+
+def test_a_crash_in_a_frame_with_messages_in_it_has_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = b"Segmentation fault (core dumped)"
+    data = b"\n".join((*BROKEN_OFF, RUNS, b"}", said, RUNS, b""))
+    report, observed = read([data])
+    assert (report, observed) == line_by_line(data, monkeypatch)
+    assert observed.crash is not None
+    assert observed.crash.line.line == 5
+
 
 @pytest.mark.parametrize("others", [b"", b"x\n", PASS[:-2] + b"1] Other:\n", PASS[:-3] + b"] short\n"])
 def test_a_run_ends_where_a_line_does_not_begin_like_it(others: bytes) -> None:

@@ -46,17 +46,20 @@ MARK = re.compile(
     rb"|left out (\d{1,15}) lines, (\d{1,15}) bytes, (\d{1,15}) of them about fusion)"
 )
 _NEXT_FRAME = (b"======= Codegen output for kernel: ", b"==== codegen output for kernel: ")
+_ENDS_CODE = (b"[DUMP ", b"[UPDATE ", b"[DEBUG ", *_NEXT_FRAME)
 
 FRAME_LIMIT = 400_000
 """Lines after which a codegen frame without an end is given up as cut off."""
+_FRAME_LINES = 500
+"""That are looked through at once: what stands behind an interruption is looked through again."""
 
 
-def _index(lines: list[bytes], line: bytes, start: int) -> int:
-    """Where that line is; the number of lines if it is not there."""
+def _index(lines: list[bytes], line: bytes, start: int, end: int) -> int:
+    """Where that line is; ``end`` if it is not there before it."""
     try:
-        return lines.index(line, start)
+        return lines.index(line, start, end)
     except ValueError:
-        return len(lines)
+        return end
 
 
 def _run_end(lines: list[bytes], start: int, end: int, prefix: bytes) -> int:
@@ -189,22 +192,31 @@ class Stream:
         """Take lines of an open frame from ``i`` on; the index of the first line after what was taken."""
         assert self._frame is not None
         name, code, start = self._frame
-        end = _index(lines, FRAME_END, i)
+        most = min(len(lines), i + _FRAME_LINES)
+        end = _index(lines, FRAME_END, i, most)
         if self._old_frame:
-            end = min(end, *(_index(lines, mark, i) for mark in OLD_FRAME_ENDS))
+            end = min(end, *(_index(lines, mark, i, most) for mark in OLD_FRAME_ENDS))
         part = lines[i:end]
         text = b"\n".join(part)
-        if any(mark in text for mark in _NEXT_FRAME):
-            # This one was cut off: the process died in it, and another one wrote on.
-            kept = next(k for k, line in enumerate(part) if any(mark in line for mark in _NEXT_FRAME))
-            self._counts.truncated += 1
-            self._counts.recognised += len(code) + kept
-            self._frame = None
-            return i + kept
-        if b"[DUMP " in text or b"[UPDATE " in text or b"[DEBUG " in text:
-            return self._interrupted_frame(lines, i, end, pos)
+        if any(mark in text for mark in _ENDS_CODE):
+            for k, line in enumerate(part):
+                cut_off = any(mark in line for mark in _NEXT_FRAME)
+                found = PREFIX.search(line)
+                if not cut_off and found is None:
+                    continue
+                code.extend(part[:k])
+                if cut_off or found is None:
+                    # The process died in it, and another one wrote on.
+                    self._counts.truncated += 1
+                    self._counts.recognised += len(code)
+                    self._frame = None
+                    return i + k
+                if k:
+                    self._frame_at = pos + i + k
+                self._interrupted_frame(line, found.start(), found.group(), pos + i + k)
+                return i + k + 1
         code.extend(part)
-        if end == len(lines):
+        if end == most:
             if len(code) > FRAME_LIMIT:
                 self._counts.truncated += 1
                 self._counts.recognised += len(code)
@@ -219,29 +231,16 @@ class Stream:
         self._text.enter()
         return end + 1
 
-    def _interrupted_frame(self, lines: list[bytes], i: int, end: int, pos: int) -> int:
+    def _interrupted_frame(self, line: bytes, start: int, prefix: bytes, pos: int) -> None:
         """stdout and stderr interleave inside a frame: JIT log lines are taken out of the kernel's text."""
         assert self._frame is not None
-        code = self._frame[1]
-        while i < end:
-            found = GLUED.search(lines[i])
-            if found is not None and found.group().startswith(b"["):
-                break
-            code.append(lines[i])
-            i += 1
-        else:
-            return i
         self._tape.spoil()
         self.facts.disordered = True
-        prefix = found.group()
-        run = [lines[i][found.start() :]]
-        if found.start():
-            code.append(lines[i][: found.start()])
+        if start:
+            self._frame[1].append(line[:start])
+            self._frame_at = pos + 1
             self._counts.recognised -= 1  # it counts with the message
-        run_end = _run_end(lines, i, end, prefix)
-        run += lines[i + 1 : run_end]
-        self._messages.take(prefix, Lines.of(run), pos + i)
-        return run_end
+        self._messages.take(prefix, Lines.of([line[start:]]), pos)
 
     def _cut_frame(self, name: bytes, code: list[bytes], start: int) -> None:
         """The log ends in a kernel's source. What a shell says of a crash stands behind it, often on the line
