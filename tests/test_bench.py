@@ -15,11 +15,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import jsonschema
 import pytest
 import warm_torch
 from command_line import ROOT, Run
 from timed_child import TimedChild
+from valid_json import validate
 
 from fusiondoc.captures.request import parse_target
 from fusiondoc.comparison.bench_changes import compare_benches
@@ -240,7 +240,7 @@ def test_eager_that_changed_too_is_said_and_fails_nothing(fusiondoc: Run, tmp_pa
     slower = fusiondoc("compare", b, a, "--fail-on", "any", "-f", "markdown")
     assert slower.returncode == 1 and "| eager | 2" in slower.stdout
     data = json.loads(fusiondoc("compare", a, b, "-f", "json").stdout)
-    jsonschema.validate(data, json.loads((ROOT / "docs" / "bench-comparison.schema.json").read_text()))
+    validate(data, json.loads((ROOT / "docs" / "bench-comparison.schema.json").read_text()))
     assert data["changes"][0]["change"] == "slower"
 
 
@@ -424,7 +424,7 @@ def test_each_variant_tells_where_its_time_goes(bench) -> None:
         assert told is None or told in [{part.what: part.ms for part in one.parts} for one in timed]
         assert (told is None) == (not row["ms_median"])
     data = json.loads(as_json(found))
-    jsonschema.validate(data, SCHEMA)
+    validate(data, SCHEMA)
     assert set(data["variants"][0]["phases"][0]["parts"][0]) == {"what", "ms", "share"}
 
 
@@ -448,7 +448,7 @@ def test_the_command_writes_json_that_its_schema_describes(
     )
     assert done.returncode == 0, done.stderr
     data = json.loads(out.read_text())
-    jsonschema.validate(data, SCHEMA)
+    validate(data, SCHEMA)
     assert data["schema"] == "fusiondoc.bench/1" and data["shapes"][0]["sizes"] == 20
     assert data["inputs"] == data["shapes"][0]["inputs"] and data["inputs"][0].endswith(",16]")
     assert [one["name"] for one in data["variants"]] == ["eager", "none"]

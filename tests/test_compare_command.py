@@ -10,12 +10,12 @@ from dataclasses import fields, replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-import jsonschema
 import pytest
 from conftest import FIXTURES, ROOT, Run
 from log_transforms import slow_down
 from raw_log import read
 from thorough import every
+from valid_json import validate
 
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.differences import WORDS
@@ -34,7 +34,7 @@ def as_json(fusiondoc: Run, *args: object) -> dict:
     done = fusiondoc("compare", *args, "--format", "json")
     assert done.returncode == 0, done.stderr
     content = json.loads(done.stdout)
-    jsonschema.validate(content, SCHEMA)
+    validate(content, SCHEMA)
     return content
 
 

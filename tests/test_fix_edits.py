@@ -12,7 +12,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import jsonschema
 import pytest
 from command_line import ROOT
 from hypothesis import given, settings
@@ -22,6 +21,7 @@ from thorough import examples
 pytest.importorskip("libcst")
 
 from fix_sites import HEAD, parsed, site
+from valid_json import validate
 
 from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.errors import UsageError
@@ -565,7 +565,7 @@ def found() -> Fixes:
 
 def test_what_was_tried_as_json_is_as_its_schema_says() -> None:
     data = json.loads(as_json(found()))
-    jsonschema.validate(data, json.loads((ROOT / "docs" / "fix.schema.json").read_text()))
+    validate(data, json.loads((ROOT / "docs" / "fix.schema.json").read_text()))
     assert data["schema"] == "fusiondoc.fix/1" and next(iter(data)) == "schema"
     assert [(one["kind"], one["outcome"]) for one in data["tried"]] == [
         ("out of place", "kept"),

@@ -9,9 +9,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import jsonschema
 import pytest
 from command_line import ROOT, Run
+from valid_json import validate
 
 from fusiondoc.model.bench import (
     EAGER,
@@ -150,7 +150,7 @@ def test_the_most_of_a_suite_names_its_case() -> None:
 def test_json_markdown_and_csv_have_all_of_it() -> None:
     suite = made()
     data = json.loads(suite_documents.as_json(suite))
-    jsonschema.validate(data, SCHEMA)
+    validate(data, SCHEMA)
     assert data["schema"] == "fusiondoc.suite/1" and len(data["cases"]) == 3
     page = suite_documents.as_markdown(suite)
     assert "it has no \\| inputs" in page and "| composite static | 2" in page
@@ -174,7 +174,7 @@ def test_two_suites_are_compared_case_by_case(fusiondoc: Run, tmp_path: Path) ->
     assert done.returncode == 1 and "2 slower" in text and "only in A: composite x" in text
     assert f"rms_norm static, forward, float32[2], {OLD}" in text and "slower: 0.50×" in text
     data = json.loads(fusiondoc("compare", a, b, "-f", "json").stdout)
-    jsonschema.validate(data, json.loads((ROOT / "docs" / "bench-comparison.schema.json").read_text("utf-8")))
+    validate(data, json.loads((ROOT / "docs" / "bench-comparison.schema.json").read_text("utf-8")))
     slower = [one for one in data["changes"] if one["change"] == "slower"]
     assert {(one["case"], one["variant"]) for one in slower} == {("rms_norm static", "nvfuser")}
     markdown = fusiondoc("compare", a, b, "-f", "markdown").stdout
@@ -217,7 +217,7 @@ def test_a_case_runs_and_wrapping_in_every_call_compiles_in_every_call(
     )
     assert done.returncode == 0, done.stderr
     data = json.loads(out.read_text("utf-8"))
-    jsonschema.validate(data, SCHEMA)
+    validate(data, SCHEMA)
     assert data["small"] and [one["block"] for one in data["cases"]] == ["bias_relu_dropout"]
     eager, each = data["cases"][0]["bench"]["variants"]
     rounds = each["phases"][0]

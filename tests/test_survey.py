@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any, Iterator, Sequence
 
-import jsonschema
 import pytest
 from command_line import ROOT, Run
+from valid_json import validate
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model.survey_answers import Survey, Work
@@ -243,7 +243,7 @@ def test_the_documents(found: Survey, reports: Path, fusiondoc: Run, tmp_path: P
     page = documents.as_page(found)
     assert "Why operators are in no group" in page and "<script" not in page
     schema = json.loads((ROOT / "docs" / "survey.schema.json").read_text())
-    jsonschema.validate(json.loads(documents.as_json(found)), schema)
+    validate(json.loads(documents.as_json(found)), schema)
     for table in documents.TABLES:
         rows = list(csv.reader(io.StringIO(documents.as_csv(found, table))))
         assert len(rows) == len(getattr(found, table)) + 1

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 from command_line import ROOT, Run, runs_in_this_process
 from running import python_apart, write
+from valid_json import validate
 
 from fusiondoc.runner.variables import quiet_environment
 from fusiondoc.workflows import timing
@@ -55,7 +55,7 @@ def diagnose(fusiondoc: Run, folder: Path, *arguments: object, **kwargs: Any) ->
     done = fusiondoc("diagnose", *arguments, "--time", "--format", "json", cwd=folder, **kwargs)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    jsonschema.validate(report, SCHEMA)
+    validate(report, SCHEMA)
     return report, done.stderr
 
 
