@@ -7,6 +7,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import FIXTURES, ROOT, Run
@@ -433,3 +434,49 @@ def test_an_interruption_is_no_failure_of_the_program() -> None:
     context = Context(Observed(), result=Result(interrupted=True), error=failure)
     codes = {finding.code: finding.severity for finding in diagnose(report, context).findings}
     assert codes.get("FD902") == "note" and "FD905" not in codes
+
+
+IN_PLACE = """
+import torch
+
+def plain(x, y):
+    h = torch.sigmoid(x) * 2.0
+    h += y
+    return torch.tanh(h) * 2.0
+
+def named_twice(x, y):
+    h = torch.sigmoid(x) * 2.0
+    skip = h
+    h += y
+    return torch.tanh(h) * skip
+
+def of_a_view(x, y):
+    h = torch.sigmoid(x) * 2.0
+    h.view(-1).mul_(2.0)
+    return torch.tanh(h) * y
+
+inputs = (torch.randn(4, 8, requires_grad=True), torch.randn(4, 8))
+without = tuple(one.detach() for one in inputs)
+"""
+
+
+@pytest.mark.torch
+def test_what_is_changed_in_place_under_two_names_is_no_sure_change(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(IN_PLACE.replace(", requires_grad=True", ""))
+
+    def plan_of(name: str, *options: str) -> dict[str, Any]:
+        done = fusiondoc("diagnose", f"net.py:{name}", "--fuser", "nnc", "-f", "json", *options, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        report: dict[str, Any] = json.loads(done.stdout)
+        return report
+
+    (change,) = plan_of("plain")["plan"]
+    assert change["after"] == "h = h + y" and change["note"] is None
+    (change,) = plan_of("named_twice")["plan"]
+    assert change["after"] == "h = h + y" and "no other name has the tensor" in change["note"]
+    report = plan_of("of_a_view")
+    assert report["coverage"]["fraction"] == 1.0 and report["plan"] == []
+    assert report["plan_title"] == "No change is known that helps" and "FD230" in report["plan_note"]
+    (tmp_path / "net.py").write_text(IN_PLACE)
+    (change,) = plan_of("plain", "--backward")["plan"]  # it ends a differentiable graph
+    assert change["after"] == "h = h + y" and change["unlocks"].startswith("joins 2 groups of this run")

@@ -8,7 +8,7 @@ from typing import Sequence
 from fusiondoc.diagnosis.advice import NO_RULE, REDUCTIONS, REPLACEABLE, other_fusers
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place, ranks_of
 from fusiondoc.diagnosis.changed_statements import number_kept
-from fusiondoc.diagnosis.edge_moves import before_one_tensor, placed_later
+from fusiondoc.diagnosis.edge_moves import before_one_tensor, may_be_read_as_it_was, placed_later
 from fusiondoc.diagnosis.operators import (
     ALL_OUT_OF_PLACE,
     CALLED_BY,
@@ -33,6 +33,10 @@ from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
 
 IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
+
+ONE_NAME = (
+    "only where no other name has the tensor (skip = h, or a slice of h): that one would keep the old values"
+)
 
 NO_GRAD = "Run it under torch.no_grad()"
 
@@ -80,6 +84,8 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
             one = _where_made(one, row.op, report, files)
         if one.kind is ChangeKind.NUMBER and not one.edits:
             continue
+        if one.kind is ChangeKind.OUT_OF_PLACE and may_be_read_as_it_was(row, report):
+            one = replace(one, conditional=True, note=ONE_NAME)
         if one.kind is ChangeKind.MOVE and one.sure and not before_one_tensor(row, report):
             continue
         key = one.kind, one.change

@@ -43,6 +43,27 @@ def before_one_tensor(row: Unfused, report: Report) -> bool:
     return True
 
 
+def may_be_read_as_it_was(row: Unfused, report: Report) -> bool:
+    """Whether what an operator changes in place may be read under another name: a view of it was made before,
+    it is a view itself, or what made it is read again behind the operator (``skip = h`` before ``h += y``).
+
+    Edges are of nodes, not of values: a group of several results that made it counts as if it were read.
+    """
+    for program in report.programs:
+        nodes = program.nodes
+        for place, node in enumerate(nodes):
+            if node.op != row.op or node.source != row.source:
+                continue
+            makers = {a for a, b in program.edges if b == place}
+            if any(nodes[one].reason == "FD226" for one in makers):
+                return True
+            named_anew = any(a == place for a, _ in program.edges)  # or h.relu_() alone
+            for maker, reader in program.edges:
+                if maker in makers and ((named_anew and reader > place) or nodes[reader].reason == "FD226"):
+                    return True
+    return False
+
+
 def regions_as_groups(report: Report, moved: AbstractSet[int] | None = None) -> Report:
     """The report with differentiable graphs that are one group each as these groups: torch ends a graph at a
     view or a print, and makes one graph of both where it goes

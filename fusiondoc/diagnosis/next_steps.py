@@ -13,14 +13,12 @@ from collections import Counter
 from dataclasses import replace
 from typing import Sequence, Tuple
 
-from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.change_candidates import Candidate, candidates
 from fusiondoc.diagnosis.edge_moves import regions_as_groups
 from fusiondoc.diagnosis.front_ends import has_torchscript, of_te, of_torchscript
 from fusiondoc.diagnosis.parted_groups import prints_between_groups, with_numbers
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.run_facts import run_facts
-from fusiondoc.diagnosis.step_time import IDLE
 from fusiondoc.diagnosis.steps_of_findings import (
     blocking_steps,
     can_run_again,
@@ -32,12 +30,11 @@ from fusiondoc.diagnosis.steps_of_findings import (
 )
 from fusiondoc.diagnosis.te_changes import te_changes
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
+from fusiondoc.diagnosis.without_changes import NOT_FOUND, TRIED, nothing_to_do
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
-from fusiondoc.model.fusers import takers
 from fusiondoc.model.module_tree import folded
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import GROUPS
 
 MOST = 3
 _MOST_TRIED = 12
@@ -57,10 +54,10 @@ def with_plan(report: Report, context: Context) -> Report:
     plan = tuple([*blocking, *faster_products(report, context), *changes, *later][:MOST])
     if plan:
         return replace(report, plan=plan, plan_title=None, plan_note=None, plan_try=None)
-    title, note = _nothing_to_do(report, context)
-    only_tried = _what_only_trying_tells(report, context) if title == _NOT_FOUND else None
-    if title == _NOT_FOUND and any(one.helps(report.tries[one.against]) for one in report.tries[1:]):
-        title = _TRIED
+    title, note = nothing_to_do(report, context)
+    only_tried = _what_only_trying_tells(report, context) if title == NOT_FOUND else None
+    if title == NOT_FOUND and any(one.helps(report.tries[one.against]) for one in report.tries[1:]):
+        title = TRIED
     return replace(report, plan=(), plan_title=title, plan_note=note, plan_try=only_tried)
 
 
@@ -92,8 +89,10 @@ def _changes(report: Report, context: Context, most: int) -> list[PlannedChange]
     found.sort(key=lambda one: -sum(report.unfused[row].count for row in one.rows))
     del found[_MOST_TRIED:]
     found += prints_between_groups(report, run)
-    views = frozenset(row for one in found if one.kind is ChangeKind.MOVE_VIEW for row in one.rows)
-    plans = Plans(regions_as_groups(with_numbers(report, found), views), run.fuser, run.torch, run.gradients)
+    between = frozenset(row for one in found if one.kind in _BETWEEN_REGIONS for row in one.rows)
+    plans = Plans(
+        regions_as_groups(with_numbers(report, found), between), run.fuser, run.torch, run.gradients
+    )
     best, folding = _frozen_first(_best(found, plans, report)[:most])
     planned = []
     for number, (one, gain, groups) in enumerate(best):
@@ -105,9 +104,14 @@ def _changes(report: Report, context: Context, most: int) -> list[PlannedChange]
         change = _planned(one, gain, groups, with_others, report, context)
         if folding and number and _with_batch_norm(groups):
             change = replace(change, note="; ".join(filter(None, (change.note, _FOLDED))))
+        if one.kind is ChangeKind.FREEZE and _with_batch_norm(groups) and _behind_convolutions(report):
+            change = replace(change, unlocks=_FOLDS, gain_bytes=None, gain_ms=None)
         planned.append(change)
     return planned
 
+
+_BETWEEN_REGIONS = (ChangeKind.MOVE_VIEW, ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE)
+"""What ends a differentiable graph, and no longer does."""
 
 _FOLDED = "counted before 1, which folds batch_norm into convolutions: after it these groups are without it"
 """torch/csrc/jit/passes/fold_conv_bn.cpp, which ``torch.jit.freeze`` runs (torch/jit/_freeze.py, 2.13)."""
@@ -120,6 +124,18 @@ def _frozen_first(best: list[_Rated]) -> tuple[list[_Rated], bool]:
     if not freezing or not any(_with_batch_norm(groups) for _, _, groups in others):
         return best, False
     return [*freezing, *others], True
+
+
+_FOLDS = "batch_norm goes into the convolutions before it; the frozen run shows what fuses then"
+
+
+def _behind_convolutions(report: Report) -> bool:
+    """Whether a batch norm has its input from a convolution, which freezing makes one of."""
+    return any(
+        "batch_norm" in program.nodes[b].op and "conv" in program.nodes[a].op
+        for program in report.programs
+        for a, b in program.edges
+    )
 
 
 def _with_batch_norm(groups: Sequence[WouldBeGroup]) -> bool:
@@ -325,68 +341,8 @@ def _can_be_fixed(context: Context) -> bool:
     return request.target.kind in ("file", "module")
 
 
-# Nothing to do
-
-
-_NOT_FOUND = "No change is known that helps"
-_TRIED = "What was tried helps (see Tried)"
-_NOT_KNOWN = "What to do is not known"
-
-
-def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
-    """That nothing is to be changed, in a few words, and why, with the numbers."""
-    if context.result.ended is Ended.INTERRUPTED and not report.groups:
-        return _NOT_KNOWN, "The run was interrupted before a group was made: run it again, to its end"
-    fuser = takers(report.fuser.effective or report.fuser.requested, report.te is not None)
-    if not report.groups and not report.unfused:
-        return _NOT_KNOWN, "The log shows no plan of an executor, so it does not tell what to change"
-    cover = report.coverage
-    outside = sum(row.count for row in report.unfused if row.ran is not False)
-    if report.groups and cover.fraction == 1.0:
-        groups = _count(sum(group.count for group in report.groups if group.specialisation == 1), "group")
-        text = f"All that {fuser} can take is fused: {cover.ops_fused:,} operators in {groups}"
-    elif report.groups and cover.fraction is not None and cover.ops_total is not None:
-        left = cover.ops_total - cover.ops_fused
-        text = f"{cover.ops_fused:,} of the {cover.ops_total:,} operators that {fuser} can take are fused;"
-        text += f" nothing is known that would surely bring in the other {left:,}"
-    elif report.groups:
-        text = f"{report.fused_operators:,} operators are fused; nothing that could be is known to be left"
-    elif cover.ops_total == 0:
-        text = (
-            f"{fuser} takes none of the {_count(outside, 'operator')}, and no known change makes it take one"
-        )
-    else:
-        text = f"Nothing is fused, and no known change brings any of the {outside:,} operators into a group"
-    rest, hint = _rest(report)
-    text += f"; {rest}" if rest else ""
-    text += f"; {hint}" if hint else ""
-    none_taken = cover.ops_total == 0 and not report.groups and outside > 0
-    if cover.fraction == 1.0 or none_taken or not (report.groups or outside):
-        return "Nothing to do" + (" about fusion" if hint or none_taken else ""), text
-    return _NOT_FOUND, text
-
-
 def _what_only_trying_tells(report: Report, context: Context) -> str | None:
     mine = any(row.user_source is not None for row in report.unfused if row.ran is not False)
     if not mine or context.request is None or not _can_be_fixed(context):
         return None
     return run_again(context.request, command="fix")
-
-
-def _rest(report: Report) -> tuple[str, str]:
-    """What takes the time beside the groups, and what helps against that."""
-    steps = report.steps
-    if steps is not None:
-        if steps.disturbed:  # its shares are those of a step that nobody else runs
-            return "", ""
-        others = [part for part in steps.parts if part.what != GROUPS and part.share >= 0.1]
-        if not others:
-            return "", ""
-        rest = f"the rest of the step is {', '.join(f'{p.what} ({p.share:.0%})' for p in others[:2])}"
-        waits = others[0].what == IDLE and others[0].share >= 0.5
-        return rest, "the device waits for the host: a larger batch or CUDA graphs help" if waits else ""
-    fixed = [one for one in report.findings if one.code == "FD236" and "library" in one.message]
-    launch = any(one.code == "FD402" for one in report.findings)
-    left = f"what is left are kernels of libraries ({fixed[0].message.partition(': ')[0]})" if fixed else ""
-    small = "its kernels are too small to be slow: a larger batch or CUDA graphs help more than fusion"
-    return left, small if launch else ""

@@ -228,6 +228,8 @@ class Fixes:
     """Of the unchanged program: versions, the GPU."""
     fuser: str | None = None
     """What fused in it."""
+    diagnose: str | None = None
+    """The command of the unchanged program's report."""
     schema: str = SCHEMA
 
     @property

@@ -85,7 +85,7 @@ def _next(fixes: Fixes) -> Iterator[str]:
         yield "next: nothing; one group has everything"
     else:
         yield "next: the report says of each operator why it is in no group"
-        yield f"    fusiondoc diagnose {shlex.quote(fixes.target)}"
+        yield f"    {fixes.diagnose or f'fusiondoc diagnose {shlex.quote(fixes.target)}'}"
 
 
 def counts(version: Version) -> str:
@@ -128,7 +128,7 @@ def why_not(one: TriedFix) -> str:
         return f"computes something else: {one.after.wrong[0]}{more}"
     if one.outcome is Outcome.SLOWER and one.speed is not None:
         return f"slower: {one.speed.value:.2f} times as fast ({one.speed.low:.2f} to {one.speed.high:.2f})"
-    return f"fuses no more: {counts(one.after)}"
+    return f"no fewer groups and single operators: {counts(one.after)}"
 
 
 def how_compared(fixes: Fixes) -> Iterator[str]:

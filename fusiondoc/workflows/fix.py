@@ -13,6 +13,7 @@ from typing import Iterable, Sequence
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Place, Within
+from fusiondoc.diagnosis.steps_of_findings import run_again
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.fixes.edits import Edit, SourceText, changed_text, unified_diff
 from fusiondoc.fixes.fixable import Program
@@ -145,6 +146,8 @@ class _ToTry:
     program: Program
     bundles: tuple[Bundle, ...]
     described: tuple[str, ...]
+    diagnose: str
+    """The command of the report of the unchanged program."""
 
 
 def _found(request: RunRequest, capture: Capture, report: Report, inference: bool) -> _ToTry:
@@ -163,7 +166,8 @@ def _found(request: RunRequest, capture: Capture, report: Report, inference: boo
         *described(program),
         *(f"not tried: {one.title} ({', '.join(one.notes)}); --inference tries it" for one in left_out[-1:]),
     )
-    return _ToTry(program, tuple(one for one in every if one not in left_out), said)
+    tried = tuple(one for one in every if one not in left_out)
+    return _ToTry(program, tried, said, run_again(capture.request))
 
 
 def _search(found: _ToTry, search: Search, cwd: Path) -> Found:
@@ -188,6 +192,7 @@ def _search(found: _ToTry, search: Search, cwd: Path) -> Found:
         interrupted=interrupted,
         environment=found.program.report.environment,
         fuser=found.program.report.fuser.effective,
+        diagnose=found.diagnose,
     )
     return Found(fixes, files)
 
