@@ -11,7 +11,7 @@ from typing import Any, Iterator
 
 import pytest
 from conftest import FIXTURES
-from thorough import THOROUGH
+from thorough import THOROUGH, every
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
@@ -127,7 +127,7 @@ def use(path: Path) -> None:
 @pytest.mark.parametrize("name", ["request.json", "result.json", *OTHERS])
 def test_a_part_of_a_wrong_type(name: str, capture: Path) -> None:
     file = capture / name
-    for content in damaged(json.loads(file.read_text())):
+    for content in every(3, list(damaged(json.loads(file.read_text())))):
         file.write_text(json.dumps(content))
         try:
             use(capture)
@@ -141,7 +141,7 @@ def test_a_record_of_a_wrong_type(capture: Path) -> None:
     assert {"environment", "fuser", "target", "done"} <= {*by_kind}
     for kind, line in by_kind.items():
         others = [other for name, other in by_kind.items() if name != kind]
-        for content in damaged(json.loads(line)):
+        for content in every(3, list(damaged(json.loads(line)))):
             file.write_text("\n".join([*others, json.dumps(content)]))
             try:
                 use(capture)

@@ -179,6 +179,7 @@ def test_a_kernel_that_breaks_off_does_not_swallow_the_next_one() -> None:
     assert found["parse"]["truncated"] == 1
 
 
+@pytest.mark.nightly
 def test_a_printed_graph_without_an_end_is_given_up() -> None:
     found = report(b"graph(%x : Tensor):\n" + b"  %1 : int = prim::Constant[value=1]()\n" * 170_000)
     assert found["parse"]["truncated"] == 1
