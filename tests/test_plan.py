@@ -450,6 +450,13 @@ def named_twice(x, y):
     h += y
     return torch.tanh(h) * skip
 
+def number_between(x, y):
+    h = torch.sigmoid(x) * y + 1.0
+    most = float(h.abs().max())
+    print("max", most)
+    h = h / most
+    return torch.tanh(h) * x + y
+
 def of_a_view(x, y):
     h = torch.sigmoid(x) * 2.0
     h.view(-1).mul_(2.0)
@@ -477,6 +484,9 @@ def test_what_is_changed_in_place_under_two_names_is_no_sure_change(fusiondoc: R
     report = plan_of("of_a_view")
     assert report["coverage"]["fraction"] == 1.0 and report["plan"] == []
     assert report["plan_title"] == "No change is known that helps" and "FD230" in report["plan_note"]
+    assert (
+        plan_of("number_between")["plan"] == []
+    )  # a print that goes would join nothing: the number parts them
     (tmp_path / "net.py").write_text(IN_PLACE)
     (change,) = plan_of("plain", "--backward")["plan"]  # it ends a differentiable graph
     assert change["after"] == "h = h + y" and change["unlocks"].startswith("joins 2 groups of this run")

@@ -7,6 +7,7 @@ lines of two groups.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Iterator, Mapping, Sequence, Tuple
 
@@ -35,7 +36,10 @@ def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Candidate]:
             by_file.setdefault(lines[0], []).append((pair, lines[1]))
     for file, pairs in by_file.items():
         text = report.texts.source(file) if not in_package(file) else None
-        for one in said_later(text, file, [lines for _, lines in pairs]) if text is not None else ():
+        if text is None:
+            continue
+        pairs = [(pair, lines) for pair, lines in pairs if not _waits_for_number(text, lines)]
+        for one in said_later(text, file, [lines for _, lines in pairs]):
             yield Candidate(
                 ChangeKind.SPLIT,
                 "Print after what is computed",
@@ -46,6 +50,14 @@ def prints_between_groups(report: Report, run: RunFacts) -> Iterator[Candidate]:
                 edits=one.edits,
                 joins=tuple(_joined([pairs[number][0] for number in sorted(one.pairs)])),
             )
+
+
+_NUMBER = re.compile(r"\b(?:float|int|bool)\(|\.item\(|\.tolist\(")
+
+
+def _waits_for_number(text: str, lines: tuple[int, int]) -> bool:
+    """Whether a number is made of a tensor there: what takes it waits for it, and numbers are on no edge."""
+    return any(_NUMBER.search(line) for line in text.splitlines()[lines[0] - 1 : lines[1]])
 
 
 def with_numbers(report: Report, found: Sequence[Candidate]) -> Report:
