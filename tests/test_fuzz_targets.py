@@ -63,7 +63,7 @@ def test_changes_of_the_corpus(name: str) -> None:
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_any_bytes(name: str) -> None:
-    @settings(max_examples=20, deadline=None, derandomize=True)
+    @settings(max_examples=examples(80), deadline=None, derandomize=True)
     @given(st.binary(max_size=300))
     def run(data: bytes) -> None:
         TARGETS[name](data)
