@@ -8,13 +8,14 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from command_line import ROOT
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
@@ -165,6 +166,9 @@ def all_edits(file: ParsedFile, op: str, line: int) -> tuple[Edit, ...]:
 def test_apply_changes_the_meant_tokens_and_no_byte_more(
     lines: list[Any], indent: str, end: str, encoding: str, ends: bool
 ) -> None:
+    ops_of = [(statement[0], name) for statement, name, _ in lines]
+    # A view with more of its name behind it moves over these lines too; such edits are tried one at a time.
+    assume(not any(one[0] == "view" and one[1] == other[1] for one, other in combinations(ops_of, 2)))
     head = f"# -*- coding: {encoding.replace('-sig', '')} -*-\n{HEAD}\n@deco( 1,\n  b = 2 )\nclass A( B ):\n"
     before = f"{head}{indent}'''größe'''\n{indent}def m(self, y, s):  # x += 1\n{indent * 2}@deco\n"
     before += f"{indent * 2}def inner(y, s, *a, **k) :\n"
