@@ -392,18 +392,18 @@ def test_no_comparison_names_the_folders_of_the_machine(
 @pytest.mark.parametrize(
     ("text", "near"),
     [
-        ("at /work/me/project/model.py:3:4", "at model.py:3:4"),
-        ("/work/me/project/a b/model.py:3", "a b/model.py:3"),
-        ("(/work/me/project/model.py:3) and /work/me/projects/x.py", "(model.py:3) and /work/me/projects/x.py"),
+        ("at /home/me/project/model.py:3:4", "at model.py:3:4"),
+        ("/home/me/project/a b/model.py:3", "a b/model.py:3"),
+        ("(/home/me/project/model.py:3) and /home/me/projects/x.py", "(model.py:3) and /home/me/projects/x.py"),
         ("%1 : Tensor = aten::add(%2) # /e/lib/python3/site-packages/torch/x.py:1:2", "%1 : Tensor = aten::add(%2) # torch/x.py:1:2"),
-        ("/work/me/project/.venv/lib/python3.11/site-packages/a/b.py:1", "a/b.py:1"),
+        ("/home/me/project/.venv/lib/python3.11/site-packages/a/b.py:1", "a/b.py:1"),
         ("C:\\me\\Lib\\site-packages\\torch\\x.py:1", "torch\\x.py:1"),
-        ("/work/me/project", "/work/me/project"),
-        ("not/work/me/project/x", "not/work/me/project/x"),
+        ("/home/me/project", "/home/me/project"),
+        ("not/home/me/project/x", "not/home/me/project/x"),
     ],
 )  # fmt: skip
 def test_a_path_in_a_text_is_as_short_as_it_is_read(text: str, near: str) -> None:
-    short = NearPaths(["/work/me/project"])
+    short = NearPaths(["/home/me/project"])
     assert short(text) == near
     if text.endswith("a b/model.py:3"):
-        assert short.before("a b/model.py") == "/work/me/project/a b/model.py"
+        assert short.before("a b/model.py") == "/home/me/project/a b/model.py"
