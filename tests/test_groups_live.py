@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from running import python_apart
-from thorough import THOROUGH
+from thorough import every
 
 from fusiondoc.diagnosis.specialisations import Change, changes, in_words
 from fusiondoc.model.report import Report
@@ -29,7 +29,7 @@ CASES = [f"{name}:{mode}:[[4, 8]]" for name in PROGRAMS for mode in ("inference"
 CASES.remove(
     "recurrent:backward:[[4, 8]]"
 )  # its regions' guards fail: torch lists no executor without a plan
-OF_PLANS = CASES if THOROUGH else CASES[::4]
+OF_PLANS = every(4, CASES)
 COUNTS = {
     "chain:inference:[[4, 8]]": 1,
     "chain:backward:[[4, 8]]": 2,

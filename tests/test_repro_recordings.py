@@ -9,7 +9,7 @@ from typing import Iterator
 
 import pytest
 from conftest import FIXTURES
-from thorough import THOROUGH
+from thorough import THOROUGH, every
 
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -23,7 +23,7 @@ torch = pytest.importorskip("torch")
 
 def groups(folder: Path) -> Iterator[tuple[LogInput, Group]]:
     logs = sorted([*folder.rglob("*.log"), *folder.rglob("*.log.xz")])
-    for path in logs if THOROUGH else logs[::6]:
+    for path in every(6, logs):
         log = LogInput(str(path), path)
         found = read_logs([log])[0].groups
         for group in found if THOROUGH or len(found) < 4 else (*found[:2], found[-1]):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
-from typing import AbstractSet
+from typing import AbstractSet, Iterator
 
 from fusiondoc.diagnosis.changed_lines import (
     dotted,
@@ -31,16 +31,22 @@ def before_one_tensor(row: Unfused, report: Report) -> bool:
     """Whether nothing takes the operator's result but a group of this one tensor that works on each element
     by itself: another tensor there would have to be placed anew too."""
     groups = {group.id: group for group in report.groups}
+    for program, place in _places_of(row, report):
+        after = [program.nodes[b] for a, b in program.edges if a == place]
+        group = groups.get(after[0].group or "") if len(after) == 1 else None
+        if group is None or len(group.inputs) != 1:
+            return False
+        if any(OF_MANY_ELEMENTS.search(one.op) for one in group.nodes):
+            return False
+    return True
+
+
+def _places_of(row: Unfused, report: Report) -> Iterator[tuple[Program, int]]:
+    """The nodes of plans that an operator outside groups is: indexes into ``nodes``."""
     for program in report.programs:
         for place, node in enumerate(program.nodes):
             if node.op == row.op and node.source == row.source:
-                after = [program.nodes[b] for a, b in program.edges if a == place]
-                group = groups.get(after[0].group or "") if len(after) == 1 else None
-                if group is None or len(group.inputs) != 1:
-                    return False
-                if any(OF_MANY_ELEMENTS.search(one.op) for one in group.nodes):
-                    return False
-    return True
+                yield program, place
 
 
 def may_be_read_as_it_was(row: Unfused, report: Report) -> bool:
@@ -49,18 +55,15 @@ def may_be_read_as_it_was(row: Unfused, report: Report) -> bool:
 
     Edges are of nodes, not of values: a group of several results that made it counts as if it were read.
     """
-    for program in report.programs:
+    for program, place in _places_of(row, report):
         nodes = program.nodes
-        for place, node in enumerate(nodes):
-            if node.op != row.op or node.source != row.source:
-                continue
-            makers = {a for a, b in program.edges if b == place}
-            if any(nodes[one].reason == "FD226" for one in makers):
-                return True
-            named_anew = any(a == place for a, _ in program.edges)  # or h.relu_() alone
-            for maker, reader in program.edges:
-                if maker in makers and ((named_anew and reader > place) or nodes[reader].reason == "FD226"):
-                    return True
+        makers = {a for a, b in program.edges if b == place}
+        readers = {b for a, b in program.edges if a in makers}
+        if any(nodes[one].reason == "FD226" for one in makers | readers):
+            return True
+        named_anew = any(a == place for a, _ in program.edges)  # or h.relu_() alone
+        if named_anew and max(readers, default=place) > place:
+            return True
     return False
 
 

@@ -30,7 +30,7 @@ from fusiondoc.diagnosis.steps_of_findings import (
 )
 from fusiondoc.diagnosis.te_changes import te_changes
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
-from fusiondoc.diagnosis.without_changes import NOT_FOUND, TRIED, nothing_to_do
+from fusiondoc.diagnosis.without_changes import NOT_FOUND, TRIED, counted, nothing_to_do
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.module_tree import folded
 from fusiondoc.model.quick_dataclass import dataclass
@@ -209,12 +209,12 @@ def _planned(
     rows = [report.unfused[row] for row in one.rows]
     unlocks = _unlocks(one, groups, report)
     if one.removes:
-        unlocks = f"takes {_count(gain.operators, 'operator')} out of the program"
+        unlocks = f"takes {counted(gain.operators, 'operator')} out of the program"
     elif not unlocks:
         names = list(dict.fromkeys(row.op for row in rows))
         what = " and ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} others"
         keep = "keeps" if len(names) == 1 else "keep"
-        unlocks = f"{_count(gain.operators, 'operator')} that {what} {keep} out of groups"
+        unlocks = f"{counted(gain.operators, 'operator')} that {what} {keep} out of groups"
     if with_others:
         unlocks += f" (together with {' and '.join(map(str, with_others))})"
     lines = one.kind in (ChangeKind.SPLIT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)  # shows them all
@@ -250,10 +250,6 @@ def _in_their_names(one: Candidate) -> str:
 
 _SHORT = 24
 """Characters of a line that is named in a title."""
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 def _unindented(text: str) -> str:

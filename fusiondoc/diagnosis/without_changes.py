@@ -24,7 +24,7 @@ def nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
     cover = report.coverage
     outside = sum(row.count for row in report.unfused if row.ran is not False)
     if report.groups and cover.fraction == 1.0:
-        groups = _count(sum(group.count for group in report.groups if group.specialisation == 1), "group")
+        groups = counted(sum(group.count for group in report.groups if group.specialisation == 1), "group")
         text = f"All that {fuser} can take is fused: {cover.ops_fused:,} operators in {groups}"
     elif report.groups and cover.fraction is not None and cover.ops_total is not None:
         left = cover.ops_total - cover.ops_fused
@@ -34,7 +34,7 @@ def nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
         text = f"{report.fused_operators:,} operators are fused; nothing that could be is known to be left"
     elif cover.ops_total == 0:
         text = (
-            f"{fuser} takes none of the {_count(outside, 'operator')}, and no known change makes it take one"
+            f"{fuser} takes none of the {counted(outside, 'operator')}, and no known change makes it take one"
         )
     else:
         text = f"Nothing is fused, and no known change brings any of the {outside:,} operators into a group"
@@ -46,7 +46,7 @@ def nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
     if cover.fraction == 1.0 and in_place:
         return (
             NOT_FOUND,
-            f"{text}; {_count(in_place, 'operator')} in place could be, written otherwise (FD230)",
+            f"{text}; {counted(in_place, 'operator')} in place could be, written otherwise (FD230)",
         )
     if cover.fraction == 1.0 or none_taken or not (report.groups or outside):
         return "Nothing to do" + (" about fusion" if hint or none_taken else ""), text
@@ -72,5 +72,6 @@ def _rest(report: Report) -> tuple[str, str]:
     return left, small if launch else ""
 
 
-def _count(number: int, what: str) -> str:
+def counted(number: int, what: str) -> str:
+    """ "3 groups", "1 group" """
     return f"{number:,} {what}" + ("" if number == 1 else "s")
