@@ -22,8 +22,7 @@ from typing import Any, Callable, Iterator
 
 import torch
 
-from fusiondoc.probe.benchmark_steps import Given, Steps
-from fusiondoc.probe.benchmark_variants import Built, build
+from fusiondoc.probe.benchmark_steps import Built, Given, Steps, build
 from fusiondoc.probe.failures import Refused, UserError
 from fusiondoc.suites import tutorial_blocks
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fusiondoc.probe.input_text import DTYPES, InputTextError, PlainText, TensorText, parse_input
+from fusiondoc.probe.pass_inputs import DTYPES, InputTextError, PlainText, TensorText, parse_input
 
 
 @pytest.mark.parametrize(

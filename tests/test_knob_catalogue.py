@@ -12,7 +12,6 @@ import pytest
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue, checks
 from fusiondoc.fuser_knobs.entries import parse_version, span
-from fusiondoc.probe import knob_access
 from fusiondoc.probe import knobs as probe_knobs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,10 +54,10 @@ def test_probe_and_check_agree_on_what_a_value_is(kind: str, text: str):
     except UsageError:
         accepted = False
     if accepted:
-        knob_access.parse(kind, text)
+        probe_knobs.parse(kind, text)
     else:
         with pytest.raises(ValueError):
-            knob_access.parse(kind, text)
+            probe_knobs.parse(kind, text)
 
 
 def test_every_dump_option_of_a_real_run_is_known_exactly_if_that_run_did_not_fall_back(recordings: Path):

@@ -25,8 +25,8 @@ from fusiondoc.captures.request import parse_module
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import of_processes, ratio
 from fusiondoc.model.runs import ScriptRun
+from fusiondoc.probe.program_watch import _definition
 from fusiondoc.probe.records import Records
-from fusiondoc.probe.script_steps import _definition
 from fusiondoc.workflows.timing import _why_not
 
 PROGRAM = """
@@ -408,7 +408,7 @@ from importlib.util import spec_from_loader, module_from_spec
 class Begins(types.ModuleType):
     def __getattr__(self, name):
         return lambda *asked: open({str(self.begun)!r}, "a").write(name + repr(asked) + ";")
-sys.modules["fusiondoc.probe.spawned"] = Begins("spawned")
+sys.modules["fusiondoc.probe.script_run"] = Begins("script_run")
 for data in {data!r}:
     sent = pickle.loads(data)
 assert sent["name"] == "worker"
@@ -418,14 +418,14 @@ assert sent["name"] == "worker"
 
 def test_what_is_sent_to_a_spawned_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Unpickled there, it begins; here it must be gone again."""
-    from fusiondoc.probe import spawned
+    from fusiondoc.probe import script_run
 
     sent = []
     kind = multiprocessing.process.BaseProcess
     monkeypatch.setattr(multiprocessing.spawn, "get_preparation_data", lambda name: {"name": name})
     monkeypatch.setattr(kind, "start", lambda self: sent.append(pickle.dumps(self._fusiondoc)))
-    asked = spawned.Asked("nnc", {"single_node": "on"}, None, True, False, None, False)
-    spawned.follow(asked, Records(str(tmp_path / "records")), [])
+    asked = script_run.Asked("nnc", {"single_node": "on"}, None, True, False, None, False)
+    script_run.follow(asked, Records(str(tmp_path / "records")), [])
     process = multiprocessing.get_context("spawn").Process(target=print)
     process.start()
     assert not hasattr(process, "_fusiondoc")
@@ -438,7 +438,7 @@ def test_what_is_sent_to_a_spawned_process(monkeypatch: pytest.MonkeyPatch, tmp_
 
 def test_what_a_fork_tells_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parent tells what was done before; the number of the process tells the two apart."""
-    from fusiondoc.probe import spawned
+    from fusiondoc.probe import script_run
 
     class Watching:
         told = 5
@@ -450,12 +450,12 @@ def test_what_a_fork_tells_is_its_own(tmp_path: Path, monkeypatch: pytest.Monkey
             records.write("told", count=self.told)
 
     records = Records(str(tmp_path / "records"))
-    of_parent = spawned._Watched(records, [Watching()])
+    of_parent = script_run._Watched(records, [Watching()])
     of_parent._tell()
     ends: list[object] = []
     monkeypatch.setattr(multiprocessing.util, "Finalize", lambda _, end, exitpriority: ends.append(end))
-    monkeypatch.setattr(spawned, "name_by_content", lambda home: None)
-    in_fork = spawned._Watched(records, [Watching()])
+    monkeypatch.setattr(script_run, "name_by_content", lambda home: None)
+    in_fork = script_run._Watched(records, [Watching()])
     in_fork._began()
     for end in [*ends, *ends]:
         end()
@@ -471,7 +471,7 @@ def test_a_step_function_of_a_spawned_main_module(tmp_path: Path) -> None:
 
     import torch
 
-    from fusiondoc.probe.script_steps import ScriptSteps
+    from fusiondoc.probe.program_watch import ScriptSteps
 
     write(tmp_path, "m.py", "def step(): pass\ndef work():\n    for _ in range(3): step()\n")
     main = types.ModuleType("__mp_main__")
@@ -486,7 +486,7 @@ def test_a_step_function_of_a_spawned_main_module(tmp_path: Path) -> None:
 
 
 def test_code_is_named_by_its_content() -> None:
-    from fusiondoc.probe.spawned import name_by_content
+    from fusiondoc.probe.script_run import name_by_content
 
     class Loader:
         next_id = 3

@@ -25,7 +25,7 @@ from fusiondoc.model.bench import (
     Ratio,
 )
 from fusiondoc.model.suite import Suite, SuiteCase
-from fusiondoc.probe.input_text import TensorText, parse_input
+from fusiondoc.probe.pass_inputs import TensorText, parse_input
 from fusiondoc.reports.benchmark import suite_documents
 from fusiondoc.reports.benchmark.documents import as_json
 from fusiondoc.suites.cases import SUITES, TUTORIAL, XFORMERS, Case

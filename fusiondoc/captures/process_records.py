@@ -1,5 +1,5 @@
 """What the probe tells of the processes of a run: of a program that ran as it is (probe/program_watch.py,
-script_steps.py), and of several ranks how each ended, where it was then, and whether by itself
+script_run.py), and of several ranks how each ended, where it was then, and whether by itself
 (probe/rank_process.py). One frozen dataclass a kind of record."""
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from fusiondoc.model.change_plan import KeptResults
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.target import Options
 from fusiondoc.model.typed_fields import as_json, read_object
-from fusiondoc.probe.input_text import InputTextError, named_input, parse_input
+from fusiondoc.probe.pass_inputs import InputTextError, named_input, parse_input
 
 ARCHIVE_ENDINGS = (".pt", ".pth", ".ts")
 """Endings of TorchScript archives; whether the file is one is for torch to say."""

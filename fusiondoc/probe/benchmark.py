@@ -13,8 +13,7 @@ import json
 import os
 from typing import Any, Callable, Sequence
 
-from .benchmark_steps import Given, Steps
-from .benchmark_variants import TORCHSCRIPT, Built, build
+from .benchmark_steps import TORCHSCRIPT, Built, Given, Steps, build
 from .failures import Refused, UserError
 from .pass_inputs import on_gpu, parameters_of, tensors_in
 from .records import Records

@@ -12,8 +12,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
-from .benchmark_steps import Given, Steps
-from .benchmark_variants import Built
+from .benchmark_steps import Built, Given, Steps
 from .failures import Refused, UserError, hint_of
 from .models import signature
 from .pass_inputs import Shape, arguments_of, call, named_of, parameters_of, tensors_in

@@ -1,22 +1,287 @@
-"""The knobs: names, how torch sets each, applying one and trying them all.
+"""The knobs: how their values are written, how torch sets each, applying one, and trying all of them and the
+fusers.
 
 The catalogue of the package describes the same names; a test holds the two together, because nothing
 here may import the package.
 
-Whether a fuser really works here: a small function is run under it, and its plan must hold a fusion
-group.
+A class of knobs fits one shape of the functions in ``torch._C``. Its ``attempt`` finds out whether the knob
+does anything: it sets another value, reads it back and puts the old one back. ``hasattr`` would not do: from
+torch 2.2 on nvFuser's functions exist, take any value and do nothing. Whether a fuser really works is found
+with a small function that is run under it: its plan must hold a fusion group.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any, Iterable
+import re
+from typing import Any, Iterable, NamedTuple
 
-from . import fusers, knob_access
+from . import fusers
 from .failures import Refused
-from .knob_access import Blind, Callback, Depth, Inlining, Outcome, Readable, Skipped, Swap, first_line
 from .records import Records
 from .stdio import KeptStderr
+
+_ON = ("on", "true", "1", "yes")
+_OFF = ("off", "false", "0", "no")
+
+
+def parse(kind: str, text: str) -> Any:
+    """The value that ``text`` stands for; ValueError with a sentence if it stands for none.
+
+    Kinds: ``switch`` on/off, ``count`` an integer of 0 or more, ``integer``, ``strategy``
+    ``STATIC:2,DYNAMIC:10``, ``operators`` ``aten::add,aten::mul``, ``text`` anything, ``stream``
+    stdout/stderr.
+    """
+    text = text.strip()
+    if kind == "switch":
+        word = text.lower()
+        if word in _ON or word in _OFF:
+            return word in _ON
+        raise ValueError("%r is neither on nor off" % text)
+    if kind in ("count", "integer"):
+        if not re.match(r"[+-]?\d+\Z", text):
+            raise ValueError("%r is not a whole number" % text)
+        if kind == "count" and int(text) < 0:
+            raise ValueError("%s is below 0" % text)
+        return int(text)
+    if kind == "strategy":
+        return _strategy(text)
+    if kind == "operators":
+        return _operators(text)
+    if kind == "stream" and text not in ("stdout", "stderr"):
+        raise ValueError("%r is neither stdout nor stderr" % text)
+    return text
+
+
+def _strategy(text: str) -> list[tuple[str, int]]:
+    steps = []
+    for part in text.split(","):
+        match = re.match(r"\s*([A-Za-z]+)\s*:\s*(\d+)\s*\Z", part)
+        if match is None:
+            raise ValueError("%r is not like STATIC:2,DYNAMIC:10" % text)
+        word = match.group(1).upper()
+        if word not in ("STATIC", "DYNAMIC"):
+            raise ValueError("%r is neither STATIC nor DYNAMIC" % match.group(1))
+        steps.append((word, int(match.group(2))))
+    return steps
+
+
+def _operators(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if not re.match(r"\w+::\w+\Z", name):
+            raise ValueError("%r is not an operator such as aten::add" % name)
+    return names
+
+
+def show(value: Any) -> str | None:
+    """The text of a value that torch gave back; None if it gave none."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, (list, tuple)):
+        return ",".join("%s:%d" % item if isinstance(item, tuple) else str(item) for item in value)
+    return str(value)
+
+
+class Outcome(NamedTuple):
+    """What a knob reads now (None if torch does not tell), whether setting it changes anything (None if that
+    cannot be seen), and a sentence why where it is not simply so."""
+
+    effective: Any
+    live: bool | None
+    why: str | None = None
+
+
+CANNOT_READ = "set; torch gives no way to read it back"
+
+
+class Readable:
+    """A setter and a getter."""
+
+    def __init__(self, setter: str, getter: str, kind: str = "switch") -> None:
+        self.setter, self.getter, self.kind = setter, getter, kind
+        self.needs: tuple[str, ...] = (setter, getter)
+
+    def get(self, torch: Any) -> Any:
+        """The value in effect; None where torch answers with nothing, as a no-op does."""
+        return _typed(self.kind, getattr(torch._C, self.getter)())
+
+    def put(self, torch: Any, value: Any) -> None:
+        getattr(torch._C, self.setter)(value)
+
+    def attempt(self, torch: Any) -> Outcome:
+        old = self.get(torch)
+        other = next(trial for trial in _TRIALS[self.kind] if trial != old)
+        why = None
+        try:
+            self.put(torch, other)
+            seen = self.get(torch)
+        except RuntimeError as error:
+            return Outcome(old, False, first_line(error))
+        finally:
+            if old is not None:
+                self.put(torch, old)
+        if seen is None:
+            why = "it takes a value and answers with none: a no-op"
+        elif seen != other:
+            why = "it stays %s when set to %s" % (show(seen), show(other))
+        return Outcome(old, seen == other, why)
+
+    def apply(self, torch: Any, value: Any) -> Outcome:
+        trial = self.attempt(torch)
+        self.put(torch, value)
+        seen = self.get(torch)
+        if trial.live and seen != value:
+            return Outcome(seen, False, "it reads %s after setting %s" % (show(seen), show(value)))
+        return Outcome(seen, trial.live, trial.why)
+
+
+class Swap(Readable):
+    """A setter that gives back the old value, and no getter: reading sets a value and puts the old one
+    back."""
+
+    def __init__(self, setter: str, kind: str = "switch") -> None:
+        super().__init__(setter, setter, kind)
+
+    def get(self, torch: Any) -> Any:
+        swap = getattr(torch._C, self.setter)
+        old = _typed(self.kind, swap(_TRIALS[self.kind][0]))
+        if old is not None:
+            swap(old)
+        return old
+
+
+class Depth(Readable):
+    """The bail-out depth: the older way to set the fusion strategy, whose counts it is the sum of."""
+
+    def __init__(self) -> None:
+        super().__init__("_jit_set_bailout_depth", "_jit_set_fusion_strategy", "count")
+        self.strategy = Swap("_jit_set_fusion_strategy", "strategy")
+
+    def get(self, torch: Any) -> Any:
+        steps = self.strategy.get(torch)
+        return None if steps is None else sum(count for _, count in steps)
+
+    def attempt(self, torch: Any) -> Outcome:
+        steps = self.strategy.get(torch)
+        try:
+            return super().attempt(torch)
+        finally:
+            self.strategy.put(torch, steps)
+
+
+class Blind:
+    """A setter whose value nothing gives back."""
+
+    def __init__(self, setter: str, kind: str) -> None:
+        self.setter, self.kind = setter, kind
+        self.needs: tuple[str, ...] = (setter,)
+
+    def attempt(self, torch: Any) -> Outcome:
+        return Outcome(None, None, "not tried: torch gives no way to read it back")
+
+    def apply(self, torch: Any, value: Any) -> Outcome:
+        getattr(torch._C, self.setter)(value)
+        return Outcome(None, None, CANNOT_READ)
+
+
+class Inlining(Blind):
+    """Whether small gradient graphs go back into the graph around them: seen by running one."""
+
+    def __init__(self) -> None:
+        super().__init__("_debug_set_autodiff_subgraph_inlining", "switch")
+
+    def attempt(self, torch: Any) -> Outcome:
+        put = getattr(torch._C, self.setter)
+        old = self._observe(torch)
+        put(not old)
+        seen = self._observe(torch)
+        put(old)
+        return Outcome(
+            old, seen != old, None if seen != old else "the plan of a small function does not change"
+        )
+
+    @staticmethod
+    def _observe(torch: Any) -> bool:
+        """Run ``x * x`` until its plan is made: a gradient graph of one operator stays in the plan only
+        if it is not inlined (measured on torch 1.12.1 and 2.13)."""
+        fuser = torch._C._jit_texpr_fuser_enabled()
+        torch._C._jit_set_texpr_fuser_enabled(False)
+        try:
+            unit = torch.jit.CompilationUnit("def square(x):\n    return x * x\n")
+            x = torch.ones(2, requires_grad=True)
+            for _ in range(torch._C._jit_get_num_profiled_runs() + 1):
+                unit.square(x)
+            graph = torch._C._last_executed_optimized_graph()
+        finally:
+            torch._C._jit_set_texpr_fuser_enabled(fuser)
+        return not list(graph.findAllNodes("prim::DifferentiableGraph"))
+
+
+class Skipped(Blind):
+    """The operators that nvFuser's parser is told to leave out.
+
+    ``_jit_set_nvfuser_skip_node_kind(operator, flip)`` tells whether the operator was left out, and
+    changes that if ``flip`` (parser.cpp, querySkipSymbolSet; measured on 1.12.1). The whole list cannot
+    be read.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("_jit_set_nvfuser_skip_node_kind", "operators")
+
+    def attempt(self, torch: Any) -> Outcome:
+        ask = getattr(torch._C, self.setter)
+        old = ask("aten::add", True)
+        seen = ask("aten::add", True)
+        live = isinstance(old, bool) and seen is not old
+        return Outcome(None, live, None if live else "it takes a value and answers with none: a no-op")
+
+    def apply(self, torch: Any, value: Any) -> Outcome:
+        trial = self.attempt(torch)
+        if not trial.live:
+            return trial
+        ask = getattr(torch._C, self.setter)
+        for operator in value:
+            if not ask(operator, False):
+                ask(operator, True)
+        return Outcome(value, all(ask(operator, False) for operator in value))
+
+
+class Callback:
+    """The function that nvFuser calls with fused and unfused results: only a program can give one."""
+
+    kind = "function"
+    needs = ("_jit_nvfuser_set_comparison_callback", "_jit_nvfuser_clear_comparison_callback")
+
+    def attempt(self, torch: Any) -> Outcome:
+        torch._C._jit_nvfuser_clear_comparison_callback()
+        return Outcome(None, None, "only a fused run on a GPU shows whether it is called")
+
+    def apply(self, torch: Any, value: Any) -> Outcome:
+        raise ValueError("it takes a Python function: call torch._C.%s in your own program" % self.needs[0])
+
+
+_TRIALS: dict[str, tuple[Any, ...]] = {
+    "switch": (True, False),
+    "count": (3, 4),
+    "integer": (3, 4),
+    "text": ("fusiondoc_tries_this", ""),
+    "strategy": ([("STATIC", 3)], [("STATIC", 4)]),
+}
+"""Two values a kind, so that one always differs from what is in effect."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an exception says: torch appends C++ frames."""
+    return (str(error).split("\n") or [""])[0] or type(error).__name__
+
+
+def _typed(kind: str, value: Any) -> Any:
+    wanted: Any = {"switch": bool, "text": str, "strategy": list}.get(kind, int)
+    return value if isinstance(value, wanted) else None
+
 
 KNOBS: dict[str, Any] = {
     "nvfuser": Readable("_jit_set_nvfuser_enabled", "_jit_nvfuser_enabled"),
@@ -77,7 +342,7 @@ def apply(torch: Any, name: str, value: str) -> dict[str, Any]:
     if missing:
         return _record(name, value, Outcome(None, False), error="this torch has no torch._C.%s" % missing)
     try:
-        wanted = knob_access.parse(knob.kind, value)
+        wanted = parse(knob.kind, value)
         outcome, said = _hushed(knob, lambda: knob.apply(torch, wanted))
     except (ValueError, TypeError, RuntimeError) as error:
         return _record(name, value, Outcome(None, False), error=first_line(error))
@@ -133,7 +398,7 @@ def _record(name: str, requested: str | None, outcome: Outcome, error: str | Non
         "record": "knob",
         "name": name,
         "requested": requested,
-        "effective": knob_access.show(outcome.effective),
+        "effective": show(outcome.effective),
         "live": outcome.live,
         "why": outcome.why,
     }

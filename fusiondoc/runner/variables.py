@@ -15,9 +15,9 @@ from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS, check_log_level,
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
 from fusiondoc.masking import masked
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.probe import fusers, knob_access
-from fusiondoc.probe.knob_access import Blind, Readable, Skipped
-from fusiondoc.probe.knobs import KNOBS
+from fusiondoc.probe import fusers
+from fusiondoc.probe import knobs as probe_knobs
+from fusiondoc.probe.knobs import KNOBS, Blind, Readable, Skipped
 from fusiondoc.runner.interpreter import Tried
 
 _VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
@@ -198,7 +198,7 @@ def knob_lines(knobs: Mapping[str, str]) -> list[str]:
     torch = SimpleNamespace(_C=calls)
     for name, text in knobs.items():
         knob = KNOBS[name]
-        value = knob_access.parse(knob.kind, text)
+        value = probe_knobs.parse(knob.kind, text)
         if isinstance(knob, Readable):
             knob.put(torch, value)
         elif isinstance(knob, Skipped):

@@ -28,7 +28,7 @@ from fusiondoc.model.bench import (
     measured_in,
     of_processes,
 )
-from fusiondoc.probe.input_text import InputTextError, parse_input
+from fusiondoc.probe.pass_inputs import InputTextError, parse_input
 from fusiondoc.runner.bench_child import BenchChild, Benched
 from fusiondoc.runner.interpreter import Interpreter, find_python, inspect
 from fusiondoc.workflows.bench_turns import (
