@@ -493,7 +493,7 @@ TAKEN = (
     Taken(
         "descriptors that a program closed",
         "test_closed_descriptors.py::test_records_go_on_after_every_descriptor_was_closed",
-        "probe/records.py",
+        "probe/log_and_records.py",
         "            if identity(self._file) != self._identity:",
         "            if False:",
     ),

@@ -266,7 +266,7 @@ def test_a_backward_graph_that_is_compiled_late(hasher: str | None, phases: list
     functorch 0.2, whose default says so, keeps compilers for all places: none of them can know its own."""
     import torch
 
-    from fusiondoc.probe.aot_graphs import Sources
+    from fusiondoc.probe.aot_records import Sources
     from fusiondoc.probe.aot_watch import Watch
 
     class Nowhere:

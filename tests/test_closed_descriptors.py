@@ -18,11 +18,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 BESIDE_THE_PROBE = """
 import os, sys
-from fusiondoc.probe import stdio
-from fusiondoc.probe.records import Records
+from fusiondoc.probe import log_and_records
+from fusiondoc.probe.log_and_records import Records
 
 records = Records("records.jsonl")
-stdio.LOG.keep()
+log_and_records.LOG.keep()
 """
 
 
@@ -77,10 +77,10 @@ def test_passes_log_to_where_the_log_is(tmp_path: Path, how: str, away: str) -> 
         "    for number in (1, 2):\n"
         "        try: os.write(number, text)\n"
         "        except OSError: pass\n"
-        "before = stdio.LOG.away()\n"
-        "stdio.mark('pass')\n"
-        "with stdio.LOG.in_place(): say(b'inside\\n')\n"
-        "assert stdio.LOG.away() == before, before\n"
+        "before = log_and_records.LOG.away()\n"
+        "log_and_records.mark('pass')\n"
+        "with log_and_records.LOG.in_place(): say(b'inside\\n')\n"
+        "assert log_and_records.LOG.away() == before, before\n"
         "say(b'outside\\n')\n"
         "open('away', 'w').write(str(before))\nos._exit(0)",
     )
@@ -127,7 +127,7 @@ def test_descriptors_that_were_put_back_are_told(tmp_path: Path, how: str, told:
     run(
         tmp_path,
         "usual = os.dup2\n"
-        "with stdio.LOG.told_when_put_back(records.write):\n"
+        "with log_and_records.LOG.told_when_put_back(records.write):\n"
         f"    kept = [os.dup(1), os.dup(2)]\n    {how}\n"
         "    for one, number in zip(kept, (1, 2)): os.dup2(one, fd2=number)\n"
         "assert os.dup2 is usual\n",

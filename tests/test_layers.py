@@ -218,7 +218,7 @@ def test_no_file_is_too_long() -> None:
         ("fusiondoc.model.report", "from fusiondoc.reports import markdown"),
         ("fusiondoc.parsers.ir.parse", "import fusiondoc.cli.main"),
         ("fusiondoc.model.report", "def f():\n    from fusiondoc.diagnosis import reasons"),
-        ("fusiondoc.probe.stdio", "from ..errors import UsageError"),
+        ("fusiondoc.probe.log_and_records", "from ..errors import UsageError"),
         ("fusiondoc.captures.store", "if TYPE_CHECKING:\n    from fusiondoc.runner.child import run"),
     ],
 )

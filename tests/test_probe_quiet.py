@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 _CODE = r"""
 import os
-from fusiondoc.probe.stdio import KeptStderr
+from fusiondoc.probe.log_and_records import KeptStderr
 with KeptStderr() as kept:
     os.write(2, b"[W1121 11:09:26.058830941 init.cpp:816] Warning: a no-op (function operator())\n")
     os.write(2, b"somebody else\n")

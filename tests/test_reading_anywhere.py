@@ -17,7 +17,7 @@ from conftest import FIXTURES, ROOT
 
 from fusiondoc.cli.main import cli
 from fusiondoc.errors import CannotRun
-from fusiondoc.probe import stdio
+from fusiondoc.probe import log_and_records
 from fusiondoc.repro.minimise import run_file
 
 LOG = FIXTURES / "compare" / "one-group.log"
@@ -171,9 +171,9 @@ def test_without_process_groups_nothing_runs_and_the_user_is_told(
     def no_library(name: object) -> None:
         raise TypeError("LoadLibrary() argument 1 must be str, not None")
 
-    monkeypatch.setattr(stdio.ctypes, "CDLL", no_library)
-    monkeypatch.setattr(stdio.os, "name", "nt")
+    monkeypatch.setattr(log_and_records.ctypes, "CDLL", no_library)
+    monkeypatch.setattr(log_and_records.os, "name", "nt")
     try:
-        stdio.flush()
+        log_and_records.flush()
     finally:
         monkeypatch.undo()

@@ -30,18 +30,18 @@ def passes(capture: Capture) -> list[tuple[int, str, int]]:
 def test_a_script_is_run_as_python_would(tmp_path: Path) -> None:
     folder = tmp_path / "place"
     write(folder, "beside.py", "word = 'imported from beside the script'\n")
-    write(folder, "records.py", "word = 'the user\\'s records.py, not the probe\\'s'\n")
+    write(folder, "models.py", "word = 'the user\\'s models.py, not the probe\\'s'\n")
     write(
         folder,
         "train.py",
         """
         import atexit, sys
-        import beside, records
+        import beside, models
         import torch
 
         atexit.register(lambda: print("at exit", torch.__name__, step))
         print("argv", sys.argv[1:], "path", sys.path[0] == sys.argv[0].rpartition("/")[0], __name__)
-        print(beside.word, "|", records.word, "|", sys.modules["__main__"].__dict__ is globals())
+        print(beside.word, "|", models.word, "|", sys.modules["__main__"].__dict__ is globals())
 
         @torch.jit.script
         def step(x):
@@ -58,7 +58,7 @@ def test_a_script_is_run_as_python_would(tmp_path: Path) -> None:
     assert "argv ['--token', 'abcd'] path True __main__" in log
     written = [path for path in capture.path.iterdir() if path.name != "log" and b"abcd" in path.read_bytes()]
     assert written == [] and capture.request.options.script_args == ("--token", "***")
-    assert "imported from beside the script | the user's records.py, not the probe's | True" in log
+    assert "imported from beside the script | the user's models.py, not the probe's | True" in log
     assert "at exit torch <torch.jit" in log
     assert GROUP.search(log) and "[fusiondoc] iteration" not in log
 

@@ -25,8 +25,8 @@ from fusiondoc.captures.request import parse_module
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import of_processes, ratio
 from fusiondoc.model.runs import ScriptRun
+from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.program_watch import _definition
-from fusiondoc.probe.records import Records
 from fusiondoc.workflows.timing import _why_not
 
 PROGRAM = """

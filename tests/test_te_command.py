@@ -125,7 +125,7 @@ def test_kernels_as_planned_and_without_fusion(fusiondoc: Run, tmp_path: Path) -
 
 def test_plans_are_watched_from_the_import_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever imports it: the file of a script need not name it."""
-    from fusiondoc.probe.records import Records
+    from fusiondoc.probe.log_and_records import Records
     from fusiondoc.probe.replaced import AfterImport
     from fusiondoc.probe.te_plans import OPS, Waiting
     from fusiondoc.probe.te_run import TeRun

@@ -1,4 +1,4 @@
-"""What the probe tells of AOTAutograd and of Transformer Engine (probe/aot_graphs.py, te_plans.py): one
+"""What the probe tells of AOTAutograd and of Transformer Engine (probe/aot_records.py, te_plans.py): one
 frozen dataclass a kind of record."""
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Written so that every Python since 2.7 can read it, to say clearly when it is too old. The probe's folder
 leaves ``sys.path`` and its files load as the private package ``_fusiondoc_probe``: a user's ``targets.py`` or
-``records.py`` is never shadowed.
+``models.py`` is never shadowed.
 """
 
 import os

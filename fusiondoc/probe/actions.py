@@ -11,11 +11,12 @@ import random
 import sys
 from typing import Any, Callable
 
-from . import environment, failures, frontends, fusers, replaced, stdio, te_plans
+from . import environment, failures, frontends, fusers, log_and_records, replaced, te_plans
 from .aot_watch import Watch
 from .failures import Refused, UserError, message_of, users_traceback
-from .fused_modules import FusedModules
+from .frontends import FusedModules
 from .iterations import Passes
+from .log_and_records import Clock, Records
 from .models import (
     as_given,
     frozen,
@@ -27,7 +28,6 @@ from .models import (
     to_torchscript,
 )
 from .pass_inputs import positional
-from .records import Clock, Records
 from .script_run import run_as_script
 from .source_map import source_map
 from .targets import ready, runs_as_script
@@ -45,11 +45,11 @@ def main(spec_path: str, records_path: str, started: float) -> int:
     if spec["action"] == "facts":
         records.write("facts", **environment.interpreter_facts())
         return failures.DONE
-    stdio.LOG.keep()
-    stdio.line_buffer()
-    stdio.stack_on_death()
+    log_and_records.LOG.keep()
+    log_and_records.line_buffer()
+    log_and_records.stack_on_death()
     status = _guarded(spec, records, clock)
-    stdio.flush()
+    log_and_records.flush()
     records.write("done", seconds=round(clock.seconds(), 6), own_seconds=round(clock.own_seconds(), 6))
     return status
 
@@ -100,11 +100,11 @@ def _report(records: Records, stage: str, error: BaseException, hint: str | None
 
 
 def _say(text: str) -> None:
-    stdio.flush()
+    log_and_records.flush()
     # The program may have replaced or closed it.
     with contextlib.suppress(Exception):
         sys.stderr.write(text)
-    stdio.flush()
+    log_and_records.flush()
 
 
 def _import_torch(clock: Clock) -> Any:
@@ -174,16 +174,16 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
             modules.finish()
         return
     try:
-        with stdio.LOG.told_when_put_back(records.write):
+        with log_and_records.LOG.told_when_put_back(records.write):
             run_as_script(torch, spec, records, clock, fuser, [watch, modules] if watches_aot else [])
     finally:
-        stdio.mark("end")
+        log_and_records.mark("end")
         watch.finish()
         modules.finish()
         te_watch.end(None)
         if spec.get("frontend") == "te":
             records.write("frontend", requested="te", effective="te", why="asked for")
-        away = stdio.LOG.away()
+        away = log_and_records.LOG.away()
         if away:
             records.write("redirected", **away)
         records.write("environment", **environment.torch_environment(torch))

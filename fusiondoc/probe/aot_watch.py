@@ -15,9 +15,21 @@ import inspect
 import sys
 from typing import Any, Callable, Iterator
 
-from .aot_graphs import Sources, default_saved, graph_record, lines_of
-from .aot_sites import WRAPPED, Site, changed_since, graph_breaks, marking, name_of, sharing, versions
-from .records import Records
+from .aot_records import (
+    WRAPPED,
+    Site,
+    Sources,
+    changed_since,
+    default_saved,
+    graph_breaks,
+    graph_record,
+    lines_of,
+    marking,
+    name_of,
+    sharing,
+    versions,
+)
+from .log_and_records import Records
 from .replaced import AfterImport, Replaced, takes_frames_up
 
 HOMES = ("torch._functorch.aot_autograd", "functorch._src.aot_autograd")

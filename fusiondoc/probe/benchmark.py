@@ -15,8 +15,8 @@ from typing import Any, Callable, Sequence
 
 from .benchmark_steps import TORCHSCRIPT, Built, Given, Steps, build
 from .failures import Refused, UserError
+from .log_and_records import Records
 from .pass_inputs import on_gpu, parameters_of, tensors_in
-from .records import Records
 from .step_profile import MOST_STEPS as MOST_TRACED
 from .step_profile import STEP, failed_guards, plans_made, profiling
 from .verify import unfused

@@ -18,8 +18,7 @@ from typing import Any, Iterable, NamedTuple
 
 from . import fusers
 from .failures import Refused
-from .records import Records
-from .stdio import KeptStderr
+from .log_and_records import KeptStderr, Records
 
 _ON = ("on", "true", "1", "yes")
 _OFF = ("off", "false", "0", "no")

@@ -26,14 +26,14 @@ import sys
 import threading
 from typing import Any, Callable, Iterator, Mapping
 
-from . import stdio
-from .aot_sites import Site
+from . import log_and_records
+from .aot_records import Site
 from .aot_watch import Watch
 
 JIT_LOG = "PYTORCH_JIT_LOG_LEVEL"
 
 _IOFBF, _IOLBF = 0, 1
-"""``stdio.h`` of glibc, musl and macOS."""
+"""``log_and_records.h`` of glibc, musl and macOS."""
 
 
 def import_torch() -> Any:
@@ -97,18 +97,18 @@ def redirected(path: str, problem: Callable[[str], None]) -> Iterator[Callable[[
         OSError: the file cannot be written.
     """
     with contextlib.ExitStack() as undo:
-        log = stdio.above_standard(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644))
+        log = log_and_records.above_standard(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644))
         undo.callback(os.close, log)
         shown = {}
         for number in (1, 2):
-            shown[number] = stdio.copy_of(number)
+            shown[number] = log_and_records.copy_of(number)
             if shown[number] >= 0:
                 undo.callback(os.close, shown[number])
-        stdio.flush()
+        log_and_records.flush()
         for number in (1, 2):
             undo.callback(_put_descriptor, shown[number], number)
             os.dup2(log, number)
-        undo.callback(stdio.flush)
+        undo.callback(log_and_records.flush)
         undo.callback(_buffer_c_stdout, _c_stdout_is_line_buffered(shown[1]))
         _buffer_c_stdout(True)
         tee = _Tee(log)
@@ -123,11 +123,11 @@ def redirected(path: str, problem: Callable[[str], None]) -> Iterator[Callable[[
                 problem("what Python writes to %r is not in the log: %s" % (type(stream).__name__, error))
 
         def move(other: str) -> None:
-            now = stdio.identity(log)
+            now = log_and_records.identity(log)
             new = os.open(other, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             try:
                 for number in (1, 2):
-                    if stdio.identity(number) == now:
+                    if log_and_records.identity(number) == now:
                         os.dup2(new, number)
                 os.dup2(new, log, False)
             finally:

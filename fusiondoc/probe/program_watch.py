@@ -16,7 +16,7 @@ import time
 import weakref
 from typing import Any, Callable
 
-from .records import Records
+from .log_and_records import Records
 from .replaced import AfterImport, Replaced, takes_frames_up
 from .source_map import source_map
 

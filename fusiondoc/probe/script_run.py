@@ -24,13 +24,13 @@ import zlib
 from types import ModuleType
 from typing import Any, Callable, NamedTuple, Sequence
 
-from . import fusers, stdio
+from . import fusers, log_and_records
 from .aot_watch import Watch
 from .failures import MODEL_FAILED, WRONG_USAGE, Refused, UserError
-from .fused_modules import FusedModules
+from .frontends import FusedModules
 from .live_capture import LateWatch
+from .log_and_records import Clock, Records
 from .program_watch import ProgramWatch, ScriptSteps
-from .records import Clock, Records
 from .replaced import AfterImport
 
 _ARRIVED = """
@@ -166,7 +166,7 @@ def main_is_there() -> None:
 
 
 def _begin(torch: Any, asked: Asked, late: bool) -> None:
-    stdio.line_buffer()
+    log_and_records.line_buffer()
     fusers.switch_on(torch, asked.fuser)
     if asked.knobs:
         from . import knobs

@@ -17,8 +17,8 @@ import time
 from typing import Any, Callable, Iterator
 
 from .failures import Refused, UserError
+from .log_and_records import Records
 from .pass_inputs import Shape, arguments_of, call, on_gpu, parameters_of, tensors_in
-from .records import Records
 
 STEP = "fusiondoc step"
 """How a step is called in the trace."""

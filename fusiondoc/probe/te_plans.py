@@ -16,7 +16,7 @@ import sys
 from typing import Any
 
 from .failures import CANNOT_RUN, Refused
-from .records import Records
+from .log_and_records import Records
 from .replaced import Replaced
 
 

@@ -15,8 +15,8 @@ from typing import Any, Callable, Iterator, Sequence
 
 from .failures import CANNOT_RUN, Refused, UserError
 from .iterations import Passes
+from .log_and_records import Records
 from .pass_inputs import Shape, call, tensors_in
-from .records import Records
 from .step_profile import profiling
 from .te_plans import OPS, Watch
 

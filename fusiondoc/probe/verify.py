@@ -21,8 +21,8 @@ from .compare import (
     statistics,
 )
 from .failures import CANNOT_RUN, Refused, UserError
+from .log_and_records import Records
 from .pass_inputs import Shape, arguments_of, call, named_of, parameters_of, tensors_in
-from .records import Records
 
 _DRAWS = 3
 """Eager runs with other random numbers, to see how far statistics are apart by themselves."""

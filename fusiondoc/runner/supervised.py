@@ -180,7 +180,7 @@ _STANDARD = (("stdout", 1), ("stderr", 2))
 
 
 def _whereabouts(descriptor: str, log: str) -> str | None:
-    """Where it leads, in the words of the probe (``stdio.py``); None for the log."""
+    """Where it leads, in the words of the probe (``log_and_records.py``); None for the log."""
     try:
         name = os.readlink(descriptor)
     except FileNotFoundError:

@@ -26,10 +26,10 @@ from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
 from fusiondoc.model.fusers import REQUESTS
 from fusiondoc.model.report import Report
 from fusiondoc.probe import environment, fusers, live_capture, te_plans
-from fusiondoc.probe.fused_modules import FusedModules
+from fusiondoc.probe.frontends import FusedModules
 from fusiondoc.probe.live_capture import LateWatch
+from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.program_watch import ProgramWatch
-from fusiondoc.probe.records import Records
 from fusiondoc.runner.capped_log import GrowingLog
 from fusiondoc.runner.variables import run_environment
 from fusiondoc.version import __version__

@@ -22,7 +22,7 @@ from transformer_engine.pytorch.ops.fuser import OperationFuser
 from transformer_engine.pytorch.ops.op import BasicOperation, FusedOperation
 
 from fusiondoc.probe.failures import Refused
-from fusiondoc.probe.records import Records
+from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.te_plans import Watch
 from fusiondoc.probe.te_run import recipe_named, under
 

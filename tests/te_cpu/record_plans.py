@@ -17,7 +17,7 @@ import torch
 import transformer_engine.pytorch.ops as te
 from transformer_engine.pytorch.ops.op import FusedOperation
 
-from fusiondoc.probe.records import Records
+from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.te_plans import Watch
 from fusiondoc.probe.te_run import recipe_named, under
 
