@@ -14,7 +14,7 @@ from conftest import FIXTURES
 
 import fusiondoc
 from fusiondoc.errors import UsageError
-from fusiondoc.model.target import Target
+from fusiondoc.model.source import Target
 from fusiondoc.reports import notebook
 
 LOGS = FIXTURES / "logs"

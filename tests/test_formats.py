@@ -23,7 +23,7 @@ from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.model.change_plan import ChangeKind, Edit, PlannedChange
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
-from fusiondoc.model.target import Target
+from fusiondoc.model.source import Target
 from fusiondoc.reports import code_annotations, junit, sarif
 from fusiondoc.reports.formats import REPORT_FORMATS, render_comparison, render_report
 from fusiondoc.reports.json_format import as_dict

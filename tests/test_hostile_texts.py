@@ -19,7 +19,7 @@ from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.report import Dump, Evidence, Report, Segment
 from fusiondoc.model.runs import Expectation, Iteration, Peak, Speed, Spread, Suppressed, Try, Verification
-from fusiondoc.model.target import Options, Target
+from fusiondoc.model.source import Options, Target
 from fusiondoc.reports import code_annotations, json_format, markdown, sarif
 from fusiondoc.reports.comparison import comment, page, terminal
 from fusiondoc.reports.html import render as render_page

@@ -13,10 +13,9 @@ from command_line import ROOT, Run
 
 from fusiondoc.comparison.bench_changes import BenchComparison
 from fusiondoc.comparison.differences import Comparison
-from fusiondoc.model.bench import Bench
+from fusiondoc.model.bench import Bench, Suite
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.report import Report
-from fusiondoc.model.suite import Suite
 from fusiondoc.model.survey_answers import Survey
 from fusiondoc.model.typed_fields import field_types
 from fusiondoc.reports import json_schema

@@ -20,7 +20,7 @@ from fusiondoc.diagnosis.steps_of_findings import can_run_again, compare_logs, r
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.report import Program, ProgramNode, Report
-from fusiondoc.model.target import Options, Target
+from fusiondoc.model.source import Options, Target
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.reports.text.layout_of_text import Detail, can_link, prose
 from fusiondoc.reports.text.screen import render

@@ -32,7 +32,7 @@ from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Evidence, Finding, OpNode, Program, ProgramNode, Reason, Report, Unfused
 from fusiondoc.model.runs import KnobState, Steps, Try
-from fusiondoc.model.target import Options
+from fusiondoc.model.source import Options
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.reports.formats import render_report
 from fusiondoc.reports.run_words import gain

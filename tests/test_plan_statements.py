@@ -19,7 +19,7 @@ from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import OpNode, Report
-from fusiondoc.model.target import Options
+from fusiondoc.model.source import Options
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.reports import sarif
 

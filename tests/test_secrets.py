@@ -14,7 +14,7 @@ from fusiondoc.captures.own import request_again, sign
 from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import MASK, mask, masked, masked_arguments, masked_in, masked_variables
-from fusiondoc.model.target import Options
+from fusiondoc.model.source import Options
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
 from fusiondoc.reports.formats import REPORT_FORMATS, render_report
 from fusiondoc.workflows.load import report_from

@@ -23,8 +23,9 @@ from fusiondoc.model.bench import (
     Groups,
     Measured,
     Ratio,
+    Suite,
+    SuiteCase,
 )
-from fusiondoc.model.suite import Suite, SuiteCase
 from fusiondoc.probe.pass_inputs import TensorText, parse_input
 from fusiondoc.reports.benchmark import suite_documents
 from fusiondoc.reports.benchmark.documents import as_json

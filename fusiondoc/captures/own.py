@@ -24,7 +24,7 @@ from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.checks import DUMP
 from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
 from fusiondoc.masking import MASK
-from fusiondoc.model.target import Options
+from fusiondoc.model.source import Options
 
 SIGNATURE = "signature"
 """The file in a capture."""

@@ -144,7 +144,7 @@ def _compare_benches(
 ) -> int:
     """Two results of ``fusiondoc bench``, or of its suites."""
     from fusiondoc.comparison.bench_changes import SLOWER, compare_benches, compare_suites
-    from fusiondoc.model.suite import Suite
+    from fusiondoc.model.bench import Suite
     from fusiondoc.reports.benchmark.two_benches import FORMATS, render
     from fusiondoc.reports.text.layout_of_text import can_show_blocks
 

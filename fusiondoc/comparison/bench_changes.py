@@ -6,9 +6,17 @@ from dataclasses import replace
 from math import exp, hypot, log
 from typing import Iterator, Mapping, Tuple
 
-from fusiondoc.model.bench import PROCESS_SPREAD, VARIANTS, Bench, BenchPhase, BenchVariant, Measured, Ratio
+from fusiondoc.model.bench import (
+    PROCESS_SPREAD,
+    VARIANTS,
+    Bench,
+    BenchPhase,
+    BenchVariant,
+    Measured,
+    Ratio,
+    Suite,
+)
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.suite import Suite
 
 SCHEMA = "fusiondoc.bench-comparison/1"
 

@@ -21,7 +21,14 @@ from fusiondoc.captures.frontend_records import (
     TracedNode,
 )
 from fusiondoc.captures.process_records import RanInstead, ScriptedModel, ScriptRecords, StepsTaken
-from fusiondoc.model.aot import AotFunction, AotGraph, AotNode, AotValue, FusedModules, Partition
+from fusiondoc.model.beside_torchscript import (
+    AotFunction,
+    AotGraph,
+    AotNode,
+    AotValue,
+    FusedModules,
+    Partition,
+)
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import ScriptModel, ScriptRun
 from fusiondoc.model.source import Source

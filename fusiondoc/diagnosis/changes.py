@@ -12,7 +12,7 @@ from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Try
-from fusiondoc.model.target import Options
+from fusiondoc.model.source import Options
 
 MOST_TRIES = 8
 

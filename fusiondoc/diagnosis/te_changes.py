@@ -12,11 +12,11 @@ from typing import Iterable, Sequence
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.steps_of_findings import can_run_again, compare_logs, run_again
 from fusiondoc.diagnosis.te_rules import NO_RECIPE, version_of
+from fusiondoc.model.beside_torchscript import TeSplit
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.module_tree import folded
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source
-from fusiondoc.model.te import TeSplit
 
 _RECIPE = ("--recipe", "delayed")
 

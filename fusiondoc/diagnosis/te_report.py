@@ -9,11 +9,20 @@ from fusiondoc.captures.frontend_records import Plan, PlannedOperator, Profile, 
 from fusiondoc.diagnosis.front_ends import te_coverage
 from fusiondoc.diagnosis.te_planner import Planner
 from fusiondoc.diagnosis.te_rules import LATEST, NO_RECIPE, version_of
+from fusiondoc.model.beside_torchscript import (
+    TeFuser,
+    TeOperator,
+    TePass,
+    TePlan,
+    TeReport,
+    TeSplit,
+    TeStep,
+    TeTime,
+)
 from fusiondoc.model.fusers import TE, TE_KIND
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Reason, Report, Unfused
 from fusiondoc.model.runs import FuserState, Spread, Time
-from fusiondoc.model.te import TeFuser, TeOperator, TePass, TePlan, TeReport, TeSplit, TeStep, TeTime
 
 FORWARD, BACKWARD = "forward", "backward"
 

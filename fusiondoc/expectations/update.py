@@ -15,8 +15,7 @@ import yaml
 
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import yaml_text
-from fusiondoc.expectations.expectation import Expectations, Section, applying
-from fusiondoc.expectations.fields import fits
+from fusiondoc.expectations.expectation import Expectations, Section, applying, fits
 from fusiondoc.expectations.match import Outcome, check, lacks_backward, specialised_once
 from fusiondoc.expectations.missing import without_namespace
 from fusiondoc.expectations.read_file import loads

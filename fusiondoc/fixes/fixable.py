@@ -13,8 +13,7 @@ from fusiondoc.fixes.edits import read_text
 from fusiondoc.fixes.syntax import ParsedFile, Unreadable
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report, Unfused
-from fusiondoc.model.source import Source, from_package
-from fusiondoc.model.target import Options
+from fusiondoc.model.source import Options, Source, from_package
 
 if TYPE_CHECKING:
     from libcst import CSTNode

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from fusiondoc.model.beside_torchscript import NOTHING_LOST, OF_TE
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.te import NOTHING_LOST, OF_TE
 
 OTHER_FUSER = "another fuser"
 MORE_RUNS = "runs doubled"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from fusiondoc.model.aot import AotFunction, FusedModules
+from fusiondoc.model.beside_torchscript import AotFunction, FusedModules, TeReport
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.ranks import Ranks
@@ -29,8 +29,7 @@ from fusiondoc.model.runs import (
     Try,
     Verification,
 )
-from fusiondoc.model.target import Target, Texts
-from fusiondoc.model.te import TeReport
+from fusiondoc.model.source import Target, Texts
 
 SCHEMA = "fusiondoc.report/1"
 

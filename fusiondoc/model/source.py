@@ -1,13 +1,20 @@
-"""A position in a source file as logs and reports write it (``file:line`` or ``file:line:column``), and
-which positions are the user's own lines."""
+"""What a report is of (its target, what was asked for, the texts that it refers to), and positions in its
+source as logs and reports write them (``file:line`` or ``file:line:column``): which of them are the user's
+own lines.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Mapping
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Protocol
 
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model.typed_fields import as_json
+
+if TYPE_CHECKING:
+    from fusiondoc.model.report import Evidence
+
 
 _WRITTEN = re.compile(r"(.+?):([0-9]{1,9})(?::([0-9]{1,9}))?\Z", re.DOTALL)
 
@@ -118,3 +125,78 @@ def user_source(op: str, source: str | None, known: SourceMap) -> str | None:
     told = user_line(source) or known.get(f"{op}|{source}") or known.get(f"|{source}")
     # The code of an FX graph has one operator a line: its map has no columns.
     return told or known.get(f"|{source.rpartition(':')[0]}")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a run as a capture keeps them; ``RunRequest`` says what each means. None: not told."""
+
+    fuser: str | None = None
+    frontend: str | None = None
+    recipes: tuple[str, ...] = ()
+    runs: int | None = None
+    backward: bool | None = None
+    trace: bool | None = None
+    script: bool | None = None
+    script_args: tuple[str, ...] = ()
+    step_function: str | None = None
+    inputs: tuple[str, ...] = ()
+    device: str | None = None
+    seed: int | None = None
+    timeout: float | None = None
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    dumps: tuple[str, ...] = ()
+    verify: bool | None = None
+    no_freeze: bool | None = None
+    freeze: bool | None = None
+    eval: bool | None = None
+    in_place_off: bool | None = None
+    timing: bool | None = None
+    timing_rounds: int | None = None
+    profile: bool | None = None
+    log_limit: int | None = None
+    launcher: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        found: dict[str, Any] = as_json(self)
+        return found
+
+    def told(self) -> dict[str, Any]:
+        """Those that are set to anything, by name."""
+        return {name: value for name, value in self.as_json().items() if value not in (None, False, [], {})}
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a report is of. Of logs alone only the name is told."""
+
+    name: str | None = None
+    """As the user named it; of logs the first three."""
+    frozen: str | None = None
+    """Who froze the module: "fusiondoc" or "program"; None if nobody did, or nothing tells."""
+    command: tuple[str, ...] = ()
+    """The command line of fusiondoc."""
+    options: Options | None = None
+    """What was asked of the run."""
+    environment_set: Mapping[str, str] = field(default_factory=dict)
+    """The environment variables that fusiondoc set."""
+    capture: str | None = None
+    """The folder of the capture, as seen from the current one."""
+    folder: str | None = None
+    """The folder that the program was run in."""
+
+    @property
+    def of_capture(self) -> bool:
+        """Whether it is told what was asked for."""
+        return self.capture is not None or self.options is not None
+
+
+class Texts(Protocol):
+    """Texts that a report refers to and does not hold, read when asked for."""
+
+    def source(self, file: str) -> str | None:
+        """The program's own source file, by its name in the log; None if it is not at hand."""
+
+    def log(self, lines: Iterable[Evidence], graphs: Iterable[Evidence]) -> Mapping[Evidence, str]:
+        """Lines of the log, and graphs that begin on a line of it, without what torch and launchers put
+        before each line; what cannot be read again is missing."""

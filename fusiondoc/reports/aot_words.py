@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Sequence
 
-from fusiondoc.model.aot import AotFunction, AotGraph, AotValue, FusedModules, Partition
+from fusiondoc.model.beside_torchscript import AotFunction, AotGraph, AotValue, FusedModules, Partition
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import ScriptModel, ScriptRun

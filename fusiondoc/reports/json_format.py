@@ -25,10 +25,8 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence, Un
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
-from fusiondoc.model.bench import Bench, BenchPhase
+from fusiondoc.model.bench import SUITE_SCHEMA, Bench, BenchPhase, Suite
 from fusiondoc.model.report import SCHEMA, SEVERITIES, Report
-from fusiondoc.model.suite import SCHEMA as SUITE_SCHEMA
-from fusiondoc.model.suite import Suite
 from fusiondoc.model.typed_fields import field_types, is_figure, json_within, sound
 from fusiondoc.reports.printable import in_json
 

@@ -19,10 +19,9 @@ from typing import Any, Mapping, Sequence, Union
 
 from fusiondoc.comparison.bench_changes import FASTER, NO_DIFFERENCE, SLOWER, BenchComparison
 from fusiondoc.comparison.differences import Comparison
-from fusiondoc.model.bench import EACH_CALL, TRAINING, VARIANTS, Bench
+from fusiondoc.model.bench import EACH_CALL, MEMORY, SPEED, TRAINING, VARIANTS, Bench, Suite
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.report import SEVERITIES, Report
-from fusiondoc.model.suite import MEMORY, SPEED, Suite
 from fusiondoc.model.survey_answers import DIMENSIONS, Survey
 from fusiondoc.model.typed_fields import field_types, property_type
 from fusiondoc.reports.json_format import DERIVED

@@ -18,8 +18,7 @@ from typing import Iterable, Iterator, Mapping, TypeVar
 
 from fusiondoc.masking import texts_changed
 from fusiondoc.model.report import Evidence, Report
-from fusiondoc.model.source import Source, from_package, without_packages
-from fusiondoc.model.target import Texts
+from fusiondoc.model.source import Source, Texts, from_package, without_packages
 
 T = TypeVar("T")
 

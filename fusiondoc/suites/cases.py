@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Sequence
 
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.model.bench import EAGER, FORWARD, TRAINING
-from fusiondoc.model.suite import MEMORY, SPEED, Published
+from fusiondoc.model.bench import EAGER, FORWARD, MEMORY, SPEED, TRAINING, Published
 
 PROGRAMS = Path(__file__).resolve().parent
 

@@ -26,7 +26,7 @@ from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.ranks import RankFacts, RankTold
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak
-from fusiondoc.model.target import Options, Target
+from fusiondoc.model.source import Options, Target
 from fusiondoc.parsers.evidence import excerpts
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.observed import Observed

@@ -9,8 +9,8 @@ from typing import Callable, ContextManager, Iterator
 
 from fusiondoc.captures.request import parse_target
 from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed
+from fusiondoc.model.bench import Suite, SuiteCase
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.suite import Suite, SuiteCase
 from fusiondoc.runner.interpreter import find_python, inspect
 from fusiondoc.suites.cases import Case, SuitePlan
 from fusiondoc.workflows.bench import run_bench

@@ -9,11 +9,11 @@ from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.te_changes import instead_of, named
 from fusiondoc.diagnosis.te_planner import Planner
 from fusiondoc.diagnosis.te_rules import LATEST, version_of
+from fusiondoc.model.beside_torchscript import TeSplit
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.module_tree import folded
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.model.te import TeSplit
 
 _TRAP = "ForwardLinearBiasActivation"
 _MOST_DISAGREEMENTS = 3

@@ -12,7 +12,7 @@ from fusiondoc.diagnosis.operators import is_in_place
 from fusiondoc.diagnosis.reasons_of_gradients import NO_FORMULA, RECORDED
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd9_log import HOW_TO_LOG, PLANS
-from fusiondoc.model.aot import AotFunction
+from fusiondoc.model.beside_torchscript import AotFunction
 from fusiondoc.model.report import Finding, Report
 
 DYNAMO = "torch.compile"

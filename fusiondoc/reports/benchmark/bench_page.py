@@ -9,9 +9,8 @@ from typing import Iterator, Sequence
 
 from markupsafe import Markup
 
-from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant
+from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant, memory_ratio
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.suite import memory_ratio
 from fusiondoc.reports.benchmark import wordings
 from fusiondoc.reports.benchmark.plots import Bar, Bars, Lines, Stack, hue, hue_of, lines, stack
 from fusiondoc.reports.benchmark.suite_grids import ABSENT, Cell

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.model.suite import Suite
+from fusiondoc.model.bench import Suite
 from fusiondoc.reports.benchmark.documents import COLUMNS, could_not_run, rows_of
 from fusiondoc.reports.benchmark.suite_grids import (
     Figure,

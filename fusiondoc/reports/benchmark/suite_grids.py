@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, Sequence
 
-from fusiondoc.model.bench import EACH_CALL, EAGER, Bench, BenchVariant
+from fusiondoc.model.bench import (
+    EACH_CALL,
+    EAGER,
+    MEMORY,
+    Bench,
+    BenchVariant,
+    Beside,
+    Published,
+    Suite,
+    SuiteCase,
+    memory_ratio,
+    phase_of,
+)
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.suite import MEMORY, Beside, Published, Suite, SuiteCase, memory_ratio, phase_of
 from fusiondoc.reports.benchmark.wordings import HOST_BOUND, groups, milliseconds, of_processes, share
 
 SAME = "≈1"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Iterator
 
-from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant
-from fusiondoc.model.suite import Suite
+from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant, Suite
 from fusiondoc.reports.benchmark import suite_grids, wordings
 from fusiondoc.reports.benchmark.bench_page import (
     Page,

@@ -14,7 +14,7 @@ from typing import Dict, Iterator, Sequence
 
 from markupsafe import Markup
 
-from fusiondoc.model.aot import AotFunction
+from fusiondoc.model.beside_torchscript import AotFunction
 from fusiondoc.model.module_tree import Module, module_tree, outside
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import OpNode, Unfused

@@ -15,10 +15,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.model.aot import AotFunction
+from fusiondoc.model.beside_torchscript import AotFunction, TeFuser, TePass, TePlan, TeStep, TeTime
 from fusiondoc.model.module_tree import folded
 from fusiondoc.model.report import Report
-from fusiondoc.model.te import TeFuser, TePass, TePlan, TeStep, TeTime
 from fusiondoc.reports import aot_words
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, more
 from fusiondoc.reports.wording import count

@@ -13,7 +13,7 @@ from fusiondoc.model.fusers import is_te
 from fusiondoc.model.module_tree import folded, outside
 from fusiondoc.model.report import SEVERITIES, Group, Reason, Report, Unfused
 from fusiondoc.model.runs import by_inputs
-from fusiondoc.model.target import Texts
+from fusiondoc.model.source import Texts
 from fusiondoc.reports import run_words
 from fusiondoc.reports.run_words import takes
 from fusiondoc.reports.source_code import code_at, where_from, with_near_places
