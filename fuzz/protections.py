@@ -318,14 +318,14 @@ TAKEN = (
     Taken(
         "backups of fix",
         "test_fix_edits.py::test_a_backup_is_no_way_out_of_the_project",
-        "workflows/fix_apply.py",
+        "workflows/fix.py",
         '            file = beside.open("xb")',
         '            file = beside.open("wb" if not beside.exists() else "xb")',
     ),
     Taken(
         "all files of fix or none",
         "test_fix_edits.py::test_all_files_are_written_or_none",
-        "workflows/fix_apply.py",
+        "workflows/fix.py",
         "            _put_back(changed, backup)\n",
         "            pass\n",
     ),

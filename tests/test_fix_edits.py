@@ -42,10 +42,9 @@ from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.runs import Verification
 from fusiondoc.reports.fixes_found import as_json, as_markdown, lines, verdict, within
-from fusiondoc.workflows import fix_apply, fix_search
-from fusiondoc.workflows.fix import ChangedFile, as_tries
-from fusiondoc.workflows.fix_apply import apply, uncommitted
-from fusiondoc.workflows.fix_runs import Candidate, Rounding
+from fusiondoc.workflows import fix, fix_search
+from fusiondoc.workflows.fix import ChangedFile, apply, as_tries, uncommitted
+from fusiondoc.workflows.fix_search import Candidate, Rounding
 
 # -- only the meant tokens ----------------------------------------------------------------------------------
 
@@ -264,14 +263,14 @@ def test_all_files_are_written_or_none(
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text("x = 1\n")
     files = [changed_file(tmp_path / name, "1", "2") for name in ("a.py", "b.py")]
-    write = fix_apply.write_whole
+    write = fix.write_whole
 
     def fails_at_b(path: Path, data: bytes) -> None:
         if path.name == "b.py":
             raise error
         write(path, data)
 
-    monkeypatch.setattr(fix_apply, "write_whole", fails_at_b)
+    monkeypatch.setattr(fix, "write_whole", fails_at_b)
     expected = UsageError if isinstance(error, OSError) else type(error)
     with pytest.raises(expected, match="no file was changed" if isinstance(error, OSError) else None):
         apply(files, tmp_path, force=True)

@@ -24,7 +24,7 @@ from fusiondoc.reports.json_format import plain
 from fusiondoc.workflows import survey as engines
 from fusiondoc.workflows import survey as workflow
 from fusiondoc.workflows.survey import chunks_of, survey
-from fusiondoc.workflows.survey_items import Item, digest, listed
+from fusiondoc.workflows.survey_facts import Item, digest, listed
 from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
 
 GOLDEN = ROOT / "fixtures" / "golden"

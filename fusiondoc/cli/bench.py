@@ -164,9 +164,8 @@ def command(
     """
     from fusiondoc.captures.request import parse_target
     from fusiondoc.suites.cases import SUITES, listing, suite_named
-    from fusiondoc.workflows.bench import expanded, run_bench
+    from fusiondoc.workflows.bench import SuiteRequest, expanded, run_bench, run_suite
     from fusiondoc.workflows.bench_turns import BenchRequest
-    from fusiondoc.workflows.suite import SuiteRequest, run_suite
 
     if list_suites:
         write(listing(), outputs[0] if outputs else None)

@@ -93,8 +93,7 @@ def command(
     from fusiondoc.fixes.syntax import require_libcst
     from fusiondoc.reports import fixes_found
     from fusiondoc.runner.progress import terminal_progress
-    from fusiondoc.workflows.fix import fix_target
-    from fusiondoc.workflows.fix_apply import apply, uncommitted
+    from fusiondoc.workflows.fix import apply, fix_target, uncommitted
 
     require_libcst()
     if force and not apply_:

@@ -1,10 +1,11 @@
-"""``fusiondoc bench``: a model in every variant on the same inputs, in one or several interpreters.
+"""``fusiondoc bench``: a model in every variant on the same inputs, in one or several interpreters; or with
+``--suite`` each case of a suite so.
 
 Each variant is a process of its own in each phase, and none logs anything. All of a phase live at the same
-time and run a round each in turns, in an order that changes from turn to turn, so that what slows the machine
-slows all of them. Then each variant gets a second process, and all of these take turns: where the host is the
-limit, processes of one program differ by more than rounds of one process. (All at once would need the memory
-of the GPU twice.)
+time and run a round each in turns, in an order that changes from turn to turn, so that what slows the
+machine slows all of them. Then each variant gets a second process, and all of these take turns: where the
+host is the limit, processes of one program differ by more than rounds of one process. (All at once would
+need the memory of the GPU twice.)
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import contextlib
 import itertools
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Callable, ContextManager, Iterator, Mapping, Sequence
 
-from fusiondoc.errors import CannotRun, ModelFailed, UsageError
+from fusiondoc.captures.request import parse_target
+from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed, UsageError
 from fusiondoc.model.bench import (
     EAGER,
     Bench,
@@ -25,12 +28,16 @@ from fusiondoc.model.bench import (
     BenchVariant,
     Groups,
     Ratio,
+    Suite,
+    SuiteCase,
     measured_in,
     of_processes,
 )
+from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.probe.pass_inputs import InputTextError, parse_input
 from fusiondoc.runner.bench_child import BenchChild, Benched
 from fusiondoc.runner.interpreter import Interpreter, find_python, inspect
+from fusiondoc.suites.cases import Case, SuitePlan
 from fusiondoc.workflows.bench_turns import (
     BenchProgress,
     BenchRequest,
@@ -317,3 +324,109 @@ def _key(text: str, inside: str) -> tuple[str, ...]:
 
 def _words(inside: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in inside.split(","))
+
+
+ROUND_SECONDS = 0.05
+"""Shorter than of a bench of its own: there are many cases."""
+
+
+@dataclass(frozen=True)
+class SuiteRequest:
+    """What to run.
+
+    Attributes:
+        patterns: which cases, all if empty (``SuitePlan.chosen``).
+        small: the small sizes; None: where no GPU is seen.
+        bench: interpreters, variants, rounds and so on; target and inputs are those of each case.
+    """
+
+    plan: SuitePlan
+    bench: BenchRequest
+    patterns: tuple[str, ...] = ()
+    small: bool | None = None
+
+
+def run_suite(request: SuiteRequest, progress: Callable[[], ContextManager[BenchProgress]]) -> Suite:
+    """Run the cases one after the other.
+
+    A case that cannot run, or fails in every variant, is in the result with its reason. An interruption ends
+    the suite; cases and rounds that were done until then are in the result.
+
+    Raises:
+        UsageError: wrong usage.
+        KeyboardInterrupt: the user stopped it before anything was measured.
+        CannotRun: no case can run, for the reason of the first.
+    """
+    small = request.small if request.small is not None else not _sees_gpu(request.bench)
+    cases = request.plan.chosen(request.patterns, small)
+    request.bench.check()
+    done: list[SuiteCase] = []
+    failures: list[FusiondocError] = []
+    interrupted = False
+    with progress() as bar:
+        for number, case in enumerate(cases):
+            told = _Told(bar, f"{case.name} ({number + 1} of {len(cases)})", number, len(cases))
+            try:
+                bench = run_bench(_bench_of(case, request.bench), told.itself)
+            except KeyboardInterrupt:
+                if not done:
+                    raise
+                interrupted = True
+                break
+            except (CannotRun, ModelFailed) as error:
+                failures.append(error)
+                done.append(SuiteCase(case.block, case.sizes, None, str(error)))
+                continue
+            done.append(SuiteCase(case.block, case.sizes, bench))
+            interrupted = bench.interrupted
+            if interrupted:
+                break
+    if failures and all(one.bench is None for one in done):
+        raise failures[0]
+    return Suite(
+        request.plan.name,
+        small,
+        tuple(done),
+        request.plan.published,
+        request.plan.why_different,
+        interrupted,
+    )
+
+
+def _sees_gpu(request: BenchRequest) -> bool:
+    """Whether the inputs will be on a GPU: asked without importing torch anywhere."""
+    if request.device is not None:
+        return not request.device.startswith("cpu")
+    builds = [inspect(find_python(path)).torch_cuda for path in request.pythons]
+    return any(builds) and Path("/dev/nvidiactl").exists()
+
+
+def _bench_of(case: Case, request: BenchRequest) -> BenchRequest:
+    return replace(
+        request,
+        target=parse_target(case.target),
+        inputs=case.inputs,
+        random_sizes=case.random,
+        round_seconds=ROUND_SECONDS,
+        # There are many cases: twice the warm-ups of all of them are for who asks.
+        processes=1 if request.processes is None else request.processes,
+    )
+
+
+class _Told:
+    """What a bench says of itself, as a part of the suite."""
+
+    def __init__(self, bar: BenchProgress, name: str, before: int, cases: int) -> None:
+        self._bar = bar
+        self._name = name
+        self._before = before
+        self._cases = cases
+
+    @contextlib.contextmanager
+    def itself(self) -> Iterator[BenchProgress]:
+        yield self
+
+    def say(self, doing: str, done: int, total: int) -> None:
+        share = 100_000 // self._cases
+        part = share * done // total if total else 0
+        self._bar.say(f"{self._name}, {doing}", share * self._before + part, share * self._cases)

@@ -1,4 +1,4 @@
-"""What an argument of a command names. (named as probe/inputs.py: there they are those of a model)
+"""What an argument of a command names.
 
 A target to run, a log, a capture, a saved report, or stdin.
 """

@@ -23,8 +23,16 @@ from fusiondoc.model.survey_answers import (
     Unreadable,
     Work,
 )
-from fusiondoc.workflows.survey_facts import NS, GroupKey, KernelKey, PlaceKey, RunFacts, facts_of, text_of
-from fusiondoc.workflows.survey_items import Item
+from fusiondoc.workflows.survey_facts import (
+    NS,
+    GroupKey,
+    Item,
+    KernelKey,
+    PlaceKey,
+    RunFacts,
+    facts_of,
+    text_of,
+)
 
 MOST_SAMPLES = 5_000
 """Times of a kernel of which its median is taken."""

@@ -1,4 +1,4 @@
-"""``--time``: once more without logs, eager against fused. (named as probe/timing.py: what the child does)
+"""``--time``: once more without logs, eager against fused.
 
 ``--time`` of a program that runs as it is: its own steps, with TorchScript's fuser and without, each in
 processes of their own and without logs.
