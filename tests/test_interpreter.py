@@ -192,6 +192,6 @@ def test_trying_is_remembered_too(calls: list[str]) -> None:
     tried = interpreter.try_everything(sys.executable)
     assert interpreter.try_everything(sys.executable) == tried
     assert calls.count("knobs") == 1
-    assert tried.environment["torch"] == torch.__version__
+    assert tried.environment.torch == torch.__version__
     assert {row.fuser for row in tried.fusers} == {"nvfuser", "nnc", "onednn", "legacy", "none"}
-    assert any(one["name"] == "fusion_strategy" and one["live"] for one in tried.knobs)
+    assert any(one.name == "fusion_strategy" and one.live for one in tried.knobs)

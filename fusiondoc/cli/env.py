@@ -68,11 +68,10 @@ def command(
     interpreter = inspect(options["python"] or sys.executable)
     measured = measure_bandwidth(interpreter.path) if measure else None
     tried = try_everything(interpreter.path, fresh=True)
-    gpu = tried.environment.get("gpu")
-    rate = measured.gb_per_s if measured is not None else remembered_bandwidth(str(gpu)) if gpu else None
+    gpu = tried.environment.gpu
+    rate = measured.gb_per_s if measured is not None else remembered_bandwidth(gpu) if gpu else None
     if format_ == "json":
-        found = {name: value for name, value in tried.environment.items() if name != "record"}
-        found["gpu_measured_gb_per_s"] = rate
+        found = {**asdict(tried.environment), "gpu_measured_gb_per_s": rate}
         fusers = [{**asdict(row), "install": _install(row)} for row in tried.fusers]
         say(json.dumps({"schema": SCHEMA, "environment": found, "fusers": fusers}, indent=1))
         return
@@ -85,16 +84,16 @@ def _install(row: TriedFuser) -> str | None:
 
 def _print(python: str, tried: Tried, measured: float | None) -> None:
     found = tried.environment
-    build = f"CUDA {found['cuda']}" if found.get("cuda") else "no CUDA"
-    llvm = "LLVM" if found.get("llvm") else "no LLVM"
-    say(f"python  {found['python']}  {python}")
-    say(f"torch   {found['torch']}  (build: {build}, {llvm} for NNC on the CPU)")
-    gpu = found.get("gpu")
+    build = f"CUDA {found.cuda}" if found.cuda else "no CUDA"
+    llvm = "LLVM" if found.llvm else "no LLVM"
+    say(f"python  {found.python}  {python}")
+    say(f"torch   {found.torch}  (build: {build}, {llvm} for NNC on the CPU)")
+    gpu = found.gpu
     if gpu:
-        capability = ".".join(map(str, found.get("capability") or ()))
-        bandwidth = found.get("gpu_memory_gb_per_s")
+        capability = ".".join(map(str, found.capability or ()))
+        bandwidth = found.gpu_memory_gb_per_s
         speed = f", memory {bandwidth:g} GB/s" if bandwidth else ""
-        say(f"gpu     {gpu}  (compute capability {capability}{speed}; {found['gpu_count']} in all)")
+        say(f"gpu     {gpu}  (compute capability {capability}{speed}; {found.gpu_count} in all)")
         if measured is not None:
             share = f", {measured / bandwidth:.0%} of that" if bandwidth else ""
             say(f"        a large copy within its memory: {measured:,.0f} GB/s{share}")

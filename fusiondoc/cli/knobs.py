@@ -9,7 +9,7 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Iterator
 
 import click
 from rich.console import RenderableType
@@ -23,6 +23,9 @@ from fusiondoc.cli.say import say
 from fusiondoc.model.fusers import FUSERS, LEGACY
 from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
 
+if TYPE_CHECKING:
+    from fusiondoc.fuser_knobs.overview import Entry, KnobHere, Overview, TriedKnob
+
 _HEADINGS = {
     **{fuser.name: fuser.title for fuser in FUSERS.values()},
     LEGACY.name: "Legacy fuser",
@@ -32,156 +35,152 @@ _HEADINGS = {
 _NAME = 24
 
 
-def listing(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
+def listing(shown: Overview, everything: bool, width: int) -> Iterator[str]:
     """The whole overview; without ``everything`` only what means something on this torch."""
-    known = shown["torch"] is not None
+    known = shown.torch is not None
     yield from _knobs(shown, everything or not known, width)
     yield from _variables(shown, everything or not known, width)
-    for variable, options in shown["options"].items():
-        live = [one for one in options if everything or one["live"] or not known]
+    for variable, options in shown.options.items():
+        live = [one for one in options if everything or one.live or not known]
         if live:
             yield ""
-            yield f"OPTIONS OF {variable}" + (
-                "" if everything or not known else f" for torch {shown['torch']}"
-            )
+            yield f"OPTIONS OF {variable}" + ("" if everything or not known else f" for torch {shown.torch}")
             for one in live:
-                versions = f" ({one['live_in']})" if everything or not known else ""
-                yield from _entry(one["name"], one["does"] + versions, width)
+                versions = f" ({one.live_in})" if everything or not known else ""
+                yield from _entry(one.name, one.does + versions, width)
     yield from _dumps(shown, everything or not known, width)
     yield from _log_files(shown, everything, width)
     yield from _problems(shown, width)
 
 
-def _knobs(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
-    no_ops = [one for one in shown["knobs"] if one["no_op"]]
+def _knobs(shown: Overview, everything: bool, width: int) -> Iterator[str]:
+    no_ops = [one for one in shown.knobs if one.no_op]
     yield from _row(width, (_NAME, "KNOB"), (22, "VALUE HERE"), (0, "LIVE IN TORCH"))
     for fuser, title in _HEADINGS.items():
-        listed = [
-            one for one in shown["knobs"] if one["fuser"] == fuser and (everything or one not in no_ops)
-        ]
+        listed = [one for one in shown.knobs if one.fuser == fuser and (everything or one not in no_ops)]
         if listed:
             yield f"-- {title}"
         for one in listed:
-            yield from _row(
-                width, (_NAME, one["name"]), (22, value(one, shown["torch"])), (0, one["live_in"])
-            )
-            why = one["why"] if one["live"] is False else None
+            yield from _row(width, (_NAME, one.name), (22, value(one, shown.torch)), (0, one.live_in))
+            why = one.why if one.live is False else None
             here = f" Here: {why.rstrip('.')}." if why else ""
-            yield from _wrapped(f"{one['does']} Default: {one['default']}.{here}", width)
+            yield from _wrapped(f"{one.does} Default: {one.default}.{here}", width)
     if no_ops and not everything:
         yield ""
-        names = ", ".join(one["name"] for one in no_ops)
-        text = f"No-ops on torch {shown['torch']}: {names}. They still exist, take any value and do nothing "
+        names = ", ".join(one.name for one in no_ops)
+        text = f"No-ops on torch {shown.torch}: {names}. They still exist, take any value and do nothing "
         text += "(--all shows them)."
         yield from _lines(Text(text), width)
 
 
-def value(knob: Mapping[str, Any], torch: str | None) -> str:
+def value(knob: KnobHere, torch: str | None) -> str:
     """What the knob reads here, in a few words."""
     if torch is None:
         return "unknown"
-    if knob["effective"] is not None:
-        shown = knob["effective"] or "empty"
-        return f"{shown} (fixed)" if knob["live"] is False else str(shown)
-    return "does nothing" if knob["live"] is False else "cannot be read"
+    if knob.effective is not None:
+        shown = knob.effective or "empty"
+        return f"{shown} (fixed)" if knob.live is False else str(shown)
+    return "does nothing" if knob.live is False else "cannot be read"
 
 
-def _variables(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
+def _variables(shown: Overview, everything: bool, width: int) -> Iterator[str]:
     yield ""
     yield from _row(width, (44, "ENVIRONMENT VARIABLE"), (14, "NOW"), (0, "READ BY TORCH"))
-    for one in shown["variables"]:
-        if not everything and not one["live"] and one["current"] is None:
+    for one in shown.variables:
+        if not everything and not one.live and one.current is None:
             continue
-        current = "-" if one["current"] is None else f"'{one['current']}'"
+        current = "-" if one.current is None else f"'{one.current}'"
         short = current if len(current) < 14 else "see below"
-        yield from _row(width, (44, one["name"]), (14, short), (0, one["live_in"]))
-        expected = f" Value: {one['value']}." if one["value"] else ""
+        yield from _row(width, (44, one.name), (14, short), (0, one.live_in))
+        expected = f" Value: {one.value}." if one.value else ""
         now = "" if short == current else f" Now: {current}."
-        yield from _wrapped(one["does"] + expected + now, width)
+        yield from _wrapped(one.does + expected + now, width)
 
 
-def _dumps(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
-    live = [one for one in shown["dumps"] if everything or one["live"]]
+def _dumps(shown: Overview, everything: bool, width: int) -> Iterator[str]:
+    live = [one for one in shown.dumps if everything or one.live]
     if live:
         yield ""
         yield "OTHER DUMPS, for fusiondoc kernels --dump"
     for one in live:
-        versions = f" ({one['live_in']})" if everything else ""
-        yield from _entry(one["name"], one["does"] + versions, width)
+        versions = f" ({one.live_in})" if everything else ""
+        yield from _entry(one.name, one.does + versions, width)
 
 
-def _log_files(shown: Mapping[str, Any], everything: bool, width: int) -> Iterator[str]:
-    files = [one for one in shown["log_files"] if everything or (one["does"] and one["live"] is not False)]
+def _log_files(shown: Overview, everything: bool, width: int) -> Iterator[str]:
+    files = [one for one in shown.log_files if everything or (one.does and one.live is not False)]
     yield ""
     yield "FILES FOR PYTORCH_JIT_LOG_LEVEL, at the lowest level that prints (> is more)"
     for one in files:
-        if one["does"]:
-            versions = f" ({one['live_in']})" if everything else ""
-            yield from _entry(one["least"], one["does"] + versions, width, 34)
-    others = [one["least"] for one in files if not one["does"]]
+        if one.does:
+            versions = f" ({one.live_in})" if everything else ""
+            yield from _entry(one.least, one.does + versions, width, 34)
+    others = [one.least for one in files if not one.does]
     if others:
         yield from _lines(Text("Not about fusion: " + ", ".join(others)), width)
 
 
-def _problems(shown: Mapping[str, Any], width: int) -> Iterator[str]:
-    if shown["problems"]:
+def _problems(shown: Overview, width: int) -> Iterator[str]:
+    if shown.problems:
         yield ""
         yield "IN THIS ENVIRONMENT"
-        for text in shown["problems"]:
+        for text in shown.problems:
             marked = names_and_texts(1, gap=1)
             marked.add_row("!", text)
             yield from _lines(marked, width)
 
 
-def details(kind: str, entry: Mapping[str, Any], torch: str | None, width: int) -> Iterator[str]:
+def details(kind: str, entry: Entry, torch: str | None, width: int) -> Iterator[str]:
     """One entry in full."""
-    yield f"{entry['name']}  ({kind})"
-    yield from _wrapped(entry["does"] or "Writes to the JIT log, but not about fusion.", width)
-    rows = []
-    if kind == "knob":
+    from fusiondoc.fuser_knobs.overview import DumpHere, KnobHere, OptionHere, VariableHere
+
+    yield f"{entry.name}  ({kind})"
+    yield from _wrapped(entry.does or "Writes to the JIT log, but not about fusion.", width)
+    rows: list[tuple[str, str | None]] = []
+    if isinstance(entry, KnobHere):
         rows = [
-            ("values", entry["value"]),
+            ("values", entry.value),
             ("example", _example(entry)),
-            ("default", entry["default"]),
+            ("default", entry.default),
             ("here", value(entry, torch) + (f" on torch {torch}" if torch else ": no torch to try it on")),
-            ("why", entry["why"]),
-            ("effect", entry["effect"]),
-            ("in Python", ", ".join(entry["functions"])),
+            ("why", entry.why),
+            ("effect", entry.effect),
+            ("in Python", ", ".join(entry.functions)),
         ]
-    elif kind == "variable":
+    elif isinstance(entry, VariableHere):
         rows = [
-            ("values", entry["value"]),
-            ("default", entry["default"] or "not set"),
-            ("options", ", ".join(entry["options"] or ())),
-            ("now", "not set" if entry["current"] is None else f"'{entry['current']}'"),
-            *(("problem", problem) for problem in entry["problems"]),
+            ("values", entry.value),
+            ("default", entry.default or "not set"),
+            ("options", ", ".join(entry.options or ())),
+            ("now", "not set" if entry.current is None else f"'{entry.current}'"),
+            *(("problem", problem) for problem in entry.problems),
         ]
-    elif kind.startswith("option"):
-        rows = [("stream", entry["stream"])]
-    elif kind == "dump":
-        needs = " ".join(f"{name}='{value}'" for name, value in entry["needs"].items())
-        rows = [("example", f"fusiondoc kernels --dump {entry['name']}"), ("set by it", needs)]
+    elif isinstance(entry, OptionHere):
+        rows = [("stream", entry.stream)]
+    elif isinstance(entry, DumpHere):
+        needs = " ".join(f"{name}='{value}'" for name, value in entry.needs.items())
+        rows = [("example", f"fusiondoc kernels --dump {entry.name}"), ("set by it", needs)]
     else:
-        rows = [("write", f"PYTORCH_JIT_LOG_LEVEL='{entry['least']}', or more of > for more")]
-    rows += [("live in", entry["live_in"] if "package" in entry["live_in"] else "torch " + entry["live_in"])]
-    if kind == "knob" and entry["exists_in"] != entry["live_in"]:
-        rows += [("exists in", f"torch {entry['exists_in']}, outside the above as a no-op")]
-    if entry.get("source"):
-        rows += [("source", entry["source"])]
+        rows = [("write", f"PYTORCH_JIT_LOG_LEVEL='{entry.least}', or more of > for more")]
+    rows += [("live in", entry.live_in if "package" in entry.live_in else "torch " + entry.live_in)]
+    if isinstance(entry, KnobHere) and entry.exists_in != entry.live_in:
+        rows += [("exists in", f"torch {entry.exists_in}, outside the above as a no-op")]
+    if isinstance(entry, (KnobHere, VariableHere)):
+        rows += [("source", entry.source)]
     for name, text in rows:
         if text:
             yield from _entry("  " + name, text, width, 14)
 
 
-def _example(knob: Mapping[str, Any]) -> str | None:
+def _example(knob: KnobHere) -> str | None:
     values = {
-        "on or off": "off" if knob["default"].startswith("on") else "on",
+        "on or off": "off" if knob.default.startswith("on") else "on",
         "a whole number of 0 or more": "2",
         "a whole number": "2",
         "stdout or stderr": "stdout",
     }
-    sample = values.get(knob["value"]) or str(knob["value"]).partition(" such as ")[2]
-    return f"--knob {knob['name']}={sample}" if sample else None
+    sample = values.get(knob.value) or knob.value.partition(" such as ")[2]
+    return f"--knob {knob.name}={sample}" if sample else None
 
 
 def _entry(name: str, text: str, width: int, indent: int = _NAME) -> list[str]:
@@ -225,6 +224,7 @@ def command(names: tuple[str, ...], python: str | None, everything: bool, format
       fusiondoc knobs --all --python old/bin/python --format json
     """
     from fusiondoc.fuser_knobs.overview import SCHEMA, find, overview
+    from fusiondoc.model.typed_fields import as_json
     from fusiondoc.runner.interpreter import find_python
 
     path = find_python(python or sys.executable)
@@ -232,12 +232,13 @@ def command(names: tuple[str, ...], python: str | None, everything: bool, format
         # A slip is told at once, before torch is imported to look at values.
         for name in names:
             find(name, overview(None, (), {}))
-    torch, records, note = _try(path)
-    shown = overview(torch, records, os.environ)
+    torch, tried, note = _try(path)
+    shown = overview(torch, tried, os.environ)
     found = [entry for name in names for entry in find(name, shown)]
     if format_ == "json":
         content: dict[str, Any] = {"schema": SCHEMA, "python": str(path), "torch": torch, "note": note}
-        content.update({"found": [{"kind": kind, **entry} for kind, entry in found]} if names else shown)
+        entries = [{"kind": kind, **as_json(entry)} for kind, entry in found]
+        content.update({"found": entries} if names else as_json(shown))
         say(json.dumps(content, indent=1))
         return
     width = max(60, min(shutil.get_terminal_size((80, 24)).columns, 110))
@@ -251,8 +252,8 @@ def command(names: tuple[str, ...], python: str | None, everything: bool, format
         say(line)
 
 
-def _try(python: Path) -> tuple[str | None, tuple[Any, ...], str | None]:
-    """The torch of the interpreter and the records of its knobs; without a usable torch a sentence why."""
+def _try(python: Path) -> tuple[str | None, tuple[TriedKnob, ...], str | None]:
+    """The torch of the interpreter and its knobs as tried; without a usable torch a sentence why."""
     from fusiondoc.errors import CannotRun
     from fusiondoc.runner.interpreter import inspect, try_everything
 

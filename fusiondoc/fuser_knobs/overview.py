@@ -1,9 +1,9 @@
-"""The catalogue for one torch and one environment, as plain data: what ``fusiondoc knobs`` shows."""
+"""The catalogue for one torch and one environment: what ``fusiondoc knobs`` shows."""
 
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import Any, Iterable, Mapping
+from typing import Iterable, Iterator, Mapping, NamedTuple, Union
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue, checks
@@ -13,6 +13,7 @@ from fusiondoc.fuser_knobs.entries import (
     Knob,
     LogFile,
     Option,
+    Span,
     Variable,
     Version,
     describe,
@@ -20,6 +21,7 @@ from fusiondoc.fuser_knobs.entries import (
 )
 from fusiondoc.fuser_knobs.log_levels import VARIABLE, check_log_level, log_level_notes
 from fusiondoc.fuser_knobs.variable_words import FUSER_DUMPS, LOG_FILES, OPTIONS, PACKAGE_OPTIONS
+from fusiondoc.model.quick_dataclass import dataclass
 
 SCHEMA = "fusiondoc.knobs/1"
 
@@ -27,105 +29,213 @@ _FAMILIES = ("PYTORCH_NVFUSER_", "PYTORCH_TENSOREXPR", "PYTORCH_CUDA_FUSER_", "P
 """Variables whose name starts so and that the catalogue lacks are probably slips."""
 
 
-def overview(
-    torch_version: str | None, tried: Iterable[Mapping[str, Any]], environ: Mapping[str, str]
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class TriedKnob:
+    """What came of setting a knob to another value and reading it back."""
+
+    name: str
+    effective: str | None = None
+    """The value before that; None if torch has no way to read it."""
+    live: bool | None = None
+    """Whether setting it changes what is read; None if that was not tried."""
+    why: str | None = None
+    """Why it is not live, or could not be tried."""
+
+
+@dataclass(frozen=True)
+class KnobHere:
+    """A knob of the catalogue, and what was found of it on this torch."""
+
+    name: str
+    fuser: str
+    functions: tuple[str, ...]
+    """Of torch, that set and read it."""
+    value: str
+    """How a value is written, in words."""
+    default: str
+    does: str
+    effect: str
+    live_in: str
+    """The versions in which it does something, in words; so in all classes here."""
+    exists_in: str
+    source: str
+    effective: str | None
+    live: bool | None
+    no_op: bool
+    """It is still there in this torch, and does nothing."""
+    why: str | None
+
+
+@dataclass(frozen=True)
+class VariableHere:
+    """An environment variable of the catalogue, and its value in this environment."""
+
+    name: str
+    value: str
+    options: tuple[str, ...] | None
+    """The words that it takes; None if it takes no list of words."""
+    default: str
+    does: str
+    live_in: str
+    source: str
+    live: bool | None
+    """Whether this torch reads it; None without a torch; so in the classes below."""
+    current: str | None
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OptionHere:
+    """A word of one of nvFuser's variables."""
+
+    name: str
+    does: str
+    live_in: str
+    stream: str
+    live: bool | None
+
+
+@dataclass(frozen=True)
+class DumpHere:
+    """A dump of NNC or oneDNN Graph."""
+
+    name: str
+    fuser: str
+    does: str
+    needs: Mapping[str, str]
+    """The environment variables that make torch print it."""
+    live_in: str
+    live: bool | None
+
+
+@dataclass(frozen=True)
+class LogFileHere:
+    """A file of torch that writes to the JIT log."""
+
+    name: str
+    least: str
+    """Its name with the marks of the lowest level that prints anything."""
+    does: str | None
+    live_in: str
+    live: bool | None
+
+
+Entry = Union[KnobHere, VariableHere, OptionHere, DumpHere, LogFileHere]
+
+
+class Found(NamedTuple):
+    """An entry that a name stands for, and what it is, in words."""
+
+    kind: str
+    entry: Entry
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Everything in the catalogue with what holds here. As JSON it is what ``fusiondoc knobs`` prints."""
+
+    schema: str
+    torch: str | None
+    knobs: tuple[KnobHere, ...]
+    variables: tuple[VariableHere, ...]
+    options: Mapping[str, tuple[OptionHere, ...]]
+    """By variable."""
+    dumps: tuple[DumpHere, ...]
+    log_files: tuple[LogFileHere, ...]
+    problems: tuple[str, ...]
+    """What in the environment this torch would misread or ignore."""
+
+    def entries(self) -> Iterator[Found]:
+        """Each with its kind."""
+        yield from (Found("knob", one) for one in self.knobs)
+        yield from (Found("variable", one) for one in self.variables)
+        for variable, options in self.options.items():
+            yield from (Found(f"option of {variable}", one) for one in options)
+        yield from (Found("dump", one) for one in self.dumps)
+        yield from (Found("file of the JIT log", one) for one in self.log_files)
+
+
+def overview(torch_version: str | None, tried: Iterable[TriedKnob], environ: Mapping[str, str]) -> Overview:
     """Everything in the catalogue with what holds here.
 
     Args:
         torch_version: the torch found, or None where none was.
-        tried: the probe's records of trying every knob on it.
+        tried: what came of trying every knob on it.
         environ: the environment whose variables are looked at.
     """
     version = as_version(torch_version)
-    records = {record["name"]: record for record in tried}
-    return {
-        "schema": SCHEMA,
-        "torch": torch_version,
-        "knobs": [_knob(knob, version, records.get(knob.name)) for knob in catalogue.knobs()],
-        "variables": [_variable(variable, torch_version, environ) for variable in catalogue.variables()],
-        "options": {
-            name: [_option(option, version) for option in options] for name, options in OPTIONS.items()
-        },
-        "dumps": [_dump(dump, version) for dump in FUSER_DUMPS],
-        "log_files": [_log_file(file, version) for file in LOG_FILES],
-        "problems": problems(torch_version, environ),
-    }
+    found = {one.name: one for one in tried}
+    return Overview(
+        schema=SCHEMA,
+        torch=torch_version,
+        knobs=tuple(
+            _knob(knob, version, found.get(knob.name, TriedKnob(knob.name))) for knob in catalogue.knobs()
+        ),
+        variables=tuple(_variable(one, torch_version, environ) for one in catalogue.variables()),
+        options={name: tuple(_option(one, version) for one in words) for name, words in OPTIONS.items()},
+        dumps=tuple(_dump(dump, version) for dump in FUSER_DUMPS),
+        log_files=tuple(_log_file(file, version) for file in LOG_FILES),
+        problems=tuple(problems(torch_version, environ)),
+    )
 
 
-def _knob(knob: Knob, version: Version | None, record: Mapping[str, Any] | None) -> dict[str, Any]:
-    found = record or {}
-    return {
-        "name": knob.name,
-        "fuser": knob.fuser,
-        "functions": [f"torch._C.{name}" for name in (knob.setter, knob.getter) if name],
-        "value": checks.value_form(knob.kind),
-        "default": knob.default,
-        "does": knob.does,
-        "effect": knob.effect,
-        "live_in": describe(knob.live),
-        "exists_in": describe(knob.exists),
-        "source": knob.source,
-        "effective": found.get("effective"),
-        "live": found.get("live"),
-        "no_op": version is not None
-        and exists_in(knob.exists, version)
-        and not exists_in(knob.live, version),
-        "why": found.get("why"),
-    }
+def _knob(knob: Knob, version: Version | None, tried: TriedKnob) -> KnobHere:
+    return KnobHere(
+        name=knob.name,
+        fuser=knob.fuser,
+        functions=tuple(f"torch._C.{name}" for name in (knob.setter, knob.getter) if name),
+        value=checks.value_form(knob.kind),
+        default=knob.default,
+        does=knob.does,
+        effect=knob.effect,
+        live_in=describe(knob.live),
+        exists_in=describe(knob.exists),
+        source=knob.source,
+        effective=tried.effective,
+        live=tried.live,
+        no_op=version is not None and exists_in(knob.exists, version) and not exists_in(knob.live, version),
+        why=tried.why,
+    )
 
 
-def _variable(variable: Variable, torch_version: str | None, environ: Mapping[str, str]) -> dict[str, Any]:
+def _variable(variable: Variable, torch_version: str | None, environ: Mapping[str, str]) -> VariableHere:
     version = as_version(torch_version)
-    words: list[str] | None = None
+    words: tuple[str, ...] | None = None
     if variable.name in OPTIONS:
-        words = [option.name for option in catalogue.options(variable.name, version)]
+        words = tuple(option.name for option in catalogue.options(variable.name, version))
     elif variable.name in PACKAGE_OPTIONS:
-        words = sorted(PACKAGE_OPTIONS[variable.name])
+        words = tuple(sorted(PACKAGE_OPTIONS[variable.name]))
     current = environ.get(variable.name)
-    return {
-        "name": variable.name,
-        "value": variable.values,
-        "options": words,
-        "default": variable.default,
-        "does": variable.does,
-        "live_in": "the nvfuser package" if variable.of_package else describe(variable.live),
-        "source": variable.source,
-        "live": None if version is None else exists_in(variable.live, version),
-        "current": current,
-        "problems": _problems_of(variable, torch_version, current),
-    }
+    return VariableHere(
+        name=variable.name,
+        value=variable.values,
+        options=words,
+        default=variable.default,
+        does=variable.does,
+        live_in="the nvfuser package" if variable.of_package else describe(variable.live),
+        source=variable.source,
+        live=_live(variable.live, version),
+        current=current,
+        problems=tuple(_problems_of(variable, torch_version, current)),
+    )
 
 
-def _option(option: Option, version: Version | None) -> dict[str, Any]:
-    return {
-        "name": option.name,
-        "does": option.does,
-        "live_in": describe(option.live),
-        "stream": option.stream,
-        "live": None if version is None else exists_in(option.live, version),
-    }
+def _live(spans: tuple[Span, ...], version: Version | None) -> bool | None:
+    return None if version is None else exists_in(spans, version)
 
 
-def _dump(dump: FuserDump, version: Version | None) -> dict[str, Any]:
-    return {
-        "name": dump.name,
-        "fuser": dump.fuser,
-        "does": dump.does,
-        "needs": dict(dump.needs),
-        "live_in": describe(dump.live),
-        "live": None if version is None else exists_in(dump.live, version),
-    }
+def _option(one: Option, version: Version | None) -> OptionHere:
+    return OptionHere(one.name, one.does, describe(one.live), one.stream, _live(one.live, version))
 
 
-def _log_file(file: LogFile, version: Version | None) -> dict[str, Any]:
-    return {
-        "name": file.name,
-        "least": ">" * file.least + file.name,
-        "does": file.does,
-        "live_in": describe(file.live),
-        "live": None if version is None else exists_in(file.live, version),
-    }
+def _dump(one: FuserDump, version: Version | None) -> DumpHere:
+    needs = dict(one.needs)
+    return DumpHere(one.name, one.fuser, one.does, needs, describe(one.live), _live(one.live, version))
+
+
+def _log_file(one: LogFile, version: Version | None) -> LogFileHere:
+    least = ">" * one.least + one.name
+    return LogFileHere(one.name, least, one.does, describe(one.live), _live(one.live, version))
 
 
 def problems(torch_version: str | None, environ: Mapping[str, str]) -> list[str]:
@@ -162,29 +272,23 @@ def _wrong_value(name: str, value: str, torch_version: str | None) -> list[str]:
     return [f"{name}: {note}" for note in log_level_notes(value, torch_version)] if name == VARIABLE else []
 
 
-def find(name: str, shown: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The entries of that name in an overview, as (kind, entry): a knob by its short or torch name, a
-    variable, an option, a log file. UsageError with did-you-mean if there is none."""
+def find(name: str, shown: Overview) -> list[Found]:
+    """The entries of that name in an overview: a knob by its short or torch name, a variable, an option, a
+    log file. UsageError with did-you-mean if there is none."""
     short = name.split(".")[-1] if name.startswith("torch.") else name
-    found: list[tuple[str, dict[str, Any]]] = [
-        ("knob", one)
-        for one in shown["knobs"]
-        if short == one["name"] or f"torch._C.{short}" in one["functions"]
-    ]
-    found += [("variable", one) for one in shown["variables"] if name == one["name"]]
-    for variable, options in shown["options"].items():
-        found += [(f"option of {variable}", one) for one in options if name == one["name"]]
-    found += [("dump", one) for one in shown["dumps"] if name == one["name"]]
-    found += [("file of the JIT log", one) for one in shown["log_files"] if name.lstrip(">") == one["name"]]
+    found = [one for one in shown.entries() if _means(name, short, one.entry)]
     if found:
         return found
-    lists = [shown["knobs"], shown["variables"], *shown["options"].values()]
-    lists += [shown["dumps"], shown["log_files"]]
-    names = [one["name"] for entries in lists for one in entries]
-    near = did_you_mean(name, names)
+    near = did_you_mean(name, [one.entry.name for one in shown.entries()])
     if not near.startswith("Did"):
-        near = did_you_mean(name, [one["name"] for one in shown["knobs"]])
+        near = did_you_mean(name, [one.name for one in shown.knobs])
     raise UsageError(
         f"There is no knob, variable, option, dump or log file '{name}'. {near}",
         "fusiondoc knobs --all lists all.",
     )
+
+
+def _means(name: str, short: str, entry: Entry) -> bool:
+    if isinstance(entry, KnobHere):
+        return short == entry.name or f"torch._C.{short}" in entry.functions
+    return entry.name == (name.lstrip(">") if isinstance(entry, LogFileHere) else name)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.fuser_knobs.overview import TriedKnob
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.typed_fields import read_object
 from fusiondoc.runner.child import Child, Ending
@@ -176,13 +177,36 @@ class TriedFuser:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """What was found by importing torch and trying: the probe's ``environment`` record, the fusers, and its
-    records on knobs."""
+class TorchFound:
+    """Python, torch and the GPU of an interpreter that has imported torch (``torch_environment`` of
+    probe/environment.py)."""
 
-    environment: Mapping[str, Any]
+    python: str
+    executable: str
+    platform: str
+    machine: str
+    torch: str
+    cuda: str | None = None
+    hip: str | None = None
+    llvm: bool = False
+    """NNC can compile for the CPU."""
+    gpu: str | None = None
+    capability: tuple[int, ...] | None = None
+    gpu_count: int | None = None
+    driver: str | None = None
+    gpu_memory_bytes: int | None = None
+    gpu_memory_gb_per_s: float | None = None
+    """In 10^9 bytes a second, as the driver's clock and bus width give it."""
+    gpu_l2_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What was found by importing torch and trying its fusers and knobs."""
+
+    environment: TorchFound
     fusers: tuple[TriedFuser, ...]
-    knobs: tuple[Mapping[str, Any], ...]
+    knobs: tuple[TriedKnob, ...]
 
 
 def find_python(text: str | Path) -> Path:
@@ -261,14 +285,24 @@ def try_everything(python: str | Path, fresh: bool = False) -> Tried:
     if tried is None:
         records = call_probe(interpreter.path, {"action": "knobs"}, timeout=300)
         tried = {
-            "environment": next((one for one in records if one["record"] == "environment"), {}),
+            "environment": next((one for one in records if one["record"] == "environment"), None),
             "fusers": _fusers(records),
             "knobs": [one for one in records if one["record"] == "knob"],
             "version_file": str(interpreter.version_file),
         }
         cache.put(key, _stamps(tried), tried)
+    environment = read_object(TorchFound, tried["environment"])
+    if environment is None:
+        raise CannotRun(
+            f"torch of {interpreter.path} did not say what it is", "Start python there: import torch"
+        )
     fusers = (read_object(TriedFuser, row) for row in tried["fusers"])
-    return Tried(tried["environment"], tuple(one for one in fusers if one is not None), tuple(tried["knobs"]))
+    knobs = (read_object(TriedKnob, row) for row in tried["knobs"])
+    return Tried(
+        environment,
+        tuple(one for one in fusers if one is not None),
+        tuple(one for one in knobs if one is not None),
+    )
 
 
 def _fusers(records: list[dict[str, Any]]) -> list[dict[str, Any]]:

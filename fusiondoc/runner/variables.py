@@ -18,7 +18,7 @@ from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.probe import fusers
 from fusiondoc.probe import knobs as probe_knobs
 from fusiondoc.probe.knobs import KNOBS, Blind, Readable, Skipped
-from fusiondoc.runner.interpreter import Tried
+from fusiondoc.runner.interpreter import TorchFound, Tried
 
 _VERBOSITY = "PYTORCH_JIT_TYPE_VERBOSITY"
 
@@ -182,12 +182,10 @@ def export(fuser: str, knobs: Mapping[str, str], environment: RunEnvironment, tr
     return Export(shell, python)
 
 
-def _switches(fuser: str, environment: Mapping[str, Any]) -> list[str]:
+def _switches(fuser: str, found: TorchFound) -> list[str]:
     """The calls that the probe makes, by letting it make them on something that writes them down."""
-    calls = _Calls(bool(environment.get("llvm")))
-    torch = SimpleNamespace(
-        __version__=environment["torch"], version=SimpleNamespace(cuda=environment.get("cuda")), _C=calls
-    )
+    calls = _Calls(found.llvm)
+    torch = SimpleNamespace(__version__=found.torch, version=SimpleNamespace(cuda=found.cuda), _C=calls)
     fusers.switch_on(torch, fuser)
     return calls.lines
 
