@@ -105,7 +105,8 @@ def test_names_may_be_parts_that_only_one_has(tmp_path: Path) -> None:
 
 def test_the_command_lists_shows_and_removes(tmp_path: Path, fusiondoc) -> None:
     store = CaptureStore(tmp_path)
-    path = make(store, "gelu", torch="2.1.2", options={"fuser": "nnc", "runs": 5})
+    asked = {"fuser": "nnc", "runs": 5, "seed": 0, "trace": True, "script": False, "inputs": ["a b", "2"]}
+    path = make(store, "gelu", torch="2.1.2", options={**asked, "knobs": {"single_node": "on"}})
     (path / "result.json").write_text('{"exit_status": null, "signal": "SIGSEGV", "seconds": {"child": 1.5}}')
     make(store, "norm")
     listed = fusiondoc("captures")
@@ -114,7 +115,8 @@ def test_the_command_lists_shows_and_removes(tmp_path: Path, fusiondoc) -> None:
     rows = json.loads(fusiondoc("captures", "list", "--format", "json").stdout)["captures"]
     assert [row["target"] for row in rows] == ["norm.py", "gelu.py"]
     shown = fusiondoc("captures", "show", "gelu").stdout
-    assert "fuser=nnc runs=5" in shown and "1.50 in the model's process\n" in shown
+    assert "fuser=nnc runs=5 trace=yes inputs='a b 2' seed=0 knobs=single_node=on\n" in shown
+    assert "1.50 in the model's process\n" in shown
     assert (
         json.loads(fusiondoc("captures", "show", "gelu", "--format", "json").stdout)["capture"]["torch"]
         == "2.1.2"

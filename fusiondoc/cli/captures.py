@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from typing import Any, Iterator
 
@@ -180,7 +181,7 @@ def _details(capture: Capture) -> list[tuple[str, str]]:
         ("made", f"{request.created} by fusiondoc {request.fusiondoc}"),
         ("command", " ".join(request.command)),
         ("target", str(request.target.text)),
-        ("options", " ".join(f"{name}={value}" for name, value in request.options.told().items())),
+        ("options", " ".join(f"{one.name}={shlex.quote(one.value)}" for one in request.options.told())),
         ("python", f"{request.python} ({request.python_version})"),
         ("torch", str(request.torch)),
         ("gpu", told.environment.gpu or ""),

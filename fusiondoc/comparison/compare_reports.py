@@ -31,7 +31,7 @@ from fusiondoc.comparison.places import Places, split_source
 from fusiondoc.model.between_groups import GroupNeighbours
 from fusiondoc.model.report import Group, Kernel, OpNode, Report
 from fusiondoc.model.runs import KnobState
-from fusiondoc.model.source import Options
+from fusiondoc.model.source import Options, in_words
 
 
 def group_changes(
@@ -367,7 +367,7 @@ def differences(a: Report, b: Report) -> tuple[Difference, ...]:
     for name in ("requested", "effective", "live"):
         values = (getattr(a.fuser, name), getattr(b.fuser, name))
         if None not in values and values[0] != values[1]:
-            found.append(Difference("fuser", name, _text(values[0]), _text(values[1])))
+            found.append(Difference("fuser", name, in_words(values[0]), in_words(values[1])))
     # A log names no knob, whatever was set; a capture names each that was set.
     both = not (_told(a) and _told(b))
     found += _mapping("knob", _knobs(a.knobs), _knobs(b.knobs), both=both)
@@ -388,10 +388,10 @@ def _options(report: Report) -> dict[str, object]:
 
 
 def _knobs(knobs: tuple[KnobState, ...]) -> dict[str, str]:
-    return {knob.name: knob_text(knob) for knob in knobs}
+    return {knob.name: knobin_words(knob) for knob in knobs}
 
 
-def knob_text(knob: KnobState) -> str:
+def knobin_words(knob: KnobState) -> str:
     """The value read back, or the one asked for; and whether it does nothing."""
     value = knob.effective if knob.effective is not None else knob.requested
     return f"{value}" + (" (does nothing)" if knob.live is False else "")
@@ -401,17 +401,6 @@ def _mapping(kind: str, a: Mapping[str, Any], b: Mapping[str, Any], both: bool) 
     for name in dict.fromkeys((*a, *b)):
         if name in _NOT_COMPARED or (both and (name not in a or name not in b)):
             continue
-        x, y = _text(a.get(name)), _text(b.get(name))
+        x, y = in_words(a.get(name)), in_words(b.get(name))
         if x != y:
             yield Difference(kind, name, x, y)
-
-
-def _text(value: Any) -> str | None:
-    """The value in words; None for what is not set."""
-    if value is None or value in ((), {}):
-        return None
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (list, tuple)):
-        return " ".join(map(str, value))
-    return str(value)

@@ -6,8 +6,9 @@ own lines.
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Iterable, Mapping, Protocol
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Protocol
 
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.typed_fields import as_json
@@ -127,6 +128,24 @@ def user_source(op: str, source: str | None, known: SourceMap) -> str | None:
     return told or known.get(f"|{source.rpartition(':')[0]}")
 
 
+class Asked(NamedTuple):
+    """An option and its value in words."""
+
+    name: str
+    value: str
+
+
+def in_words(value: object) -> str | None:
+    """The value of an option or of a fact on a machine; None for what is not set."""
+    if value is None or value in ((), [], {}):
+        return None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={one}" for name, one in value.items())
+    return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
 @dataclass(frozen=True)
 class Options:
     """The options of a run as a capture keeps them; ``RunRequest`` says what each means. None: not told."""
@@ -161,9 +180,11 @@ class Options:
         found: dict[str, Any] = as_json(self)
         return found
 
-    def told(self) -> dict[str, Any]:
-        """Those that are set to anything, by name."""
-        return {name: value for name, value in self.as_json().items() if value not in (None, False, [], {})}
+    def told(self) -> tuple[Asked, ...]:
+        """Those that are set to anything."""
+        named = ((one.name, getattr(self, one.name)) for one in fields(self))
+        texts = ((name, in_words(value)) for name, value in named if value is not False)
+        return tuple(Asked(name, text) for name, text in texts if text is not None)
 
 
 @dataclass(frozen=True)

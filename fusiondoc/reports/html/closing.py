@@ -109,7 +109,7 @@ def reproduce_view(context: Context) -> Reproduce | None:
         command=_shell(command) if command else None,
         variables=exports,
         environment=tuple(report.environment.items()),
-        options=tuple((name, str(value)) for name, value in asked.told().items()) if asked else None,
+        options=asked.told() if asked else None,
         knobs=report.knobs,
     )
 
