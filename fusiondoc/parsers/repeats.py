@@ -26,8 +26,10 @@ _TAIL = 64
 """Bytes by which stretches are found that may be equal."""
 _MOST_ALIKE = 12
 """Stretches that are remembered of one head."""
-_MOST_STEPS = 200_000
-_MOST_BYTES = 12 << 20
+_MOST_UNMET = 2
+"""The same while none of them stood in the log again: all may begin alike and go on otherwise."""
+_MOST_STEPS = 100_000
+_MOST_BYTES = 6 << 20
 """Of all stretches: steps, and bytes of lines that these hold."""
 _MOST_MARKS = 50_000
 
@@ -196,6 +198,8 @@ class Repeats:
         self._tape = tape
         self._known: dict[bytes, list[Stretch]] = {}
         """By how they begin."""
+        self._met: set[bytes] = set()
+        """Heads of stretches that stood in the log again."""
         self._marks: set[int] = set()
         """Where stretches began that were met once."""
         self._next = 0
@@ -209,6 +213,7 @@ class Repeats:
     def close(self) -> None:
         """The log ends. The steps refer to all that was gathered."""
         self._known.clear()
+        self._met.clear()
 
     def met(self, text: bytes, at: int, pos: int, state: State) -> Stretch | None:
         """The stretch that stands at ``at`` again. If none does, one may be noted from here on."""
@@ -226,11 +231,13 @@ class Repeats:
                 and sha256(memoryview(text)[at:end]).digest() == one.digest
             ):
                 self._next = end
+                self._met.add(head)
                 return one
         if tape.steps is None:
             mark = hash(head)
             if mark in self._marks:
-                if len(known or ()) < _MOST_ALIKE and len(head) == _HEAD:
+                most = _MOST_ALIKE if head in self._met else _MOST_UNMET
+                if len(known or ()) < most and len(head) == _HEAD:
                     tape.begin(at, pos, state)
             elif at >= self._next:
                 if len(self._marks) >= _MOST_MARKS:
@@ -247,6 +254,7 @@ class Repeats:
             return
         if self._steps > _MOST_STEPS or self._held > _MOST_BYTES:
             self._known.clear()
+            self._met.clear()
             self._steps = self._held = 0
         self._steps += len(noted.steps)
         self._held += held

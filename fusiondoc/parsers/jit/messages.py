@@ -216,7 +216,7 @@ class JitMessages:
         if name == "partition":
             self.settle()
             found = self._rejections.found(lines, cut)
-            self._tape.do(self._acts.rejected, pos, found, size=100 * len(found))
+            self._tape.do(self._acts.rejected, pos, found, size=500 * len(found))
         elif name == "kernel_cache" and first.startswith((POINTER_MADE, POINTER_RUNS)):
             act = self._acts.pointer_lines
         elif name == "tensorexpr_fuser" and first.startswith(SINGLE):
@@ -229,7 +229,7 @@ class JitMessages:
         self._take_nnc(name, lines, cut, pos)
         if act is not None:
             payloads = [line[cut:] for line in lines.split()]
-            self._tape.do(act, pos, payloads, size=len(lines.text))
+            self._tape.do(act, pos, payloads, size=len(lines.text) + 50 * lines.length)
         self._counts.recognised += lines.length
         return True
 

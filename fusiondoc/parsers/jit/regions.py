@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from sys import intern
 from typing import TYPE_CHECKING, FrozenSet, Iterable, Mapping, NamedTuple, Sequence, Tuple
 
 from fusiondoc.model.quick_dataclass import dataclass
@@ -28,7 +29,8 @@ LiveLayers = Mapping[str, Tuple[str, ...]]
 _INPUT = re.compile(rb"%([\w.]+) : ([\w\[\]?(]+)")
 _VALUE = re.compile(rb"%([\w.]+)")
 _ALL_ZERO = re.compile(rb"prim::AutogradAllZero([^\n]*)")
-_MOST_INPUTS = 2_000
+_MOST_INPUTS = 20_000
+"""Of all printed graphs whose inputs are remembered."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class Regions:
         self._inputs: dict[bytes, tuple[list[tuple[str, str]], tuple[str, ...], int]] = {}
         """Of printed graphs, by their digests: a log prints few of them often. Also how many of them are
         gradients, 0 for a graph that is no gradient's."""
+        self._room = _MOST_INPUTS
         self._kept: list[tuple[Kept, ...]] = []
         """What each differentiable graph returns whose gradient made no plan yet, in order."""
         self._gradient: tuple[tuple[str, ...], Around, bool] | None = None
@@ -99,9 +102,11 @@ class Regions:
             return None
         known = self._inputs.get(graph.digest)
         if known is None:
-            if len(self._inputs) >= _MOST_INPUTS:
-                self._inputs.clear()
             inputs = input_kinds(graph.lines())
+            self._room -= len(inputs) + 1
+            if self._room < 0:
+                self._inputs.clear()
+                self._room = _MOST_INPUTS
             names = tuple(name for name, _ in inputs)
             known = self._inputs[graph.digest] = inputs, names, _gradients(names, graph.text)
         inputs, names, gradients = known
@@ -138,7 +143,7 @@ def input_kinds(lines: Iterable[bytes]) -> list[tuple[str, str]]:
     inputs: list[tuple[str, str]] = []
     for line in lines:
         inputs += [
-            (name.decode("utf-8", "replace"), text.decode("utf-8", "replace"))
+            (name.decode("utf-8", "replace"), intern(text.decode("utf-8", "replace")))
             for name, text in _INPUT.findall(line)
         ]
         if line.rstrip().endswith(b"):"):

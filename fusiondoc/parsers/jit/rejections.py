@@ -107,8 +107,8 @@ class _Known:
         self.said: Statement | None = None
 
 
-_KEPT = 20_000
-"""Distinct lines that are remembered: ten times what the passes of a large model print."""
+_KEPT = 5_000
+"""Distinct lines that are remembered, 600 bytes each: more than the passes of a large model print."""
 
 _UNREAD = _Known(NodeText("", None, "", False), "", "")
 
