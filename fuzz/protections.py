@@ -269,7 +269,7 @@ TAKEN = (
     Taken(
         "commands of captures of others",
         "test_commands_to_copy.py::test_a_capture_of_another_does_not_choose_what_runs",
-        "diagnosis/steps_of_findings.py",
+        "diagnosis/changes_for_findings.py",
         "request is None or not context.own or",
         "request is None or",
     ),
@@ -290,7 +290,7 @@ TAKEN = (
     Taken(
         "commands of logs",
         "test_commands_to_copy.py::test_a_log_puts_no_command_into_a_plan",
-        "diagnosis/steps_of_findings.py",
+        "diagnosis/changes_for_findings.py",
         'return shlex.join(["fusiondoc", "compare", f"./{old}" if old.startswith("-") else old, "new.log"])',
         'return " ".join(["fusiondoc", "compare", old, "new.log"])',
     ),

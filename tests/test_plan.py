@@ -14,9 +14,9 @@ from conftest import FIXTURES, ROOT, Run
 
 from fusiondoc.captures.request import KeptRequest, KeptTarget
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place
+from fusiondoc.diagnosis.changes_for_findings import can_run_again, compare_logs, run_again
 from fusiondoc.diagnosis.recipes import recipe_for
 from fusiondoc.diagnosis.rules import Context
-from fusiondoc.diagnosis.steps_of_findings import can_run_again, compare_logs, run_again
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.report import Program, ProgramNode, Report

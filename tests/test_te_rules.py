@@ -25,9 +25,8 @@ from command_line import ROOT
 from fusiondoc.captures.frontend_records import BasicOperator, OperatorFacts, Plan, TeRecords, read_te
 from fusiondoc.diagnosis.next_steps import _can_be_fixed
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import disagreements
-from fusiondoc.diagnosis.te_planner import Planner
 from fusiondoc.diagnosis.te_report import te_report
-from fusiondoc.diagnosis.te_rules import RULES, version_of
+from fusiondoc.diagnosis.te_rules import RULES, Planner, version_of
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Coverage, FuserState, ParseStats
 

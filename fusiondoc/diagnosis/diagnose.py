@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Iterable
 
-from fusiondoc.diagnosis.changes import with_tries
-from fusiondoc.diagnosis.front_ends import has_torchscript, of_te, of_torchscript, te_coverage
+from fusiondoc.diagnosis.changes_for_findings import with_tries
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.operators import BY_FUSER, fusible_by, is_fusible
 from fusiondoc.diagnosis.rules import (
@@ -24,6 +23,7 @@ from fusiondoc.diagnosis.rules import (
     fd9_log,
 )
 from fusiondoc.diagnosis.rules.fd3_crashes import with_errors
+from fusiondoc.diagnosis.run_facts import has_torchscript, of_te, of_torchscript, te_coverage
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.model.codes import CODES, Family
 from fusiondoc.model.fusers import FUSERS, fuser_title

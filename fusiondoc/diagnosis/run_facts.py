@@ -1,8 +1,14 @@
-"""What is known of a run that advice depends on. What nothing tells is None, and no advice assumes it."""
+"""What is known of a run that advice depends on; and which rows of a report are TorchScript's, which
+Transformer Engine's.
+
+What nothing tells is None, and no advice assumes it. One report can hold rows of both front ends: each has
+rules, changes and a coverage of its own.
+"""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Iterable
@@ -10,8 +16,10 @@ from typing import Iterable
 from fusiondoc.captures.kept_files import project_root
 from fusiondoc.diagnosis.operators import VIEWS, taken_by
 from fusiondoc.diagnosis.rules import Context
+from fusiondoc.model.fusers import is_te
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report, Unfused
+from fusiondoc.model.runs import AnyFuser, Coverage
 from fusiondoc.model.source import Source
 
 _GRADIENT = re.compile(r"requires_grad=([01])")
@@ -195,3 +203,39 @@ def _gradients(report: Report, types: Iterable[str], backward: bool, live: bool)
     if backward or regions or formulas or "1" in told:
         return True
     return False if live or "0" in told else None
+
+
+def of_te(report: Report) -> Report:
+    """The report with the rows of Transformer Engine alone."""
+    return _with_rows(report, True)
+
+
+def of_torchscript(report: Report) -> Report:
+    """The report with the rows of TorchScript alone, as if there were no Transformer Engine."""
+    return replace(_with_rows(report, False), te=None) if report.te is not None else report
+
+
+def has_torchscript(report: Report) -> bool:
+    """Whether there are rows that are not of Transformer Engine."""
+    rows = [*(one.kind for one in report.groups), *(row.op for row in report.unfused)]
+    return report.te is None or not all(map(is_te, rows))
+
+
+def _with_rows(report: Report, te: bool) -> Report:
+    groups = tuple(one for one in report.groups if is_te(one.kind) == te)
+    others = {one.id for one in report.groups} - {one.id for one in groups}
+    return replace(
+        report,
+        groups=groups,
+        unfused=tuple(row for row in report.unfused if is_te(row.op) == te),
+        kernels=tuple(one for one in report.kernels if not others.intersection(one.groups)),
+    )
+
+
+def te_coverage(report: Report) -> Coverage:
+    """Operators in groups against those plus the ones that some rule of Transformer Engine takes."""
+    fused = report.fused_operators
+    total = fused + sum(row.count for row in report.unfused if row.reason.code != "FD246")
+    share = fused / total if total else None
+    unknown = None if total else "no operator ran that Transformer Engine has a rule for"
+    return Coverage(fused, total or None, share, AnyFuser(total or None, share), unknown)

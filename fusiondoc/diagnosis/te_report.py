@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Iterator, Sequence, Tuple
 
 from fusiondoc.captures.frontend_records import Plan, PlannedOperator, Profile, ProfiledOperator, TeRecords
-from fusiondoc.diagnosis.front_ends import te_coverage
-from fusiondoc.diagnosis.te_planner import Planner
-from fusiondoc.diagnosis.te_rules import LATEST, NO_RECIPE, version_of
+from fusiondoc.diagnosis.run_facts import te_coverage
+from fusiondoc.diagnosis.te_rules import LATEST, NO_RECIPE, Planner, version_of
 from fusiondoc.model.beside_torchscript import (
     TeFuser,
     TeOperator,

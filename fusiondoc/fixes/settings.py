@@ -8,7 +8,7 @@ import shlex
 from typing import Iterator, Mapping
 
 from fusiondoc.diagnosis.advice import NEEDS_SHAPES
-from fusiondoc.diagnosis.changes import suggested
+from fusiondoc.diagnosis.changes_for_findings import suggested
 from fusiondoc.fixes.edits import Edit, Proposal
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.syntax import ParsedFile, walk

@@ -20,7 +20,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.kept_files import project_root
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Place, Within
-from fusiondoc.diagnosis.steps_of_findings import run_again
+from fusiondoc.diagnosis.changes_for_findings import run_again
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.fixes.edits import Edit, SourceText, changed_text, read_text, unified_diff
 from fusiondoc.fixes.fixable import Program

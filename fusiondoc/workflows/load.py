@@ -14,12 +14,12 @@ from fusiondoc.captures.own import is_own
 from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, PassDone
 from fusiondoc.captures.process_records import RANKS, where_it_was
 from fusiondoc.captures.store import is_latest
+from fusiondoc.diagnosis.changes_for_findings import without_commands_of_others
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.ranks_compared import ranks_of
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
-from fusiondoc.diagnosis.steps_of_findings import without_commands_of_others
 from fusiondoc.masking import masked, masked_in
 from fusiondoc.model.fusers import TE
 from fusiondoc.model.quick_dataclass import dataclass

@@ -16,7 +16,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
-from fusiondoc.diagnosis.changes import Change, eval_mode, suggested
+from fusiondoc.diagnosis.changes_for_findings import Change, eval_mode, suggested
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model.bench import FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes
 from fusiondoc.model.report import Report

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Iterable
 
 from fusiondoc.diagnosis.operators import is_in_place
-from fusiondoc.diagnosis.reasons_of_gradients import NO_FORMULA, RECORDED
+from fusiondoc.diagnosis.reasons import NO_FORMULA, RECORDED
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd9_log import HOW_TO_LOG, PLANS
 from fusiondoc.model.beside_torchscript import AotFunction

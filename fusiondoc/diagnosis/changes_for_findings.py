@@ -1,0 +1,409 @@
+"""What the findings of a whole run say to do: the steps that come before any change of the program and those
+that are left where none helps, and the changes of the run that ``diagnose --try`` runs.
+
+Here is also the command that proves a change: the run as it was asked for, with it (quoted for a POSIX
+shell).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from typing import Iterable, Iterator, Mapping, Sequence
+
+from fusiondoc.captures.request import IN_PROCESS, KeptRequest
+from fusiondoc.diagnosis.operators import is_in_place, taken_by
+from fusiondoc.diagnosis.rules import Context
+from fusiondoc.fuser_knobs import catalogue
+from fusiondoc.fuser_knobs.catalogue import knob_line
+from fusiondoc.fuser_knobs.entries import exists_in, parse_version
+from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
+from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model.report import Finding, Report, Unfused
+from fusiondoc.model.runs import Try
+from fusiondoc.model.source import Options
+
+_KINDS = {
+    "FD101": ChangeKind.RUNS,
+    "FD102": ChangeKind.LOG,
+    "FD103": ChangeKind.RUNS,
+    "FD104": ChangeKind.FUSER,
+    "FD901": ChangeKind.LOG,
+    "FD305": ChangeKind.STATIC_SHAPES,
+    "FD407": ChangeKind.STATIC_SHAPES,
+}
+
+
+def blocking_steps(report: Report, context: Context) -> Iterable[PlannedChange]:
+    """Errors, and what kept everything from being fused: the first of each code."""
+    seen: set[str] = set()
+    for finding in report.findings:
+        early = finding.code in ("FD101", "FD102", "FD103", "FD104", "FD901") and not report.groups
+        failed = finding.code == "FD905"
+        if finding.code in seen or finding.keeps_out or (finding.advice is None and not failed):
+            continue
+        if finding.severity == "error" or (early and finding.severity == "warning"):
+            seen.add(finding.code)
+            yield _of_finding(finding, report, context)
+    switched_off = [row for row in report.unfused if row.reason.code == "FD104"]
+    if switched_off and "FD104" not in seen:
+        yield PlannedChange(
+            "Choose a fuser: every fuser is off",
+            ChangeKind.FUSER,
+            None,
+            None,
+            None,
+            f"{sum(row.count for row in switched_off)} operators that a fuser takes",
+            None,
+            None,
+            command_of(report, context, ("--fuser", "auto")),
+            codes=("FD104",),
+        )
+
+
+def later_steps(report: Report, context: Context, changed: bool) -> Iterable[PlannedChange]:
+    """Warnings on kernels and shapes; on operators and the run only where nothing can be brought into a
+    group."""
+    seen: set[str] = set()
+    for finding in report.findings:
+        family = finding.code[:3]
+        if finding.severity != "warning" or finding.advice is None or finding.code in seen:
+            continue
+        if changed and family not in ("FD3", "FD4"):
+            continue
+        told = family in ("FD1", "FD3", "FD4", "FD5", "FD9") or (family == "FD2" and finding.keeps_out)
+        if told and not finding.advice.startswith("Nothing"):
+            seen.add(finding.code)
+            yield _of_finding(finding, report, context)
+
+
+def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedChange:
+    kind = _KINDS.get(finding.code, ChangeKind.REPAIR)
+    more: tuple[str, ...] = ()
+    advice = re.split(r"(?<=[.;]) ", finding.advice or "")[0].rstrip(".;")
+    if kind is ChangeKind.RUNS and can_run_again(context) and context.request is not None:
+        runs = 2 * (context.request.options.runs or 5)
+        more, advice = ("--runs", str(max(runs, 5))), f"Run it more often: --runs {max(runs, 5)}"
+    elif kind is ChangeKind.FUSER:
+        more = ("--fuser", "auto")
+    elif kind is ChangeKind.STATIC_SHAPES:
+        more = ("--knob", "fusion_strategy=DYNAMIC:10")
+    elif finding.code == "FD401" and "--fuser nnc" in advice:
+        more = ("--fuser", "nnc", "--time")
+    if finding.code == "FD905" and not advice:
+        advice = "Mend the program first: it ended with an error"
+    knob = re.search(r"--knob (\w+=[\w:]+)", finding.advice or "")
+    if finding.code == "FD104" and knob is not None:
+        more = ("--knob", knob[1])
+    return PlannedChange(
+        advice,
+        kind,
+        finding.source,
+        None,
+        None,
+        _short(finding.message.replace(f", {finding.source})", ")")),
+        finding.time.could_save_ms if finding.time is not None else None,
+        finding.saves_bytes,
+        command_of(report, context, more),
+        codes=(finding.code,),
+        python=to_keep(more, advice),
+    )
+
+
+def _short(message: str, most: int = 160) -> str:
+    first = message.split("\n", 1)[0]
+    return first if len(first) <= most else first[: most - 1] + "…"
+
+
+def faster_products(report: Report, context: Context) -> Iterable[PlannedChange]:
+    """TF32, where float32 matrix products take most of a profiled step: no fusion gains as much."""
+    hint = report.steps.hint if report.steps is not None else None
+    if hint is None or "TF32" not in hint:
+        return
+    yield PlannedChange(
+        "Let float32 matrix products use TF32: torch.set_float32_matmul_precision('high')",
+        ChangeKind.KNOB,
+        None,
+        None,
+        None,
+        hint.partition(":")[0],
+        None,
+        None,
+        _with_tf32(report, context),
+        note="it rounds their inputs to 10 bits of mantissa",
+    )
+
+
+def _with_tf32(report: Report, context: Context) -> str:
+    """The run timed with the variable that does the same (``check_env`` of aten/src/ATen/Context.h, 1.12 to
+    2.13; a program that sets it itself wins), held against the run before."""
+    if context.request is None or not can_run_again(context):
+        return compare_logs(report)
+    again = run_again(context.request, ("--time", "--verify"))
+    return f"TORCH_ALLOW_TF32_CUBLAS_OVERRIDE=1 {again} && fusiondoc compare"
+
+
+def command_of(report: Report, context: Context, more: Sequence[str]) -> str:
+    """What proves a change: the run again, or two logs compared."""
+    request = context.request
+    if request is not None and can_run_again(context):
+        return run_again(request, more)
+    return compare_logs(report)
+
+
+def can_run_again(context: Context) -> bool:
+    """Whether it is a run of a target of this user's: not of a log, a notebook, or a capture of another's,
+    whose author would choose what is run."""
+    request = context.request
+    if request is None or not context.own or request.bundled or request.target.text is None:
+        return False
+    return request.target.kind != IN_PROCESS and not {"command", "script_args"} & set(request.masked)
+
+
+def run_again(request: KeptRequest, more: Sequence[str] = (), command: str = "diagnose") -> str:
+    """``fusiondoc diagnose TARGET`` with the options of the run, and those in ``more`` for it."""
+    options = request.options
+    module = bool(options.script) and request.target.kind == "module"
+    words = ["fusiondoc", command, *(["-m"] if module else []), request.target.text or ""]
+    for name, usual in (("fuser", "auto"), ("frontend", "auto"), ("device", None), ("seed", None)):
+        value = getattr(options, name)
+        if value not in (None, usual) and f"--{name}" not in more:
+            words += [f"--{name}", str(value)]
+    if options.runs not in (None, 5) and "--runs" not in more:
+        words += ["--runs", str(options.runs)]
+    flags = {"backward": options.backward, "trace": options.trace, "freeze": options.freeze}
+    flags.update({"script": options.script and not module, "no-freeze": options.no_freeze})
+    for name, given in flags.items():
+        if given and f"--{name}" not in more and not (name == "no-freeze" and "--freeze" in more):
+            words.append(f"--{name}")
+    for recipe in options.recipes if "--recipe" not in more else ():
+        words += ["--recipe", recipe]
+    if options.step_function is not None:
+        words += ["--step-function", options.step_function]
+    for text in options.inputs:
+        words += ["--input", text]
+    for knob, value in options.knobs.items():
+        if f"{knob}={value}" not in more:
+            words += ["--knob", f"{knob}={value}"]
+    # Those of torch's launcher, as fusiondoc takes them.
+    words += [f"--{one[2:].replace('_', '-')}" for one in options.launcher if one != "--standalone"]
+    if "--python" in request.command[:-1]:
+        words += ["--python", request.command[request.command.index("--python") + 1]]
+    words += more
+    if options.script_args:
+        words += ["--", *options.script_args]
+    return shlex.join(words)
+
+
+def to_keep(options: Sequence[str], said: str) -> str | None:
+    """The lines of Python that set the knobs of these options for good; None without any, or where ``said``
+    has them."""
+    given = [one.partition("=") for name, one in zip(options, options[1:]) if name == "--knob"]
+    lines = [line for line in (knob_line(name, value) for name, _, value in given) if line not in said]
+    return "\n".join(["# to keep it, before the first call:", *lines]) if lines else None
+
+
+def without_commands_of_others(report: Report, name: str) -> Report:
+    """A saved report, which anybody may have written, with commands that only read it, and without the edits
+    that a reader of SARIF applies to files."""
+    command = shlex.join(["fusiondoc", "compare", f"./{name}" if name.startswith("-") else name, "new.log"])
+    return replace(
+        report, plan=tuple(replace(one, command=command, edits=()) for one in report.plan), plan_try=None
+    )
+
+
+def compare_logs(report: Report) -> str:
+    """``fusiondoc compare OLD NEW`` for a log: the new one is made as the old one was."""
+    name = (report.target.capture or report.target.name or "old.log").split(", ")[0]
+    old = "old.log" if name in ("-", "<stdin>", "stdin") or name.startswith("<") else name
+    return shlex.join(["fusiondoc", "compare", f"./{old}" if old.startswith("-") else old, "new.log"])
+
+
+MOST_TRIES = 8
+
+
+@dataclass(frozen=True)
+class Change:
+    """``name`` as the report shows it; the rest is what differs from the run as it was asked for."""
+
+    name: str
+    codes: tuple[str, ...]
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    fuser: str | None = None
+    double_runs: bool = False
+    trace: bool = False
+    eval: bool = False
+    freeze: bool = False
+    in_place_off: bool = False
+
+
+FREEZE, IN_PLACE_OFF = "--freeze", "inplace=False on all modules"
+
+_REDUCED = {"nnc_reductions": frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])}
+"""Knob -> the operators that it is about; any for others."""
+
+_FOLDED = frozenset(["aten::batch_norm", "aten::dropout", "aten::feature_dropout", "prim::If", "prim::Loop"])
+"""What freezing takes out or makes constant (torch/csrc/jit/passes/freeze_module.cpp, fold_conv_bn.cpp)."""
+
+_CONTROL_FLOW = ("prim::If", "prim::Loop")
+
+_NEXT = {"nvfuser": ("nnc",), "nnc": ("nvfuser", "onednn"), "onednn": ("nnc",), "legacy": ("nnc",)}
+"""The fuser to try in the place of another, best first."""
+
+
+def suggested(report: Report, options: Options, kind: str, training: bool | None = None) -> list[Change]:
+    """The changes that the findings of a report suggest and this torch can make, the worst finding's first.
+
+    Args:
+        options: of the run (``RunRequest.options()``); what was asked for already is no change.
+        kind: of the target: "file", "module" or "archive"; an archive cannot be traced.
+        training: whether the target is a module in training mode; None where it is none, or nothing tells.
+    """
+    rows = [row for row in report.unfused if row.ran is not False]
+    found = list(dict.fromkeys([*(f.code for f in report.findings), *(row.reason.code for row in rows)]))
+    wanted: dict[str, list[str]] = {}
+    for code in found:
+        for name in CODES[code].tries:
+            wanted.setdefault(name, []).append(code)
+    for row in rows:
+        # Whatever the log states on it: traced, a condition on shapes or flags is gone.
+        if row.op in _CONTROL_FLOW and row.reason.code not in wanted.setdefault(TRACE, []):
+            wanted[TRACE].append(row.reason.code)
+    made = (_change(name, tuple(codes), report, options, kind) for name, codes in wanted.items())
+    changes = [*_of_the_module(rows, options, training), *(change for change in made if change is not None)]
+    return changes[:MOST_TRIES]
+
+
+def _of_the_module(rows: Sequence[Unfused], options: Options, training: bool | None) -> Iterator[Change]:
+    """Out of place, and frozen, where an operator tells that this can matter."""
+    if training is None or options.script:
+        return
+    codes = tuple(dict.fromkeys(row.reason.code for row in rows if _of_module_in_place(row)))
+    if codes and not options.in_place_off:
+        yield Change(IN_PLACE_OFF, codes, in_place_off=True)
+    codes = tuple(dict.fromkeys(row.reason.code for row in rows if _is_folded(row)))
+    if codes and not (training and not options.eval) and not options.backward and not options.freeze:
+        yield Change(FREEZE, codes, freeze=True)
+
+
+def _of_module_in_place(row: Unfused) -> bool:
+    counts = row.reason.code == "FD226"
+    return (
+        is_in_place(row.op)
+        and not counts
+        and row.source is not None
+        and "torch/nn/functional" in row.source.replace("\\", "/")
+    )
+
+
+def _is_folded(row: Unfused) -> bool:
+    return row.op in _FOLDED or "constant" in row.reason.text
+
+
+def eval_mode() -> Change:
+    """Asked for with ``--try-eval``: it changes what the model computes, so no finding does it alone."""
+    return Change(EVAL, (), eval=True)
+
+
+def _change(name: str, codes: tuple[str, ...], report: Report, options: Options, kind: str) -> Change | None:
+    script = bool(options.script)
+    if name == MORE_RUNS:
+        return None if script else Change(f"--runs {2 * (options.runs or 1)}", codes, double_runs=True)
+    if name == TRACE:
+        already = script or options.trace or kind == "archive"
+        return None if already else Change(TRACE, codes, trace=True)
+    if name == OTHER_FUSER:
+        fuser = _other_fuser(report, options, codes)
+        return None if fuser is None else Change(f"--fuser {fuser}", codes, fuser=fuser)
+    knob, _, value = name.partition("=")
+    if not _works(knob, report) or options.knobs.get(knob) == value:
+        return None
+    about = _REDUCED.get(knob)
+    ops = {row.op for row in report.unfused if row.ran is not False and row.reason.code in codes}
+    if about is not None and ops and not ops & about:
+        return None
+    return Change(name, codes, knobs={knob: value})
+
+
+def _works(name: str, report: Report) -> bool:
+    """Whether the knob does something on this torch and for the fuser at work."""
+    knob = catalogue.knob(name)
+    torch = report.environment.get("torch")
+    if knob is None or torch is None or not exists_in(knob.live, parse_version(torch)):
+        return False
+    return knob.fuser in ("executor", report.fuser.effective)
+
+
+def _other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str | None:
+    """One that can run here and, where the codes are of operators alone, takes one of them."""
+    effective = report.fuser.effective or options.fuser
+    torch = report.environment.get("torch")
+    ops = {row.op for row in report.unfused if row.reason.code in codes}
+    alone = bool(ops) and all(code in _WITHOUT_RULE for code in codes)
+    for fuser in _NEXT.get(str(effective), ("nnc",)):
+        if _can_run(fuser, report, options) and (not alone or any(taken_by(op, fuser, torch) for op in ops)):
+            return fuser
+    return None
+
+
+_WITHOUT_RULE = ("FD201", "FD211", "FD233")
+"""The fuser has no rule for the operator: another one that has none either is no change."""
+
+
+def _can_run(fuser: str, report: Report, options: Options) -> bool:
+    """What the environment tells without a trial: nvFuser needs torch 1.12 to 2.1, CUDA and a GPU; oneDNN
+    Graph works on the CPU, in frozen modules, so without a backward pass."""
+    environment = report.environment
+    version = parse_version(environment["torch"]) if environment.get("torch") else (0, 0)
+    if fuser == "nvfuser":
+        return (1, 12) <= version <= (2, 1) and bool(environment.get("cuda")) and bool(environment.get("gpu"))
+    if fuser == "onednn":
+        on_gpu = any("cuda" in text for group in report.groups for text in group.inputs)
+        return version >= (1, 12) and not options.backward and not on_gpu
+    return True
+
+
+def with_tries(findings: Iterable[Finding], tries: tuple[Try, ...]) -> list[Finding]:
+    """The findings, their advice followed by "Tried --trace: 3 groups become 1." """
+    if len(tries) < 2:
+        return list(findings)
+    return [
+        _told(finding, tries, [one for one in tries[1:] if finding.code in one.codes]) for finding in findings
+    ]
+
+
+def _told(finding: Finding, every: tuple[Try, ...], tries: list[Try]) -> Finding:
+    if not tries:
+        return finding
+    said = "; ".join(f"{one.change}: {effect(every[one.against], one)}" for one in tries)
+    advice = f"{finding.advice} " if finding.advice else ""
+    return replace(finding, advice=f"{advice}Tried {said}.")
+
+
+def effect(asked: Try, one: Try) -> str:
+    """What a change did, in a few words: "3 groups become 1, 4 more operators fused"."""
+    if one.problem is not None:
+        return f"fails ({one.problem})"
+    parts = []
+    if one.groups != asked.groups:
+        parts.append(f"{_count(asked.groups, 'group')} become{'s' * (asked.groups == 1)} {one.groups}")
+    if one.ops_fused != asked.ops_fused:
+        more = one.ops_fused - asked.ops_fused
+        parts.append(f"{_count(abs(more), 'operator')} {'more' if more > 0 else 'fewer'} fused")
+    if one.unfused != asked.unfused:
+        parts.append(f"{one.unfused} instead of {asked.unfused} not fused")
+    if one.fallbacks != asked.fallbacks:
+        parts.append(f"{_count(one.fallbacks, 'fallback')} instead of {asked.fallbacks}")
+    if asked.wrong and one.wrong is not None:
+        parts.append("the numbers agree with eager" if not one.wrong else "the numbers still differ")
+    parts = parts or ["the same groups"]
+    if one.speed is not None:
+        faster = f"{one.speed.value:.2f} times as fast"
+        parts.append(faster if one.speed.differs else "no difference in speed")
+    return ", ".join(parts)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
