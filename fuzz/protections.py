@@ -517,7 +517,7 @@ TAKEN = (
                 "            os.killpg(self._pid, 0)",
             ),
             (
-                "runner/supervised.py",
+                "runner/child.py",
                 "                os.killpg(self._pid, how)",
                 "                os.killpg(self._pid, 0)",
             ),

@@ -9,7 +9,7 @@ from typing import Callable
 
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.repro.locate import find_group
+from fusiondoc.repro.rebuild import find_group
 
 CODE = "__import__('os').system('touch ran')"
 

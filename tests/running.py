@@ -15,8 +15,8 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest, parse_target
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import FusiondocError
+from fusiondoc.runner.child import Supervised
 from fusiondoc.runner.launch import run
-from fusiondoc.runner.supervised import Supervised
 
 
 def write(folder: Path, name: str, source: str) -> Path:

@@ -114,7 +114,7 @@ def test_how_to_set_several() -> None:
 
 
 def test_log_files_of_the_dumps_are_in_the_catalogue() -> None:
-    from fusiondoc.fuser_knobs.log_levels import check_log_level, log_level_notes
+    from fusiondoc.fuser_knobs.checks import check_log_level, log_level_notes
 
     for dump in catalogue.fuser_dumps():
         for variable, value in dump.needs:

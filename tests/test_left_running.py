@@ -17,7 +17,7 @@ from test_run_child import wait_until_gone
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import LeftRunning, read_records
-from fusiondoc.runner import supervised
+from fusiondoc.runner import child
 from fusiondoc.runner.child import Child, Ending
 from fusiondoc.workflows.load import report_of
 
@@ -169,7 +169,7 @@ def test_without_a_subreaper_the_process_group_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on macOS: who is in the group is not known, so no name and no number is told."""
-    monkeypatch.setattr(supervised, "_START", "import sys; sys.platform = 'other'; " + supervised._START)
+    monkeypatch.setattr(child, "_START", "import sys; sys.platform = 'other'; " + child._START)
     ending, left, started = run(tmp_path, "sleeper('deaf')" + READY)
     assert ending.exit_status == 0
     assert left is not None and left.in_words == "processes that the program had started"

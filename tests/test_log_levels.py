@@ -8,7 +8,7 @@ import pytest
 from running import python_apart
 
 from fusiondoc.errors import UsageError
-from fusiondoc.fuser_knobs.log_levels import (
+from fusiondoc.fuser_knobs.checks import (
     check_log_level,
     log_level_notes,
     merge_log_levels,

@@ -63,7 +63,7 @@ OMITTED = re.findall(
 )
 """What coverage leaves out."""
 
-LOADED_FOR_TARGETS = ("probe", "runner", "workflows")
+LOADED_FOR_TARGETS = ("probe/*", "runner/*", "suites/*", "workflows/*", "fuser_knobs/overview.py")
 """``check`` and ``kernels`` import what runs a model too; with a log they do not use it."""
 
 
@@ -106,8 +106,9 @@ def test_every_command_that_reads_logs(tmp_path: Path) -> None:
     assert found["blocked"] == []
     files = [f"{name.replace('.', '/')}.py" for name in found["loaded"]]
     left_out = [file for file in files if any(fnmatch(file, pattern) for pattern in OMITTED)]
-    assert len(OMITTED) > 20 and len(files) > 200
-    assert [file for file in left_out if file.split("/")[1] not in LOADED_FOR_TARGETS] == []
+    assert len(OMITTED) > 20 and len(files) > 100
+    unused = [f"fusiondoc/{pattern}" for pattern in LOADED_FOR_TARGETS]
+    assert [file for file in left_out if not any(fnmatch(file, pattern) for pattern in unused)] == []
     assert "fusiondoc/workflows/load.py" not in left_out
 
 

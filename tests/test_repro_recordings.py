@@ -14,8 +14,7 @@ from thorough import THOROUGH, every
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.repro.locate import find_group
-from fusiondoc.repro.rebuild import rebuild
+from fusiondoc.repro.rebuild import find_group, rebuild
 from fusiondoc.repro.write import ir_text, script
 
 torch = pytest.importorskip("torch")

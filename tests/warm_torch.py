@@ -21,7 +21,7 @@ import types
 from pathlib import Path
 from typing import Any, Sequence
 
-from fusiondoc.runner import supervised
+from fusiondoc.runner import child
 
 SERVER = Path(__file__).parent / "live" / "warm_server.py"
 START = Path(__file__).parent / "live" / "warm_fusiondoc.py"
@@ -129,7 +129,7 @@ def use(path: str | None = None) -> None:
         return subprocess.Popen(command, **options)
 
     stand_in = types.SimpleNamespace(**{**vars(subprocess), "Popen": popen})
-    supervised.subprocess = stand_in  # type: ignore[assignment]
+    child.subprocess = stand_in  # type: ignore[assignment]
 
 
 def server() -> str | None:

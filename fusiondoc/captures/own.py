@@ -21,8 +21,7 @@ from fusiondoc.captures.request import KeptTarget, RunRequest, TargetSpec
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import UsageError
 from fusiondoc.fuser_knobs import catalogue
-from fusiondoc.fuser_knobs.checks import DUMP
-from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
+from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
 from fusiondoc.masking import MASK
 from fusiondoc.model.source import Options
 

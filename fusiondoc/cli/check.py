@@ -80,7 +80,7 @@ def command(
     failed = None
     if targets and is_target(targets[0], tell):
         # Here: what runs a target takes longer to import than what reads a log.
-        from fusiondoc.runner.progress import terminal_progress
+        from fusiondoc.runner.launch import terminal_progress
         from fusiondoc.workflows.run import FollowUps, diagnose_target
 
         done = diagnose_target(

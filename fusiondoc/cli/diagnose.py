@@ -100,7 +100,7 @@ def command(
     check_fail_on(fail_on)
     # Here: --help and shell completion need none of it.
     from fusiondoc.cli.config import heard
-    from fusiondoc.runner.progress import ShowProgress, terminal_progress
+    from fusiondoc.runner.launch import ShowProgress, terminal_progress
     from fusiondoc.workflows.run import FollowUps, diagnose_target
 
     if try_fixes:

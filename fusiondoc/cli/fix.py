@@ -92,7 +92,7 @@ def command(
     from fusiondoc.captures.store import CaptureStore
     from fusiondoc.fixes.syntax import require_libcst
     from fusiondoc.reports import fixes_found
-    from fusiondoc.runner.progress import terminal_progress
+    from fusiondoc.runner.launch import terminal_progress
     from fusiondoc.workflows.fix import apply, fix_target, uncommitted
 
     require_libcst()

@@ -132,7 +132,7 @@ def command(
 
 
 def _of_target(arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str, ...]) -> Looked:
-    from fusiondoc.runner.progress import terminal_progress
+    from fusiondoc.runner.launch import terminal_progress
     from fusiondoc.workflows.kernels import of_target
 
     request = make_request(arguments[0], arguments[1:], {**options, "dumps": dumps})
@@ -142,7 +142,7 @@ def _of_target(arguments: Sequence[str], options: dict[str, Any], dumps: tuple[s
 def _of_logs(
     arguments: Sequence[str], options: dict[str, Any], dumps: tuple[str, ...], trusted: bool
 ) -> Looked:
-    from fusiondoc.runner.progress import terminal_progress
+    from fusiondoc.runner.launch import terminal_progress
     from fusiondoc.workflows.kernels import of_arguments
 
     given = _given(click.get_current_context(), {*options} - {"dumps"})

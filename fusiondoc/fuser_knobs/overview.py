@@ -8,6 +8,7 @@ from typing import Iterable, Iterator, Mapping, NamedTuple, Union
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue, checks
 from fusiondoc.fuser_knobs.catalogue import as_version
+from fusiondoc.fuser_knobs.checks import JIT_LOG, check_log_level, log_level_notes
 from fusiondoc.fuser_knobs.entries import (
     FuserDump,
     Knob,
@@ -19,7 +20,6 @@ from fusiondoc.fuser_knobs.entries import (
     describe,
     exists_in,
 )
-from fusiondoc.fuser_knobs.log_levels import VARIABLE, check_log_level, log_level_notes
 from fusiondoc.fuser_knobs.variable_words import FUSER_DUMPS, LOG_FILES, OPTIONS, PACKAGE_OPTIONS
 from fusiondoc.model.quick_dataclass import dataclass
 
@@ -264,12 +264,12 @@ def _wrong_value(name: str, value: str, torch_version: str | None) -> list[str]:
     try:
         if name in OPTIONS:
             checks.check_option_list(name, value, torch_version)
-        elif name == VARIABLE:
+        elif name == JIT_LOG:
             check_log_level(value, torch_version)
     except UsageError as error:
         message = error.message if error.message.startswith(name) else f"{name}='{value}': {error.message}"
         return [f"{message} {error.hint or ''}".strip()]
-    return [f"{name}: {note}" for note in log_level_notes(value, torch_version)] if name == VARIABLE else []
+    return [f"{name}: {note}" for note in log_level_notes(value, torch_version)] if name == JIT_LOG else []
 
 
 def find(name: str, shown: Overview) -> list[Found]:

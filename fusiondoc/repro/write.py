@@ -16,10 +16,9 @@ from fusiondoc.model.fusers import FUSER_OF_KIND
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.repro.locate import Found, cached_graphs, find_group
 from fusiondoc.repro.minimise import Outcome, Search, run_file
 from fusiondoc.repro.permitted import check, one_line
-from fusiondoc.repro.rebuild import rebuild
+from fusiondoc.repro.rebuild import Found, cached_graphs, find_group, rebuild
 from fusiondoc.repro.recipe import Input, Recipe, TensorSpec, ir_type
 from fusiondoc.runner.child import Interruptions
 from fusiondoc.version import __version__

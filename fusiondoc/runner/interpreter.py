@@ -23,9 +23,8 @@ from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.fuser_knobs.overview import TriedKnob
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.typed_fields import read_object
-from fusiondoc.runner.child import Child, Ending
+from fusiondoc.runner.child import Child, Ending, NotStarted
 from fusiondoc.runner.remembered import Cache, remember_bandwidth, stamp
-from fusiondoc.runner.supervised import NotStarted
 
 PROBE = Path(__file__).resolve().parent.parent / "probe"
 

@@ -10,9 +10,16 @@ from typing import Any, Mapping, Sequence
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.fuser_knobs import catalogue, checks
-from fusiondoc.fuser_knobs.checks import DISABLE, DUMP, ENABLE
-from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS, check_log_level, merge_log_levels
-from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
+from fusiondoc.fuser_knobs.checks import (
+    DISABLE,
+    DUMP,
+    ENABLE,
+    JIT_LOG,
+    KERNEL_DUMPS,
+    LOG_LEVELS,
+    check_log_level,
+    merge_log_levels,
+)
 from fusiondoc.masking import masked
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.probe import fusers
@@ -100,7 +107,7 @@ def run_environment(
     options = checks.nvfuser_options(dumps)
     if nvfuser or options:
         known = catalogue.dump_options(torch)
-        usual = checks.without_hidden([name for name in DUMPS if name in known], options)
+        usual = checks.without_hidden([name for name in KERNEL_DUMPS if name in known], options)
         wanted[DUMP] = ",".join(dict.fromkeys([*usual, *options]))
     # Without it a log of oneDNN Graph tells neither what its partitions became nor how long they take.
     usual_of_fuser = checks.USUAL["onednn"] if fuser == "onednn" else ()

@@ -30,7 +30,7 @@ from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome,
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Try
-from fusiondoc.runner.progress import ShowProgress, no_progress
+from fusiondoc.runner.launch import ShowProgress, no_progress
 from fusiondoc.whole_files import write_whole
 from fusiondoc.workflows.fix_search import (
     FOLDER,

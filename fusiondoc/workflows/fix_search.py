@@ -26,8 +26,7 @@ from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, Tri
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Verification
-from fusiondoc.runner.launch import run
-from fusiondoc.runner.progress import ShowProgress
+from fusiondoc.runner.launch import ShowProgress, run
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.run import Tell
 from fusiondoc.workflows.speed import interpreted

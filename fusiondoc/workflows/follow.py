@@ -21,7 +21,7 @@ from fusiondoc.parsers.lines.growing_logs import Go, GrowingLog, GrowingPipe, ch
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import Reading
 from fusiondoc.runner.child import Interruptions
-from fusiondoc.runner.progress import Progress, ShowProgress
+from fusiondoc.runner.launch import Progress, ShowProgress
 from fusiondoc.runner.remembered import peak_of
 from fusiondoc.workflows.load import report_of_logs
 

@@ -17,7 +17,7 @@ from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Dump, Kernel, Report
 from fusiondoc.reports.kernel_texts import present
 from fusiondoc.runner.interpreter import inspect
-from fusiondoc.runner.progress import ShowProgress
+from fusiondoc.runner.launch import ShowProgress
 from fusiondoc.runner.variables import has_nvfuser, release
 from fusiondoc.workflows.inputs import Kind, is_capture, sources_of
 from fusiondoc.workflows.load import report_from, report_of

@@ -21,8 +21,7 @@ from fusiondoc.captures.own import sign
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest, KeptTarget
 from fusiondoc.captures.store import CaptureStore, cannot_write, while_writing
 from fusiondoc.errors import CannotRun, UsageError, did_you_mean
-from fusiondoc.fuser_knobs.checks import DUMP
-from fusiondoc.fuser_knobs.log_levels import VARIABLE as JIT_LOG
+from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
 from fusiondoc.model.fusers import REQUESTS
 from fusiondoc.model.report import Report
 from fusiondoc.probe import environment, fusers, live_capture, te_plans

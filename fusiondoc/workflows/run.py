@@ -31,8 +31,7 @@ from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source, user_line
 from fusiondoc.parsers.lines.error_texts import PROGRAM, FuserError, fuser_error, read_error
 from fusiondoc.runner.interpreter import inspect
-from fusiondoc.runner.launch import run
-from fusiondoc.runner.progress import ShowProgress, no_progress
+from fusiondoc.runner.launch import ShowProgress, no_progress, run
 from fusiondoc.runner.remembered import keep_peak
 from fusiondoc.workflows.load import parse_capture, report_of
 from fusiondoc.workflows.timing import run_timing

@@ -21,8 +21,7 @@ from fusiondoc.model.bench import EAGER, LEAST_ROUNDS, of_processes
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import STEP, Speed, Spread
-from fusiondoc.runner.launch import run
-from fusiondoc.runner.progress import ShowProgress
+from fusiondoc.runner.launch import ShowProgress, run
 from fusiondoc.workflows.bench_turns import PROCESSES
 from fusiondoc.workflows.speed import why_not_timed
 

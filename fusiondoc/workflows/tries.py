@@ -22,8 +22,7 @@ from fusiondoc.model.bench import FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_pro
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Try
 from fusiondoc.runner.interpreter import find_python, inspect
-from fusiondoc.runner.launch import run
-from fusiondoc.runner.progress import ShowProgress
+from fusiondoc.runner.launch import ShowProgress, run
 from fusiondoc.workflows.bench import silent
 from fusiondoc.workflows.bench_turns import BenchRequest, Start, VariantRun, run_in_turns, start_variant
 from fusiondoc.workflows.load import report_of

@@ -10,7 +10,7 @@ from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
-from fusiondoc.fuser_knobs.log_levels import DUMPS, LOG_LEVELS
+from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
 from fusiondoc.model.ranks import RankDifference
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.jit.message_acts import LOOKS_AT
@@ -46,7 +46,7 @@ def missing_parts(report: Report, context: Context) -> Iterable[Finding]:
         return
     variables = f"PYTORCH_JIT_LOG_LEVEL='{LOG_LEVELS[fuser]}'"
     if fuser == "nvfuser":
-        variables += f" PYTORCH_NVFUSER_DUMP={','.join(DUMPS)}"
+        variables += f" PYTORCH_NVFUSER_DUMP={','.join(KERNEL_DUMPS)}"
     yield finding(
         "FD906",
         "This log cannot tell " + "; nor ".join(missing),
