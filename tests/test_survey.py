@@ -234,7 +234,15 @@ def test_what_is_wrong_is_said(tmp_path: Path, fusiondoc: Run, monkeypatch: pyte
     (tmp_path / "b.json").unlink()
     (tmp_path / "a.json").write_text('{"schema": "fusiondoc.report/1", "groups": [{"nodes": 3}]}')
     made = survey([str(tmp_path)])
-    assert not made.runs and made.unreadable[0].why.startswith("it is damaged")
+    assert not made.runs and made.unreadable[0].why == "it is damaged: groups[0].kind is missing"
+
+
+def test_half_of_a_character_in_a_report_can_be_written(tmp_path: Path) -> None:
+    data = json.loads((GOLDEN / "capture.json").read_text())
+    data["groups"][0]["nodes"][0]["op"] = "aten::\ud800"
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    made = survey([str(tmp_path)])
+    assert "aten::?" in documents.as_json(made).encode("utf-8").decode("utf-8")
 
 
 def test_the_documents(found: Survey, reports: Path, fusiondoc: Run, tmp_path: Path) -> None:

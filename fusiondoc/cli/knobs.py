@@ -24,7 +24,8 @@ from fusiondoc.model.fusers import FUSERS, LEGACY
 from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
 
 if TYPE_CHECKING:
-    from fusiondoc.fuser_knobs.overview import Entry, KnobHere, Overview, TriedKnob
+    from fusiondoc.fuser_knobs.overview import Entry, KnobHere, Overview
+    from fusiondoc.model.runs import TriedKnob
 
 _HEADINGS = {
     **{fuser.name: fuser.title for fuser in FUSERS.values()},

@@ -22,24 +22,12 @@ from fusiondoc.fuser_knobs.entries import (
 )
 from fusiondoc.fuser_knobs.variable_words import FUSER_DUMPS, LOG_FILES, OPTIONS, PACKAGE_OPTIONS
 from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model.runs import TriedKnob
 
 SCHEMA = "fusiondoc.knobs/1"
 
 _FAMILIES = ("PYTORCH_NVFUSER_", "PYTORCH_TENSOREXPR", "PYTORCH_CUDA_FUSER_", "PYTORCH_JIT", "NVFUSER_")
 """Variables whose name starts so and that the catalogue lacks are probably slips."""
-
-
-@dataclass(frozen=True)
-class TriedKnob:
-    """What came of setting a knob to another value and reading it back."""
-
-    name: str
-    effective: str | None = None
-    """The value before that; None if torch has no way to read it."""
-    live: bool | None = None
-    """Whether setting it changes what is read; None if that was not tried."""
-    why: str | None = None
-    """Why it is not live, or could not be tried."""
 
 
 @dataclass(frozen=True)

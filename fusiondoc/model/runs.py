@@ -36,6 +36,19 @@ class KnobState:
 
 
 @dataclass(frozen=True)
+class TriedKnob:
+    """What came of setting a knob to another value and reading it back."""
+
+    name: str
+    effective: str | None = None
+    """The value before that; None if torch has no way to read it."""
+    live: bool | None = None
+    """Whether setting it changes what is read; None if that was not tried."""
+    why: str | None = None
+    """Why it is not live, or could not be tried."""
+
+
+@dataclass(frozen=True)
 class AnyFuser:
     """The coverage against what some fuser could take."""
 

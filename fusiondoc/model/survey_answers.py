@@ -1,6 +1,9 @@
-"""What ``fusiondoc survey`` found, as ``fusiondoc.survey/1`` has it: a row for each run, and the answers."""
+"""What ``fusiondoc survey`` found, as ``fusiondoc.survey/1`` has it: a row for each run, and the answers; and
+what of a saved report it reads for that."""
 
 from __future__ import annotations
+
+from typing import Any, Mapping
 
 from fusiondoc.model.quick_dataclass import dataclass, field
 
@@ -169,3 +172,124 @@ class Survey:
     def models(self) -> tuple[str | None, ...]:
         """Their models, each once, in order."""
         return tuple(sorted({row.model for row in self.runs}, key=lambda one: (one is None, one or "")))
+
+
+@dataclass(frozen=True)
+class SavedNode:
+    """An operator of a group in a saved report. These classes have of it what a survey takes, under the names
+    of the report model, so that both are read alike; whole reports take ten times as long to read."""
+
+    op: str
+    source: str | None = None
+    user_source: str | None = None
+
+
+@dataclass(frozen=True)
+class SavedGroup:
+    """Its instances count, whatever they hold."""
+
+    kind: str
+    phase: str | None
+    specialisation: int
+    fallback: bool
+    nodes: tuple[SavedNode, ...]
+    instances: tuple[Any, ...]
+    kernels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SavedReason:
+    """Why operators are in no group."""
+
+    code: str
+    text: str
+
+
+@dataclass(frozen=True)
+class SavedTime:
+    """Of a step."""
+
+    ms: float | None = None
+
+
+@dataclass(frozen=True)
+class SavedUnfused:
+    """Operators in no group."""
+
+    op: str
+    count: int
+    reason: SavedReason
+    source: str | None = None
+    user_source: str | None = None
+    ran: bool | None = None
+    time: SavedTime | None = None
+    bytes_moved: int | None = None
+    keeps_out: int | None = None
+
+
+@dataclass(frozen=True)
+class SavedSpread:
+    """Of a kernel's launches."""
+
+    median: float
+
+
+@dataclass(frozen=True)
+class SavedKernel:
+    """A kernel that may have run."""
+
+    id: str
+    name: str
+    ms: SavedSpread | None
+
+
+@dataclass(frozen=True)
+class SavedFallbacks:
+    """Fallbacks of one kind."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class SavedFinding:
+    """A finding counts by its severity."""
+
+    severity: str
+
+
+@dataclass(frozen=True)
+class SavedFuser:
+    """The fuser that made groups."""
+
+    effective: str | None = None
+
+
+@dataclass(frozen=True)
+class SavedCoverage:
+    """The share of what can be fused."""
+
+    fraction: float | None = None
+
+
+@dataclass(frozen=True)
+class SavedTarget:
+    """What the report is of; of a log alone no options and no capture."""
+
+    name: str | None = None
+    capture: str | None = None
+    options: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class SavedReport:
+    """A saved report."""
+
+    target: SavedTarget = SavedTarget()
+    environment: Mapping[str, str | None] = field(default_factory=dict)
+    fuser: SavedFuser = SavedFuser()
+    coverage: SavedCoverage = SavedCoverage()
+    groups: tuple[SavedGroup, ...] = ()
+    unfused: tuple[SavedUnfused, ...] = ()
+    fallbacks: tuple[SavedFallbacks, ...] = ()
+    kernels: tuple[SavedKernel, ...] = ()
+    findings: tuple[SavedFinding, ...] = ()

@@ -20,8 +20,9 @@ from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
 from inspect import getmro
+from itertools import repeat
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar, Union
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
@@ -184,12 +185,23 @@ def plain(value: Any) -> Any:
 
 _SCHEMA = re.compile(r"(fusiondoc\.[a-z-]+)/(\d+)\Z")
 
-Reader = Callable[[Any, str], Any]
-"""From a JSON value and the way to it (``groups[3].nodes``) to a value of the model."""
+Reader = Callable[[Any], Any]
+"""A value of JSON into that of a field."""
 
 
 class _Damaged(Exception):
-    """The value at a place is not what it must be."""
+    """A value that no report has, and the way to it, which is put together on the way out."""
+
+    def __init__(self, said: str, way: str = "") -> None:
+        super().__init__(said, way)
+        self._said, self._way = said, way
+
+    def within(self, outer: str) -> _Damaged:
+        """As seen from the object or list around it."""
+        return _Damaged(self._said, outer + ("." if self._way[:1] not in ("", "[") else "") + self._way)
+
+    def __str__(self) -> str:
+        return f"{self._way or 'it'} {self._said}"
 
 
 def looks_like_report(start: bytes) -> bool:
@@ -210,6 +222,23 @@ def read_report(data: bytes, name: str) -> Report:
     report = _document(Report, SCHEMA, data, name, again)
     assert isinstance(report, Report)
     return report
+
+
+T = TypeVar("T")
+
+
+def read_part(kind: type[T], content: object) -> T:
+    """What a document of JSON or a part of one holds, as a dataclass with those of its fields that matter.
+
+    Raises:
+        ValueError: one is missing or has a wrong value; the message says which.
+    """
+    known: type = kind
+    try:
+        read: T = _dataclass(known)(content)
+    except _Damaged as damaged:
+        raise ValueError(str(damaged)) from None
+    return read
 
 
 def looks_like_bench(start: bytes) -> bool:
@@ -273,7 +302,7 @@ def _document(kind: type, wanted: str, data: bytes, name: str, again: str) -> An
     if schema != wanted:
         raise _other_schema(schema, wanted, name, again)
     try:
-        return _dataclass(kind)(content, "")
+        return _dataclass(kind)(content)
     except _Damaged as damaged:
         raise UsageError(f"{name} is damaged: {damaged}", again) from None
 
@@ -297,18 +326,20 @@ def _dataclass(kind: type) -> Reader:
     kept = [f for f in fields(kind) if f.metadata.get("json", True)]
     readers = [(f.name, _reader(types[f.name]), _needed(f)) for f in kept]
 
-    def read(value: Any, way: str) -> Any:
+    def read(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise _Damaged(f"{way or 'it'} is no object")
+            raise _Damaged("is no object")
         found = {}
         for name, reader, needed in readers:
-            here = f"{way}.{name}" if way else name
             if name in value:
-                found[name] = reader(value[name], here)
+                try:
+                    found[name] = reader(value[name])
+                except _Damaged as inner:
+                    raise inner.within(name) from None
             elif needed:
-                raise _Damaged(f"{here} is missing")
+                raise _Damaged("is missing", name)
         if found.get("severity", SEVERITIES[0]) not in SEVERITIES:
-            raise _Damaged(f"{way}.severity is none of {', '.join(SEVERITIES)}")
+            raise _Damaged(f"is none of {', '.join(SEVERITIES)}", "severity")
         return kind(**found)
 
     return read
@@ -324,7 +355,7 @@ def _reader(kind: Any) -> Reader:
     parts: Sequence[Any] = getattr(kind, "__args__", ())
     if of is Union:
         (inner,) = (_reader(part) for part in parts if part is not type(None))
-        return lambda value, way: None if value is None else inner(value, way)
+        return lambda value: None if value is None else inner(value)
     if of is abc.Sequence or (of is tuple and parts[-1] is Ellipsis):
         return _sequence(_reader(parts[0]))
     if of is tuple:
@@ -350,47 +381,63 @@ _PLAIN: dict[Any, tuple[tuple[type, ...], str]] = {
 def _choice(kind: type[Enum]) -> Reader:
     values = {one.value: one for one in kind}
 
-    def read(value: Any, way: str) -> Any:
+    def read(value: Any) -> Any:
         if not isinstance(value, (str, int)) or value not in values:
-            raise _Damaged(f"{way} is none of {', '.join(map(str, values))}")
+            raise _Damaged(f"is none of {', '.join(map(str, values))}")
         return values[value]
 
     return read
 
 
 def _plain(kinds: tuple[type, ...], words: str) -> Reader:
-    def read(value: Any, way: str) -> Any:
+    def read(value: Any) -> Any:
         if not isinstance(value, kinds) or (isinstance(value, bool) and int in kinds):
-            raise _Damaged(f"{way} is not {words}")
+            raise _Damaged(f"is not {words}")
         if isinstance(value, (int, float)) and not is_figure(value):
-            raise _Damaged(f"{way} is no number that a report can have")
+            raise _Damaged("is no number that a report can have")
         return value
 
     return read
 
 
 def _sequence(inner: Reader) -> Reader:
-    def read(value: Any, way: str) -> Any:
+    def read(value: Any) -> Any:
         if not isinstance(value, list):
-            raise _Damaged(f"{way} is no list")
-        return tuple(inner(item, f"{way}[{index}]") for index, item in enumerate(value))
+            raise _Damaged("is no list")
+        return _each(value, repeat(inner))
 
     return read
 
 
+def _each(values: list[Any], readers: Iterable[Reader]) -> tuple[Any, ...]:
+    read: list[Any] = []
+    try:
+        for item, reader in zip(values, readers):
+            read.append(reader(item))
+    except _Damaged as inner:
+        raise inner.within(f"[{len(read)}]") from None
+    return tuple(read)
+
+
 def _fixed(inner: list[Reader]) -> Reader:
-    def read(value: Any, way: str) -> Any:
+    def read(value: Any) -> Any:
         if not isinstance(value, list) or len(value) != len(inner):
-            raise _Damaged(f"{way} is no list of {len(inner)}")
-        return tuple(one(item, f"{way}[{index}]") for index, (one, item) in enumerate(zip(inner, value)))
+            raise _Damaged(f"is no list of {len(inner)}")
+        return _each(value, inner)
 
     return read
 
 
 def _mapping(inner: Reader) -> Reader:
-    def read(value: Any, way: str) -> Any:
+    def read(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise _Damaged(f"{way} is no object")
-        return {key: inner(item, f"{way}.{key}") for key, item in value.items()}
+            raise _Damaged("is no object")
+        made = {}
+        for key, item in value.items():
+            try:
+                made[key] = inner(item)
+            except _Damaged as damaged:
+                raise damaged.within(str(key)) from None
+        return made
 
     return read

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from fusiondoc.errors import CannotRun, UsageError
-from fusiondoc.fuser_knobs.overview import TriedKnob
 from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model.runs import TriedKnob
 from fusiondoc.model.typed_fields import read_object
 from fusiondoc.runner.child import Child, Ending, NotStarted
 from fusiondoc.runner.remembered import Cache, remember_bandwidth, stamp

@@ -9,22 +9,22 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
-import json
-import math
 import os
 import re
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import Any, Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.captures.capture import RECORDS, REQUEST
-from fusiondoc.errors import CannotRun, FusiondocError, UsageError
+from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.masking import masked
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.report import SCHEMA, Report
-from fusiondoc.model.survey_answers import RunRow, Unreadable
+from fusiondoc.model.report import SCHEMA, OpNode, Report, Unfused
+from fusiondoc.model.survey_answers import RunRow, SavedNode, SavedReport, SavedUnfused, Unreadable
+from fusiondoc.model.typed_fields import json_within, sound
 from fusiondoc.parsers.lines.log_files import is_log_name
+from fusiondoc.reports.json_format import read_part
 from fusiondoc.workflows.archives import is_archive_name
 from fusiondoc.workflows.inputs import is_capture, named_json, saved_bytes
 
@@ -253,153 +253,119 @@ def facts_of(item: Item) -> RunFacts:
 
         report = report_from([str(path)])
         kind = "capture" if report.target.of_capture else "log"
-        return _facts(_as_data(report), item.name, kind, found)
+        return _facts(report, item.name, kind, found)
 
 
-def _saved(path: Path) -> Mapping[str, Any]:
+def _saved(path: Path) -> SavedReport:
     data = saved_bytes(path.name, path)
     try:
-        content = json.loads(data)
+        content = json_within(data)
+        if _ESCAPED_HALF.search(data) is not None:
+            content = sound(content)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"it is no whole JSON file: {error}") from None
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != SCHEMA:
         raise UsageError(f"it is no report: its schema is {str(schema)[:60]!r}")
-    assert isinstance(content, dict)
-    return content
+    try:
+        return read_part(SavedReport, content)
+    except ValueError as error:
+        raise UsageError(f"it is damaged: {error}") from None
 
 
-def _as_data(report: Report) -> Mapping[str, Any]:
-    """What ``_facts`` reads of the JSON of a report."""
-    return {
-        "environment": report.environment,
-        "target": vars(report.target),
-        "fuser": {"effective": report.fuser.effective},
-        "coverage": {"fraction": report.coverage.fraction},
-        "groups": [
-            {
-                **{
-                    name: getattr(one, name) for name in ("id", "kind", "phase", "specialisation", "fallback")
-                },
-                "nodes": [vars(node) for node in one.nodes],
-                "instances": one.instances,
-                "kernels": one.kernels,
-            }
-            for one in report.groups
-        ],
-        "unfused": [
-            {
-                **{name: getattr(one, name) for name in _OF_UNFUSED},
-                "reason": vars(one.reason),
-                "time": vars(one.time) if one.time is not None else None,
-            }
-            for one in report.unfused
-        ],
-        "fallbacks": [{"count": one.count} for one in report.fallbacks],
-        "kernels": [
-            {"id": one.id, "name": one.name, "ms": vars(one.ms) if one.ms is not None else None}
-            for one in report.kernels
-        ],
-        "findings": [{"severity": one.severity} for one in report.findings],
-    }
-
-
-_OF_UNFUSED = ("op", "source", "user_source", "phase", "count", "ran", "bytes_moved", "keeps_out")
+_ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+"""Of a surrogate pair: alone it is nothing that can be written."""
 _CAPTURED = re.compile(r"(?:^|[/\\])(\d{4})(\d\d)(\d\d)-\d{6}-")
 _DATE = re.compile(r"(?<!\d)(20\d\d)-?(0[1-9]|1[0-2])-?([0-2]\d|3[01])(?!\d)")
 
 
-def _facts(data: Mapping[str, Any], name: str, kind: str, content: str) -> RunFacts:
-    try:
-        return _taken(data, name, kind, content)
-    except FusiondocError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise UsageError(f"it is damaged: {type(error).__name__} {str(error)[:80]}") from None
-
-
-def _taken(data: Mapping[str, Any], name: str, kind: str, content: str) -> RunFacts:
-    target, environment = data.get("target") or {}, data.get("environment") or {}
+def _facts(report: Report | SavedReport, name: str, kind: str, content: str) -> RunFacts:
+    target, environment = report.target, report.environment
     model = None
-    if target.get("name") and (target.get("options") or target.get("capture")):
-        model = masked(re.split(r"[/\\]", str(target["name"]))[-1])
-    gpu = _text(environment.get("gpu"))
+    if target.name and (target.options or target.capture):
+        model = masked(re.split(r"[/\\]", target.name)[-1])
+    gpu = environment.get("gpu") or None
     groups: dict[GroupKey, GroupFact] = {}
     kernel_names: dict[str, str] = {}
     operators = nodes_of_all = 0
-    for group in data.get("groups") or ():
-        ops = tuple(str(node["op"]) for node in group["nodes"])
-        places = tuple(dict.fromkeys(filter(None, map(_place, group["nodes"]))))
-        key = (model, _text(group["phase"]), ops, places)
-        count = len(group["instances"])
+    for group in report.groups:
+        ops = tuple(node.op for node in group.nodes)
+        places = tuple(dict.fromkeys(filter(None, map(_place, group.nodes))))
+        key = (model, group.phase or None, ops, places)
+        count = len(group.instances)
         nodes_of_all += count
-        operators += len(ops) * count if group["specialisation"] == 1 else 0
+        operators += len(ops) * count if group.specialisation == 1 else 0
         before = groups.get(key)
-        own = count if group["specialisation"] == 1 or before is None else 0
-        fell = bool(group["fallback"]) or (before is not None and before.fell_back)
-        groups[key] = GroupFact(str(group["kind"]), own + (before.nodes if before else 0), fell)
-        for nth, one in enumerate(group["kernels"], 1):
-            which = f", kernel {nth}" if len(group["kernels"]) > 1 else ""
-            kernel_names.setdefault(str(one), text_of(key) + which)
+        own = count if group.specialisation == 1 or before is None else 0
+        fell = group.fallback or (before is not None and before.fell_back)
+        groups[key] = GroupFact(group.kind, own + (before.nodes if before else 0), fell)
+        for nth, one in enumerate(group.kernels, 1):
+            which = f", kernel {nth}" if len(group.kernels) > 1 else ""
+            kernel_names.setdefault(one, text_of(key) + which)
     kernels: dict[KernelKey, int] = {}
-    for kernel in data.get("kernels") or ():
-        if kernel["ms"] is not None:
-            key_of_kernel = (model, gpu, kernel_names.get(str(kernel["id"]), str(kernel["name"])))
-            kernels.setdefault(key_of_kernel, round(float(kernel["ms"]["median"]) * NS))
-    reasons, places_of = _reasons(data.get("unfused") or (), model)
+    for kernel in report.kernels:
+        if kernel.ms is not None:
+            key_of_kernel = (model, gpu, kernel_names.get(kernel.id, kernel.name))
+            kernels.setdefault(key_of_kernel, round(kernel.ms.median * NS))
+    reasons, places_of = _reasons(report.unfused, model)
     times = [one.ns for one in reasons.values() if one.ns]
     row = RunRow(
         run=name,
         kind=kind,
         digest=content,
         model=model,
-        date=_date(str(target.get("capture") or ""), name),
-        torch=_text(environment.get("torch")),
-        cuda=_text(environment.get("cuda")),
+        date=_date(target.capture or "", name),
+        torch=environment.get("torch") or None,
+        cuda=environment.get("cuda") or None,
         gpu=gpu,
-        driver=_text(environment.get("driver")),
-        fuser=_text((data.get("fuser") or {}).get("effective")),
+        driver=environment.get("driver") or None,
+        fuser=report.fuser.effective or None,
         groups=nodes_of_all,
         operators=operators,
         unfused=sum(one.nodes for one in reasons.values()),
-        fallbacks=sum(int(one["count"]) for one in data.get("fallbacks") or ()),
-        coverage=_number((data.get("coverage") or {}).get("fraction")),
-        kernels=len(data.get("kernels") or ()),
+        fallbacks=sum(one.count for one in report.fallbacks),
+        coverage=report.coverage.fraction,
+        kernels=len(report.kernels),
         kernel_ms=sum(kernels.values()) / NS if kernels else None,
         unfused_bytes=sum(one.bytes for one in reasons.values()),
         unfused_ms=sum(times) / NS if times else None,
-        errors=sum(one["severity"] == "error" for one in data.get("findings") or ()),
+        errors=sum(one.severity == "error" for one in report.findings),
     )
     return RunFacts(row, groups, reasons, places_of, kernels)
 
 
 def _reasons(
-    rows: Iterable[Mapping[str, Any]], model: str | None
+    rows: Iterable[Unfused | SavedUnfused], model: str | None
 ) -> tuple[dict[tuple[str, str], ReasonFact], dict[PlaceKey, str]]:
-    found: dict[tuple[str, str], list[Any]] = defaultdict(lambda: ["", 0, 0, 0, 0])
+    found: dict[tuple[str, str], ReasonFact] = {}
     places: dict[PlaceKey, str] = {}
     for row in rows:
-        if row.get("ran") is False:
+        if row.ran is False:
             continue
-        op, reason, time = str(row["op"]), row["reason"], row.get("time") or {}
-        sums = found[str(reason["code"]), op]
-        sums[0] = min(filter(None, (sums[0], masked(str(reason["text"])[:200]))))
-        sums[1] += int(row["count"])
-        sums[2] += int(row.get("bytes_moved") or 0)
-        sums[3] += round(float(time.get("ms") or 0.0) * NS)
-        sums[4] += int(row.get("keeps_out") or 0)
+        key = row.reason.code, row.op
+        so_far = found.get(key, _NO_REASON)
+        found[key] = ReasonFact(
+            text=min(filter(None, (so_far.text, masked(row.reason.text[:200]))), default=""),
+            nodes=so_far.nodes + row.count,
+            bytes=so_far.bytes + (row.bytes_moved or 0),
+            ns=so_far.ns + (round((row.time.ms or 0.0) * NS) if row.time is not None else 0),
+            keeps_out=so_far.keeps_out + (row.keeps_out or 0),
+        )
         place = _place(row)
         if place is not None:
-            places.setdefault((model, op, place), str(reason["code"]))
-    return {key: ReasonFact(*sums) for key, sums in found.items()}, places
+            places.setdefault((model, row.op, place), row.reason.code)
+    return found, places
 
 
-def _place(node: Mapping[str, Any]) -> str | None:
+_NO_REASON = ReasonFact("", 0, 0, 0, 0)
+
+
+def _place(node: OpNode | Unfused | SavedNode | SavedUnfused) -> str | None:
     """``file:line`` without folders: machines keep one program in different ones."""
-    told = node.get("user_source") or node.get("source")
+    told = node.user_source or node.source
     if told is None:
         return None
-    parts = re.split(r"[/\\]", str(told))[-1].split(":")
+    parts = re.split(r"[/\\]", told)[-1].split(":")
     return ":".join(parts[:2])
 
 
@@ -418,14 +384,3 @@ def _date(capture: str, name: str) -> str | None:
     if found is None:
         found = _DATE.search(name)
     return "-".join(found.groups()) if found is not None else None
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None or value == "" else str(value)
-
-
-def _number(value: Any) -> float | None:
-    number = None if value is None else float(value)
-    if number is not None and not math.isfinite(number):
-        raise ValueError("a number that is none")
-    return number
