@@ -13,11 +13,10 @@ pytest.importorskip("libcst")
 from fix_sites import HEAD, parsed, site
 
 from fusiondoc.diagnosis.recipes import RECIPES
-from fusiondoc.fixes import constants, in_place, model_setup, operands, order, recipes_in_code
-from fusiondoc.fixes import settings as fix_settings
+from fusiondoc.fixes import added_lines, constants, in_place, operands, order, recipes_in_code
+from fusiondoc.fixes.added_lines import Place, _in_place_off, place_of_model
 from fusiondoc.fixes.edits import Proposal, changed_text
 from fusiondoc.fixes.fixable import Site
-from fusiondoc.fixes.model_setup import Place, _in_place_off, place_of_model
 from fusiondoc.model.change_plan import ChangeKind
 
 
@@ -626,7 +625,7 @@ def of_a_run(text: str, **changed: Any) -> Any:
 def kinds(program: Any) -> list[ChangeKind]:
     place = place_of_model(program)
     assert place is not None
-    return [one.kind for one in model_setup.propose(program, place)]
+    return [one.kind for one in added_lines.of_model(program, place)]
 
 
 def test_a_model_in_eval_mode_is_frozen_and_one_in_training_only_on_request() -> None:
@@ -634,7 +633,7 @@ def test_a_model_in_eval_mode_is_frozen_and_one_in_training_only_on_request() ->
     program = of_a_run(MADE, training=True)
     place = place_of_model(program)
     assert place is not None
-    found = list(model_setup.propose(program, place))
+    found = list(added_lines.of_model(program, place))
     assert [one.kind for one in found] == [ChangeKind.EVAL, ChangeKind.FREEZE]
     assert all(one.eval_mode for one in found)  # left out without --inference
     texts = [changed_text(MADE, one.edits).split("\n") for one in found]
@@ -650,9 +649,9 @@ def test_what_cannot_be_frozen_is_not(changed: dict[str, Any]) -> None:
 
 def test_inputs_record_no_gradients_in_inference() -> None:
     program = of_a_run(MADE)
-    (found,) = fix_settings._without_grad(program)
+    (found,) = added_lines._without_grad(program)
     assert changed_text(MADE, found.edits) == MADE.replace("=True", "=False") and found.note is not None
-    assert list(fix_settings._without_grad(of_a_run(MADE.replace("inputs =", "others =")))) == []
+    assert list(added_lines._without_grad(of_a_run(MADE.replace("inputs =", "others =")))) == []
 
 
 def unfused(code: str, text: str = "") -> Any:
@@ -661,7 +660,7 @@ def unfused(code: str, text: str = "") -> Any:
 
 def test_plans_for_fixed_shapes_where_none_was_left() -> None:
     def found(program: Any) -> list[str]:
-        made = fix_settings._static_shapes(program, program.target_file)
+        made = added_lines._static_shapes(program, program.target_file)
         return [
             line for one in made for line in changed_text(MADE, one.edits).split("\n") if "STATIC" in line
         ]

@@ -83,7 +83,7 @@ def test_the_paths_are_those_of_torch_with_the_names_of_module_lists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch = pytest.importorskip("torch")
-    from fusiondoc.probe.source_map import source_map
+    from fusiondoc.probe.models import source_map
 
     write(tmp_path, "two_blocks.py", SOURCE)
     monkeypatch.syspath_prepend(tmp_path)

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Iterable, Iterator, Sequence
 
 from fusiondoc.diagnosis.operators import is_in_place
-from fusiondoc.fixes import constants, in_place, model_setup, operands, order, recipes_in_code, settings
+from fusiondoc.fixes import added_lines, constants, in_place, operands, order, recipes_in_code
 from fusiondoc.fixes.edits import Edit, Proposal, overlapping
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.model.change_plan import ChangeKind
@@ -143,10 +143,7 @@ def _all(program: Program) -> Iterator[Proposal]:
     yield from constants.propose(program)
     yield from operands.propose(program)
     yield from order.propose(program)
-    yield from settings.propose(program)
-    place = model_setup.place_of_model(program)
-    if place is not None:
-        yield from model_setup.propose(program, place)
+    yield from added_lines.propose(program)
 
 
 def _distinct(proposals: Iterable[Proposal]) -> list[Proposal]:

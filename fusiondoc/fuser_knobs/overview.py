@@ -7,7 +7,7 @@ from typing import Iterable, Iterator, Mapping, NamedTuple, Union
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue, checks
-from fusiondoc.fuser_knobs.catalogue import as_version
+from fusiondoc.fuser_knobs.catalogue import LOG_FILES, as_version
 from fusiondoc.fuser_knobs.checks import JIT_LOG, check_log_level, log_level_notes
 from fusiondoc.fuser_knobs.entries import (
     FuserDump,
@@ -20,7 +20,7 @@ from fusiondoc.fuser_knobs.entries import (
     describe,
     exists_in,
 )
-from fusiondoc.fuser_knobs.variable_words import FUSER_DUMPS, LOG_FILES, OPTIONS, PACKAGE_OPTIONS
+from fusiondoc.fuser_knobs.variable_table import FUSER_DUMPS, OPTIONS, PACKAGE_OPTIONS
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.runs import TriedKnob
 

@@ -25,11 +25,11 @@ from .models import (
     not_compiled,
     prepared,
     signature,
+    source_map,
     to_torchscript,
 )
 from .pass_inputs import positional
 from .script_run import run_as_script
-from .source_map import source_map
 from .targets import ready, runs_as_script
 
 

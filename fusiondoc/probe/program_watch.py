@@ -17,8 +17,8 @@ import weakref
 from typing import Any, Callable
 
 from .log_and_records import Records
+from .models import source_map
 from .replaced import AfterImport, Replaced, takes_frames_up
-from .source_map import source_map
 
 _MAKERS = {
     "script": "scripted",

@@ -71,7 +71,7 @@ class Target(NamedTuple):
     file: Path
     """Loads the archive and the inputs."""
     source_map: Mapping[str, Any]
-    """See probe/source_map.py: lines of the program that call functions of torch's Python files, and the
+    """See probe/models.py: lines of the program that call functions of torch's Python files, and the
     layers of operators. Only the process that compiled the model can follow these calls; a loaded archive has
     lost them. Empty for a pickled model, which the child compiles."""
     pickled: bool = False
@@ -178,7 +178,7 @@ def _importable(module: str) -> bool:
 
 
 def _source_map(torch: Any, scripted: Any) -> dict[str, Any]:
-    from fusiondoc.probe.source_map import source_map
+    from fusiondoc.probe.models import source_map
 
     # What this torch cannot tell about its graphs is no reason not to run.
     with suppress(Exception):

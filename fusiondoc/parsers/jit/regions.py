@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LiveLayers = Mapping[str, Tuple[str, ...]]
 """``op|source`` -> the module path of each such node of the inlined graph, in order; "" is the model itself
-(fusiondoc/probe/source_map.py)."""
+(fusiondoc/probe/models.py)."""
 
 _INPUT = re.compile(rb"%([\w.]+) : ([\w\[\]?(]+)")
 _VALUE = re.compile(rb"%([\w.]+)")
