@@ -163,8 +163,17 @@ def test_each_file_is_read_once(capture: Path, monkeypatch: pytest.MonkeyPatch) 
     opened: list[str] = []
 
     def counting(path: Path, *most: int) -> bytes:
-        opened.append(path.name)
+        opened.append(path.relative_to(capture).as_posix())
         return read_within(path, *most)
+
+    further = ("timing", "profile", "tries/0")
+    for name in further:
+        (capture / name).mkdir(parents=True)
+        for file in ("request.json", "records.jsonl"):
+            shutil.copy(capture / file, capture / name)
+    (capture / "profile" / "trace.json.gz").write_text("[]")
+    (capture / "timing.json").write_text('{"capture": "timing", "again": null}')
+    (capture / "profile.json").write_text('{"capture": "profile"}')
 
     monkeypatch.setattr("fusiondoc.captures.capture.read_within", counting)
     one = Capture(capture)
@@ -174,3 +183,9 @@ def test_each_file_is_read_once(capture: Path, monkeypatch: pytest.MonkeyPatch) 
         one.failure()
     own = [name for name in opened if (capture / name).is_file() and name != "log"]
     assert sorted(own) == sorted({*own}) and {"request.json", "result.json", "records.jsonl"} <= {*own}
+    further = {
+        f"{name}/{file}"
+        for name in ("timing", "profile", "tries/0")
+        for file in ("request.json", "records.jsonl")
+    }
+    assert further <= {*own}

@@ -132,6 +132,7 @@ class Capture:
                     f"{path / REQUEST} is damaged: its {part} is no object",
                     f"Its log can be read all the same: fusiondoc parse {path / 'log'}",
                 )
+        self._further: dict[Path, Capture] = {}
         self._raw_request: Mapping[str, Any] = request
         self.request = KeptRequest.from_json(request)
 
@@ -172,7 +173,7 @@ class Capture:
         made = []
         for path in sorted(found, key=lambda one: int(one.name)):
             with contextlib.suppress(UsageError):  # damaged; it is missing then
-                made.append(Capture(path))
+                made.append(self.further(path))
         return tuple(made)
 
     @cached_property
@@ -211,6 +212,12 @@ class Capture:
         name: somebody else may have written the file."""
         return self.path / name if name is not None and name in INNER else None
 
+    def further(self, path: Path) -> Capture:
+        """The capture of a further run in this one, read once; UsageError if it is none."""
+        if path not in self._further:
+            self._further[path] = Capture(path)
+        return self._further[path]
+
     @cached_property
     def tries(self) -> tuple[Try, ...]:
         """The runs of ``--try``; () if there were none."""
@@ -223,7 +230,7 @@ class Capture:
         for inner in INNER:
             for path in sorted(self.path.glob(inner)):
                 with contextlib.suppress(UsageError):  # damaged, or no capture
-                    found.append(Capture(path).records.left)
+                    found.append(self.further(path).records.left)
         return together(one for one in found if one is not None)
 
     def failure(self) -> FusiondocError | None:

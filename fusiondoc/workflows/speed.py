@@ -120,7 +120,7 @@ def _timed_passes(capture: Capture, name: str | None) -> tuple[TimedPasses, ...]
     if folder is None:
         return ()
     try:
-        return Capture(folder).records.speeds
+        return capture.further(folder).records.speeds
     except FusiondocError:
         return ()
 
@@ -175,7 +175,7 @@ def with_profile(report: Report, capture: Capture) -> Report:
     if kept.problem is not None or path is None:
         return replace(report, steps_note=kept.problem or "no profile: the profiler wrote no trace")
     try:
-        told = Capture(path.parent).records.profiled
+        told = capture.further(path.parent).records.profiled
         if told is None:
             return replace(report, steps_note="no profile: the profiled run did not come to its end")
         places = path.parent / PLACES
