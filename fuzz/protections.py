@@ -206,7 +206,7 @@ TAKEN = (
     Taken(
         "captures on a terminal",
         _SAID + "test_captures_with_any_name_and_content",
-        "cli/say.py",
+        "cli/output.py",
         "    click.echo(in_github_log(visible(text)), nl=nl)",
         "    click.echo(in_github_log(text), nl=nl)",
     ),
@@ -297,7 +297,7 @@ TAKEN = (
     Taken(
         "commands on a page",
         "test_commands_to_copy.py::test_a_page_offers_no_other_command_or_variable",
-        "reports/html/closing.py",
+        "reports/html/run_views.py",
         "for name, value in variables.items() if _SET.fullmatch(str(name))}",
         "for name, value in variables.items()}",
     ),

@@ -31,7 +31,7 @@ from fusiondoc.parsers.lines.error_texts import fuser_error, read_error
 from fusiondoc.parsers.profiler_trace import read_places, read_trace
 from fusiondoc.parsers.trace_units import NoTrace, read_events
 from fusiondoc.probe.pass_inputs import InputTextError, named_input, parse_input
-from fusiondoc.reports.benchmark import bench_page, documents, two_benches
+from fusiondoc.reports.benchmark import bench_page, documents
 from fusiondoc.reports.formats import COMPARISON_FORMATS, REPORT_FORMATS, render_comparison, render_report
 from fusiondoc.reports.json_format import read_bench, read_report
 from fusiondoc.workflows.bench import expanded
@@ -136,8 +136,8 @@ def bench(data: bytes) -> None:
     other = read_bench((HERE / "corpus" / "bench" / "nvfuser.json").read_bytes(), "other.json")
     for a, b in ((one, other), (other, one), (one, one)):
         found = compare_benches(a, b, ("a.json", "b.json"))
-        for name in two_benches.FORMATS:
-            shown(two_benches.render(found, name), name)
+        for name in documents.FORMATS_OF_TWO:
+            shown(documents.render_two(found, name), name)
     shown(documents.as_json(one), "json")
     shown(documents.as_csv(one), "csv")
     shown(documents.as_markdown(one), "markdown")

@@ -21,7 +21,7 @@ from fusiondoc.model.report import Dump, Evidence, Report, Segment
 from fusiondoc.model.runs import Expectation, Iteration, Peak, Speed, Spread, Suppressed, Try, Verification
 from fusiondoc.model.source import Options, Target
 from fusiondoc.reports import code_annotations, json_format, markdown, sarif
-from fusiondoc.reports.comparison import comment, page, terminal
+from fusiondoc.reports.comparison import page, terminal, words
 from fusiondoc.reports.html import render as render_page
 from fusiondoc.reports.printable import in_github_log, in_json, no_workflow_commands, visible, visible_in
 from fusiondoc.reports.printable import markdown as markdown_text
@@ -240,7 +240,7 @@ def test_no_line_of_a_text_is_a_command_to_the_runner(monkeypatch: pytest.Monkey
             render_kernels(report, report.kernels, (text,), width=80),
             terminal.render(changes, width=80),
             in_github_log(markdown.render(report)),
-            in_github_log(comment.render(changes)),
+            in_github_log(words.as_markdown(changes)),
         ):
             assert not re.search(r"^\s*::", made, re.MULTILINE) and "##[" not in made
     assert no_workflow_commands("\x1b[1m ::x::") == "\x1b[1m : :x::"
@@ -256,7 +256,7 @@ def test_markdown_is_text_only(kind: str) -> None:
     report = report_of(text)
     for made in (
         markdown.render(report),
-        comment.render(comparison_of(text)),
+        words.as_markdown(comparison_of(text)),
         code_annotations.github_summary(report),
     ):
         own = re.sub("([@#])\u200b", r"\1", made)
@@ -292,7 +292,7 @@ def test_a_comment_on_a_comparison_fits_github(text: str) -> None:
             for name in ("groups", "unfused", "fallbacks", "kernels", "findings", "notes")
         },
     )
-    made = comment.render(many)
+    made = words.as_markdown(many)
     assert len(made) < 65_536 and "more lines: `--format json` has all" in made
 
 

@@ -14,8 +14,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import chosen_knobs, seed_of
-from fusiondoc.cli.output import format_option, in_colour, output_option, write
-from fusiondoc.cli.say import tell
+from fusiondoc.cli.output import format_option, in_colour, output_option, tell, write
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError
 from fusiondoc.model.bench import EACH_CALL, EAGER, VARIANTS
 
@@ -206,7 +205,7 @@ def command(
 
 def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:
     from fusiondoc.model.bench import Suite
-    from fusiondoc.reports.benchmark import documents, suite_documents
+    from fusiondoc.reports.benchmark import documents, suite_grids
     from fusiondoc.reports.text.layout_of_text import can_show_blocks
 
     of_suite = isinstance(bench, Suite)
@@ -215,9 +214,9 @@ def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:
 
         return suite_page.render(bench) if of_suite else bench_page.render(bench)
     if format_ != "text":
-        text: str = getattr(suite_documents if of_suite else documents, f"as_{format_}")(bench)
+        text: str = getattr(suite_grids if of_suite else documents, f"as_{format_}")(bench)
         return text
-    render: Any = suite_documents.render if of_suite else partial(documents.render, full=full)
+    render: Any = suite_grids.render if of_suite else partial(documents.render, full=full)
     return render(  # type: ignore[no-any-return]
         bench,
         width=shutil.get_terminal_size((80, 24)).columns,

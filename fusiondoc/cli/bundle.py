@@ -11,8 +11,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import output_option
-from fusiondoc.cli.say import say, tell
+from fusiondoc.cli.output import output_option, say, tell
 from fusiondoc.errors import UsageError
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from fusiondoc.captures.ending import Seconds
 from fusiondoc.captures.store import CaptureStore, given_name, is_kept
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import format_option
-from fusiondoc.cli.say import say, tell
+from fusiondoc.cli.output import format_option, say, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_in
 from fusiondoc.reports.printable import one_line, visible

@@ -11,8 +11,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
-from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
-from fusiondoc.cli.say import say, tell
+from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options, say, tell
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError, did_you_mean
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from fusiondoc.cli.output import (
     in_colour,
     output_checked,
     output_option,
+    tell,
     write,
 )
-from fusiondoc.cli.say import tell
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model.report import SEVERITIES
 from fusiondoc.reports.formats import COMPARISON_FORMATS
@@ -145,20 +145,22 @@ def _compare_benches(
     """Two results of ``fusiondoc bench``, or of its suites."""
     from fusiondoc.comparison.bench_changes import SLOWER, compare_benches, compare_suites
     from fusiondoc.model.bench import Suite
-    from fusiondoc.reports.benchmark.two_benches import FORMATS, render
+    from fusiondoc.reports.benchmark.documents import FORMATS_OF_TWO, render_two
     from fusiondoc.reports.text.layout_of_text import can_show_blocks
 
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
-    if format_ not in FORMATS:
-        raise UsageError(f"two benches cannot be compared as {format_}", f"Formats: {', '.join(FORMATS)}.")
+    if format_ not in FORMATS_OF_TWO:
+        raise UsageError(
+            f"two benches cannot be compared as {format_}", f"Formats: {', '.join(FORMATS_OF_TWO)}."
+        )
     others = [word for word in fail_on if word not in (SLOWER, "any", "environment")]
     if others:
         raise UsageError(
             f"--fail-on {others[0]} says nothing about two benches", "For them: slower, environment, any."
         )
     found = (compare_suites if isinstance(a, Suite) else compare_benches)(a, b, names, least)
-    text = render(
+    text = render_two(
         found,
         format_,
         width=shutil.get_terminal_size((80, 24)).columns,

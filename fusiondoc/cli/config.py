@@ -12,7 +12,7 @@ from typing import Any, Iterable, Mapping
 import click
 
 from fusiondoc.captures import where_kept
-from fusiondoc.cli.say import tell
+from fusiondoc.cli.output import tell
 from fusiondoc.diagnosis.suppression import Ignore, parse_ignore, suppress
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.quick_dataclass import dataclass, field

@@ -18,8 +18,15 @@ from fusiondoc.cli.options import (
     source_root_option,
     store_for,
 )
-from fusiondoc.cli.output import check_fail_on, emit, exit_status, output_checked, report_options, write_file
-from fusiondoc.cli.say import tell
+from fusiondoc.cli.output import (
+    check_fail_on,
+    emit,
+    exit_status,
+    output_checked,
+    report_options,
+    tell,
+    write_file,
+)
 from fusiondoc.errors import INTERRUPTED, UsageError
 
 

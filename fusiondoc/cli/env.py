@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fusiondoc.cli.options import make_request, run_options
-from fusiondoc.cli.output import format_option
-from fusiondoc.cli.say import say
+from fusiondoc.cli.output import format_option, say
 from fusiondoc.errors import UsageError
 from fusiondoc.model.fusers import CHOICES
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Iterable
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.say import say
+from fusiondoc.cli.output import say
 
 if TYPE_CHECKING:
     from fusiondoc.model.codes import Code

@@ -12,8 +12,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, run_options
-from fusiondoc.cli.output import format_option, output_option, write
-from fusiondoc.cli.say import tell
+from fusiondoc.cli.output import format_option, output_option, tell, write
 from fusiondoc.errors import INTERRUPTED, UsageError
 from fusiondoc.model.change_plan import MOST_TRIES
 

@@ -11,8 +11,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
-from fusiondoc.cli.output import format_option, in_colour, output_option, write
-from fusiondoc.cli.say import tell
+from fusiondoc.cli.output import format_option, in_colour, output_option, tell, write
 from fusiondoc.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def command(
       fusiondoc kernels --dump kernel_ir --sort peak --top 3
       fusiondoc kernels train.log --group G2 --save code/
     """
-    from fusiondoc.reports.kernel_texts import available, choose, narrowed
+    from fusiondoc.reports.text.kernel_listing import available, choose, narrowed
     from fusiondoc.workflows.inputs import is_target
     from fusiondoc.workflows.load import with_peak
 
@@ -174,7 +173,7 @@ def _save(report: Report, kernels: Sequence[Kernel], shown: Sequence[str], folde
 def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) -> None:
     """What the user may miss in the result, with the next step."""
     from fusiondoc.fuser_knobs.checks import USUAL
-    from fusiondoc.reports.kernel_texts import present
+    from fusiondoc.reports.text.kernel_listing import present
 
     if not report.kernels:
         if not report.groups:

@@ -18,8 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.output import format_option
-from fusiondoc.cli.say import say
+from fusiondoc.cli.output import format_option, say
 from fusiondoc.model.fusers import FUSERS, LEGACY
 from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
 

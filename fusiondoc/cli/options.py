@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.say import tell
+from fusiondoc.cli.output import tell
 from fusiondoc.errors import UsageError
 from fusiondoc.model.fusers import FRONTENDS, RECIPES, REQUESTS
 

@@ -1,6 +1,8 @@
-"""Options and output that every reporting command shares: --format, --output, --fail-on.
+"""How every command prints: lines for the user, of which nothing that comes from a log, a path or an error is
+a command to a terminal or to GitHub (``say`` and ``tell``); and reports (``emit``, ``write``), with --format,
+--output and --fail-on.
 
-``--help`` of every command imports this: what only a run needs is imported where it is used.
+``--help`` of every command imports this: what only a run or a line needs is imported where it is used.
 """
 
 from __future__ import annotations
@@ -15,12 +17,28 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, T
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.say import tell
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.reports.formats import REPORT_FORMATS, render_report
 
 if TYPE_CHECKING:
     from fusiondoc.model.report import Report
+
+
+def say(text: str, nl: bool = True) -> None:
+    """Results, on stdout."""
+    click.echo(_safe(text), nl=nl)
+
+
+def tell(line: str) -> None:
+    """A line on stderr, beside the results."""
+    click.echo(_safe(line), err=True)
+
+
+def _safe(text: str) -> str:
+    from fusiondoc.reports.printable import in_github_log, visible
+
+    return in_github_log(visible(text))
+
 
 ENDINGS = {
     ".json": "json",

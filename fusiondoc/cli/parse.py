@@ -75,7 +75,7 @@ def command(
 def _followed(
     logs: tuple[str, ...], idle: float | None, peak: float | None, source_root: tuple[Path, ...]
 ) -> Report:
-    from fusiondoc.cli.say import tell
+    from fusiondoc.cli.output import tell
     from fusiondoc.reports.text.live_view import live_view
     from fusiondoc.workflows.follow import follow
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Iterator
 import click
 
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import output_option
-from fusiondoc.cli.say import say, tell
+from fusiondoc.cli.output import output_option, say, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.model.fusers import CHOICES
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from fusiondoc.cli import completion
-from fusiondoc.cli.output import in_colour, write, write_file
-from fusiondoc.cli.say import tell
+from fusiondoc.cli.output import in_colour, tell, write, write_file
 from fusiondoc.errors import UsageError
 
 _ENDINGS = {

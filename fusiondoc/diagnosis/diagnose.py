@@ -11,16 +11,13 @@ from fusiondoc.diagnosis.operators import BY_FUSER, fusible_by, is_fusible
 from fusiondoc.diagnosis.rules import (
     Context,
     Rule,
-    fd0_environment,
+    fd0_fd9_environment_and_log,
+    fd1_fd2_not_fused,
     fd1_operation_fuser,
-    fd1_runs,
-    fd2_nodes,
     fd3_crashes,
     fd3_failures,
-    fd3_shapes,
+    fd3_fd5_wrong_results,
     fd4_speed,
-    fd5_numbers,
-    fd9_log,
 )
 from fusiondoc.diagnosis.rules.fd3_crashes import with_errors
 from fusiondoc.diagnosis.run_facts import has_torchscript, of_te, of_torchscript, te_coverage
@@ -95,14 +92,14 @@ def _missing_plans(report: Report, observed: Observed) -> str | None:
 
 RULES: tuple[Rule, ...] = (
     *fd3_failures.RULES,
-    *fd3_shapes.RULES,
-    *fd0_environment.RULES,
-    *fd5_numbers.RULES,
-    *fd1_runs.RULES,
-    *fd9_log.RULES,
+    *fd3_fd5_wrong_results.SHAPES,
+    *fd0_fd9_environment_and_log.OF_ENVIRONMENT,
+    *fd3_fd5_wrong_results.NUMBERS,
+    *fd1_fd2_not_fused.OF_RUNS,
+    *fd0_fd9_environment_and_log.OF_LOG,
     *fd4_speed.RULES,
-    *fd2_nodes.RULES,
-    *fd9_log.LAST,
+    *fd1_fd2_not_fused.OF_NODES,
+    *fd0_fd9_environment_and_log.LAST,
 )
 
 
@@ -110,8 +107,8 @@ WITHOUT_GRAPHS: tuple[Rule, ...] = (
     fd3_crashes.crashed,
     fd3_failures.timed_out,
     fd3_failures.program_failed,
-    fd9_log.interrupted,
-    fd9_log.left_running,
+    fd0_fd9_environment_and_log.interrupted,
+    fd0_fd9_environment_and_log.left_running,
 )
 """For a run whose groups are of Transformer Engine alone: its log has no graphs."""
 

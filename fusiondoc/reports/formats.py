@@ -17,7 +17,7 @@ REPORT_RENDERERS = {
     "html": "fusiondoc.reports.html:render",
     "markdown": "fusiondoc.reports.markdown:render",
     "sarif": "fusiondoc.reports.sarif:render",
-    "junit": "fusiondoc.reports.junit:render",
+    "junit": "fusiondoc.reports.code_annotations:junit",
     "gitlab": "fusiondoc.reports.code_annotations:gitlab",
     "github": "fusiondoc.reports.code_annotations:github",
 }
@@ -26,7 +26,7 @@ REPORT_FORMATS = ("text", *REPORT_RENDERERS)
 
 COMPARISON_RENDERERS = {
     "json": "fusiondoc.reports.json_format:render",
-    "markdown": "fusiondoc.reports.comparison.comment:render",
+    "markdown": "fusiondoc.reports.comparison.words:as_markdown",
     "html": "fusiondoc.reports.comparison.page:render",
 }
 COMPARISON_FORMATS = ("text", *COMPARISON_RENDERERS)

@@ -11,8 +11,7 @@ from typing import Any, Sequence
 from fusiondoc.errors import UsageError
 from fusiondoc.model.report import Dump, Group, Kernel, Report
 from fusiondoc.reports.json_format import as_dict
-from fusiondoc.reports.kernel_texts import chosen, ending, narrowed
-from fusiondoc.reports.text.kernel_listing import render
+from fusiondoc.reports.text.kernel_listing import chosen, ending, narrowed, render
 from fusiondoc.whole_files import read_within, write_whole
 
 SCHEMA = "fusiondoc.kernels/1"

@@ -15,7 +15,7 @@ from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.checks import USUAL, check_dumps, how_to_set, is_set, together
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Dump, Kernel, Report
-from fusiondoc.reports.kernel_texts import present
+from fusiondoc.reports.text.kernel_listing import present
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress
 from fusiondoc.runner.variables import has_nvfuser, release

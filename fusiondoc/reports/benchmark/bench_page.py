@@ -14,7 +14,7 @@ from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.reports.benchmark import wordings
 from fusiondoc.reports.benchmark.plots import Bar, Bars, Lines, Stack, hue, hue_of, lines, stack
 from fusiondoc.reports.benchmark.suite_grids import ABSENT, Cell
-from fusiondoc.reports.page_templates import render_page
+from fusiondoc.reports.html.page_context import render_page
 from fusiondoc.version import __version__
 
 _HERE = Path(__file__).resolve().parent

@@ -14,9 +14,8 @@ from markupsafe import Markup
 from fusiondoc.comparison.differences import Comparison, GroupChange, KernelChange, Side
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.reports.comparison import words
-from fusiondoc.reports.html.page_context import colours
+from fusiondoc.reports.html.page_context import colours, render_page
 from fusiondoc.reports.html.program_view import Picture, main_program, picture, within
-from fusiondoc.reports.page_templates import render_page
 from fusiondoc.reports.source_code import near
 
 _HERE = Path(__file__).resolve().parent

@@ -15,21 +15,23 @@ from markupsafe import Markup
 
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
-from fusiondoc.reports.html.closing import expectations_view, findings_view, log_view, reproduce_view
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
-from fusiondoc.reports.html.page_context import Context, colours
+from fusiondoc.reports.html.page_context import Context, colours, render_page
 from fusiondoc.reports.html.program_parts import aot_view, module_list, script_view, source_view
 from fusiondoc.reports.html.program_view import program_view
 from fusiondoc.reports.html.run_views import (
+    expectations_view,
+    findings_view,
+    log_view,
     numbers_view,
     ranks_view,
+    reproduce_view,
     speed_view,
     step_view,
     time_line,
     tries_view,
 )
 from fusiondoc.reports.html.summary import header, plan_view
-from fusiondoc.reports.page_templates import render_page
 from fusiondoc.reports.run_words import ranks_merged
 from fusiondoc.reports.source_code import with_near_paths
 from fusiondoc.version import __version__

@@ -14,8 +14,7 @@ from fusiondoc.model.module_tree import NO_OPERATORS
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Evidence, Group, Program, ProgramNode, Report, Unfused
 from fusiondoc.reports.html.layout import Point, draw
-from fusiondoc.reports.html.page_context import QUOTED, Context, ReasonKind, hue, shown
-from fusiondoc.reports.page_templates import script_data
+from fusiondoc.reports.html.page_context import QUOTED, Context, ReasonKind, hue, script_data, shown
 from fusiondoc.reports.printable import visible
 from fusiondoc.reports.wording import count, runs_of
 

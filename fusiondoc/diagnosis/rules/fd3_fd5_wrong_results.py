@@ -1,18 +1,18 @@
-"""Sizes and shapes that came out wrong. FD307 for the one failure that nvFuser puts before a group: the size
-of a reduction's result.
-
-FD308: a gradient of the wrong shape that a differentiable graph gave.
+"""What came out wrong. FD307: sizes, of the one failure that nvFuser puts before a group (the size of a
+reduction's result). FD308: the shape of a gradient that a differentiable graph gave. FD501 to FD503: numbers,
+as ``--verify`` found them when it compared fused passes with eager ones.
 """
 
 from __future__ import annotations
 
 import re
 from itertools import permutations
-from typing import Iterable, NamedTuple, Tuple
+from typing import Iterable, NamedTuple, Sequence, Tuple
 
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_crashes import describe
 from fusiondoc.model.report import Evidence, Finding, Group, Report
+from fusiondoc.model.runs import Verification
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.observed import SizedReduction
 
@@ -152,4 +152,116 @@ def _reordered(taken: TensorType, got: _Sizes, expected: _Sizes) -> bool:
     return False
 
 
-RULES = (sizes_failed, wrong_gradient)
+SHAPES = (sizes_failed, wrong_gradient)
+
+
+_NAMED = 3
+
+
+def numbers_differ(report: Report, context: Context) -> Iterable[Finding]:
+    """FD501: outputs, and gradients, that are not those of the eager run."""
+    for phase, kind in (("forward", "output"), ("backward", "gradient")):
+        rows = [row for row in report.verification if row.phase == phase]
+        wrong = [row for row in rows if not row.same]
+        if not wrong:
+            continue
+        names = list(dict.fromkeys(row.what for row in wrong))
+        total = len({row.what for row in rows})
+        groups = [group for group in report.groups if group.phase in (phase, None)]
+        before = _before_fusion(report, wrong, phase)
+        only = groups[0] if len(groups) == 1 and not before else None
+        yield finding(
+            "FD501",
+            f"{len(names)} of {total} {kind}{'s' * (total != 1)} differ{'s' * (len(names) == 1)} from eager: "
+            + "; ".join(_worst([row for row in wrong if row.what == name]) for name in names[:_NAMED])
+            + (f"; and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+            + f", {_passes(wrong, rows)}",
+            source=next((n.user_source for n in only.nodes if n.user_source), None) if only else None,
+            severity="warning" if all(row.by == "statistics" for row in wrong) else None,
+            advice=_advice(before, only, len(groups)),
+        )
+
+
+def _worst(rows: Sequence[Verification]) -> str:
+    row = max(rows, key=lambda one: (one.max_rel is None, one.max_rel or 0.0))
+    text = row.what
+    if row.max_abs is not None and row.by == "value":
+        text += f" by up to {row.max_abs:.3g}"
+        if row.max_rel is not None and row.tolerance:
+            text += f" ({row.max_rel:.2g} of its size, {row.tolerance:g} is allowed)"
+    if row.detail:
+        text += f" ({row.detail})"
+    return text
+
+
+def _passes(wrong: Sequence[Verification], rows: Sequence[Verification]) -> str:
+    numbers = sorted({row.iteration for row in wrong})
+    total = len({row.iteration for row in rows})
+    if len(numbers) == total:
+        return f"in all {total} passes" if total > 1 else "in the only pass"
+    if len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+        return f"in passes {numbers[0]} to {numbers[-1]} of {total}"
+    return f"in pass{'es' * (len(numbers) > 1)} {', '.join(map(str, numbers))} of {total}"
+
+
+def _before_fusion(report: Report, wrong: Sequence[Verification], phase: str) -> bool:
+    """Whether a pass that ran unfused, to profile, is wrong already."""
+    profiling = {i.index for i in report.iterations if i.phase == phase and i.stage == "profiling"}
+    return any(row.iteration in profiling for row in wrong)
+
+
+def _advice(before: bool, only: Group | None, groups: int) -> str:
+    if before:
+        return (
+            "A pass that only profiles, without any group, differs already, so it is not the fusion: compare"
+            " with --fuser none, and look at what scripting, tracing (--trace) or freezing changes."
+        )
+    if only is not None:
+        return (
+            f"Group {describe(only)} makes it: take an operator out of it (nvFuser: --knob"
+            " skip_node_kind=OPERATOR), or use another fuser (--fuser), and report it to torch."
+        )
+    if groups:
+        return (
+            "Passes before the fusion agree: find the group by taking operators out of fusion (nvFuser:"
+            " --knob skip_node_kind=OPERATOR), or use another fuser (--fuser)."
+        )
+    return "Compare with --fuser none: it says whether the fuser has to do with it."
+
+
+def layout_differs(report: Report, context: Context) -> Iterable[Finding]:
+    """FD502: outputs of another dtype, or with other strides, than in the eager run."""
+    rows = [row for row in report.verification if row.phase == "forward"]
+    other = [row for row in rows if not (row.dtype_same and row.strides_same)]
+    if not other:
+        return
+    names = list(dict.fromkeys(row.what for row in other))
+    shown = [next(row for row in other if row.what == name) for name in names[:_NAMED]]
+    yield finding(
+        "FD502",
+        "Not the dtype or strides of the eager run: "
+        + "; ".join(f"{row.what} has {row.detail}" for row in shown)
+        + (f"; and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        + f", {_passes(other, rows)}",
+        advice="Code that calls view() or reads strides sees it: use reshape(), or .contiguous() first.",
+    )
+
+
+def random_by_statistics(report: Report, context: Context) -> Iterable[Finding]:
+    """FD503: results that depend on random numbers."""
+    rows = [row for row in report.verification if row.by == "statistics"]
+    if not rows:
+        return
+    names = list(dict.fromkeys(row.what for row in rows))
+    ops = list(dict.fromkeys(op for row in rows for op in row.random))
+    yield finding(
+        "FD503",
+        f"{', '.join(names[:_NAMED])}{' ...' if len(names) > _NAMED else ''} depend{'s' * (len(names) == 1)}"
+        f" on random numbers ({', '.join(ops) or 'of an operator that is not in the graph'}) that the fused"
+        " and the eager run draw differently by design: compared by mean, standard deviation and share of"
+        " zeros",
+        advice="To compare values, set dropout to 0 or put the model into eval mode.",
+    )
+
+
+NUMBERS = (numbers_differ, layout_differs, random_by_statistics)

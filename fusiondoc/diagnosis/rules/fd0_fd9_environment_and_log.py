@@ -1,4 +1,6 @@
-"""FD9xx: what the log itself lacks, and what to set for it."""
+"""What a report is made from: FD0xx is on the environment and the knobs; FD9xx is on what the log itself
+lacks, and on what to set for it.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,127 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.diagnosis.rules.fd0_environment import WHAT_FUSION_NEEDS
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
+from fusiondoc.fuser_knobs.entries import parse_version
 from fusiondoc.model.ranks import RankDifference
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.jit.message_acts import LOOKS_AT
 from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
 from fusiondoc.parsers.observed import LoggedError
+
+
+def no_nvfuser(report: Report, context: Context) -> Iterable[Finding]:
+    """FD001: nvFuser is not in this torch, or its switch does nothing."""
+    gone = context.observed.nvfuser_gone
+    requested = report.fuser.requested
+    missing = requested in ("auto", "nvfuser") and report.fuser.effective not in ("nvfuser", None)
+    if gone is None and not missing:
+        return
+    torch = report.environment.get("torch")
+    where = f"torch {torch}" if torch else "this torch"
+    message = f"nvFuser is not in TorchScript of {where}; its switches do nothing"
+    if gone is None and torch is not None and parse_version(torch) < (2, 2):
+        why = (report.fuser.why or "").partition("; NNC")[0]
+        message = "nvFuser cannot work here: " + (why[len("auto: ") :] if why.startswith("auto: ") else why)
+    yield finding(
+        "FD001",
+        message,
+        evidence=[gone] if gone is not None else [],
+        severity="error" if requested == "nvfuser" else "note",
+        advice="For nvFuser use torch 1.12 to 2.1 with CUDA; here NNC fuses (fusiondoc env says what "
+        "can run).",
+    )
+
+
+def dead_knobs(report: Report, context: Context) -> Iterable[Finding]:
+    """FD001: a knob that was asked for does nothing on this torch."""
+    for knob in report.knobs:
+        if knob.requested is not None and knob.live is False:
+            yield finding(
+                "FD001",
+                f"The knob {knob.name}={knob.requested} does nothing on this torch",
+                advice=f"fusiondoc knobs {knob.name} says in which torch versions it is live.",
+                severity="warning",
+            )
+
+
+WHAT_FUSION_NEEDS = {
+    "profiling_executor": "nvFuser and NNC fuse only what the profiling executor profiled",
+    "graph_optimize": "graphs run as they are written, without any pass",
+}
+
+
+def executor_off(report: Report, context: Context) -> Iterable[Finding]:
+    """FD104: what every fusion pass needs is switched off. nvFuser then still makes groups, and refuses to
+    compile them (kernel_cache.cpp: "legacy executor is not supported by nvfuser")."""
+    if report.fuser.requested in ("none", "legacy") or any(not group.fallback for group in report.groups):
+        return
+    for knob in report.knobs:
+        if knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS:
+            yield finding(
+                "FD104",
+                f"{knob.name} is off: {WHAT_FUSION_NEEDS[knob.name]}",
+                advice=f"Turn it on: --knob {knob.name}=on",
+            )
+
+
+def other_fuser(report: Report, context: Context) -> Iterable[Finding]:
+    """FD002: the groups are of another fuser than the one asked for."""
+    requested, effective = report.fuser.requested, report.fuser.effective
+    if requested in (None, "auto", "none") or effective in (None, requested):
+        return
+    yield finding(
+        "FD002",
+        f"{requested} was asked for, {effective} worked",
+        advice=f"See why with: fusiondoc env. {report.fuser.why or ''}".strip(),
+    )
+
+
+def bad_dump_option(report: Report, context: Context) -> Iterable[Finding]:
+    """FD003: everything fell back and no kernel ran, as an unknown dump option makes it."""
+    if not report.fallbacks or report.kernels:
+        return
+    known = {fallback.error_kind for fallback in report.fallbacks} - {None}
+    if known and "option" not in known:
+        return  # the cause is another one
+    if not _options_were_set(context) and "option" not in known:
+        return
+    if any(not group.fallback and group.kind == "CudaFusionGroup" for group in report.groups):
+        return
+    yield finding(
+        "FD003",
+        "Every fusion fell back and the log shows no kernel: an unknown option in PYTORCH_NVFUSER_DUMP,"
+        " _ENABLE or _DISABLE does this, without a message",
+        evidence=[e for fallback in report.fallbacks for e in fallback.evidence][:3],
+        advice="Check the names against this torch: fusiondoc knobs PYTORCH_NVFUSER_DUMP",
+    )
+
+
+def _options_were_set(context: Context) -> bool:
+    """By the user: fusiondoc sets only what this torch knows. A plain log tells it where a shell or the
+    program printed the variable."""
+    request = context.request
+    if request is None:
+        return context.observed.options_set is not None
+    theirs = request.environment_user
+    return bool(request.merged) or any(name.startswith("PYTORCH_NVFUSER_") for name in theirs)
+
+
+def merged_variables(report: Report, context: Context) -> Iterable[Finding]:
+    """FD004: log variables of the user were merged with what was needed."""
+    if context.request is None or not context.request.merged:
+        return
+    values = context.request.environment_set
+    shown = "; ".join(f"{name}={values.get(name, '')}" for name in context.request.merged)
+    yield finding(
+        "FD004",
+        f"Variables that were set already were merged with what fusiondoc needs: {shown}",
+        advice="Unset them for a run with only fusiondoc's values.",
+    )
+
+
+OF_ENVIRONMENT = (no_nvfuser, dead_knobs, executor_off, other_fuser, bad_dump_option, merged_variables)
+
 
 HOW_TO_LOG = (
     "Let fusiondoc run it: fusiondoc diagnose FILE.py; or set PYTORCH_JIT_LOG_LEVEL as fusiondoc explain"
@@ -340,7 +456,7 @@ def _still(left: LeftRunning) -> str:
     return f"; {left.still_running} could not be ended" if left.still_running else ""
 
 
-RULES = (
+OF_LOG = (
     interrupted,
     nothing_in_log,
     turned_away,
