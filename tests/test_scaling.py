@@ -15,6 +15,7 @@ from conftest import ROOT
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.jit import statements
+from fusiondoc.parsers.kernels import kept_texts
 from fusiondoc.parsers.rows import kernel_rows, tallies
 from fusiondoc.reports.json_format import render
 from fusiondoc.workflows.load import report_from
@@ -118,6 +119,31 @@ def test_rows_beyond_the_most_are_counted_together(
     if "planned" not in case:  # there a further node has a line of the plan
         lines = {line for row in whole.unfused for line in row.evidence}
         assert lines == {line for row in report.unfused for line in row.evidence}
+
+
+def kernels(ranks: int) -> str:
+    """Ten kernels of each rank with sources of 200 bytes, each of them printed twice."""
+    lines = [
+        f"{prefix}======= Codegen output for kernel: kernel{number} =======\n{prefix}{'x' * 198}{number}\n"
+        f"{prefix}======================================\n"
+        for number in range(10)
+        for prefix in ((f"[rank{rank}]: " for rank in range(ranks)) if ranks > 1 else ("",))
+    ]
+    return "".join(lines * 2)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_texts_of_kernels_beyond_the_most_are_counted(
+    ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one.log").write_text(kernels(ranks))
+    monkeypatch.setattr(kept_texts, "BUDGET", 1_500)
+    report = report_from([str(tmp_path / "one.log")])
+    assert [kernel.code is not None for kernel in report.kernels] == ([True] * 7 + [False] * 3) * ranks
+    assert {kernel.compiles for kernel in report.kernels} == {2}
+    assert report.kernel_texts_left_out == 3
+    (said,) = [one.message for one in report.findings if one.code == "FD912"]
+    assert said.startswith("3 sources and dumps of kernels are left out")
 
 
 def test_many_ranks_share_the_rows() -> None:

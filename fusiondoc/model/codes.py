@@ -382,7 +382,7 @@ _ALL = (
     Code("FD909", "note", "The log was longer than its limit"),
     Code("FD910", "note", "A log of stand-alone nvFuser or Lightning Thunder"),
     Code("FD911", "warning", "The ranks of the run differ"),
-    Code("FD912", "note", "More operators outside groups than a report has rows"),
+    Code("FD912", "note", "The log shows more than a report holds"),
 )
 
 CODES: dict[str, Code] = {code.code: code for code in _ALL}

@@ -353,6 +353,7 @@ class Report:
     """Why that is not known, or what is to be known about it."""
     programs: tuple[Program, ...] = ()
     programs_left_out: int = 0  # distinct plans beyond those in ``programs``, which is bounded
+    kernel_texts_left_out: int = 0  # sources and dumps of kernels beyond 24 MB of them
     unfused_left_out: int = 0  # rows beyond the most, counted in the last ones, which have no source
     suppressed: tuple[Suppressed, ...] = ()
     """Findings that the configuration or a comment suppresses; they are not in ``findings``."""

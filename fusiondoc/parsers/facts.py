@@ -5,7 +5,6 @@ Line numbers are kept packed (``position``): millions of evidence lines must sta
 
 from __future__ import annotations
 
-import zlib
 from array import array
 from bisect import bisect_right
 from enum import IntEnum
@@ -15,7 +14,7 @@ from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.runs import LeftOut
 from fusiondoc.parsers.jit.plan import Plan, PlanGroup
 from fusiondoc.parsers.jit.statements import Statements
-from fusiondoc.parsers.kernels.kept_texts import Text
+from fusiondoc.parsers.kernels.kept_texts import Text, TextStore
 from fusiondoc.parsers.lines.other_tools import OtherTools
 from fusiondoc.parsers.work import Work, WorkSeen
 
@@ -234,8 +233,8 @@ class PrintedKernel:
     """What computes it (oneDNN Graph)."""
     main: str | None = None
     """Which of ``texts`` is its code."""
-    texts: dict[str, bytes] = field(default_factory=dict)
-    """Dump name -> text, compressed."""
+    texts: dict[str, Text] = field(default_factory=dict)
+    """By the name of the dump."""
     block: tuple[int, int, int] | None = None
     grid: tuple[int, int, int] | None = None
     compiles: int = 0
@@ -243,11 +242,10 @@ class PrintedKernel:
     ms: array[float] = field(default_factory=lambda: array("d"))
     lines: array[int] = field(default_factory=positions)
 
-    def keep(self, option: str, text: bytes) -> None:
-        self.texts[option] = zlib.compress(text, 1)
-
-    def text(self, option: str) -> str:
-        return zlib.decompress(self.texts[option]).decode("utf-8", "replace")
+    @property
+    def code(self) -> str | None:
+        text = self.texts.get(self.main) if self.main is not None else None
+        return str(text) if text is not None else None
 
 
 @dataclass
@@ -294,6 +292,8 @@ class Facts:
     rank: int | None = None
     phases: Mapping[str, str] = field(default_factory=dict)
     """Names of code that AOTAutograd made (``<eval_with_key>.7``) to the phase that the probe saw."""
+    texts: TextStore = field(default_factory=TextStore)
+    """Of its kernels; all streams of a run share one."""
     plans: list[PlanUse] = field(default_factory=list)
     unplanned: Statements = field(default_factory=Statements)
     """Statements after the last plan, or of a pass whose plan was never printed."""

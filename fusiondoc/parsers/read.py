@@ -24,6 +24,7 @@ from fusiondoc.model.runs import Coverage, FuserState, Iteration, ParseStats, Un
 from fusiondoc.model.source import SourceMap
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, position, unpack
 from fusiondoc.parsers.jit.regions import LiveLayers
+from fusiondoc.parsers.kernels.kept_texts import TextStore
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, how_told, rank_of, ranks
 from fusiondoc.parsers.observed import Observed, observed_in
@@ -83,6 +84,7 @@ def assemble(
         knobs=(),
         groups=tuple(group for one in made for group in one.groups),
         unfused=tuple(row for one in made for row in one.unfused.rows),
+        kernel_texts_left_out=max((facts.texts.left_out for facts in streams), default=0),
         unfused_left_out=sum(one.unfused.left_out for one in made),
         fallbacks=tuple(row for one in made for row in one.fallbacks),
         kernels=tuple(kernel for one in made for kernel in one.kernels),
@@ -194,6 +196,7 @@ class Reading:
         self._by_files = False
         self._layers = layers
         self._phases = phases or {}
+        self._texts = TextStore()
 
     @property
     def lines(self) -> int:
@@ -236,7 +239,7 @@ class Reading:
     def _stream(self, tag: Tag) -> Stream:
         stream = self._streams.get(tag)
         if stream is None:
-            stream = Stream(Facts(phases=self._phases), self._counts, self._layers)
+            stream = Stream(Facts(phases=self._phases, texts=self._texts), self._counts, self._layers)
             self._streams[tag] = stream
         return stream
 

@@ -16,6 +16,7 @@ from fusiondoc.fuser_knobs.entries import parse_version
 from fusiondoc.model.ranks import RankDifference
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.jit.message_acts import LOOKS_AT
+from fusiondoc.parsers.kernels.kept_texts import BUDGET
 from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
 from fusiondoc.parsers.observed import LoggedError
 
@@ -365,7 +366,14 @@ def longer_than_its_limit(report: Report, context: Context) -> Iterable[Finding]
 
 
 def more_than_rows(report: Report, context: Context) -> Iterable[Finding]:
-    """FD912: rows of operators outside groups that are one row."""
+    """FD912: what is beyond the rows and texts that a report holds."""
+    if report.kernel_texts_left_out:
+        yield finding(
+            "FD912",
+            f"{report.kernel_texts_left_out:,} sources and dumps of kernels are left out: a report holds the"
+            f" first {BUDGET >> 20} MiB of them",
+            advice="Fewer dump options, or logs of parts of the model, show the others.",
+        )
     if not report.unfused_left_out:
         return
     together = sum(row.count for row in report.unfused if row.source is None)

@@ -13,7 +13,7 @@ from typing import Tuple
 
 from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
 from fusiondoc.parsers.kernels.dump_kernel import Placer
-from fusiondoc.parsers.kernels.kept_texts import TextStore, digest_of
+from fusiondoc.parsers.kernels.kept_texts import digest_of
 
 FRAME_START = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}$")
 FRAME_END = b"=" * 38
@@ -42,7 +42,7 @@ class KernelTracker:
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._texts = TextStore()
+        self._texts = facts.texts
         self.placer = Placer(facts, self._texts)
         self._recent: deque[tuple[CacheInstance, set[str]]] = deque(maxlen=4)
         self._by_name: dict[str, list[KernelUse]] = {}

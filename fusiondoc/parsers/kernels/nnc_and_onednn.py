@@ -27,6 +27,7 @@ from typing import NamedTuple
 from fusiondoc.parsers.facts import Facts, PrintedKernel
 from fusiondoc.parsers.jit.message_runs import Lines
 from fusiondoc.parsers.jit.plan import PlanGroup
+from fusiondoc.parsers.kernels.kept_texts import Text
 
 LOOP_NEST = "nnc_ir"
 STAGES = "nnc_stages"
@@ -44,9 +45,6 @@ _FUNCTION = re.compile(rb"\bvoid (\w+)\(")
 _LONGEST_NAME = 40
 """Longer names torch cuts, with a hash behind them (generateNameForGraph of subgraph_utils.cpp)."""
 
-_BUDGET = 48 << 20
-"""Bytes of compressed text that are kept; kernels beyond have none."""
-
 
 class NncKernels:
     """Takes the lines of ``kernel`` and ``cuda_codegen`` in order."""
@@ -59,7 +57,6 @@ class NncKernels:
         self._body: list[bytes] | None = None
         self._start = 0
         self._stages: list[bytes] = []
-        self._room = _BUDGET
 
     def begins(self, pos: int, graph: PlanGroup | None) -> None:
         """A kernel is compiled from this graph; what follows is of it. NNC compiles equal graphs each on its
@@ -151,10 +148,10 @@ class NncKernels:
         return kernel
 
     def _keep(self, kernel: PrintedKernel, option: str, text: bytes) -> None:
-        if self._room <= 0:
+        kept = self._facts.texts.keep(text)
+        if kept is None:
             return
-        kernel.keep(option, text)
-        self._room -= len(kernel.texts[option])
+        kernel.texts[option] = kept
         if option == CUDA or (option == LOOP_NEST and kernel.main is None):
             kernel.main = option
 
@@ -315,7 +312,7 @@ class OneDnnPartitions:
         plain = line.rpartition(b",")[0]
         if plain not in texts and len(texts) < _MOST_TEXT:
             texts.append(plain)
-            kernel.keep(DUMP, b"\n".join(texts))
+            kernel.texts[DUMP] = Text(b"\n".join(texts))
 
 
 def _read(text: bytes) -> _Line | None:

@@ -277,11 +277,11 @@ def _printed_kernels(
                 peak_fraction=None,
                 registers=None,
                 spill_bytes=None,
-                code=made.text(made.main) if made.main is not None and made.main in made.texts else None,
+                code=made.code,
                 compiles=made.compiles or None,
                 evidence=evidence,
                 rank=facts.rank,
-                dumps=tuple(Dump(option, made.text(option), evidence) for option in made.texts),
+                dumps=tuple(Dump(option, str(text), evidence) for option, text in made.texts.items()),
                 implementation=made.implementation,
             )
         )
