@@ -1,8 +1,8 @@
 """Places of operators that mean the same on both sides, whatever lines and folders were called.
 
-Files are paired by the end of their path (a moved checkout, another environment), their lines by what is on
-them (align.py). ``<string>`` is the file of autodiff formulas: several texts share it, so a line of it is a
-weak sign.
+Files are paired by the end of their path (a moved checkout, another environment), their lines by what is
+on them (alignment.py). ``<string>`` is the file of autodiff formulas: several texts share it, so a line of
+it is a weak sign.
 """
 
 from __future__ import annotations

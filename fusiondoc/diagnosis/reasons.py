@@ -463,6 +463,6 @@ class Reasons:
     def kept_out(
         self, flow: Flow, fuser: str | None, reasons: Mapping[int, str]
     ) -> Mapping[int, AbstractSet[int]]:
-        """What each barrier keeps out of groups (``diagnosis/barriers.py``)."""
+        """What each barrier keeps out of groups."""
         fuser = fuser or self._requested
         return kept_out(flow, fuser, reasons) if fuser in BY_FUSER else {}

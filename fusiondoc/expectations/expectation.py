@@ -87,7 +87,7 @@ class GroupExpectation:
     function: str | None = None
     module: str | None = None
     layer: tuple[str, ...] = ()
-    """Patterns of module paths (see layer_patterns.py); the instances in one of them count."""
+    """Patterns of module paths (``is_in_layer``); the instances in one of them count."""
     dtype: tuple[str, ...] = ()
     speed: Speed = Speed()
     at: Position | None = None

@@ -22,7 +22,7 @@ from fusiondoc.fuser_knobs.variable_table import OPTIONS
 from fusiondoc.model.fusers import fuser_title
 
 JIT_LOG = "PYTORCH_JIT_LOG_LEVEL"
-HIGHEST = 2
+_HIGHEST = 2
 
 
 class Wish(NamedTuple):
@@ -41,7 +41,7 @@ def parse_log_level(text: str) -> tuple[Wish, ...]:
             continue
         signs = word.rfind(">") + 1
         name = word[signs:]
-        wishes.append(Wish(name.rpartition(".")[0] or name, min(signs, HIGHEST), word))
+        wishes.append(Wish(name.rpartition(".")[0] or name, min(signs, _HIGHEST), word))
     return tuple(wishes)
 
 
@@ -165,7 +165,7 @@ def _torch(torch_version: TorchVersion) -> str:
     return "torch" if version is None else "torch " + ".".join(map(str, version))
 
 
-def check_option(variable: str, name: str, torch_version: TorchVersion = None) -> None:
+def _check_option(variable: str, name: str, torch_version: TorchVersion = None) -> None:
     """UsageError unless this torch knows the option of PYTORCH_NVFUSER_DUMP, _ENABLE or _DISABLE."""
     version = as_version(torch_version)
     known = [option.name for option in OPTIONS[variable] if exists_in(option.live, version)]
@@ -199,19 +199,19 @@ def check_option_list(variable: str, text: str, torch_version: TorchVersion = No
     clean = [word for word in re.split(r"[\s,;:]+", text) if word]
     if words != clean:
         for word in clean:
-            check_option(variable, word, torch_version)
+            _check_option(variable, word, torch_version)
         raise UsageError(
             f"{variable}={text!r}: options are separated by one comma each, without spaces.",
             f"Write {variable}={','.join(clean)}",
         )
     for word in words:
-        check_option(variable, word, torch_version)
+        _check_option(variable, word, torch_version)
     return tuple(words)
 
 
 def check_dump_option(name: str, torch_version: TorchVersion = None) -> None:
     """UsageError unless this torch knows the option of PYTORCH_NVFUSER_DUMP."""
-    check_option(DUMP, name, torch_version)
+    _check_option(DUMP, name, torch_version)
 
 
 def merge_option_lists(user: str, needed: str) -> tuple[str, tuple[str, ...]]:

@@ -273,7 +273,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-DUMP_OPTIONS: tuple[Option, ...] = (
+_DUMP_OPTIONS: tuple[Option, ...] = (
     *_options(
         "1.11-2.1",
         ("fusion_ir", "The fusion with its loop transformations, after scheduling."),
@@ -325,7 +325,7 @@ DUMP_OPTIONS: tuple[Option, ...] = (
     ),
 )
 
-ENABLE_OPTIONS: tuple[Option, ...] = (
+_ENABLE_OPTIONS: tuple[Option, ...] = (
     *_options(
         "1.13-2.1",
         ("complex", "Fuses operators on complex numbers."),
@@ -342,7 +342,7 @@ ENABLE_OPTIONS: tuple[Option, ...] = (
     *_options("1.13", ("transpose_scheduler", "Uses the scheduler for transposed tensors.")),
 )
 
-DISABLE_OPTIONS: tuple[Option, ...] = (
+_DISABLE_OPTIONS: tuple[Option, ...] = (
     *_options(
         "1.12-2.1",
         ("fallback", "Raises the error of a failed group instead of running it unfused."),
@@ -360,9 +360,9 @@ DISABLE_OPTIONS: tuple[Option, ...] = (
 )
 
 OPTIONS: dict[str, tuple[Option, ...]] = {
-    "PYTORCH_NVFUSER_DUMP": DUMP_OPTIONS,
-    "PYTORCH_NVFUSER_ENABLE": ENABLE_OPTIONS,
-    "PYTORCH_NVFUSER_DISABLE": DISABLE_OPTIONS,
+    "PYTORCH_NVFUSER_DUMP": _DUMP_OPTIONS,
+    "PYTORCH_NVFUSER_ENABLE": _ENABLE_OPTIONS,
+    "PYTORCH_NVFUSER_DISABLE": _DISABLE_OPTIONS,
 }
 
 PACKAGE_OPTIONS: dict[str, frozenset[str]] = {

@@ -314,7 +314,7 @@ def _type_of(torch: Any, node: Any) -> tuple[str | None, int | None]:
     return text, number
 
 
-def value_text(torch: Any, value: Any) -> str:
+def _value_text(torch: Any, value: Any) -> str:
     """An argument of a call: its type, or what it is."""
     if isinstance(value, torch.Tensor):
         return "%s[%s]%s" % (
@@ -402,7 +402,7 @@ class Site:
         if len(self.shapes) >= _MOST_TOLD:
             return False
         shown = [value for value in args if not isinstance(value, dict)]  # parameters of aot_module
-        text = ", ".join(value_text(torch, value) for value in shown)
+        text = ", ".join(_value_text(torch, value) for value in shown)
         if text in self.shapes:
             return False
         self.shapes.append(text)

@@ -245,10 +245,10 @@ def _count_groups(state: Any, place: int, found: list[int | None]) -> None:
 
 LEAST_WARM_UP = 5
 """Steps: nvFuser profiles in the first, compiles forward in the second and backward in the third."""
-MOST_WARM_UP = 30
-STEADY = 1.5
+_MOST_WARM_UP = 30
+_STEADY = 1.5
 """A step is steady that takes no longer than so many times the shortest of those before it."""
-STEADY_STEPS = 3
+_STEADY_STEPS = 3
 
 
 class Given:
@@ -355,12 +355,12 @@ class Steps:
         """
         times: list[float] = []
         needed = max(LEAST_WARM_UP, least)
-        while len(times) < max(MOST_WARM_UP, needed):
+        while len(times) < max(_MOST_WARM_UP, needed):
             times.append(self.loop(built, self.given.sizes))
             tell()
             if len(times) >= needed:
                 shortest = min(times)
-                if all(one <= STEADY * shortest for one in times[-STEADY_STEPS:]):
+                if all(one <= _STEADY * shortest for one in times[-_STEADY_STEPS:]):
                     break
         return times
 
@@ -418,14 +418,14 @@ def _never(_: int) -> None:
     """No step is known."""
 
 
-RANDOM_SIZES = 20
-MOST_APART = 2
+_RANDOM_SIZES = 20
+_MOST_APART = 2
 """A size changes by at most so much."""
-CHANGED_PLACES = 2
+_CHANGED_PLACES = 2
 """So many sizes of an input change: the first ones."""
 
 
-def random_sizes(torch: Any, shape: Shape, seed: int, count: int = RANDOM_SIZES) -> Given:
+def random_sizes(torch: Any, shape: Shape, seed: int, count: int = _RANDOM_SIZES) -> Given:
     """``count`` sets of inputs near those of ``shape``, in turns.
 
     What is equal changes alike: the first two sizes of the input with the most dimensions, and in other
@@ -445,11 +445,11 @@ def random_sizes(torch: Any, shape: Shape, seed: int, count: int = RANDOM_SIZES)
             "parameters",
             "Leave --random-sizes out.",
         )
-    changing = [(place, most.size(place)) for place in range(min(CHANGED_PLACES, most.dim() - 1))]
+    changing = [(place, most.size(place)) for place in range(min(_CHANGED_PLACES, most.dim() - 1))]
     draw = random.Random(seed)
     sets = []
     for _ in range(count):
-        new = {one: max(1, one[1] + draw.randint(-MOST_APART, MOST_APART)) for one in changing}
+        new = {one: max(1, one[1] + draw.randint(-_MOST_APART, _MOST_APART)) for one in changing}
         sets.append(tuple(_resized(torch, one, new) for one in arguments))
     return Given(itertools.cycle(sets).__next__, count, example=lambda: sets[0])
 

@@ -93,7 +93,7 @@ class Outcome(NamedTuple):
     why: str | None = None
 
 
-CANNOT_READ = "set; torch gives no way to read it back"
+_CANNOT_READ = "set; torch gives no way to read it back"
 
 
 class Readable:
@@ -118,7 +118,7 @@ class Readable:
             self.put(torch, other)
             seen = self.get(torch)
         except RuntimeError as error:
-            return Outcome(old, False, first_line(error))
+            return Outcome(old, False, _first_line(error))
         finally:
             if old is not None:
                 self.put(torch, old)
@@ -183,7 +183,7 @@ class Blind:
 
     def apply(self, torch: Any, value: Any) -> Outcome:
         getattr(torch._C, self.setter)(value)
-        return Outcome(None, None, CANNOT_READ)
+        return Outcome(None, None, _CANNOT_READ)
 
 
 class Inlining(Blind):
@@ -272,7 +272,7 @@ _TRIALS: dict[str, tuple[Any, ...]] = {
 """Two values a kind, so that one always differs from what is in effect."""
 
 
-def first_line(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     """The first line of what an exception says: torch appends C++ frames."""
     return (str(error).split("\n") or [""])[0] or type(error).__name__
 
@@ -344,7 +344,7 @@ def apply(torch: Any, name: str, value: str) -> dict[str, Any]:
         wanted = parse(knob.kind, value)
         outcome, said = _hushed(knob, lambda: knob.apply(torch, wanted))
     except (ValueError, TypeError, RuntimeError) as error:
-        return _record(name, value, Outcome(None, False), error=first_line(error))
+        return _record(name, value, Outcome(None, False), error=_first_line(error))
     return _record(name, value, _with_warnings(outcome, said))
 
 
@@ -364,7 +364,7 @@ def try_all(torch: Any) -> list[dict[str, Any]]:
                 try:
                     outcome = knob.attempt(torch)
                 except (TypeError, RuntimeError) as error:
-                    outcome = Outcome(None, False, first_line(error))
+                    outcome = Outcome(None, False, _first_line(error))
             records.append(_record(name, None, _with_warnings(outcome, kept.warnings())))
     return records
 
@@ -411,7 +411,7 @@ def names() -> Iterable[str]:
     return KNOBS.keys()
 
 
-GROUP_KINDS = {
+_GROUP_KINDS = {
     "nnc": "prim::TensorExprGroup",
     "onednn": "prim::oneDNNFusionGroup",
     "legacy": "prim::FusionGroup",
@@ -431,7 +431,7 @@ def try_fusers(torch: Any, records: Records) -> None:
     os.environ["PYTORCH_NVFUSER_DISABLE"] = "fallback"
     os.environ["PYTORCH_NVFUSER_DISABLE_FALLBACK"] = "1"
     records.write("available", fuser="none", available=True, why=fusers.note(torch, "none"), device=None)
-    for name in GROUP_KINDS:
+    for name in _GROUP_KINDS:
         records.write("trying", fuser=name)
         records.write("available", fuser=name, **_try(torch, name))
 
@@ -446,7 +446,7 @@ def _try(torch: Any, name: str) -> dict[str, Any]:
     try:
         fusers.switch_on(torch, name)
         with KeptStderr():
-            made = _makes_group(torch, GROUP_KINDS[name], device)
+            made = _makes_group(torch, _GROUP_KINDS[name], device)
     except Exception as error:
         problem = "a small function failed under it: " + str(error).strip().split("\n")[-1]
         return {"available": False, "why": problem, "device": device}

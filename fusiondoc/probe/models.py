@@ -18,7 +18,7 @@ from typing import Any, Callable, Iterator
 from .failures import Refused, UserError
 from .pass_inputs import by_position, named_of
 
-MAKES_HINT = "If it makes the model, put model = %s() into a file and name that; or change the line above."
+_MAKES_HINT = "If it makes the model, put model = %s() into a file and name that; or change the line above."
 
 TRACE_HINT = "Change that line, or record the operators with --trace instead (control flow is then frozen)."
 
@@ -133,7 +133,7 @@ def _script_hint(model: Any) -> str:
     """A function without arguments that cannot be scripted is most likely one that builds the model."""
     code = getattr(model, "__code__", None)
     if code is not None and not code.co_argcount and code.co_name.isidentifier():
-        return MAKES_HINT % str(code.co_name)
+        return _MAKES_HINT % str(code.co_name)
     return TRACE_HINT
 
 

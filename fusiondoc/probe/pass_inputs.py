@@ -33,7 +33,7 @@ DTYPES = (
 )
 """Names of ``torch.dtype`` that every torch from 1.12 on can make tensors of."""
 
-ALIASES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "long": "int64"}
+_ALIASES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32", "long": "int64"}
 
 _NAMED = re.compile(r"\s*([^\W\d]\w*)\s*=(.*)\Z", re.DOTALL)
 _WORD = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9]*)\s*\[")
@@ -85,7 +85,7 @@ def parse_input(text: str) -> TensorText | PlainText:
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         pass
     word = re.match(r"[A-Za-z_][A-Za-z_0-9]*", stripped)
-    if word is not None and word.group() in DTYPES + tuple(ALIASES):
+    if word is not None and word.group() in DTYPES + tuple(_ALIASES):
         raise InputTextError(
             text,
             len(text.rstrip()) + 1,
@@ -96,9 +96,9 @@ def parse_input(text: str) -> TensorText | PlainText:
 
 def _tensor(text: str, start: re.Match[str]) -> TensorText:
     name = start.group(1)
-    dtype = ALIASES.get(name, name)
+    dtype = _ALIASES.get(name, name)
     if dtype not in DTYPES:
-        near = difflib.get_close_matches(name, DTYPES + tuple(ALIASES), n=1)
+        near = difflib.get_close_matches(name, DTYPES + tuple(_ALIASES), n=1)
         hint = "did you mean %s?" % near[0] if near else "known: " + ", ".join(DTYPES)
         raise InputTextError(text, start.start(1) + 1, "no dtype '%s'; %s" % (name, hint))
     close = text.find("]", start.end())

@@ -122,7 +122,7 @@ _ASKED = "_fusiondoc_asked"
 _MADE = "_fusiondoc_made"
 """Attribute of a fuser that keeps them; transient fusers of ``op(x)`` take it with them."""
 
-INSTALL = (
+_INSTALL = (
     "Install it in that interpreter, which needs a GPU machine with CUDA: pip install --no-build-isolation "
     "'transformer_engine[pytorch]'; or name an interpreter that has it: --python PATH."
 )
@@ -137,7 +137,7 @@ def import_te() -> Any:
         raise Refused(
             "import_te",
             "%s cannot import %s: %s: %s" % (sys.executable, OPS, type(error).__name__, said),
-            INSTALL,
+            _INSTALL,
             CANNOT_RUN,
         ) from None
 

@@ -42,7 +42,7 @@ _CONTINUES = (b" ", b"with ", b"-> (", b"[ ")
 
 
 @dataclass
-class GraphPrint:
+class _GraphPrint:
     """``lines`` of one graph and its sections; ``first`` and ``last`` are its lines in the log. ``header`` is
     the text of the message before it, '' for a bare print."""
 
@@ -53,9 +53,9 @@ class GraphPrint:
     foreign: int = 0
 
 
-def graph_prints(log: LogInput) -> Iterator[GraphPrint]:
+def _graph_prints(log: LogInput) -> Iterator[_GraphPrint]:
     """Every graph print of a log, in the order in which they end."""
-    opened: dict[tuple[Tag, bytes], GraphPrint] = {}
+    opened: dict[tuple[Tag, bytes], _GraphPrint] = {}
     headers: dict[tuple[Tag, bytes], str] = {}
     for number, tag, line in tagged_lines(log):
         found = PREFIX.match(line)
@@ -69,7 +69,7 @@ def graph_prints(log: LogInput) -> Iterator[GraphPrint]:
             if current is not None:
                 yield opened.pop(key)
             header = text[:at].decode("utf-8", "replace").strip() or headers.pop(key, "")
-            opened[key] = GraphPrint(header, number, number, [text[at:]])
+            opened[key] = _GraphPrint(header, number, number, [text[at:]])
         elif current is None:
             if prefix and text.strip() and not text.startswith(_CONTINUES):
                 headers[key] = text.decode("utf-8", "replace").strip()
@@ -87,7 +87,7 @@ def graph_prints(log: LogInput) -> Iterator[GraphPrint]:
     yield from opened.values()
 
 
-CACHE_HEADER = "GraphCache created for graph"
+_CACHE_HEADER = "GraphCache created for graph"
 """Header of kernel_cache.cpp (torch 1.12 to 2.1): the graph is the body of a group itself."""
 
 
@@ -119,14 +119,14 @@ class Found:
             if name not in names:
                 for node in section.parent.walk():
                     if node.kind == "prim::Constant" and [one.name for one in node.outputs] == [name]:
-                        return python_value(node)
+                        return _python_value(node)
                 break
             number = names.index(name)
             section = next((s for s in self.dump.sections if s.graph is section.parent), None)
         raise LookupError(name)
 
 
-def python_value(node: Node) -> object:
+def _python_value(node: Node) -> object:
     """What a ``prim::Constant`` of numbers, strings or lists of them holds; LookupError for anything else."""
     kind = node.outputs[0].type
     if not node.attributes:
@@ -151,7 +151,7 @@ def find_group(group: Group, logs: Sequence[LogInput]) -> Found | None:
         lines = sorted(e.line for e in group.evidence if e.file == log.name)
         if not lines:
             continue
-        for shown in graph_prints(log):
+        for shown in _graph_prints(log):
             near = [line for line in lines if shown.first <= line <= shown.last]
             if near:
                 found = _in_print(group, shown, near[0], log.name)
@@ -161,7 +161,7 @@ def find_group(group: Group, logs: Sequence[LogInput]) -> Found | None:
     return cut_off
 
 
-def _in_print(group: Group, shown: GraphPrint, line: int, file: str) -> Found | None:
+def _in_print(group: Group, shown: _GraphPrint, line: int, file: str) -> Found | None:
     dump = parse_dump(shown.lines)
     plan = summarise(dump)
     inner = [one for diff in plan.diff_graphs for one in diff.groups]
@@ -178,7 +178,7 @@ def _in_print(group: Group, shown: GraphPrint, line: int, file: str) -> Found | 
     )
 
 
-def _text(shown: GraphPrint, graph: Graph) -> str:
+def _text(shown: _GraphPrint, graph: Graph) -> str:
     lines: list[str] = []
     for line in shown.lines[graph.line :]:
         text = line.decode("utf-8", "backslashreplace")
@@ -205,9 +205,9 @@ def cached_graphs(logs: Sequence[LogInput]) -> list[Found]:
     return found
 
 
-def _cache_prints(log: LogInput) -> Iterator[tuple[GraphPrint, Dump, PlanGroup]]:
-    for shown in graph_prints(log):
-        if shown.header == CACHE_HEADER:
+def _cache_prints(log: LogInput) -> Iterator[tuple[_GraphPrint, Dump, PlanGroup]]:
+    for shown in _graph_prints(log):
+        if shown.header == _CACHE_HEADER:
             dump = parse_dump(shown.lines)
             yield shown, dump, summarise_group(dump)
 

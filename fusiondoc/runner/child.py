@@ -21,7 +21,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.runner.capped_log import CappedLog
 
-SUPERVISOR_GRACE = 8.0
+_SUPERVISOR_GRACE = 8.0
 """Seconds that the supervisor has to end everything; then it is ended itself."""
 _FOLDER = str(Path(__file__).parent)
 _START = (
@@ -31,7 +31,7 @@ _START = (
 """As a module it is compiled once."""
 _SETPIPE_SZ = 1031
 """``F_SETPIPE_SZ`` of Linux; Python names it from 3.10 on."""
-PIPE_BYTES = 1 << 20
+_PIPE_BYTES = 1 << 20
 
 
 class NotStarted(OSError):
@@ -85,7 +85,7 @@ class Supervised:
         with contextlib.suppress(ImportError, OSError):
             import fcntl
 
-            fcntl.fcntl(self.pipe, _SETPIPE_SZ, PIPE_BYTES)
+            fcntl.fcntl(self.pipe, _SETPIPE_SZ, _PIPE_BYTES)
         try:
             self._order(command, environment, cwd, records)
             self._wait_for_start(command, cwd)
@@ -102,7 +102,7 @@ class Supervised:
         # The end of this pipe alone makes the supervisor end everything.
         os.close(self._control)
         try:
-            self._process.wait(SUPERVISOR_GRACE)
+            self._process.wait(_SUPERVISOR_GRACE)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -125,7 +125,7 @@ class Supervised:
         while b"\n" not in self._said:
             said = os.read(self.told, 4096)
             if not said:
-                printed = os.read(self.pipe, PIPE_BYTES).decode("utf-8", "replace").strip()
+                printed = os.read(self.pipe, _PIPE_BYTES).decode("utf-8", "replace").strip()
                 why = printed.rpartition("\n")[2][:200] or "it said nothing"
                 raise NotStarted(0, f"its supervisor did not start: {why}", sys.executable)
             self._said += said
@@ -177,7 +177,7 @@ class Supervised:
         if self._killed is None:
             self._killed = now
             self.send(b"k")
-        elif now >= self._killed + SUPERVISOR_GRACE:
+        elif now >= self._killed + _SUPERVISOR_GRACE:
             self._process.kill()
 
     def _signal_group(self, how: signal.Signals) -> None:
@@ -200,11 +200,11 @@ def _whereabouts(descriptor: str, log: str) -> str | None:
     return f"goes to {name}" if name == os.devnull else "goes elsewhere"
 
 
-INTERRUPT_GRACE = 3.0
+_INTERRUPT_GRACE = 3.0
 """Seconds between SIGINT and SIGKILL when the user interrupts."""
-TIMEOUT_GRACE = 2.0
+_TIMEOUT_GRACE = 2.0
 """Seconds between SIGTERM (the probe prints its stack then) and SIGKILL when the time is over."""
-REST_GRACE = 1.0
+_REST_GRACE = 1.0
 """Seconds in which what is in the pipe is still read when nothing is left of the child that could be ended;
 another user's process may hold it open for ever."""
 _TICK = 0.1
@@ -311,7 +311,7 @@ class Child:
             now = time.perf_counter()
             if child.finished:
                 finished = finished if finished is not None else now
-                if quiet or now >= finished + REST_GRACE:
+                if quiet or now >= finished + _REST_GRACE:
                     return
                 continue
             if interruptions.count > seen:
@@ -319,7 +319,7 @@ class Child:
                 first, seen = not seen, interruptions.count
                 if first and child.ended is None and asked is None:
                     child.send(b"i")
-                    asked = now + INTERRUPT_GRACE
+                    asked = now + _INTERRUPT_GRACE
                 else:
                     asked = now
             elif ending.log_error is not None or self._is_too_much(ending):
@@ -328,7 +328,7 @@ class Child:
                 ending.timed_out = True
                 ending.stopped = signal_name(child.stopped) if child.stopped is not None else None
                 child.send(b"t")
-                asked = now + TIMEOUT_GRACE
+                asked = now + _TIMEOUT_GRACE
             if asked is not None and now >= asked:
                 child.end(now)
 
@@ -362,7 +362,7 @@ class _Stream:
                         selector.unregister(child.told)
                 quiet = child.pipe not in ready
                 if not quiet:
-                    data = os.read(child.pipe, PIPE_BYTES)
+                    data = os.read(child.pipe, _PIPE_BYTES)
                     if data:
                         self._write(data)
                     else:

@@ -110,7 +110,7 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
             "Run it there, or in WSL; its logs and captures can be read here: fusiondoc parse LOG",
         )
     began = time.perf_counter()
-    startup = process_age() if request.command else 0.0
+    startup = _process_age() if request.command else 0.0
     request.check()
     interpreter = inspect(request.python)
     looked = time.perf_counter()
@@ -188,7 +188,7 @@ def _run_child(
         return child.run()
     first = folder / RANKS / "0" if request.launcher else folder
     progress.logs_to(first / "log")
-    tail = RecordTail(first / RECORDS, progress.record)
+    tail = _RecordTail(first / RECORDS, progress.record)
     return child.run(tail.read)
 
 
@@ -251,7 +251,7 @@ def _result(ending: Ending, seconds: Seconds) -> Result:
     )
 
 
-class RecordTail:
+class _RecordTail:
     """Hands on each record that tells of progress once, as soon as its line is complete."""
 
     def __init__(self, path: Path, handle: Callable[[LiveRecord], None]) -> None:
@@ -266,7 +266,7 @@ class RecordTail:
                 self._handle(record)
 
 
-def process_age() -> float:
+def _process_age() -> float:
     """Seconds since Python was started in this process.
 
     The kernel's start time of the process would be too early: ``sh -c 'make && fusiondoc ...'`` runs its last

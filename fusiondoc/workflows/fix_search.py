@@ -208,14 +208,14 @@ def _told(row: Verification) -> str:
     return f"{row.what} differs{off}"
 
 
-def can_time(versions: Sequence[Version]) -> bool:
+def _can_time(versions: Sequence[Version]) -> bool:
     """Whether the first version and another one can be timed."""
     return versions[0].timeable is not None and any(one.timeable is not None for one in versions[1:])
 
 
 def speeds_of(versions: Sequence[tuple[Version, RunRequest]]) -> list[Ratio | None]:
     """The speed of each version against the first, timed in turns; None where it cannot be timed."""
-    if not can_time([version for version, _ in versions]):
+    if not _can_time([version for version, _ in versions]):
         return [None] * len(versions)
     return speeds_in_turns([(request, version.timeable) for version, request in versions])
 
@@ -278,7 +278,7 @@ class Search:
         unchanged program, twice, only the changes up to the fastest stay. Returns the speed of what stays."""
         if len(self._steps) == 1 or not self._timed:
             return None
-        if can_time([step.version[0] for step in self._steps]):
+        if _can_time([step.version[0] for step in self._steps]):
             self._tell("timing what fuses more, in turns and without logs")
         speeds = speeds_of([step.version for step in self._steps])
         if speeds[-1] is not None and speeds[-1].high < 1:

@@ -52,7 +52,7 @@ class Listing:
     """Folders that cannot be read."""
 
 
-def is_url(text: str) -> bool:
+def _is_url(text: str) -> bool:
     """Whether it is an address of a store, and no path."""
     return "://" in text
 
@@ -68,7 +68,7 @@ def listed(places: Sequence[str]) -> Listing:
     closed: list[Unreadable] = []
     ignored = 0
     for place in places:
-        listing = _in_store(place) if is_url(place) else _in_folder(place)
+        listing = _in_store(place) if _is_url(place) else _in_folder(place)
         found.update({item.name: item for item in listing.items})
         ignored += listing.ignored
         closed += listing.closed
@@ -167,7 +167,7 @@ def _parents(name: str) -> Iterator[str]:
 @contextlib.contextmanager
 def at_hand(item: Item) -> Iterator[Path]:
     """The item as a file or folder of this machine while the block lasts."""
-    if not is_url(item.name):
+    if not _is_url(item.name):
         yield Path(item.name)
         return
     store, path = _store(item.name)
