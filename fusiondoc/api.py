@@ -188,7 +188,7 @@ def diagnose(
         return _shown(done.report)
     if python is not None or script:
         raise UsageError(
-            "a model of this process is no script, and runs in this interpreter",
+            "a model of this process is not a script, and runs in this interpreter",
             "Name a target instead: fusiondoc.diagnose('model.py', python=..., script=...).",
         )
     request = replace(request, target=TargetSpec(name_of(what), "file"))

@@ -501,7 +501,7 @@ def test_the_table_in_the_readme_is_what_bench_prints(no_progress) -> None:
 
 
 def _rows(text: str) -> dict[str, str]:
-    """Variant -> what its lines say, without numbers, verdicts and blanks."""
+    """Variant -> what its lines say, without numbers, verdicts and spaces."""
     found: dict[str, str] = {}
     name = ""
     for line in text.splitlines():

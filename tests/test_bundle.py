@@ -183,7 +183,7 @@ def refused(path: Path, fusiondoc: Run, said: str) -> None:
         ([entry("c/log", tarfile.SYMTYPE, "/etc/passwd")], "link"),
         ([entry("c/log", tarfile.LNKTYPE, "/etc/passwd")], "link"),
         ([entry("c/log", tarfile.CHRTYPE)], "device"),
-        ([entry("c/log", tarfile.FIFOTYPE)], "no plain file"),
+        ([entry("c/log", tarfile.FIFOTYPE)], "not a file"),
         ([entry("c/request.json"), entry("c/request.json")], "cannot be read"),
         ([entry("a/log"), entry("b/log")], "several captures"),
         ([entry("c/other.txt")], "no capture"),
@@ -203,7 +203,7 @@ def test_extended_headers_many_files_and_large_ones(
 ) -> None:
     long = entry("c/" + "x" * 300)
     for form in (tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
-        refused(tar(tmp_path / "b.tar.xz", (long, b""), form=form), fusiondoc, "no plain file")
+        refused(tar(tmp_path / "b.tar.xz", (long, b""), form=form), fusiondoc, "not a file")
     monkeypatch.setattr(archives, "MOST_MEMBERS", 3)
     many = tar(tmp_path / "b.tar.xz", *((entry(f"c/{n}"), b"") for n in range(5)))
     refused(many, fusiondoc, "more than 3 files")
@@ -254,11 +254,11 @@ def test_zips_that_are_refused(tmp_path: Path, fusiondoc: Run, monkeypatch: pyte
 
     refused(made("c/log", b"/etc/passwd", 0o120777), fusiondoc, "a link")
     refused(made("../log"), fusiondoc, "outside of it")
-    refused(made("c/log", kind=zipfile.ZIP_LZMA), fusiondoc, "no plain file")
+    refused(made("c/log", kind=zipfile.ZIP_LZMA), fusiondoc, "not a file")
     data = bytearray(made("c/log").read_bytes())
     data[data.rfind(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(bytes(data))
-    refused(path, fusiondoc, "no plain file")
+    refused(path, fusiondoc, "not a file")
     path.write_bytes(b"PK\x03\x04 nothing more")
     refused(path, fusiondoc, "cannot be read as an archive")
     monkeypatch.setattr(archives, "LEAST_LIMIT", 1000)

@@ -65,8 +65,8 @@ def test_a_run_that_was_killed_with_fusiondoc_has_no_result(tmp_path: Path) -> N
             '{"schema": "fusiondoc.capture/2", "fusiondoc": "9.1.0"}',
             "made by fusiondoc 9.1.0 in the newer form",
         ),
-        ('{"schema": "something else"}', "is no capture: its schema is 'something else'"),
-        ("[]", "is no capture"),
+        ('{"schema": "something else"}', "is not a capture: its schema is 'something else'"),
+        ("[]", "is not a capture"),
         ('{"schema": ', "cannot be read"),
     ],
 )
@@ -150,7 +150,11 @@ def test_what_makes_room_is_said_and_names_stay(tmp_path: Path, monkeypatch: pyt
     assert store.get("before-rewrite").path == named
     make(CaptureStore(tmp_path), "before_rewrite_model")
     assert store.get("before-rewrite").path == named
-    for name, problem in (("before-rewrite", "already"), ("latest", "is no name"), ("a b", "is no name")):
+    for name, problem in (
+        ("before-rewrite", "already exists"),
+        ("latest", "cannot be the name"),
+        ("a b", "cannot be the name"),
+    ):
         with pytest.raises(UsageError, match=problem):
             CaptureStore(tmp_path, name=name).new("model")
 
@@ -195,7 +199,7 @@ def test_a_place_that_the_project_may_not_name(tmp_path: Path, fusiondoc) -> Non
     assert done.returncode == 2 and "outside the folder" in done.stderr
     (tmp_path / "fusiondoc.yaml").write_text("keep-last: none\n")
     done = fusiondoc("captures")
-    assert done.returncode == 2 and "fusiondoc.yaml:1:1: 'none' is no number of captures" in done.stderr
+    assert done.returncode == 2 and "fusiondoc.yaml:1:1: 'none' is not a number of captures" in done.stderr
 
 
 def test_a_folder_with_other_things_gets_no_gitignore(
@@ -229,6 +233,6 @@ def test_a_folder_of_a_run_that_never_began_is_not_the_latest(
     assert store.newest().path == store.get("latest").path == path
     monkeypatch.setenv("FUSIONDOC_KEEP_LAST", "many")
     before = store.paths()
-    with pytest.raises(UsageError, match="'many' is no number of captures"):
+    with pytest.raises(UsageError, match="'many' is not a number of captures"):
         store.new("model")
     assert store.paths() == before

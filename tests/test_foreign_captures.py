@@ -109,7 +109,7 @@ def test_a_pipe_inside_is_refused_and_not_waited_on(fusiondoc: Run, capture: Pat
     os.mkfifo(own / name)
     for line in ("parse", "kernels --dump ptx", "bundle", "captures show", "repro --group G1 --minimise"):
         done = fusiondoc(*line.split(), cwd=capture.parent)
-        assert done.returncode == 2 and "is a link or no file" in done.stderr, (line, done.stderr)
+        assert done.returncode == 2 and "is a link, or not a file" in done.stderr, (line, done.stderr)
     assert not being_written(own) and not is_own(own, REQUEST)
 
 
@@ -178,7 +178,7 @@ def test_a_projects_file_trusts_nobody_for_the_user(
 ) -> None:
     (tmp_path / "pyproject.toml").write_text(f"[tool.fusiondoc.{command}]\n{option} = true\n")
     done = fusiondoc(command, "a.log", cwd=tmp_path)
-    assert done.returncode == 2 and "counts on the command line only" in done.stderr
+    assert done.returncode == 2 and "is taken from the command line only" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["knobs", "env"])
@@ -189,7 +189,7 @@ def test_a_projects_interpreter_counts_only_where_its_model_runs(
     (tmp_path / "evil").write_text("#!/bin/sh\ntouch ran\n")
     (tmp_path / "evil").chmod(0o755)
     done = fusiondoc(command, cwd=tmp_path)
-    assert done.returncode == 2 and "python counts for commands that run your model" in done.stderr
+    assert done.returncode == 2 and "python applies to commands that run your model" in done.stderr
     assert not (tmp_path / "ran").exists()
 
 

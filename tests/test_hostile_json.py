@@ -44,7 +44,7 @@ def changed(**values: Any) -> str:
         (changed(ms={"median": 1e300, "low": 1e-300, "high": 1e300}), "its ms is 1e+300"),
         (changed(ratio={"value": 3.0, "low": 1.0, "high": 2.0}), "its ratio is 3 (1 to 2)"),
         (changed(shape=-9), "it is of shape -9, of 1"),
-        (BENCH[:-200], "is not a whole JSON file"),
+        (BENCH[:-200], "is not a complete JSON file"),
         (BENCH.replace("bench/1", "bench/2"), "newer fusiondoc"),
     ],
 )

@@ -119,7 +119,7 @@ def test_sections_with_one_name_go_to_their_own_nodes(cpu_fusion: None) -> None:
         assert section.node in list(section.parent.walk())
 
 
-def test_source_with_blanks_and_colons(tmp_path: Path) -> None:
+def test_source_with_spaces_and_colons(tmp_path: Path) -> None:
     path = tmp_path / "odd na:me 12:3.py"
     path.write_text("def add(x, y: int):\n    return x + y\n")
     spec = importlib.util.spec_from_file_location("odd", path)

@@ -115,7 +115,7 @@ def test_an_option_of_another_version_says_where_it_exists():
     assert "fall back" in str(error.value.hint)
 
 
-def test_a_slip_gets_did_you_mean_and_blanks_get_the_right_spelling():
+def test_a_slip_gets_did_you_mean_and_spaces_get_the_right_spelling():
     with pytest.raises(UsageError, match="Did you mean 'cuda_kernel'"):
         checks.check_option_list(checks.DUMP, "cuda_kernl", "2.0")
     with pytest.raises(UsageError) as error:

@@ -92,7 +92,7 @@ def _targets(
 
 
 def room(module: str) -> str:
-    """The folder of a module, or the module itself where it stands beside the folders."""
+    """The folder of a module, or the module itself where it is beside the folders."""
     return module.split(".")[1] if "." in module else ""
 
 
@@ -184,7 +184,7 @@ def test_no_module_imports_itself_through_others() -> None:
 
 
 REASON = re.compile(r"\(named as [\w/]+\.py: .+\)|^\"\"\"``fusiondoc [a-z]+``")
-"""In the first line of a file: why its name stands twice, such as ``(named as cli/kernels.py: its work)``.
+"""In the first line of a file: why its name is there twice, such as ``(named as cli/kernels.py: its work)``.
 
 A file of ``cli/`` is named as its command, which its first line says.
 """

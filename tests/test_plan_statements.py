@@ -195,7 +195,7 @@ class Files:
 
 
 def printed_between(middle: str | None = None, fuser: str = "nnc", file: str = "m.py") -> Report:
-    """Two groups, of the lines before and after a print; something may stand between them too."""
+    """Two groups, of the lines before and after a print; something may be between them too."""
     made = Made()
     made.node("group"), made.node("group")
     made.nodes[1] = replace(made.nodes[1], group="G2")

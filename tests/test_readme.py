@@ -16,7 +16,7 @@ DOCS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rg
 
 
 def loosely(text: str) -> list:
-    """Lines without numbers, heights of bars and double blanks: times, dates and counts differ from run to
+    """Lines without numbers, heights of bars and double spaces: times, dates and counts differ from run to
     run."""
     text = re.sub("[▁-█]", "▁", re.sub(r"\d+", "0", text))
     return [re.sub(r"\s+", " ", line).strip() for line in text.strip().split("\n")]

@@ -58,7 +58,7 @@ def test_every_file_is_a_row_or_is_named(found: Survey, reports: Path) -> None:
     assert sorted(named) == files
     assert len(found.runs) == 118 and len(found.unreadable) == 2 and len(found.duplicates) == 4
     whys = {one.why.partition(":")[0] for one in found.unreadable}
-    assert whys == {"it is no whole JSON file", "it is no report"}
+    assert whys == {"it is not a complete JSON file", "it is not a report"}
     for one in found.duplicates:
         assert Path(one.run).read_bytes() == Path(one.same_as).read_bytes()
 

@@ -121,7 +121,7 @@ class Capture:
             request = sound(json.loads(read_within(path / REQUEST)))
         except FileNotFoundError:
             raise UsageError(
-                f"'{path}' is no capture: it has no {REQUEST}", "fusiondoc captures lists them."
+                f"'{path}' is not a capture: it has no {REQUEST}", "fusiondoc captures lists them."
             ) from None
         except (OSError, ValueError, RecursionError) as error:
             raise UsageError(f"{path / REQUEST} cannot be read: {error}", "Run it again.") from None
@@ -129,7 +129,7 @@ class Capture:
         for part in ("target", "options", "environment_set"):
             if not isinstance(request.get(part) or {}, dict):
                 raise UsageError(
-                    f"{path / REQUEST} is damaged: its {part} is no object",
+                    f"{path / REQUEST} is damaged: its {part} is not an object",
                     f"Its log can be read all the same: fusiondoc parse {path / 'log'}",
                 )
         self._further: dict[Path, Capture] = {}
@@ -344,7 +344,7 @@ def _refuse_links(path: Path) -> None:
                     if not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False)):
                         name = Path(entry.path).relative_to(path)
                         raise UsageError(
-                            f"'{path}' is no capture to trust: its {name} is a link or no file",
+                            f"'{path}' is not a capture to trust: its {name} is a link, or not a file",
                             "Name the log itself if you want it read: fusiondoc parse FILE",
                         )
         except OSError:
@@ -369,6 +369,6 @@ def _check_schema(path: Path, request: Any) -> None:
             f"fusiondoc parse {path / 'log'}",
         )
     raise UsageError(
-        f"'{path}' is no capture: its schema is {schema!r}, not {SCHEMA!r}",
+        f"'{path}' is not a capture: its schema is {schema!r}, not {SCHEMA!r}",
         "fusiondoc captures lists captures; a log in it can be read: fusiondoc parse LOG",
     )

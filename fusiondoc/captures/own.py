@@ -97,8 +97,8 @@ def refuse_foreign(arguments: Sequence[str], store: CaptureStore, option: str) -
     for argument in arguments or [str(store.newest().path)]:
         if argument == "-" or Path(argument).resolve() not in own:
             raise UsageError(
-                f"{option} runs files made from {argument}, which is no capture of yours in {store.folder}: "
-                "somebody else may have written it",
+                f"{option} runs files made from {argument}, which is not a capture of yours in "
+                f"{store.folder}: somebody else may have written it",
                 f"Leave {option} out and look at the file; if you trust who made the log, add --trust-log.",
             )
 

@@ -172,13 +172,13 @@ class CaptureStore:
             return
         if _GIVEN.match(self._given) is None or _LATEST.match(self._given) or _NAME.match(self._given):
             raise UsageError(
-                f"'{self._given}' is no name for a capture",
+                f"'{self._given}' cannot be the name of a capture",
                 "Up to 60 letters, digits, dots, dashes and underscores, such as --name before-rewrite.",
             )
         taken = next((path for path in self.paths() if given_name(path) == self._given), None)
         if taken is not None:
             raise UsageError(
-                f"there is a capture named {self._given} already: {taken.name}",
+                f"a capture named {self._given} already exists: {taken.name}",
                 f"Choose another --name, or remove it: fusiondoc captures remove {self._given}",
             )
 

@@ -57,5 +57,7 @@ def _value(key: str) -> str | None:
 
 def _checked(key: str, value: str, where: str) -> str:
     if key == LAST and not (value.isascii() and value.isdigit() and len(value) < 10 and int(value) > 0):
-        raise UsageError(f"{where}: '{value}' is no number of captures", "A whole number from 1, such as 50.")
+        raise UsageError(
+            f"{where}: '{value}' is not a number of captures", "A whole number from 1, such as 50."
+        )
     return value

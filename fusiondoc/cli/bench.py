@@ -35,7 +35,7 @@ ENDINGS = {
 @click.option(
     "--suite", metavar="NAME", help="Time the programs of a suite instead of a target: tutorial, xformers."
 )
-@click.option("--list-suites", is_flag=True, help="Show the suites and their cases, and end.")
+@click.option("--list-suites", is_flag=True, help="Show the suites and their cases, and exit.")
 @click.option(
     "--case",
     "cases",
@@ -117,7 +117,7 @@ ENDINGS = {
     default=600.0,
     show_default=True,
     metavar="SECONDS",
-    help="Give a variant up that needs longer than this to warm up, or for a round.",
+    help="Give up a variant that needs longer than this to warm up, or for a round.",
 )
 @click.option(
     "--fail-on",

@@ -73,7 +73,7 @@ def apply(ctx: click.Context, path: str, kind: str, commands: Iterable[str]) -> 
     for name, (place, values) in settings.tables.items():
         if name in commands and name not in RUNNING and "python" in values:
             raise UsageError(
-                f"{values['python'].place}: python counts for commands that run your model"
+                f"{values['python'].place}: python applies to commands that run your model"
                 f" ({', '.join(RUNNING)}), not for {name}",
                 f"Give it on the command line: fusiondoc {name} --python FILE",
             )
@@ -132,7 +132,7 @@ def _checked(option: click.Option, key: str, value: Value, settings: Settings) -
     """The value as the option takes it from the configuration."""
     if _dashed(key) in SAID:
         raise UsageError(
-            f"{value.place}: {key} counts on the command line only: nobody else may say it for you",
+            f"{value.place}: {key} is taken from the command line only, as files may be written by others",
             f"Leave it out, and give --{_dashed(key)} when you mean it.",
         )
     if option.is_flag:

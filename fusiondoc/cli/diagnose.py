@@ -63,7 +63,7 @@ from fusiondoc.errors import INTERRUPTED, UsageError
     help="Write the profiled steps for Perfetto or chrome://tracing, groups named; implies --time.",
 )
 @click.option(
-    "--live", is_flag=True, help="Tell groups and fallbacks as they appear in the log of the first run."
+    "--live", is_flag=True, help="Show groups and fallbacks as they appear in the log of the first run."
 )
 @launcher_options
 @peak_option

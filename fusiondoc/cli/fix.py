@@ -55,7 +55,7 @@ def _checked(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path
     default=MOST_TRIES,
     show_default=True,
     metavar="N",
-    help="Run at most so many changed programs.",
+    help="Run at most this many changed programs.",
 )
 @click.option(
     "--time/--no-time",

@@ -52,7 +52,7 @@ _SORT = (
     "--save",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write one file a kernel and dump there, with an index, instead of printing them.",
+    help="Write one file per kernel and dump there, with an index, instead of printing them.",
 )
 @format_option()
 @output_option("Write the result to this file; its ending gives the format.", metavar="FILE")

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     "--follow",
     "-F",
     is_flag=True,
-    help="Read LOG while it grows and tell what appears; Ctrl-C ends that and prints the report.",
+    help="Read LOG while it grows and show what appears; Ctrl-C stops reading and prints the report.",
 )
 @click.option(
     "--idle",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="With --follow: end when LOG has not grown for so long.",
+    help="With --follow: end when LOG has not grown for this long.",
 )
 @captures_option
 @peak_option

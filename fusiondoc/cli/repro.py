@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--trust-log",
     is_flag=True,
-    help="Let --minimise run files made from a log that is no capture of this folder.",
+    help="Let --minimise run files made from a log that is not a capture of this folder.",
 )
 @click.option(
     "--python",

@@ -29,7 +29,7 @@ _TABLES = ("runs", "groups", "gone", "reasons", "outliers", "unreadable", "dupli
     type=click.Choice(("local", "dask", "ray")),
     default="local",
     show_default=True,
-    help="Who reads: processes of this machine, or a Dask or Ray cluster that you have.",
+    help="What reads: processes of this machine, or a Dask or Ray cluster that you have.",
 )
 @click.option(
     "--address", metavar="ADDRESS", help="Of that cluster: tcp://HOST:8786 of Dask, HOST:6379 of Ray."
@@ -114,5 +114,5 @@ def _format(format_: str | None, output: Path | None) -> str:
                 f"Known: {', '.join(_ENDINGS)}; or name one with --format.",
             )
     if format_ == "parquet" and output is None:
-        raise UsageError("Parquet is no text", "Name a file: --output runs.parquet")
+        raise UsageError("Parquet is not a text format", "Name a file: --output runs.parquet")
     return format_ or "text"

@@ -147,7 +147,7 @@ def _all(program: Program) -> Iterator[Proposal]:
 
 
 def _distinct(proposals: Iterable[Proposal]) -> list[Proposal]:
-    """Those with the same edits once: several operators may stand on one line."""
+    """Those with the same edits once: one line may have several operators."""
     found: dict[tuple[Edit, ...], Proposal] = {}
     for one in proposals:
         found.setdefault(one.edits, one)

@@ -255,7 +255,7 @@ def _edits(
 
 
 def _stands_alone(file: ParsedFile, node: cst.BaseExpression) -> bool:
-    """Whether an operator may stand there without parentheses."""
+    """Whether an operator is valid there without parentheses."""
     above = file.parent(node)
     return bool(node.lpar) or isinstance(above, (cst.Assign, cst.AnnAssign, cst.Return, cst.Arg, cst.Expr))
 

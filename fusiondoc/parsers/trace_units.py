@@ -103,7 +103,7 @@ def read_events(path: Path) -> list[Any]:
     except NoTrace:
         raise
     except (ValueError, RecursionError):
-        raise NoTrace("the profiler's trace is no JSON, or is cut off") from None
+        raise NoTrace("the profiler's trace is not JSON, or is cut off") from None
     events = document.get("traceEvents") if isinstance(document, dict) else None
     if not isinstance(events, list):
         raise NoTrace("the profiler's trace has no events")

@@ -279,7 +279,7 @@ def tell_results(
 
     Args:
         model: as the user gave it; a copy of it runs.
-        spec: ``results`` {"file", "compare"}: where they are kept, and whether they are there already.
+        spec: ``results`` {"file", "compare"}: where they are kept, and whether they already exist.
     """
     wanted = spec["results"]
     before, pythons = random_state(torch), random.getstate()

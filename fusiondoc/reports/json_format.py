@@ -297,7 +297,7 @@ def _document(kind: type, wanted: str, data: bytes, name: str, again: str) -> An
     try:
         content = sound(json_within(data))
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is not a whole JSON file: {error}", again) from None
+        raise UsageError(f"{name} is not a complete JSON file: {error}", again) from None
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != wanted:
         raise _other_schema(schema, wanted, name, again)
@@ -316,7 +316,7 @@ def _other_schema(schema: object, wanted: str, name: str, again: str) -> UsageEr
             "Upgrade fusiondoc here, or write the report with this version.",
         )
     if isinstance(schema, str) and schema.startswith("fusiondoc."):
-        return UsageError(f"{name} is no report: it holds {schema}", again)
+        return UsageError(f"{name} is not a report: it holds {schema}", again)
     return UsageError(f"{name} is JSON, but no report of fusiondoc (no schema '{wanted}')", again)
 
 
@@ -328,7 +328,7 @@ def _dataclass(kind: type) -> Reader:
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise _Damaged("is no object")
+            raise _Damaged("is not an object")
         found = {}
         for name, reader, needed in readers:
             if name in value:
@@ -394,7 +394,7 @@ def _plain(kinds: tuple[type, ...], words: str) -> Reader:
         if not isinstance(value, kinds) or (isinstance(value, bool) and int in kinds):
             raise _Damaged(f"is not {words}")
         if isinstance(value, (int, float)) and not is_figure(value):
-            raise _Damaged("is no number that a report can have")
+            raise _Damaged("is not a number that a report can have")
         return value
 
     return read
@@ -403,7 +403,7 @@ def _plain(kinds: tuple[type, ...], words: str) -> Reader:
 def _sequence(inner: Reader) -> Reader:
     def read(value: Any) -> Any:
         if not isinstance(value, list):
-            raise _Damaged("is no list")
+            raise _Damaged("is not a list")
         return _each(value, repeat(inner))
 
     return read
@@ -422,7 +422,7 @@ def _each(values: list[Any], readers: Iterable[Reader]) -> tuple[Any, ...]:
 def _fixed(inner: list[Reader]) -> Reader:
     def read(value: Any) -> Any:
         if not isinstance(value, list) or len(value) != len(inner):
-            raise _Damaged(f"is no list of {len(inner)}")
+            raise _Damaged(f"is not a list of {len(inner)}")
         return _each(value, inner)
 
     return read
@@ -431,7 +431,7 @@ def _fixed(inner: list[Reader]) -> Reader:
 def _mapping(inner: Reader) -> Reader:
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
-            raise _Damaged("is no object")
+            raise _Damaged("is not an object")
         made = {}
         for key, item in value.items():
             try:

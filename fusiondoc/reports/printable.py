@@ -76,8 +76,8 @@ _COMMAND = re.compile(r"^((?:\x1b\[[0-9;]*m|[^\S\n])*)::", re.MULTILINE)
 
 
 def no_workflow_commands(text: str) -> str:
-    """Text for the log of GitHub Actions, whose runner obeys lines that begin with ``::`` after blanks, and
-    ``##[`` anywhere (actions/runner, src/Runner.Common/ActionCommand.cs): a blank parts them."""
+    """Text for the log of GitHub Actions, whose runner obeys lines that begin with ``::`` after spaces, and
+    ``##[`` anywhere (actions/runner, src/Runner.Common/ActionCommand.cs): a space parts them."""
     return _COMMAND.sub(r"\1: :", text).replace("##[", "## [")
 
 

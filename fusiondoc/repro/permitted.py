@@ -157,14 +157,14 @@ def _check_value(name: str, type_: str) -> None:
 
 def _check_name(name: str) -> None:
     if _NAME.fullmatch(name) is None:
-        raise _refused(f"'{_short(name)}' is no name of a value")
+        raise _refused(f"'{_short(name)}' is not the name of a value")
 
 
 def _check_input(one: Input) -> None:
     spec = one.spec
     sound = _sound_tensor(spec) if isinstance(spec, TensorSpec) else _sound_value(spec.value)
     if not sound:
-        raise _refused(f"%{one.name} : {_short(one.type)} is no tensor, number or word that can be made")
+        raise _refused(f"%{one.name} : {_short(one.type)} is not a tensor, number or word that can be made")
 
 
 def _sound_tensor(spec: TensorSpec) -> bool:

@@ -2,7 +2,7 @@
 torch reads back and runs.
 
 The report keeps where a group was printed, not the graph. This reads the log once more and gives whole
-prints back: a graph with its ``with`` sections, taken out of the other lines that may stand between its
+prints back: a graph with its ``with`` sections, taken out of the other lines that may come between its
 own, with the log's own line numbers.
 
 ``torch._C.parse_ir`` refuses some of what torch prints, and some operators live only inside nvFuser's

@@ -293,7 +293,8 @@ def try_everything(python: str | Path, fresh: bool = False) -> Tried:
     environment = read_object(TorchFound, tried["environment"])
     if environment is None:
         raise CannotRun(
-            f"torch of {interpreter.path} did not say what it is", "Start python there: import torch"
+            f"torch of {interpreter.path} did not say what it is",
+            f"See if it works: {interpreter.path} -c 'import torch'",
         )
     fusers = (read_object(TriedFuser, row) for row in tried["fusers"])
     knobs = (read_object(TriedKnob, row) for row in tried["knobs"])

@@ -180,7 +180,7 @@ def _in_tar(path: Path) -> Iterator[tuple[str, int, Iterator[bytes]]]:
             kind = header[156:157]
             if kind not in (b"0", b"\0", b"5"):
                 raise UsageError(
-                    f"{path} holds a link, a device or something else that is no plain file: {name[:100]!r}",
+                    f"{path} holds a link, a device or something else that is not a file: {name[:100]!r}",
                     "It is not read. " + _HINT,
                 )
             size = int(header[124:136].strip(b" \0") or b"0", 8)
@@ -236,7 +236,7 @@ def _in_zip(file: IO[bytes]) -> Iterator[tuple[str, int, Iterator[bytes]]]:
             plain = mode & 0o170000 in (0, 0o100000) and info.compress_type in (0, 8)
             if info.flag_bits & 1 or not plain:
                 raise UsageError(
-                    f"the file holds a link or something else that is no plain file: {info.filename[:100]!r}",
+                    f"the file holds a link or something else that is not a file: {info.filename[:100]!r}",
                     "It is not read. " + _HINT,
                 )
             yield info.filename, info.file_size, _zipped(packed, info)

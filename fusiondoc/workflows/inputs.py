@@ -235,7 +235,7 @@ def two_benches(a: str, b: str) -> tuple[Bench, Bench] | tuple[Suite, Suite] | N
     if old is None or new is None:
         bench, other = (b, a) if old is None else (a, b)
         raise UsageError(
-            f"{bench} is a result of fusiondoc bench, and {other} is none",
+            f"{bench} is a result of fusiondoc bench, and {other} is not",
             "Give two of them: fusiondoc bench TARGET -o NAME.json.",
         )
     if isinstance(old, Suite) and isinstance(new, Suite):

@@ -263,10 +263,10 @@ def _saved(path: Path) -> SavedReport:
         if _ESCAPED_HALF.search(data) is not None:
             content = sound(content)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"it is no whole JSON file: {error}") from None
+        raise UsageError(f"it is not a complete JSON file: {error}") from None
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != SCHEMA:
-        raise UsageError(f"it is no report: its schema is {str(schema)[:60]!r}")
+        raise UsageError(f"it is not a report: its schema is {str(schema)[:60]!r}")
     try:
         return read_part(SavedReport, content)
     except ValueError as error:

@@ -345,7 +345,7 @@ def of_other_tools(report: Report, context: Context) -> Iterable[Finding]:
         evidence=[seen.other_tools]
         if seen.other_tools is not None
         else [*(one.line for one in errors), *(one.evidence[0] for one in kernels if one.evidence)][:1],
-        advice="For groups and reasons read what that tool tells itself (thunder.last_traces and"
+        advice="For groups and reasons read what that tool itself reports (thunder.last_traces and"
         " thunder.examine.get_fusions; FusionDefinition.fusion_ir); fusiondoc explains those of TorchScript."
         + (" Report the error where it asks to." if errors else ""),
         severity="error" if errors else None,

@@ -405,7 +405,7 @@ def registered(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD117",
             f"The program took fusions of Transformer Engine out: {', '.join(gone)}",
-            advice="Nothing, if that was meant: no plan has them then.",
+            advice="Nothing, if that was intended: no plan has them then.",
         )
     if report.te is None or not report.te.own_fusions:
         return

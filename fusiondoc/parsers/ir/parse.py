@@ -196,7 +196,7 @@ def _long_node(texts: _Texts, start: int) -> tuple[RawNode | None, int]:
 def parse_dump(lines: Sequence[bytes]) -> Dump:
     """One printed graph with its sections.
 
-    ``lines`` have lost their log prefix; header text may stand before ``graph(``, on its line or on lines of
+    ``lines`` have lost their log prefix; header text may come before ``graph(``, on its line or on lines of
     its own. Lines that are no IR are set aside, a beginning or an end that is missing is reported.
     """
     return parse_text(b"\n".join(lines))

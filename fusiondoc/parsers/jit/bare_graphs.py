@@ -1,7 +1,7 @@
 """Graphs without their header: pasted ones without the prefix of the JIT log, and plans that a cut log
 begins in.
 
-``print(fn.graph_for(x))`` writes the former. The text may stand behind other text on its line, be indented
+``print(fn.graph_for(x))`` writes the former. The text may follow other text on its line, be indented
 as a whole, or have lost its indentation. A paste often holds no more than the body of a group (``with
 prim::CudaFusionGroup_0 = graph(``). Of a plan whose header was cut off, the groups that are printed whole
 count.
@@ -79,7 +79,7 @@ class BareGraphs:
         return True
 
     def goes_on(self, line: bytes, pos: int) -> bool:
-        """Whether the line belongs to the graph that has begun. Foreign lines may stand in between."""
+        """Whether the line belongs to the graph that has begun. Other lines may come in between."""
         run = self._run
         if run is None:
             return False

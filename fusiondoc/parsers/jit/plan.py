@@ -155,7 +155,7 @@ def summarise(dump: Dump, profiled: Profiled | None = None, regions: Regions | N
 def summarise_rest(dump: Dump) -> Plan:
     """What is left of a plan's dump whose beginning is missing: its groups that are printed whole.
 
-    Whose nodes the first lines are cannot be told: they may stand in a group or a FallbackGraph."""
+    Whose nodes the first lines are cannot be told: they may be in a group or a FallbackGraph."""
     known = summarise(dump)
     groups = [replace(group, place=-1) for group in known.every_group()]
     return Plan(groups, backward=known.backward, of_region=known.of_region, users=known.users, complete=False)

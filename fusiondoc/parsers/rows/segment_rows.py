@@ -8,7 +8,7 @@ many kernels as segments.
 Which expressions an operator became: nvFuser parses the nodes of the group's graph in order (parser.cpp),
 and each makes its expressions before the next does: so the tensors of the IR, by number, are in the order
 of the nodes. Nothing printed says where one node ends. An operator is told by the expressions that it must
-become, in order; broadcasts, casts, copies and arithmetic on scalars may stand anywhere. Only if every
+become, in order; broadcasts, casts, copies and arithmetic on scalars may come anywhere. Only if every
 operator and every expression has its place, and in one way only, is it said; else nothing is.
 """
 

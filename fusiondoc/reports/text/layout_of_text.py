@@ -35,7 +35,7 @@ class Detail(Enum):
 
 
 _KEPT = "\ue000"
-"""Stands for a blank at which no line is broken; ``drawn`` makes it one."""
+"""Stands for a space at which no line is broken; ``drawn`` makes it one."""
 
 _COMMAND_WORDS = re.compile(
     r"fusiondoc (?:explain [\w:]+|[a-z]+(?: (?:--?[\w-]+|FD\d{3}|[A-Z][A-Z_]+|\S*[./=:]\S*\w))*)"
@@ -45,7 +45,7 @@ _COMMAND_WORDS = re.compile(
 
 
 def prose(text: str, style: str = "") -> Text:
-    """A text whose lines are broken at its blanks, but not inside a command to copy."""
+    """A text whose lines are broken at its spaces, but not inside a command to copy."""
     return Text(_COMMAND_WORDS.sub(lambda found: found.group().replace(" ", _KEPT), text), style=style)
 
 
