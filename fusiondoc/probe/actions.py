@@ -127,7 +127,7 @@ def _try_everything(records: Records, clock: Clock) -> None:
     records.write("environment", **environment.torch_environment(torch))
     for knob in knobs.try_all(torch):
         records.write(**knob)
-    knobs.try_fusers(torch, records)
+    fusers.try_fusers(torch, records)
 
 
 def _measure_bandwidth(records: Records, clock: Clock) -> None:

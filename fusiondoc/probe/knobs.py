@@ -1,24 +1,19 @@
-"""The knobs: how their values are written, how torch sets each, applying one, and trying all of them and the
-fusers.
+"""The knobs: how their values are written, how torch sets each, applying one, and trying all of them.
 
-The catalogue of the package describes the same names; a test holds the two together, because nothing
-here may import the package.
+The catalogue of the package describes the same names; a test holds the two together, because nothing here
+may import the package.
 
-A class of knobs fits one shape of the functions in ``torch._C``. Its ``attempt`` finds out whether the knob
-does anything: it sets another value, reads it back and puts the old one back. ``hasattr`` would not do: from
-torch 2.2 on nvFuser's functions exist, take any value and do nothing. Whether a fuser really works is found
-with a small function that is run under it: its plan must hold a fusion group.
+A class of knobs fits one shape of the functions in ``torch._C``. Its ``attempt`` finds out whether the
+knob does anything: it sets another value, reads it back and puts the old one back. ``hasattr`` would not
+do: from torch 2.2 on nvFuser's functions exist, take any value and do nothing.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any, Iterable, NamedTuple
 
-from . import fusers
-from .failures import Refused
-from .log_and_records import KeptStderr, Records
+from .log_and_records import KeptStderr
 
 _ON = ("on", "true", "1", "yes")
 _OFF = ("off", "false", "0", "no")
@@ -409,64 +404,3 @@ def _record(name: str, requested: str | None, outcome: Outcome, error: str | Non
 def names() -> Iterable[str]:
     """The names of all knobs, in the order of ``try_all``."""
     return KNOBS.keys()
-
-
-_GROUP_KINDS = {
-    "nnc": "prim::TensorExprGroup",
-    "onednn": "prim::oneDNNFusionGroup",
-    "legacy": "prim::FusionGroup",
-    "nvfuser": "prim::CudaFusionGroup",
-}
-
-_SOURCE = "def small(x, y):\n    return (x * y + x).relu() * y\n"
-
-
-def try_fusers(torch: Any, records: Records) -> None:
-    """For every fuser a record ``available`` {"fuser", "available", "why", "device"}.
-
-    nvFuser comes last, after a record ``trying``: on a GPU newer than itself it ends the process (torch 1.12
-    dies of SIGFPE on compute capability 9.0).
-    """
-    # So that a group that fails to compile raises instead of running unfused; read once, at the first use.
-    os.environ["PYTORCH_NVFUSER_DISABLE"] = "fallback"
-    os.environ["PYTORCH_NVFUSER_DISABLE_FALLBACK"] = "1"
-    records.write("available", fuser="none", available=True, why=fusers.note(torch, "none"), device=None)
-    for name in _GROUP_KINDS:
-        records.write("trying", fuser=name)
-        records.write("available", fuser=name, **_try(torch, name))
-
-
-def _try(torch: Any, name: str) -> dict[str, Any]:
-    try:
-        fusers.choose(torch, name)
-    except Refused as refused:
-        return {"available": False, "why": refused.message.split(" here: ", 1)[-1], "device": None}
-    on_gpu = torch.cuda.is_available() and name != "onednn"
-    device = "cuda" if on_gpu else "cpu"
-    try:
-        fusers.switch_on(torch, name)
-        with KeptStderr():
-            made = _makes_group(torch, _GROUP_KINDS[name], device)
-    except Exception as error:
-        problem = "a small function failed under it: " + str(error).strip().split("\n")[-1]
-        return {"available": False, "why": problem, "device": device}
-    if not made:
-        return {
-            "available": False,
-            "why": "it fuses nothing in a small function on " + device,
-            "device": device,
-        }
-    remark = fusers.note(torch, name)
-    why = "fused a small function on the " + ("GPU" if on_gpu else "CPU")
-    return {"available": True, "why": "%s: %s" % (why, remark) if remark else why, "device": device}
-
-
-def _makes_group(torch: Any, kind: str, device: str) -> bool:
-    small = torch.jit.CompilationUnit(_SOURCE).small
-    x, y = torch.randn(8, 8, device=device), torch.randn(8, 8, device=device)
-    with torch.no_grad():
-        for _ in range(torch._C._jit_get_num_profiled_runs() + 2):
-            small(x, y)
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return bool(list(torch._C._last_executed_optimized_graph().findAllNodes(kind)))
