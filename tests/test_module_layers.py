@@ -14,8 +14,8 @@ import pytest
 import fusiondoc
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.ir.parse import parse_dump
+from fusiondoc.parsers.jit.earlier_graphs import Regions
 from fusiondoc.parsers.jit.layers import common_layer, layer_of_scope, layers_of
-from fusiondoc.parsers.jit.regions import Regions
 
 FOREIGN = Path(__file__).parents[1] / "fixtures" / "foreign"
 

@@ -14,7 +14,7 @@ from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.runs import LeftOut
 from fusiondoc.parsers.jit.plan import Plan, PlanGroup
 from fusiondoc.parsers.jit.statements import Statements
-from fusiondoc.parsers.kernels.kept_texts import Text, TextStore
+from fusiondoc.parsers.kernels.dump_kinds import Text, TextStore
 from fusiondoc.parsers.lines.other_tools import OtherTools
 from fusiondoc.parsers.work import Work, WorkSeen
 
@@ -308,7 +308,7 @@ class Facts:
     levels: set[str] = field(default_factory=set)
     """JIT log files that printed something: what the log can tell depends on them."""
     release: str | None = None
-    """The release of torch whose nvFuser printed this, by its lines (``jit/releases.py``)."""
+    """The release of torch whose nvFuser printed this, by its lines (``jit/messages.py``)."""
     errors: list[ErrorSeen] = field(default_factory=list)
     nvfuser_gone: int | None = None
     """Line of torch's own word that nvFuser is not in this TorchScript any more."""

@@ -11,9 +11,9 @@ from typing import Sequence
 
 from fusiondoc.parsers.facts import Facts, LineCounts, PassMark
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
+from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
 from fusiondoc.parsers.jit.message_runs import GLUED, PREFIX, Lines, RunEnds, may_hold_a_mark
 from fusiondoc.parsers.jit.messages import JitMessages
-from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader, KernelDumps
 from fusiondoc.parsers.kernels.launches import (
     BANDWIDTH,

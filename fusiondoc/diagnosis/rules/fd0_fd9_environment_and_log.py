@@ -16,7 +16,7 @@ from fusiondoc.fuser_knobs.entries import parse_version
 from fusiondoc.model.ranks import RankDifference
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.jit.message_acts import LOOKS_AT
-from fusiondoc.parsers.kernels.kept_texts import BUDGET
+from fusiondoc.parsers.kernels.dump_kinds import BUDGET
 from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
 from fusiondoc.parsers.observed import LoggedError
 

@@ -18,10 +18,9 @@ from typing import Callable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.parse import parse_text
+from fusiondoc.parsers.jit.earlier_graphs import Around, Profiled, Regions, profiled_in
 from fusiondoc.parsers.jit.message_runs import Lines, Print, Run
 from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group, summarise_rest
-from fusiondoc.parsers.jit.profiles import Profiled, profiled_in
-from fusiondoc.parsers.jit.regions import Around, Regions
 
 _HEAD = re.compile(rb"graph\((?:%[^\s,:)]+(?: : .*)?(?:,|\):)|\):)$")
 """``graph(`` with its first parameters, to the end of the line."""

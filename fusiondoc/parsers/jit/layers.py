@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, AbstractSet, Collection, Iterable, Iterator, M
 
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.ir.types import holds_tensor
+from fusiondoc.parsers.jit.earlier_graphs import Around, Kept, LiveLayers, Regions
 from fusiondoc.parsers.jit.node_kinds import GUARDS, is_fallback
-from fusiondoc.parsers.jit.regions import Around, Kept, LiveLayers, Regions
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir.graph import Dump, Graph, Node

@@ -17,8 +17,8 @@ from fusiondoc.parsers.facts import (
     positions,
 )
 from fusiondoc.parsers.jit.bare_graphs import KnownPlans
+from fusiondoc.parsers.jit.earlier_graphs import LiveLayers, Regions, profiled_gradient
 from fusiondoc.parsers.jit.message_runs import Print
-from fusiondoc.parsers.jit.regions import LiveLayers, Regions, profiled_gradient
 from fusiondoc.parsers.jit.rejections import (
     CONSIDERING,
     FAILED,

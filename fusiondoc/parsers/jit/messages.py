@@ -1,15 +1,23 @@
-"""Messages of torch's JIT log: ``[LEVEL file.cpp:line] text``, every line of a message with the same prefix.
+"""Messages of torch's JIT log: ``[LEVEL file.cpp:line] text``, every line of a message with the same prefix;
+and which release of torch printed them, by the lines of its source that they name.
 
 A message has no end mark: a run of lines with one prefix is taken as a whole and split where its header text
 stands again. What they do to the facts is in ``message_acts.py``. Grammar: torch/csrc/jit/jit_log.cpp.
+
+The lines that tell a release are those of ``Before Fusion:`` and ``Before Compilation:`` of graph_fuser.cpp,
+of ``GraphCache constructor``, ``GraphCache created for graph`` and ``running GraphCache`` of
+kernel_cache.cpp, and of the statements of partition.cpp, in logs of the wheels of 1.12.1, 1.13.1, 2.0.1 and
+2.1.2. 2.0 and 2.1 have the same nvFuser, line for line.
 """
 
 from __future__ import annotations
 
-from typing import Callable, Mapping, Sequence
+import re
+from typing import Callable, Iterable, Mapping, Sequence
 
 from fusiondoc.parsers.facts import Facts
 from fusiondoc.parsers.jit.bare_graphs import PLAN_FILES, HeadlessPlans
+from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
 from fusiondoc.parsers.jit.message_acts import (
     CACHE_MADE,
     FELL_BACK,
@@ -20,12 +28,38 @@ from fusiondoc.parsers.jit.message_acts import (
     MessageActs,
 )
 from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Lines, Print, Run
-from fusiondoc.parsers.jit.regions import LiveLayers
 from fusiondoc.parsers.jit.rejections import Rejections
-from fusiondoc.parsers.jit.releases import nvfuser_release
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.kernels.nnc_and_onednn import NNC_FILES
 from fusiondoc.parsers.repeats import Tape
+
+_LINES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
+    "1.12": {"graph_fuser": (2352, 2432), "kernel_cache": (718, 719, 727), "partition": (233,)},
+    "1.13": {"graph_fuser": (2420, 2504), "kernel_cache": (765, 766, 774)},
+    "2.0": {"graph_fuser": (2419, 2503), "kernel_cache": (809, 810, 818)},
+}
+
+_RELEASES = {
+    (file, line): release
+    for release, files in _LINES.items()
+    for file, lines in files.items()
+    for line in lines
+}
+
+_PLACE = re.compile(rb"([\w+-]+)\.cpp:(\d{3,6})\]")
+
+
+def nvfuser_release(prefixes: Iterable[bytes]) -> str | None:
+    """The release whose nvFuser printed messages with these prefixes (``[DUMP graph_fuser.cpp:2419]``); "2.0"
+    for 2.0 and 2.1. None where they name no line that tells it, or several releases."""
+    places = (_PLACE.search(prefix) for prefix in prefixes)
+    told = {
+        _RELEASES.get((place.group(1).decode("ascii", "replace"), int(place.group(2))))
+        for place in places
+        if place is not None
+    } - {None}
+    return told.pop() if len(told) == 1 else None
+
 
 _INDENTED = (b"  Added node ", b"  Got #partitions: ")
 """Messages of torch/csrc/jit/codegen/onednn/graph_helper.cpp that begin like the lines of a graph."""

@@ -14,6 +14,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Iterable, NamedTuple, Tuple
 
 from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.parsers.jit.earlier_graphs import GradientPlan, Profiled, Regions, gradient_plan
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow
 from fusiondoc.parsers.jit.layers import Layers, layers_of
 from fusiondoc.parsers.jit.node_kinds import (
@@ -31,8 +32,6 @@ from fusiondoc.parsers.jit.node_kinds import (
     of_autodiff,
     only_sized,
 )
-from fusiondoc.parsers.jit.profiles import Profiled
-from fusiondoc.parsers.jit.regions import GradientPlan, Regions, gradient_plan
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir.graph import Dump, Graph, Node

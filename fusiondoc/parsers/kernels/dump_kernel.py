@@ -19,8 +19,7 @@ from typing import Sequence
 
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.facts import CacheInstance, DumpSeen, Facts, KernelUse, Runtime
-from fusiondoc.parsers.kernels.dump_kinds import COMPILE, GROUP, SCHEDULE, Kind
-from fusiondoc.parsers.kernels.kept_texts import TextStore
+from fusiondoc.parsers.kernels.dump_kinds import COMPILE, GROUP, SCHEDULE, Kind, TextStore
 
 _PARAMETERS = re.compile(rb"=+ (\w+) Parameters =+")
 _TENSOR = re.compile(r"T(\d{1,9})_")

@@ -13,7 +13,7 @@ from typing import Tuple
 
 from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
 from fusiondoc.parsers.kernels.dump_kernel import Placer
-from fusiondoc.parsers.kernels.kept_texts import digest_of
+from fusiondoc.parsers.kernels.dump_kinds import digest_of
 
 FRAME_START = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}$")
 FRAME_END = b"=" * 38

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from fusiondoc.parsers.facts import Facts, PrintedKernel
 from fusiondoc.parsers.jit.message_runs import Lines
 from fusiondoc.parsers.jit.plan import PlanGroup
-from fusiondoc.parsers.kernels.kept_texts import Text
+from fusiondoc.parsers.kernels.dump_kinds import Text
 
 LOOP_NEST = "nnc_ir"
 STAGES = "nnc_stages"

@@ -13,8 +13,8 @@ backward. The else-branch of a guard calls ``fallback_function``, which has an e
 graph for other types. Its plan has a form of its own (``Plan.may_be_fallback``) and the operators of the
 group that the guard protects: this tells it apart from the executor of an equal layer. A gradient's executor
 has a fallback function of its whole graph too, for other gradients that are defined
-(``jit/regions.py``), which begins to be profiled while that plan is made; those of other regions of the
-program begin outside of all plans, and each has a first plan of its own.
+(``jit/earlier_graphs.py``), which begins to be profiled while that plan is made; those of other regions of
+the program begin outside of all plans, and each has a first plan of its own.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.facts import PlanLevel, PlanUse, unpack
+from fusiondoc.parsers.jit.earlier_graphs import GradientPlan
 from fusiondoc.parsers.jit.plan import DiffGraph, Op, PlanGroup
-from fusiondoc.parsers.jit.regions import GradientPlan
 
 _PENDING = 8
 """Passes whose ``Optimized Graph:`` may still come: processes in one log interleave."""
