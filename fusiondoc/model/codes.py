@@ -330,7 +330,7 @@ _ALL = (
         "FD236",
         "note",
         "Nothing to change: kernels of a library, torch's own code",
-        advice="Nothing: fusion is for what stands before and after them.",
+        advice="Nothing: fusion is for what comes before and after them.",
         loss=Loss.NONE,
     ),
     Code(
