@@ -15,7 +15,7 @@ from conftest import ROOT
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.jit import statements
-from fusiondoc.parsers.kernels import kept_texts
+from fusiondoc.parsers.kernels import dump_kinds
 from fusiondoc.parsers.rows import kernel_rows, tallies
 from fusiondoc.reports.json_format import render
 from fusiondoc.workflows.load import report_from
@@ -137,7 +137,7 @@ def test_texts_of_kernels_beyond_the_most_are_counted(
     ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "one.log").write_text(kernels(ranks))
-    monkeypatch.setattr(kept_texts, "BUDGET", 1_500)
+    monkeypatch.setattr(dump_kinds, "BUDGET", 1_500)
     report = report_from([str(tmp_path / "one.log")])
     assert [kernel.code is not None for kernel in report.kernels] == ([True] * 7 + [False] * 3) * ranks
     assert {kernel.compiles for kernel in report.kernels} == {2}
