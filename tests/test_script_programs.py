@@ -27,7 +27,7 @@ from fusiondoc.model.bench import of_processes, ratio
 from fusiondoc.model.runs import ScriptRun
 from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.program_watch import _definition
-from fusiondoc.workflows.timing import _why_not
+from fusiondoc.workflows.follow_ups import _why_not
 
 PROGRAM = """
 import sys

@@ -16,7 +16,7 @@ from running import python_apart, write
 from valid_json import validate
 
 from fusiondoc.runner.variables import quiet_environment
-from fusiondoc.workflows import timing
+from fusiondoc.workflows import follow_ups
 
 pytestmark = pytest.mark.torch
 one_run = pytest.mark.xdist_group("timing")
@@ -81,7 +81,7 @@ def timed(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Timed:
     own = {"PYTORCH_JIT_LOG_LEVEL": "graph_executor", "CUDA_LAUNCH_BLOCKING": "1", "MARK": "kept"}
     run = runs_in_this_process(folder, cache)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timing, "_SECOND_WITHIN", float("inf"))
+        patch.setattr(follow_ups, "_SECOND_WITHIN", float("inf"))
         return Timed(folder, *diagnose(run, folder, "net.py", "--fuser", "onednn", env=own))
 
 

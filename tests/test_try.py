@@ -25,8 +25,8 @@ from fusiondoc.model.runs import Try
 from fusiondoc.model.source import Options
 from fusiondoc.reports.text.further_runs import tries as table_of_tries
 from fusiondoc.reports.wording import verdict_on_tries
-from fusiondoc.workflows import bench_turns, tries
-from fusiondoc.workflows.tries import speeds_in_turns
+from fusiondoc.workflows import bench_turns, follow_ups
+from fusiondoc.workflows.follow_ups import speeds_in_turns
 
 NET = """
     import torch
@@ -209,9 +209,9 @@ def test_a_try_is_timed_in_two_processes_whose_difference_is_in_its_interval(
         started.append(name)
         return bench_turns.VariantRun(name, interpreter, TimedChild(step or 1.0, step is None))  # type: ignore
 
-    monkeypatch.setattr(tries, "find_python", lambda path: path)
-    monkeypatch.setattr(tries, "inspect", lambda path: None)
-    monkeypatch.setattr(tries, "start_variant", start)
+    monkeypatch.setattr(follow_ups, "find_python", lambda path: path)
+    monkeypatch.setattr(follow_ups, "inspect", lambda path: None)
+    monkeypatch.setattr(follow_ups, "start_variant", start)
     (tmp_path / "net.py").touch()
     target, python = parse_target(str(tmp_path / "net.py")), Path(sys.executable)
     requests = [(RunRequest(target, python, knobs={name: "1"}, cwd=tmp_path), "none") for name in steps]
@@ -261,10 +261,10 @@ def test_only_what_can_matter_is_tried() -> None:
 
 def test_a_frozen_run_is_compared_with_a_frozen_one() -> None:
     asked, frozen = row(), row(frozen=True, groups=2)
-    assert tries._like(frozen, [asked]) == 0  # none was tried before it
-    assert tries._like(row(frozen=True), [asked, frozen]) == 1
-    assert tries._like(row(), [asked, frozen]) == 0
-    assert tries._like(row(frozen=True), [asked, row(frozen=True, problem="no")]) == 0
+    assert follow_ups._like(frozen, [asked]) == 0  # none was tried before it
+    assert follow_ups._like(row(frozen=True), [asked, frozen]) == 1
+    assert follow_ups._like(row(), [asked, frozen]) == 0
+    assert follow_ups._like(row(frozen=True), [asked, row(frozen=True, problem="no")]) == 0
 
 
 def test_the_verdict_names_the_best_or_says_that_nothing_helped() -> None:

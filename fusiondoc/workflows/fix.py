@@ -41,10 +41,10 @@ from fusiondoc.workflows.fix_search import (
     measured,
     results_file,
 )
+from fusiondoc.workflows.follow_ups import ASKED
+from fusiondoc.workflows.follow_ups import measured as measured_try
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.run import Finished, FollowUps, Tell, diagnose_target, tell_nobody
-from fusiondoc.workflows.tries import ASKED
-from fusiondoc.workflows.tries import measured as measured_try
 
 MOST_BESIDE_TRIES = 8
 """Runs of changed programs of ``diagnose --try-fixes``."""

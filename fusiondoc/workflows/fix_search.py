@@ -27,10 +27,10 @@ from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Verification
 from fusiondoc.runner.launch import ShowProgress, run
+from fusiondoc.workflows.follow_ups import speeds_in_turns
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.run import Tell
 from fusiondoc.workflows.speed import interpreted
-from fusiondoc.workflows.tries import speeds_in_turns
 
 FOLDER = "fix"
 """The captures of changed programs, inside the capture of the unchanged one."""

@@ -33,9 +33,8 @@ from fusiondoc.parsers.lines.error_texts import PROGRAM, FuserError, fuser_error
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress, no_progress, run
 from fusiondoc.runner.remembered import keep_peak
+from fusiondoc.workflows.follow_ups import run_timing, run_tries
 from fusiondoc.workflows.load import parse_capture, report_of
-from fusiondoc.workflows.timing import run_timing
-from fusiondoc.workflows.tries import run_tries
 
 _RERUN = "rerun"
 """The rerun's own capture, inside the capture of the run it belongs to."""
