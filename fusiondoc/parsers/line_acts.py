@@ -5,8 +5,7 @@ Each of these acts is of one position of the log; they may be done again where t
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Callable, Match
+from typing import Sequence
 
 from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, PassMark, positions
 from fusiondoc.parsers.kernels.launches import KernelTracker
@@ -45,17 +44,26 @@ class LineActs:
     def dump_begins(self, pos: int, line: bytes) -> None:
         self._facts.other_tools.begins(line, pos, not self._facts.levels)
 
-    def ran(self, pos: int, take: Callable[[Match[bytes], int], object], found: Match[bytes]) -> None:
-        take(found, pos)
+    def ran(self, pos: int, figures: Sequence[bytes]) -> None:
+        self._kernels.ran(figures, pos)
         self._facts.work.ran(pos)
 
-    def launched(self, pos: int, found: Match[bytes]) -> None:
-        self._kernels.launched(found, pos)
+    def performed(self, pos: int, figures: Sequence[bytes]) -> None:
+        self._kernels.performed(figures, pos)
+        self._facts.work.ran(pos)
+
+    def launched(self, pos: int, figures: Sequence[bytes]) -> None:
+        self._kernels.launched(figures, pos)
         self._facts.work.launched = pos
 
-    def iteration(self, pos: int, mark: PassMark) -> None:
-        self._facts.iterations.append(mark if mark.line == pos else replace(mark, line=pos))
+    def iteration(self, pos: int, index: int, total: int, phase: str, inputs: int) -> None:
+        self._facts.iterations.append(PassMark(index, total, phase, inputs, pos))
         self._facts.work.over = pos
+
+    def nvfuser_gone(self, pos: int) -> None:
+        """torch says that nvFuser is not in this TorchScript any more."""
+        if self._facts.nvfuser_gone is None:
+            self._facts.nvfuser_gone = pos
 
     def fell_back(self, pos: int, stage: str | None, exact: bool) -> None:
         facts = self._facts

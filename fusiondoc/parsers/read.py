@@ -6,9 +6,9 @@ needs. A step changes nothing that another one made.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -28,6 +28,7 @@ from fusiondoc.parsers.kernels.dump_kinds import TextStore
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, how_told, rank_of, ranks
 from fusiondoc.parsers.observed import Observed, observed_in
+from fusiondoc.parsers.read_ahead import KnownChunks, Sent, is_worth_it
 from fusiondoc.parsers.rows.group_rows import GroupTable, RunOfGroups, group_rows, groups_of
 from fusiondoc.parsers.rows.kernel_rows import fallbacks_of, kernels_of
 from fusiondoc.parsers.rows.programs import PlansOfStream, programs_of
@@ -221,20 +222,51 @@ class Reading:
             if progress is not None:
                 progress(size)
 
-        tagged = TaggedLog(log, read, self._counts.line_cut, blocks)
         own = b"rank %d" % log.rank if log.rank is not None else None
-        number = 1
+        number, begun = 1, (0, 0)
+        if blocks is None and is_worth_it(log):
+            number, begun, all_read = self._take_ahead(log, own, read)
+            if all_read:
+                self._log_read(own, None)
+                return
+        tagged = TaggedLog(log, read, self._counts.line_cut, blocks, begun)
         for tag, text in tagged.stretches():
             if own is not None and (tag is None or rank_of(tag) is None):
                 tag = own  # its name tells more than what stands before its lines
             count = self._stream(tag).feed_text(text, position(self._logs, number))
             self._counts.lines += count
             number += count
+        self._log_read(own, tagged.first)
+
+    def _take_ahead(
+        self, log: LogInput, tag: Tag, read: Callable[[int], None]
+    ) -> tuple[int, tuple[int, int], bool]:
+        """Take what a second process reads of a log; the number of the next line, how many chunks were read
+        and bytes at their end were not taken, and whether all is."""
+        number, chunks, rest = 1, 0, 0
+        stream: Stream | None = None
+        with contextlib.closing(KnownChunks(log)) as known:
+            for chunk in known:
+                if stream is None:
+                    stream = self._stream(tag)
+                    sent = Sent(stream)
+                read(chunk.read)
+                for size, first in chunk.cut:
+                    self._counts.line_cut(size, first)
+                chunks, rest = chunks + 1, chunk.rest
+                if chunk.text:
+                    stretches = sent.stretches(chunk)
+                    count = stream.feed_stretches(chunk.text, stretches, position(self._logs, number))
+                    self._counts.lines += count
+                    number += count
+        return number, (chunks, rest), known.complete
+
+    def _log_read(self, own: Tag, first: Tag) -> None:
         self._logs += 1
         if own is not None:
             self._by_files = True
         elif self._first is None:
-            self._first = tagged.first
+            self._first = first
 
     def _stream(self, tag: Tag) -> Stream:
         stream = self._streams.get(tag)
@@ -280,7 +312,7 @@ def _stats(counts: LineCounts, files: Sequence[str]) -> ParseStats:
     )
 
 
-@contextmanager
+@contextlib.contextmanager
 def _no_collection() -> Iterator[None]:
     """Without the cyclic garbage collector: parsing makes many objects and no cycles, and it takes a fifth of
     the time to look for them."""

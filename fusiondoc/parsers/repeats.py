@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Tuple
 
 from fusiondoc.parsers.facts import LineCounts
-from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Print
+from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Lines, Print
 
 _LEAST = 1 << 15
 """Bytes of a stretch: so many that finding it costs less than reading it."""
@@ -50,6 +50,10 @@ class State(NamedTuple):
     bare: bool
     """A graph without prefix has begun; lines that may be of it are in no stretch."""
 
+    def reads_as(self, other: State) -> bool:
+        """Whether lines are the same in both. An open traceback matters to what is done for them alone."""
+        return self._replace(traceback=other.traceback) == other
+
 
 class Piece(NamedTuple):
     """A printed graph in a stretch: its line and bytes, from the start of the stretch."""
@@ -59,6 +63,16 @@ class Piece(NamedTuple):
     end: int
     cut: int
     digest: bytes | None
+
+
+class RunAct(NamedTuple):
+    """What is done for a run of lines of one prefix."""
+
+    do: Callable[..., None]
+    read: Callable[[Lines, int], tuple[Any, ...]]
+    """What is done with: of the lines, whose text starts there."""
+    each: int = 0
+    """Bytes that each thing read holds; 0 if they hold the text."""
 
 
 Step = Tuple[Callable[..., None], int, Tuple[Any, ...], Optional[Piece]]
@@ -129,6 +143,12 @@ class Tape:
             self._before = _sum(self._before, _less(self._now(), before))
             self._unrecognised += self.counts.unrecognised - unrecognised
 
+    def do_run(self, act: RunAct, pos: int, lines: Lines, cut: int) -> None:
+        """What a run of lines from ``pos`` on asks for; their text starts at ``cut``."""
+        arguments = act.read(lines, cut)
+        size = act.each * len(arguments[0]) if act.each else len(lines.text) + 50 * lines.length
+        self.do(act.do, pos, *arguments, size=size)
+
     def do_graph(self, act: Callable[[int, int, Print], None], pos: int, at: int, graph: Print) -> None:
         """``act(pos, at, graph)``: of a printed graph that begins on the line ``at``."""
         if self.steps is not None and (graph.at < self.at or graph.stretches is not None or self._doing):
@@ -153,6 +173,14 @@ class Tape:
 
     def noted(self, text: bytes, at: int, pos: int, after: State) -> Stretch | None:
         """The stretch that ends at ``at``; None if it cannot be done again."""
+        told = self.told(at, pos, after)
+        if told is None:
+            return None
+        digest = sha256(memoryview(text)[self.at : at]).digest()
+        return told._replace(tail=text[at - _TAIL : at], digest=digest)
+
+    def told(self, at: int, pos: int, after: State) -> Stretch | None:
+        """The same without what it is found by."""
         steps, self.steps = self.steps, None
         if steps is None or self.state is None or self.counts.unrecognised != self._unrecognised:
             return None
@@ -160,8 +188,8 @@ class Tape:
             self.state,
             at - self.at,
             pos - self.pos,
-            text[at - _TAIL : at],
-            sha256(memoryview(text)[self.at : at]).digest(),
+            b"",
+            b"",
             steps,
             _less(self._now(), self._before),
             self.headers,
@@ -215,13 +243,14 @@ class Repeats:
         self._known.clear()
         self._met.clear()
 
-    def met(self, text: bytes, at: int, pos: int, state: State) -> Stretch | None:
+    def met(self, text: bytes, at: int, pos: int, now: Callable[[], State]) -> Stretch | None:
         """The stretch that stands at ``at`` again. If none does, one may be noted from here on."""
         head = text[at : at + _HEAD]
         known = self._known.get(head)
         tape = self._tape
         if tape.steps is not None and (known is not None or at - tape.at >= _LEAST):
-            self._keep(text, at, pos, state)
+            self._keep(text, at, pos, now())
+        state = now() if known else None
         for one in known or ():
             end = at + one.size
             if (
@@ -238,7 +267,7 @@ class Repeats:
             if mark in self._marks:
                 most = _MOST_ALIKE if head in self._met else _MOST_UNMET
                 if len(known or ()) < most and len(head) == _HEAD:
-                    tape.begin(at, pos, state)
+                    tape.begin(at, pos, now())
             elif at >= self._next:
                 if len(self._marks) >= _MOST_MARKS:
                     self._marks.clear()

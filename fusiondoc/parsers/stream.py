@@ -7,12 +7,12 @@ that little is done per line.
 from __future__ import annotations
 
 import re
-from typing import Sequence
+from typing import Callable, Iterable, Protocol, Sequence
 
-from fusiondoc.parsers.facts import Facts, LineCounts, PassMark
+from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
 from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
-from fusiondoc.parsers.jit.message_runs import GLUED, PREFIX, Lines, RunEnds, may_hold_a_mark
+from fusiondoc.parsers.jit.message_runs import GLUED, PREFIX, Lines, Print, RunEnds, may_hold_a_mark
 from fusiondoc.parsers.jit.messages import JitMessages
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader, KernelDumps
 from fusiondoc.parsers.kernels.launches import (
@@ -38,7 +38,7 @@ from fusiondoc.parsers.lines.error_texts import (
     stage_of,
     tells_of_a_crash,
 )
-from fusiondoc.parsers.repeats import Repeats, State, Stretch, Tape, is_first
+from fusiondoc.parsers.repeats import Repeats, RunAct, State, Stretch, Tape, is_first
 from fusiondoc.parsers.work import KernelNamed
 
 MARK = re.compile(
@@ -70,19 +70,39 @@ def _run_end(lines: list[bytes], start: int, end: int, prefix: bytes) -> int:
     return start
 
 
+def _not_looked_at(graph: Print, at: int, rest: bool) -> bool:
+    return True
+
+
+class Finder(Protocol):
+    """Finds stretches that need not be read: see ``Repeats``."""
+
+    def met(self, text: bytes, at: int, pos: int, now: Callable[[], State]) -> Stretch | None: ...
+    def leave(self) -> None: ...
+    def close(self) -> None: ...
+
+
 class Stream:
     """State of one stream. ``feed`` takes lines, ``close`` ends it."""
 
-    def __init__(self, facts: Facts, counts: LineCounts, layers: Sequence[LiveLayers] = ()) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        counts: LineCounts,
+        layers: Sequence[LiveLayers] = (),
+        reader: tuple[Tape, Finder] | None = None,
+    ) -> None:
         self.facts = facts
         self._counts = counts
         self._run_ends = RunEnds()
-        self._tape = Tape(counts)
-        self._repeats = Repeats(self._tape)
+        tape = Tape(counts)
+        self._repeats: Finder
+        self._tape, self._repeats = reader or (tape, Repeats(tape))
         self._kernels = KernelTracker(facts)
-        self._messages = JitMessages(facts, self._tape, self._kernels, layers)
+        self.messages = self._messages = JitMessages(facts, self._tape, self._kernels, layers)
         self._partitions = OneDnnPartitions(facts)
-        dumps, tape = KernelDumps(self._kernels), self._tape
+        self._dumps = dumps = KernelDumps(self._kernels)
+        tape = self._tape
         self._text = DumpReader(
             lambda kind, lines, pos: tape.do(dumps.take_at, pos, kind, lines, size=sum(map(len, lines)))
         )
@@ -90,7 +110,7 @@ class Stream:
         self._old_frame = False
         self._frame_at = 0
         """Behind the last line of the open frame."""
-        self._bare = BareGraphs(self._messages.bare, counts)
+        self._bare = BareGraphs(self._messages.bare if reader is None else _not_looked_at, counts)
         self._last_words = LastWords(facts, self._messages.settle)
         self._acts = LineActs(facts, counts, self._kernels, self._last_words)
         self._warning = False
@@ -111,7 +131,7 @@ class Stream:
                 pos += len(lines)
             else:
                 if self._is_at_rest(text, found.end()):
-                    again = self._repeats.met(text, at, pos, self._state())
+                    again = self._repeats.met(text, at, pos, self._state)
                     if again is not None:
                         self._do_again(again, text, at, pos)
                         at, pos = at + again.size, pos + again.lines
@@ -125,6 +145,49 @@ class Stream:
         self._repeats.leave()
         return pos - first
 
+    def feed_stretches(self, text: bytes, known: Iterable[tuple[int, Stretch]], pos: int) -> int:
+        """As ``feed_text``, where another process knows what stands in stretches of the text, and where each
+        begins."""
+        first, at = pos, 0
+        for start, stretch in known:
+            if start > at:
+                pos += self.feed_text(text[at:start], pos)
+            at = start + stretch.size
+            if self._begins(stretch, text, start):
+                self._do_again(stretch, text, start, pos)
+                pos += stretch.lines
+            else:
+                pos += self.feed_text(text[start:at], pos)
+        if at < len(text):
+            pos += self.feed_text(text[at:], pos)
+        return pos - first
+
+    def _begins(self, stretch: Stretch, text: bytes, at: int) -> bool:
+        """Whether it can be done there: its lines are in this place what they are where it was noted."""
+        found = PREFIX.match(text, at)
+        if found is None or self._text.open or self._frame is not None:
+            return False
+        return self._is_at_rest(text, found.end()) and stretch.state.reads_as(self._state())
+
+    def acts(self) -> tuple[list[Callable[..., None]], list[RunAct]]:
+        """All that lines can ask for, always in the same order; and what runs of lines can."""
+        lines, (acts, run_acts) = self._acts, self._messages.acts()
+        own: list[Callable[..., None]] = [
+            *(lines.compiled, lines.output, lines.dump_begins, lines.ran, lines.performed, lines.launched),
+            *(lines.iteration, lines.nvfuser_gone, lines.fell_back),
+            *(self._dumps.take_at, self._partitions.take),
+        ]
+        return [*own, *acts], run_acts
+
+    def acts_on_reading(self) -> tuple[Callable[..., None], ...]:
+        """Those of them that tell what the lines after it are."""
+        return (
+            self._acts.output,
+            self._acts.dump_begins,
+            self._acts.nvfuser_gone,
+            *self._messages.acts_on_reading(),
+        )
+
     def _is_at_rest(self, text: bytes, end: int) -> bool:
         """Whether a message begins on the line whose prefix ends at ``end``, and nothing is open before
         it."""
@@ -134,6 +197,14 @@ class Stream:
             self._end_blanks(False)
         self._text.leave()
         return self._messages.at_rest()
+
+    def state_before(self, text: bytes) -> State | None:
+        """What the reading of the lines in ``text``, which come next, depends on; None if something is open
+        before them."""
+        found = PREFIX.match(text)
+        if found is None or self._text.open or self._frame is not None:
+            return None
+        return self._state() if self._is_at_rest(text, found.end()) else None
 
     def _state(self) -> State:
         return State(*self._messages.last_ones, self._warning, self._last_words.in_traceback, self._bare.open)
@@ -320,18 +391,18 @@ class Stream:
         if first == b"k" or first == b"n":
             found = BANDWIDTH.match(line)
             if found:
-                self._tape.do(self._acts.ran, pos, self._kernels.ran, found)
+                self._tape.do(self._acts.ran, pos, found.groups())
                 self._text.enter()
                 return True
             found = PERF.match(line)
             if found:
-                self._tape.do(self._acts.ran, pos, self._kernels.performed, found)
+                self._tape.do(self._acts.performed, pos, found.groups())
                 self._text.enter()
                 return True
         elif first == b"L" or line.startswith(b"With arguments: L"):
             found = LAUNCH.search(line)
             if found:
-                self._tape.do(self._acts.launched, pos, found)
+                self._tape.do(self._acts.launched, pos, found.groups())
                 self._text.enter()
                 return True
         elif first == b"=":
@@ -367,8 +438,9 @@ class Stream:
         self._messages.settle()
         if found.group(1):
             index, total, phase, inputs = found.groups()[:4]
-            mark = PassMark(int(index), int(total), phase.decode("ascii"), int(inputs), pos)
-            self._tape.do(self._acts.iteration, pos, mark)
+            self._tape.do(
+                self._acts.iteration, pos, int(index), int(total), phase.decode("ascii"), int(inputs)
+            )
         return True
 
     def _warned(self, line: bytes, pos: int) -> bool:
@@ -384,7 +456,7 @@ class Stream:
         if python or cpp:
             self._warning = KNOWN.search(line) is not None
             if NVFUSER_GONE in line and self.facts.nvfuser_gone is None:
-                self.facts.nvfuser_gone = pos
+                self._tape.do(self._acts.nvfuser_gone, pos)
             return self._warning
         if self._warning and CONTINUES.search(line):
             return True

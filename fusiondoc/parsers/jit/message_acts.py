@@ -84,6 +84,10 @@ class MessageActs:
     def rejected(self, pos: int, found: Sequence[tuple[int, Any]]) -> None:
         Rejections.note(pos, found, self._pending)
 
+    def logged(self, pos: int, file: str) -> None:
+        """A file of torch printed something."""
+        self._facts.levels.add(file)
+
     def work_over(self, pos: int) -> None:
         self._facts.work.over = pos
 

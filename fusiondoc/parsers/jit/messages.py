@@ -13,6 +13,7 @@ kernel_cache.cpp, and of the statements of partition.cpp, in logs of the wheels 
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Callable, Iterable, Mapping, Sequence
 
 from fusiondoc.parsers.facts import Facts
@@ -30,8 +31,7 @@ from fusiondoc.parsers.jit.message_acts import (
 from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Lines, Print, Run
 from fusiondoc.parsers.jit.rejections import Rejections
 from fusiondoc.parsers.kernels.launches import KernelTracker
-from fusiondoc.parsers.kernels.nnc_and_onednn import NNC_FILES
-from fusiondoc.parsers.repeats import Tape
+from fusiondoc.parsers.repeats import RunAct, Tape
 
 _LINES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "1.12": {"graph_fuser": (2352, 2432), "kernel_cache": (718, 719, 727), "partition": (233,)},
@@ -88,8 +88,35 @@ class JitMessages:
         self._headers: dict[bytes, bytes] = {}
         """Prefix -> the header that it had last: a statement of torch's source prints one kind of graph."""
         self._rejections = Rejections()
-        self._acts = MessageActs(facts, kernels, layers)
-        self.bare = self._acts.bare
+        self._acts = acts = MessageActs(facts, kernels, layers)
+        self.bare = acts.bare
+        self._rejected = RunAct(acts.rejected, lambda lines, cut: (self._rejections.found(lines, cut),), 500)
+        self._pointers = RunAct(acts.pointer_lines, _payloads)
+        self._nnc_says = RunAct(acts.nnc_lines, _payloads)
+        self._nnc_prints = {
+            "kernel": RunAct(acts.nnc.nest_lines, _payloads),
+            "cuda_codegen": RunAct(acts.nnc.cuda_lines, _payloads),
+        }
+
+    def prefixes(self, since: int) -> tuple[bytes, ...]:
+        """The different prefixes of messages, behind the first ``since``."""
+        return tuple(islice(self._files, since, None)) if len(self._files) > since else ()
+
+    def note_prefixes(self, those: Iterable[bytes]) -> None:
+        """They stand in the log."""
+        for prefix in those:
+            self._file(prefix)
+
+    def acts(self) -> tuple[list[Callable[..., None]], list[RunAct]]:
+        """All that messages can ask for, always in the same order; and what runs of lines can."""
+        acts = self._acts
+        own: list[Callable[..., None]] = [acts.work_over, acts.cache_may_begin, acts.logged]
+        runs = [self._rejected, self._pointers, self._nnc_says, *self._nnc_prints.values()]
+        return [*own, acts.nvfuser_starts, acts.nnc_starts, *acts.of_header.values()], runs
+
+    def acts_on_reading(self) -> tuple[Callable[..., None], ...]:
+        """Those of them that tell what the lines after it are."""
+        return (self._acts.logged,)
 
     # -- runs -----------------------------------------------------------------------------------------------
 
@@ -199,7 +226,7 @@ class JitMessages:
         if run.where[0][1] < self._tape.pos:
             self._tape.spoil()
         self._counts.recognised += run.length
-        self._facts.levels.add(self._file(prefix))
+        self._logged(self._file(prefix), run.where[0][1])
         if run.headless or not run.complete:
             self._counts.truncated += 1
         if run.headless:
@@ -246,30 +273,39 @@ class JitMessages:
     def _single(self, prefix: bytes, first: bytes, lines: Lines, cut: int, pos: int) -> bool:
         """Take a run of one-line messages; False if the run holds a graph."""
         name = self._file(prefix)
-        act: Callable[[int, list[bytes]], None] | None = None
+        act: RunAct | None = None
         if name == "partition":
             self.settle()
-            found = self._rejections.found(lines, cut)
-            self._tape.do(self._acts.rejected, pos, found, size=500 * len(found))
+            self._tape.do_run(self._rejected, pos, lines, cut)
         elif name == "kernel_cache" and first.startswith((POINTER_MADE, POINTER_RUNS)):
-            act = self._acts.pointer_lines
+            act = self._pointers
         elif name == "tensorexpr_fuser" and first.startswith(SINGLE):
-            act = self._acts.nnc_lines
+            act = self._nnc_says
         elif b"graph(" in first or prefix.startswith(b"[DUMP ") or first in (b"", b"<GRAPH_EXPORT>"):
             return False
         self.settle()
         self._last_single = prefix
-        self._facts.levels.add(name)
+        self._logged(name, pos)
         self._take_nnc(name, lines, cut, pos)
         if act is not None:
-            payloads = [line[cut:] for line in lines.split()]
-            self._tape.do(act, pos, payloads, size=len(lines.text) + 50 * lines.length)
+            self._tape.do_run(act, pos, lines, cut)
         self._counts.recognised += lines.length
         return True
 
     def _take_nnc(self, name: str, lines: Lines, cut: int, pos: int) -> None:
-        if name in NNC_FILES:
-            self._tape.do(self._acts.nnc.take, pos, name, lines, cut, size=len(lines.text))
+        act = self._nnc_prints.get(name)
+        if act is not None:
+            self._tape.do_run(act, pos, lines, cut)
+
+    def _logged(self, file: str, pos: int) -> None:
+        """A file of torch printed something."""
+        if file not in self._facts.levels:
+            self._tape.do(self._acts.logged, pos, file)
+
+
+def _payloads(lines: Lines, cut: int) -> tuple[list[bytes]]:
+    """What is printed on each line."""
+    return ([line[cut:] for line in lines.split()],)
 
 
 def _going_on(lines: list[bytes], cut: int) -> int:

@@ -35,8 +35,9 @@ _STARTS = _starts()
 _LINES = 400_000
 """Lines after which a dump without an end is given up."""
 
-Sink = Callable[[Kind, "list[bytes]", int], None]
-"""Is told a dump: its kind, its lines, the position of the first."""
+Sink = Callable[[int, "list[bytes]", int], None]
+"""Is told a dump: the number of its kind, its lines, the position of the first."""
+_NUMBERS = {id(kind): number for number, kind in enumerate(KINDS)}
 
 
 class DumpReader:
@@ -69,7 +70,7 @@ class DumpReader:
         kind = can[1][found.lastindex - 1]
         self.inside = True
         if kind.single:
-            self._sink(kind, [line], pos)
+            self._sink(_NUMBERS[id(kind)], [line], pos)
             return True
         self._kind = kind
         self._section = kind.sections["main"]
@@ -129,7 +130,7 @@ class DumpReader:
         self._confirmed = True
         if kind is not None:
             lines, self._lines = self._lines, []
-            self._sink(kind, lines, self._pos)
+            self._sink(_NUMBERS[id(kind)], lines, self._pos)
 
     def enter(self) -> None:
         """A line of a dump that another parser took: an empty line after it belongs to it."""
@@ -167,8 +168,9 @@ class KernelDumps:
         self._kernels = kernels
         self._columns: tuple[str, ...] = COLUMNS
 
-    def take_at(self, pos: int, kind: Kind, lines: list[bytes]) -> None:
-        """A text dump."""
+    def take_at(self, pos: int, number: int, lines: list[bytes]) -> None:
+        """A text dump of the kind with that number (in KINDS)."""
+        kind = KINDS[number]
         if kind.stage in (COMPILE, GROUP, SCHEDULE):
             self._kernels.placer.dumped(kind, lines, pos)
         elif kind.option == "perf_debug_verbose":
@@ -196,8 +198,8 @@ class KernelDumps:
             return
         launches = (LAUNCH.search(line) for line in reversed(lines))
         found = next((match for match in launches if match), None)
-        launch = launch_of(found) if found is not None else None
-        kernel = self._kernels.performed(ended, pos + len(lines) - 1, launch)
+        launch = launch_of(found.groups()) if found is not None else None
+        kernel = self._kernels.performed(ended.groups(), pos + len(lines) - 1, launch)
         read_ptxas(lines, {kernel.name.encode("ascii"): kernel})
         for line in lines:
             if b" Parameters ===" in line:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from typing import Tuple
+from typing import Sequence, Tuple
 
 from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
 from fusiondoc.parsers.kernels.dump_kernel import Placer
@@ -88,11 +88,12 @@ class KernelTracker:
         self.last = kernel
         self.placer.named(kernel)
 
-    def launched(self, found: re.Match[bytes], pos: int) -> None:
+    def launched(self, figures: Sequence[bytes], pos: int) -> None:
+        """``figures``: what LAUNCH found."""
         self.flush()
-        if found.group(1) == b"-1" and found.group(4) == b"-1":
+        if figures[0] == b"-1" and figures[3] == b"-1":
             return  # constraints of a scheduler, not a launch
-        self._launch = launch_of(found)
+        self._launch = launch_of(figures)
 
     def flush(self) -> None:
         """A launch that no named line followed (launch_param without dump_eff_bandwidth): by order.
@@ -117,26 +118,27 @@ class KernelTracker:
             kernel.fresh = False
             kernel.block, kernel.grid, kernel.smem = launch
 
-    def ran(self, found: re.Match[bytes], pos: int) -> None:
-        """dump_eff_bandwidth: the time and bandwidth of one launch."""
+    def ran(self, figures: Sequence[bytes], pos: int) -> None:
+        """dump_eff_bandwidth: the time and bandwidth of one launch, as BANDWIDTH finds them."""
         self._bandwidth_seen = True
-        kernel = self.find(found.group(1).decode("ascii"))
-        self.timed(kernel, found.group(2), found.group(3), pos)
+        name, ms, gb_per_s = figures
+        kernel = self.find(name.decode("ascii"))
+        self.timed(kernel, ms, gb_per_s, pos)
         self._timed = kernel
 
-    def performed(self, found: re.Match[bytes], pos: int, launch: Launch | None = None) -> KernelUse:
-        """perf_debug_verbose: bytes, time and bandwidth of one launch."""
+    def performed(self, figures: Sequence[bytes], pos: int, launch: Launch | None = None) -> KernelUse:
+        """perf_debug_verbose: bytes, time and bandwidth of one launch, as PERF finds them."""
         self._launch = launch or self._launch
         self._bandwidth_seen = True
-        name = found.group(1).decode("ascii")
+        name, size, ms, gb_per_s = figures[0].decode("ascii"), *figures[1:]
         told, self._timed = self._timed, None
         if told is not None and told.name == name:
             kernel = told
             self._launch = None
         else:
             kernel = self.find(name)
-            self.timed(kernel, found.group(3), found.group(4), pos)
-        kernel.bytes = int(found.group(2))
+            self.timed(kernel, ms, gb_per_s, pos)
+        kernel.bytes = int(size)
         return kernel
 
     def profiled(self, name: str, launch: Launch | None, ms: bytes, gb_per_s: bytes, pos: int) -> KernelUse:
@@ -244,9 +246,10 @@ class KernelTracker:
             self._of_owner.setdefault(id(owner), []).append(kernel)
 
 
-def launch_of(found: re.Match[bytes]) -> Launch:
-    numbers = [max(1, int(n)) for n in found.groups()[:6]]
-    return (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]), int(found.group(7))
+def launch_of(figures: Sequence[bytes]) -> Launch:
+    """Of what LAUNCH found."""
+    numbers = [max(1, int(n)) for n in figures[:6]]
+    return (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]), int(figures[6])
 
 
 def _key(cache: CacheInstance | None) -> int:

@@ -25,16 +25,12 @@ from sys import intern
 from typing import NamedTuple
 
 from fusiondoc.parsers.facts import Facts, PrintedKernel
-from fusiondoc.parsers.jit.message_runs import Lines
 from fusiondoc.parsers.jit.plan import PlanGroup
 from fusiondoc.parsers.kernels.dump_kinds import Text
 
 LOOP_NEST = "nnc_ir"
 STAGES = "nnc_stages"
 CUDA = "nnc_cuda"
-
-NNC_FILES = ("kernel", "cuda_codegen")
-"""Files of torch whose messages hold kernels of NNC."""
 
 _FINAL = b"Final Stmt:"
 _FIRST = b"Original Stmt:"
@@ -47,7 +43,7 @@ _LONGEST_NAME = 40
 
 
 class NncKernels:
-    """Takes the lines of ``kernel`` and ``cuda_codegen`` in order."""
+    """Takes the lines of torch's files ``kernel`` and ``cuda_codegen`` in order."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -67,14 +63,15 @@ class NncKernels:
         if graph is not None:
             self._made = self._kernel(graph.canonical, graph, pos)
 
-    def take(self, pos: int, name: str, lines: Lines, cut: int) -> None:
-        """Consecutive lines that one of NNC_FILES wrote; a message may come in several pieces."""
-        if name == "kernel":
-            for offset, line in enumerate(lines.split()):
-                self._statement(line[cut:], pos + offset)
-        else:
-            for offset, line in enumerate(lines.split()):
-                self._cuda(line[cut:], pos + offset)
+    def nest_lines(self, pos: int, payloads: list[bytes]) -> None:
+        """Consecutive lines of ``kernel``; a message may come in several pieces."""
+        for offset, payload in enumerate(payloads):
+            self._statement(payload, pos + offset)
+
+    def cuda_lines(self, pos: int, payloads: list[bytes]) -> None:
+        """Consecutive lines of ``cuda_codegen``."""
+        for offset, payload in enumerate(payloads):
+            self._cuda(payload, pos + offset)
 
     def _statement(self, text: bytes, pos: int) -> None:
         """A loop nest is a block in braces, under its title or behind it."""

@@ -223,7 +223,7 @@ def read_chunks(
         if log.path is None or log.path.suffix.lower() not in COMPRESSED:
             yield from whole_lines(_blocks(stream, log), cut)
             return
-        with contextlib.closing(_ahead(_blocks(stream, log))) as blocks:
+        with contextlib.closing(_unpacked_ahead(_blocks(stream, log))) as blocks:
             yield from whole_lines(blocks, cut)
 
 
@@ -235,7 +235,7 @@ _SWITCH_SECONDS = 2e-4
 own 5 ms would make it slower than it is alone."""
 
 
-def _ahead(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
+def _unpacked_ahead(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
     """The same blocks: while one is read, a thread unpacks the next ones, on another core."""
     for number, block in enumerate(blocks, 1):
         yield block
@@ -243,10 +243,15 @@ def _ahead(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
             break
     else:
         return
-    made: queue.Queue[bytes | BaseException | None] = queue.Queue(_BLOCKS_AHEAD)
+    yield from taken_ahead(blocks, _BLOCKS_AHEAD)
+
+
+def taken_ahead(blocks: Iterator[bytes], most: int) -> Generator[bytes, None, None]:
+    """The same blocks; while one is looked at, a thread takes the next ones, ``most`` at a time."""
+    made: queue.Queue[bytes | BaseException | None] = queue.Queue(most)
     over = threading.Event()
 
-    def unpack() -> None:
+    def take() -> None:
         last: BaseException | None = None
         try:
             for block in blocks:
@@ -257,7 +262,7 @@ def _ahead(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
             last = error
         made.put(last)
 
-    thread = threading.Thread(target=unpack, name="unpack", daemon=True)
+    thread = threading.Thread(target=take, name="read ahead", daemon=True)
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, _SWITCH_SECONDS))
     thread.start()

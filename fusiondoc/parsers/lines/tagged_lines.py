@@ -202,6 +202,8 @@ class TaggedLog:
         read: told the bytes of each chunk.
         cut: as for ``read_chunks``.
         blocks: the bytes of the log, where they do not come from ``log.path`` (a file that grows).
+        behind: so many chunks of a plain log (:func:`is_plain`) were read before, but for so many bytes
+            at their end.
     """
 
     def __init__(
@@ -210,17 +212,26 @@ class TaggedLog:
         read: Callable[[int], None] | None = None,
         cut: Callable[[int, bool], None] | None = None,
         blocks: Iterable[bytes] | None = None,
+        behind: tuple[int, int] = (0, 0),
     ) -> None:
         self._log = log
+        self._behind, self._not_taken = behind
         self._blocks = blocks
         self._read = read
         self._cut = cut
         self._tags = RankTags(())
+        self._chunks = 0
+        """Taken so far."""
 
     @property
     def first(self) -> bytes | None:
         """The text behind the tag None, once lines are read."""
         return self._tags.first
+
+    def _cut_behind(self, size: int, first: bool) -> None:
+        """A line is cut in the chunk that comes next."""
+        if self._cut is not None and self._chunks >= self._behind:
+            self._cut(size, first)
 
     def stretches(self) -> Iterator[Stretch]:
         """All lines, in order."""
@@ -228,22 +239,28 @@ class TaggedLog:
         field: str | None = None
         chunks: Iterator[bytes]
         if self._blocks is None:
-            chunks = read_chunks(self._log, self._cut)
+            chunks = read_chunks(self._log, self._cut_behind)
         else:
             chunks = whole_lines(self._blocks, self._cut)
         for index, chunk in enumerate(chunks):
-            if self._read is not None:
-                self._read(len(chunk))
+            self._chunks = index + 1
+            if index < self._behind - 1:
+                continue
             text = clean(chunk)
+            if index == self._behind - 1:
+                text = text[len(text) - self._not_taken :]
+            elif self._read is not None:
+                self._read(len(chunk))
             if not text:
                 continue
             if not text.endswith(b"\n"):
                 text += b"\n"
-            if index == 0:
+            first = index == 0 and not self._behind
+            if first:
                 field = text_field(_sample(text), MARKER.search)
             if field is not None:
                 text = b"".join(unwrapped(line, field) + b"\n" for line in text[:-1].split(b"\n"))
-            if index == 0:
+            if first:
                 sample = _sample(text)
                 outer = OuterPrefix.learn(sample)
                 if outer is not None:
@@ -266,6 +283,12 @@ class TaggedLog:
             stretch.append(rest)
         if stretch:
             yield Stretch(tags.current, b"\n".join((*stretch, b"")))
+
+
+def is_plain(text: bytes) -> bool:
+    """Whether a log that begins with this text is of one process, with nothing before its lines."""
+    sample = _sample(text)
+    return text_field(sample, MARKER.search) is None and OuterPrefix.learn(sample) is None
 
 
 def _sample(text: bytes) -> list[bytes]:

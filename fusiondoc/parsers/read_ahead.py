@@ -1,0 +1,463 @@
+"""A second process that reads a long log ahead, on another core: it finds where messages, frames and dumps
+begin and end, and the first one does what they ask for (plans, groups, kernels, reasons).
+
+What lines are depends on little that is known of those before them (``State`` of ``repeats.py``), so the
+second process needs no facts. It sends chunk by chunk where stretches stand that begin and end where nothing
+is open, and the steps of each, as ``repeats.py`` notes them; the lines between them, and all that it cannot
+tell, the first process reads itself. So it does where a stretch begins in another state than the second one
+said, and if the second one dies it reads on alone: the report is the same in every case.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import struct
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any, Callable, Iterator, NamedTuple, Sequence, Tuple, cast
+
+from fusiondoc.parsers.facts import Facts, LineCounts
+from fusiondoc.parsers.jit.message_runs import PREFIX, Lines, Print
+from fusiondoc.parsers.lines.log_files import COMPRESSED, LogInput, read_chunks, taken_ahead, utf16_decoder
+from fusiondoc.parsers.lines.tagged_lines import clean, is_plain
+from fusiondoc.parsers.repeats import Piece, RunAct, State, Step, Stretch, Tape, begins_message, is_first
+from fusiondoc.parsers.stream import Stream
+
+LEAST_BYTES = 48 << 20
+"""Of a log that is worth a process: less is read in the time that it takes to start and to be of use."""
+_PACKED = 12
+"""How many times smaller a compressed log may be than what it holds."""
+
+_LEAST = 1 << 15
+"""Bytes of a stretch, unless another one is known to begin behind it."""
+_LOOKED_BACK = 1 << 17
+"""Bytes at the end of a chunk in which the begin of a message is looked for."""
+_SHORTEST = 2_048
+"""Bytes of a stretch that is kept."""
+_HEAD = 400
+_TAIL = 64
+"""Bytes by which stretches are found that may be equal."""
+_MOST_ALIKE = 12
+"""Stretches that are kept of one head."""
+_MOST_UNMET = 2
+"""The same where none of them came again."""
+_MOST_MARKS = 50_000
+_MOST_STEPS = 200_000
+_MOST_BYTES = 8 << 20
+"""Of all stretches that are kept: steps, and bytes that these hold."""
+_CHUNKS_AHEAD = 6
+"""Messages of the second process that wait to be looked at."""
+
+_LENGTH = struct.Struct("<Q")
+
+Item = Tuple[Any, ...]
+"""A stretch as it is sent: where it begins in the chunk, its number if it is kept (-1 if not, or the number
+alone of one that was sent), and what :func:`_sent` makes of it."""
+
+FORGET: Item = (-1,)
+"""The stretches that were kept until here are not met again."""
+
+
+class Chunk(NamedTuple):
+    """Whole lines of the log, and what is known of them."""
+
+    read: int
+    """Bytes of the log that were read for it, without those that were cut."""
+    cut: list[tuple[int, bool]]
+    """Lines that are longer than is kept: bytes left out of each, and whether they are its first."""
+    place: int | None
+    """Where it stands in the file, if it does."""
+    size: int
+    text: bytes
+    """Nothing of one that stands in the file, while it is sent."""
+    rest: int
+    """Bytes that were read and are of the next one."""
+    prefixes: tuple[bytes, ...]
+    """Of messages, that stand in it and in none before it."""
+    items: list[Item]
+
+
+# -- the second process -------------------------------------------------------------------------------------
+
+
+class _Recorder(Tape):
+    """Notes what lines ask for and does nothing of it but what later lines are read by."""
+
+    def __init__(self, counts: LineCounts) -> None:
+        super().__init__(counts)
+        self.real: frozenset[Callable[..., None]] = frozenset()
+        """What is done: whether a traceback is open, what another tool prints."""
+
+    def do(self, act: Callable[..., None], pos: int, *arguments: Any, size: int = 100) -> None:
+        if act in self.real:
+            super().do(act, pos, *arguments, size=size)
+        elif self._doing:
+            self.spoil()
+        elif self.steps is not None:
+            self.steps.append((act, pos - self.pos, arguments, None))
+            self.held += size
+
+    def do_run(self, act: RunAct, pos: int, lines: Lines, cut: int) -> None:
+        if self.steps is None:
+            return
+        if self._doing:
+            self.spoil()
+            return
+        start = lines.at - self.at
+        where = (start, start + len(lines.text), cut) if 0 <= self.at <= lines.at else (lines.text, cut)
+        self.steps.append((cast(Any, act), pos - self.pos, where, None))
+        self.held += act.each * lines.length or len(lines.text)
+
+    def do_graph(self, act: Callable[[int, int, Print], None], pos: int, at: int, graph: Print) -> None:
+        if self.steps is None:
+            return
+        if graph.at < self.at or graph.stretches is not None or self._doing:
+            self.spoil()
+            return
+        start = graph.at - self.at
+        piece = Piece(at - self.pos, start, start + len(graph.text), graph.cut, graph.known_digest)
+        self.steps.append((act, pos - self.pos, (), piece))
+        self.held += 200
+
+
+class _Kept(NamedTuple):
+    """A stretch that was sent, by which it is found again."""
+
+    number: int
+    tail: bytes
+    digest: bytes
+    stretch: Stretch
+
+
+class _Ahead:
+    """Cuts the lines of one stream into stretches, in place of ``Repeats``."""
+
+    def __init__(self, tape: _Recorder) -> None:
+        self._tape = tape
+        self.items: list[Item] = []
+        """Of the chunk that is read."""
+        self.numbers: dict[Callable[..., None] | int, int] = {}
+        """Of what is done, and of the ids of what is done for runs."""
+        self._known: dict[bytes, list[_Kept]] = {}
+        """By how they begin."""
+        self._met: set[bytes] = set()
+        """Heads of stretches that stood in the log again."""
+        self._marks: set[int] = set()
+        """Where stretches began."""
+        self._again = False
+        """Where the one that is noted begins, one began before."""
+        self._kept = self._steps = self._held = 0
+
+    def leave(self) -> None:
+        """What is noted may go on behind the text: see ``close_chunk``."""
+
+    def close_chunk(self, text: bytes, pos: int, after: State | None) -> None:
+        """The lines of the chunk are read; ``pos`` is that of the next line, ``after`` None if something is
+        open."""
+        if after is not None and self._tape.steps is not None:
+            self.note(text, len(text), pos, after)
+        self._tape.spoil()
+
+    def close(self) -> None:
+        self._known.clear()
+
+    def met(self, text: bytes, at: int, pos: int, now: Callable[[], State]) -> Stretch | None:
+        """As in ``Repeats``."""
+        tape = self._tape
+        head = text[at : at + _HEAD]
+        known = self._known.get(head)
+        mark = hash(head)
+        marked = known is not None or mark in self._marks
+        if tape.steps is not None and (at - tape.at >= _LEAST or (marked and at > tape.at)):
+            self.note(text, at, pos, now())
+            known = self._known.get(head)
+        state = now() if known or tape.steps is None else None
+        for one in known or ():
+            end = at + one.stretch.size
+            if (
+                state is not None
+                and one.stretch.state.reads_as(state)
+                and text.startswith(one.tail, end - _TAIL)
+                and begins_message(text, end)
+                and sha256(memoryview(text)[at:end]).digest() == one.digest
+            ):
+                tape.spoil()
+                self._met.add(head)
+                self.items.append((at, one.number))
+                return one.stretch
+        if state is not None and tape.steps is None:
+            tape.begin(at, pos, state)
+            most = _MOST_ALIKE if head in self._met else _MOST_UNMET
+            self._again = marked and len(known or ()) < most and len(head) == _HEAD
+            if not marked:
+                if len(self._marks) >= _MOST_MARKS:
+                    self._marks.clear()
+                self._marks.add(mark)
+        return None
+
+    def note(self, text: bytes, at: int, pos: int, after: State) -> None:
+        """The stretch that ends at ``at``, unless its lines must be read again."""
+        tape = self._tape
+        noted = tape.told(at, pos, after)
+        if noted is None:
+            return
+        number = -1
+        if self._again and noted.size >= _SHORTEST:
+            if self._steps > _MOST_STEPS or self._held > _MOST_BYTES:
+                self._known.clear()
+                self._met.clear()
+                self._kept = self._steps = self._held = 0
+                self.items.append(FORGET)
+            self._steps += len(noted.steps)
+            self._held += tape.held
+            number, self._kept = self._kept, self._kept + 1
+            start = text[tape.at : tape.at + _HEAD]
+            digest = sha256(memoryview(text)[tape.at : at]).digest()
+            short = noted._replace(steps=[])
+            self._known.setdefault(start, []).append(_Kept(number, text[at - _TAIL : at], digest, short))
+        self.items.append(self._sent(tape.at, number, noted))
+
+    def _sent(self, at: int, number: int, noted: Stretch) -> Item:
+        numbers = self.numbers
+        steps = [
+            (numbers[id(act) if isinstance(act, RunAct) else act], line, arguments, piece and tuple(piece))
+            for act, line, arguments, piece in noted.steps
+        ]
+        return (
+            at,
+            number,
+            tuple(noted.state),
+            noted.size,
+            noted.lines,
+            steps,
+            noted.counted,
+            noted.headers,
+            noted.last_headers,
+            tuple(noted.after),
+        )
+
+
+def _chunks_of(log: LogInput) -> Iterator[tuple[Any, ...]]:
+    """The chunks of the log as they are sent; none of one that several processes wrote."""
+    counts = LineCounts()
+    tape = _Recorder(counts)
+    ahead = _Ahead(tape)
+    stream = Stream(Facts(), counts, reader=(tape, ahead))
+    acts, run_acts = stream.acts()
+    ahead.numbers = {
+        **{act: number for number, act in enumerate(acts)},
+        **{id(act): number for number, act in enumerate(run_acts, len(acts))},
+    }
+    tape.real = frozenset(stream.acts_on_reading())
+    line, prefixes = 1, 0
+    for part in _parts_of(log):
+        ahead.items = []
+        text = part.text
+        line += stream.feed_text(text, line)
+        ahead.close_chunk(text, line, stream.state_before(part.rest) if part.rest else None)
+        place = part.place
+        sent = text if place is None else b""
+        new = stream.messages.prefixes(prefixes)
+        prefixes += len(new)
+        yield part.read, part.cut, place, len(text), sent, len(part.rest), new, ahead.items
+
+
+class _Part(NamedTuple):
+    """Lines of the log, up to where a message begins, if one does near the end of what was read."""
+
+    read: int
+    cut: list[tuple[int, bool]]
+    place: int | None
+    """As in ``Chunk``."""
+    text: bytes
+    rest: bytes
+    """Of the next one."""
+
+
+def _parts_of(log: LogInput) -> Iterator[_Part]:
+    cut: list[tuple[int, bool]] = []
+    as_it_is = _stands_as_it_is(log)
+    end, rest, rest_there = 0, b"", True
+    for index, chunk in enumerate(read_chunks(log, lambda size, first: cut.append((size, first)))):
+        text = clean(chunk)
+        if not index and not is_plain(text):
+            return
+        there = as_it_is and not cut and text is chunk and text.endswith(b"\n")
+        if text and not text.endswith(b"\n"):
+            text += b"\n"
+        end += len(chunk) + sum(size for size, _ in cut)
+        at = _last_message(text, max(0, len(text) - _LOOKED_BACK))
+        place = end - len(chunk) - len(rest) if there and rest_there else None
+        yield _Part(len(chunk), list(cut), place, rest + text[:at], text[at:])
+        rest, rest_there = text[at:], there
+        cut.clear()
+    if rest:
+        yield _Part(0, [], end - len(rest) if rest_there else None, rest, b"")
+
+
+def _last_message(text: bytes, start: int) -> int:
+    """Where the last message begins behind ``start`` on a line whose prefix is not that of the line before;
+    the end of the text if there is none."""
+    end = len(text)
+    line = text.rfind(b"\n", start, end - 1) + 1
+    while line > start:
+        before = text.rfind(b"\n", start, line - 1) + 1
+        if text.startswith(b"[", line) and before > start:
+            found = PREFIX.match(text, line)
+            if (
+                found is not None
+                and not text.startswith(found.group(), before)
+                and is_first(text, found.end())
+            ):
+                return line
+        line = before
+    return end
+
+
+def _stands_as_it_is(log: LogInput) -> bool:
+    """Whether the bytes of the file are those of its lines: it is neither compressed nor UTF-16."""
+    if log.path is None or log.path.suffix.lower() in COMPRESSED:
+        return False
+    with log.path.open("rb") as file:
+        return utf16_decoder(file.read(1 << 13)) is None
+
+
+def serve(path: str, out: IO[bytes]) -> None:
+    """Read a log and send what is found in it."""
+    import gc
+
+    gc.disable()
+    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+        for chunk in _chunks_of(LogInput(path, Path(path))):
+            data = marshal.dumps(chunk)
+            out.write(_LENGTH.pack(len(data)) + data)
+            out.flush()
+        out.write(_LENGTH.pack(0))
+        out.flush()
+
+
+# -- the first process --------------------------------------------------------------------------------------
+
+
+def is_worth_it(log: LogInput) -> bool:
+    """Whether a second process would be of use: the log is long, and there is a core for it."""
+    if log.path is None or os.name != "posix" or not sys.executable or not log.path.is_file():
+        return False
+    least = LEAST_BYTES // _PACKED if log.path.suffix.lower() in COMPRESSED else LEAST_BYTES
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    return cores > 1 and log.path.stat().st_size >= least
+
+
+class KnownChunks:
+    """The chunks of a log that a second process reads."""
+
+    def __init__(self, log: LogInput) -> None:
+        assert log.path is not None
+        self.complete = False
+        """They are all. Else that process ended before, or the log is not of one process alone."""
+        self._path = log.path
+        self._child: subprocess.Popen[bytes] | None = None
+        ours, theirs = os.pipe()
+        self._pipe = os.fdopen(ours, "rb", 1 << 20)
+        root = str(Path(__file__).resolve().parents[2])
+        command = [sys.executable, "-c", _SERVE, root, str(log.path.resolve()), str(theirs)]
+        with contextlib.suppress(OSError):  # where no process may be started
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs,),
+                start_new_session=True,
+            )
+        os.close(theirs)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        messages = taken_ahead(_messages(self._pipe), _CHUNKS_AHEAD)
+        with contextlib.closing(messages), self._path.open("rb", 0) as file:
+            for data in messages:
+                if not data:
+                    self.complete = True
+                    return
+                chunk = Chunk(*marshal.loads(data))
+                if chunk.place is not None:
+                    text = os.pread(file.fileno(), chunk.size, chunk.place)
+                    if len(text) < chunk.size:
+                        return
+                    chunk = chunk._replace(text=text)
+                yield chunk
+
+    def close(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child.wait()
+        self._pipe.close()
+
+
+_SERVE = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from fusiondoc.parsers.read_ahead import serve
+serve(sys.argv[2], os.fdopen(int(sys.argv[3]), "wb", 1 << 20))
+"""
+
+
+def _messages(pipe: IO[bytes]) -> Iterator[bytes]:
+    """What was sent; nothing as the last one."""
+    while True:
+        head = pipe.read(_LENGTH.size)
+        if len(head) < _LENGTH.size:
+            return
+        (size,) = _LENGTH.unpack(head)
+        data = pipe.read(size)
+        if len(data) < size:
+            return
+        yield data
+        if not size:
+            return
+
+
+class Sent:
+    """Makes stretches of what was sent. ``stream``: that does what they ask for."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        acts, run_acts = stream.acts()
+        self._acts: Sequence[Any] = (*acts, *run_acts)
+        self._kept: dict[int, Stretch] = {}
+
+    def stretches(self, chunk: Chunk) -> Iterator[tuple[int, Stretch]]:
+        """Those of a chunk, and where they begin in it."""
+        text = chunk.text
+        self._stream.messages.note_prefixes(chunk.prefixes)
+        for item in chunk.items:
+            if item == FORGET:
+                self._kept.clear()
+                continue
+            at, number, *told = item
+            if not told:
+                yield at, self._kept[number]
+                continue
+            state, size, lines, steps, counted, headers, last_headers, after = told
+            made = [self._step(text, at, step) for step in steps]
+            stretch = Stretch(
+                State(*state), size, lines, b"", b"", made, counted, headers, last_headers, State(*after)
+            )
+            if number >= 0:
+                self._kept[number] = stretch
+            yield at, stretch
+
+    def _step(self, text: bytes, at: int, step: tuple[int, int, tuple[Any, ...], Any]) -> Step:
+        number, line, arguments, piece = step
+        act = self._acts[number]
+        if piece is not None:
+            return act, line, (), Piece(*piece)
+        if isinstance(act, RunAct):
+            own = text[at + arguments[0] : at + arguments[1]] if len(arguments) == 3 else arguments[0]
+            return act.do, line, act.read(Lines(own, own.count(b"\n") + 1), arguments[-1]), None
+        return act, line, arguments, None
