@@ -121,7 +121,7 @@ def test_what_stands_in_a_log_again_is_done_again(seed: int, monkeypatch: pytest
         real(tape, stretch, *place)
 
     monkeypatch.setattr(Tape, "do_again", do_again)
-    monkeypatch.setattr(repeats, "_LEAST", 1 << 12)  # of small logs
+    monkeypatch.setattr(repeats, "LEAST", 1 << 12)  # of small logs
     assert read([data]) == simple
     assert sum(done) > len(data) // 10
     for most in (60_013, 300_007) if THOROUGH else (150_001,):
@@ -132,7 +132,7 @@ def test_what_stands_in_a_log_again_is_done_again(seed: int, monkeypatch: pytest
 
 def test_what_goes_on_behind_a_stretch_is_not_cut_off_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last time, a section follows where a new message began before."""
-    monkeypatch.setattr(repeats, "_LEAST", 1 << 12)
+    monkeypatch.setattr(repeats, "LEAST", 1 << 12)
     nodes = (b"  %%%d : Tensor = aten::relu(%%x.1) # a.py:%d:1" % (i, i) for i in range(100))
     graph = b"Before Compilation:", b"graph(%x.1 : Tensor):", *nodes, b"  return (%1)"
     section = (

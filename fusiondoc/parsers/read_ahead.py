@@ -14,38 +14,28 @@ import contextlib
 import marshal
 import os
 import struct
-import subprocess
 import sys
-from hashlib import sha256
 from pathlib import Path
-from typing import IO, Any, Callable, Iterator, NamedTuple, Sequence, Tuple, cast
+from typing import IO, TYPE_CHECKING, Any, Callable, Generator, Iterator, NamedTuple, Sequence, Tuple, cast
 
+from fusiondoc.parsers import repeats
 from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit.message_runs import PREFIX, Lines, Print
 from fusiondoc.parsers.lines.log_files import COMPRESSED, LogInput, read_chunks, taken_ahead, utf16_decoder
 from fusiondoc.parsers.lines.tagged_lines import clean, is_plain
-from fusiondoc.parsers.repeats import Piece, RunAct, State, Step, Stretch, Tape, begins_message, is_first
+from fusiondoc.parsers.repeats import Piece, RunAct, State, Step, Stretch, Tape, is_first
 from fusiondoc.parsers.stream import Stream
+
+if TYPE_CHECKING:
+    import subprocess
 
 LEAST_BYTES = 48 << 20
 """Of a log that is worth a process: less is read in the time that it takes to start and to be of use."""
 _PACKED = 12
 """How many times smaller a compressed log may be than what it holds."""
 
-_LEAST = 1 << 15
-"""Bytes of a stretch, unless another one is known to begin behind it."""
 _LOOKED_BACK = 1 << 17
 """Bytes at the end of a chunk in which the begin of a message is looked for."""
-_SHORTEST = 2_048
-"""Bytes of a stretch that is kept."""
-_HEAD = 400
-_TAIL = 64
-"""Bytes by which stretches are found that may be equal."""
-_MOST_ALIKE = 12
-"""Stretches that are kept of one head."""
-_MOST_UNMET = 2
-"""The same where none of them came again."""
-_MOST_MARKS = 50_000
 _MOST_STEPS = 200_000
 _MOST_BYTES = 8 << 20
 """Of all stretches that are kept: steps, and bytes that these hold."""
@@ -124,15 +114,6 @@ class _Recorder(Tape):
         self.held += 200
 
 
-class _Kept(NamedTuple):
-    """A stretch that was sent, by which it is found again."""
-
-    number: int
-    tail: bytes
-    digest: bytes
-    stretch: Stretch
-
-
 class _Ahead:
     """Cuts the lines of one stream into stretches, in place of ``Repeats``."""
 
@@ -142,8 +123,8 @@ class _Ahead:
         """Of the chunk that is read."""
         self.numbers: dict[Callable[..., None] | int, int] = {}
         """Of what is done, and of the ids of what is done for runs."""
-        self._known: dict[bytes, list[_Kept]] = {}
-        """By how they begin."""
+        self._known: dict[bytes, list[tuple[int, Stretch]]] = {}
+        """By how they begin: those that were sent, without their steps, and their numbers."""
         self._met: set[bytes] = set()
         """Heads of stretches that stood in the log again."""
         self._marks: set[int] = set()
@@ -168,33 +149,26 @@ class _Ahead:
     def met(self, text: bytes, at: int, pos: int, now: Callable[[], State]) -> Stretch | None:
         """As in ``Repeats``."""
         tape = self._tape
-        head = text[at : at + _HEAD]
+        head = text[at : at + repeats.HEAD]
         known = self._known.get(head)
         mark = hash(head)
         marked = known is not None or mark in self._marks
-        if tape.steps is not None and (at - tape.at >= _LEAST or (marked and at > tape.at)):
+        if tape.steps is not None and (at - tape.at >= repeats.LEAST or (marked and at > tape.at)):
             self.note(text, at, pos, now())
             known = self._known.get(head)
         state = now() if known or tape.steps is None else None
-        for one in known or ():
-            end = at + one.stretch.size
-            if (
-                state is not None
-                and one.stretch.state.reads_as(state)
-                and text.startswith(one.tail, end - _TAIL)
-                and begins_message(text, end)
-                and sha256(memoryview(text)[at:end]).digest() == one.digest
-            ):
+        for number, one in known or ():
+            if state is not None and one.state.reads_as(state) and one.stands(text, at):
                 tape.spoil()
                 self._met.add(head)
-                self.items.append((at, one.number))
-                return one.stretch
+                self.items.append((at, number))
+                return one
         if state is not None and tape.steps is None:
             tape.begin(at, pos, state)
-            most = _MOST_ALIKE if head in self._met else _MOST_UNMET
-            self._again = marked and len(known or ()) < most and len(head) == _HEAD
+            most = repeats.MOST_ALIKE if head in self._met else repeats.MOST_UNMET
+            self._again = marked and len(known or ()) < most and len(head) == repeats.HEAD
             if not marked:
-                if len(self._marks) >= _MOST_MARKS:
+                if len(self._marks) >= repeats.MOST_MARKS:
                     self._marks.clear()
                 self._marks.add(mark)
         return None
@@ -203,10 +177,10 @@ class _Ahead:
         """The stretch that ends at ``at``, unless its lines must be read again."""
         tape = self._tape
         noted = tape.told(at, pos, after)
-        if noted is None:
+        if noted is None or noted.state.open != after.open:  # a message broke off in it
             return
         number = -1
-        if self._again and noted.size >= _SHORTEST:
+        if self._again and noted.size >= repeats.SHORTEST:
             if self._steps > _MOST_STEPS or self._held > _MOST_BYTES:
                 self._known.clear()
                 self._met.clear()
@@ -215,10 +189,9 @@ class _Ahead:
             self._steps += len(noted.steps)
             self._held += tape.held
             number, self._kept = self._kept, self._kept + 1
-            start = text[tape.at : tape.at + _HEAD]
-            digest = sha256(memoryview(text)[tape.at : at]).digest()
-            short = noted._replace(steps=[])
-            self._known.setdefault(start, []).append(_Kept(number, text[at - _TAIL : at], digest, short))
+            start = text[tape.at : tape.at + repeats.HEAD]
+            found_by = noted.found_by(text, tape.at)._replace(steps=[])
+            self._known.setdefault(start, []).append((number, found_by))
         self.items.append(self._sent(tape.at, number, noted))
 
     def _sent(self, at: int, number: int, noted: Stretch) -> Item:
@@ -332,12 +305,19 @@ def serve(path: str, out: IO[bytes]) -> None:
 
     gc.disable()
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
-        for chunk in _chunks_of(LogInput(path, Path(path))):
-            data = marshal.dumps(chunk)
+        for data in messages_of(LogInput(path, Path(path))):
             out.write(_LENGTH.pack(len(data)) + data)
             out.flush()
-        out.write(_LENGTH.pack(0))
-        out.flush()
+
+
+def messages_of(log: LogInput) -> Iterator[bytes]:
+    """What is sent of a log; nothing as the last message, and of a log that several processes wrote none."""
+    anything = False
+    for chunk in _chunks_of(log):
+        anything = True
+        yield marshal.dumps(chunk)
+    if anything:
+        yield b""
 
 
 # -- the first process --------------------------------------------------------------------------------------
@@ -347,6 +327,9 @@ def is_worth_it(log: LogInput) -> bool:
     """Whether a second process would be of use: the log is long, and there is a core for it."""
     if log.path is None or os.name != "posix" or not sys.executable or not log.path.is_file():
         return False
+    workers = sys.modules.get("multiprocessing.process")
+    if workers is not None and workers.parent_process() is not None:
+        return False  # this is one of several processes that read already
     least = LEAST_BYTES // _PACKED if log.path.suffix.lower() in COMPRESSED else LEAST_BYTES
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
@@ -357,6 +340,8 @@ class KnownChunks:
     """The chunks of a log that a second process reads."""
 
     def __init__(self, log: LogInput) -> None:
+        import subprocess  # short logs are read without it
+
         assert log.path is not None
         self.complete = False
         """They are all. Else that process ended before, or the log is not of one process alone."""
@@ -378,8 +363,7 @@ class KnownChunks:
         os.close(theirs)
 
     def __iter__(self) -> Iterator[Chunk]:
-        messages = taken_ahead(_messages(self._pipe), _CHUNKS_AHEAD)
-        with contextlib.closing(messages), self._path.open("rb", 0) as file:
+        with contextlib.closing(self.sent()) as messages, self._path.open("rb", 0) as file:
             for data in messages:
                 if not data:
                     self.complete = True
@@ -391,6 +375,10 @@ class KnownChunks:
                         return
                     chunk = chunk._replace(text=text)
                 yield chunk
+
+    def sent(self) -> Generator[bytes, None, None]:
+        """What the second process sends, as it is sent."""
+        return taken_ahead(_messages(self._pipe), _CHUNKS_AHEAD)
 
     def close(self) -> None:
         if self._child is not None:

@@ -17,21 +17,21 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Tuple
 from fusiondoc.parsers.facts import LineCounts
 from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Lines, Print
 
-_LEAST = 1 << 15
+LEAST = 1 << 15
 """Bytes of a stretch: so many that finding it costs less than reading it."""
-_SHORTEST = 2_048
+SHORTEST = 2_048
 """Bytes of one that ends where another one is known to begin."""
-_HEAD = 400
-_TAIL = 64
+HEAD = 400
+TAIL = 64
 """Bytes by which stretches are found that may be equal."""
-_MOST_ALIKE = 12
+MOST_ALIKE = 12
 """Stretches that are remembered of one head."""
-_MOST_UNMET = 2
+MOST_UNMET = 2
 """The same while none of them stood in the log again: all may begin alike and go on otherwise."""
 _MOST_STEPS = 100_000
 _MOST_BYTES = 6 << 20
 """Of all stretches: steps, and bytes of lines that these hold."""
-_MOST_MARKS = 50_000
+MOST_MARKS = 50_000
 
 
 class State(NamedTuple):
@@ -98,6 +98,20 @@ class Stretch(NamedTuple):
     """The last header of each prefix."""
     after: State
 
+    def found_by(self, text: bytes, at: int) -> Stretch:
+        """With what it is found by; it stands there."""
+        end = at + self.size
+        return self._replace(tail=text[end - TAIL : end], digest=sha256(memoryview(text)[at:end]).digest())
+
+    def stands(self, text: bytes, at: int) -> bool:
+        """Whether its lines are there again, and a message begins behind them."""
+        end = at + self.size
+        return (
+            text.startswith(self.tail, end - TAIL)
+            and begins_message(text, end)
+            and sha256(memoryview(text)[at:end]).digest() == self.digest
+        )
+
 
 class Tape:
     """Does what lines ask for, and notes it while a stretch is met for the second time."""
@@ -124,6 +138,11 @@ class Tape:
     def spoil(self) -> None:
         """What is read cannot be done again without its lines."""
         self.steps = None
+
+    def read(self) -> None:
+        """Lines are read. If that is asked for by what is done for others, doing it again does not do so."""
+        if self._doing:
+            self.spoil()
 
     def do(self, act: Callable[..., None], pos: int, *arguments: Any, size: int = 100) -> None:
         """``act(pos, *arguments)``. ``size``: bytes that the arguments hold."""
@@ -176,8 +195,7 @@ class Tape:
         told = self.told(at, pos, after)
         if told is None:
             return None
-        digest = sha256(memoryview(text)[self.at : at]).digest()
-        return told._replace(tail=text[at - _TAIL : at], digest=digest)
+        return told.found_by(text, self.at)
 
     def told(self, at: int, pos: int, after: State) -> Stretch | None:
         """The same without what it is found by."""
@@ -245,41 +263,35 @@ class Repeats:
 
     def met(self, text: bytes, at: int, pos: int, now: Callable[[], State]) -> Stretch | None:
         """The stretch that stands at ``at`` again. If none does, one may be noted from here on."""
-        head = text[at : at + _HEAD]
+        head = text[at : at + HEAD]
         known = self._known.get(head)
         tape = self._tape
-        if tape.steps is not None and (known is not None or at - tape.at >= _LEAST):
+        if tape.steps is not None and (known is not None or at - tape.at >= LEAST):
             self._keep(text, at, pos, now())
         state = now() if known else None
         for one in known or ():
-            end = at + one.size
-            if (
-                one.state == state
-                and text.startswith(one.tail, end - _TAIL)
-                and begins_message(text, end)
-                and sha256(memoryview(text)[at:end]).digest() == one.digest
-            ):
-                self._next = end
+            if one.state == state and one.stands(text, at):
+                self._next = at + one.size
                 self._met.add(head)
                 return one
         if tape.steps is None:
             mark = hash(head)
             if mark in self._marks:
-                most = _MOST_ALIKE if head in self._met else _MOST_UNMET
-                if len(known or ()) < most and len(head) == _HEAD:
+                most = MOST_ALIKE if head in self._met else MOST_UNMET
+                if len(known or ()) < most and len(head) == HEAD:
                     tape.begin(at, pos, now())
             elif at >= self._next:
-                if len(self._marks) >= _MOST_MARKS:
+                if len(self._marks) >= MOST_MARKS:
                     self._marks.clear()
                 self._marks.add(mark)
-                self._next = at + _LEAST
+                self._next = at + LEAST
         return None
 
     def _keep(self, text: bytes, at: int, pos: int, after: State) -> None:
         tape = self._tape
         start, held = tape.at, tape.held
         noted = tape.noted(text, at, pos, after)
-        if noted is None or noted.size < _SHORTEST:
+        if noted is None or noted.size < SHORTEST:
             return
         if self._steps > _MOST_STEPS or self._held > _MOST_BYTES:
             self._known.clear()
@@ -287,7 +299,7 @@ class Repeats:
             self._steps = self._held = 0
         self._steps += len(noted.steps)
         self._held += held
-        self._known.setdefault(text[start : start + _HEAD], []).append(noted)
+        self._known.setdefault(text[start : start + HEAD], []).append(noted)
 
 
 def begins_message(text: bytes, at: int) -> bool:

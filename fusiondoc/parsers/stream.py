@@ -153,7 +153,8 @@ class Stream:
             if start > at:
                 pos += self.feed_text(text[at:start], pos)
             at = start + stretch.size
-            if self._begins(stretch, text, start):
+            state = self.state_before(text, start)
+            if state is not None and stretch.state.reads_as(state):
                 self._do_again(stretch, text, start, pos)
                 pos += stretch.lines
             else:
@@ -161,13 +162,6 @@ class Stream:
         if at < len(text):
             pos += self.feed_text(text[at:], pos)
         return pos - first
-
-    def _begins(self, stretch: Stretch, text: bytes, at: int) -> bool:
-        """Whether it can be done there: its lines are in this place what they are where it was noted."""
-        found = PREFIX.match(text, at)
-        if found is None or self._text.open or self._frame is not None:
-            return False
-        return self._is_at_rest(text, found.end()) and stretch.state.reads_as(self._state())
 
     def acts(self) -> tuple[list[Callable[..., None]], list[RunAct]]:
         """All that lines can ask for, always in the same order; and what runs of lines can."""
@@ -198,10 +192,10 @@ class Stream:
         self._text.leave()
         return self._messages.at_rest()
 
-    def state_before(self, text: bytes) -> State | None:
-        """What the reading of the lines in ``text``, which come next, depends on; None if something is open
+    def state_before(self, text: bytes, at: int = 0) -> State | None:
+        """What the reading of the lines at ``at``, which come next, depends on; None if something is open
         before them."""
-        found = PREFIX.match(text)
+        found = PREFIX.match(text, at)
         if found is None or self._text.open or self._frame is not None:
             return None
         return self._state() if self._is_at_rest(text, found.end()) else None

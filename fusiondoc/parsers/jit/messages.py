@@ -221,6 +221,7 @@ class JitMessages:
 
     def _finish(self, prefix: bytes) -> None:
         run = self._open.pop(prefix)
+        self._tape.read()
         if self._held == prefix:
             self._held = None
         if run.where[0][1] < self._tape.pos:

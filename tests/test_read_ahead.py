@@ -1,0 +1,246 @@
+"""A log that a second process reads ahead gives the report that one process gives, also where that process
+dies, or cannot tell what stands there."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import random
+import signal
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Generator, Iterator
+
+import pytest
+from conftest import ROOT
+from thorough import THOROUGH
+
+from fusiondoc.model.report import Report
+from fusiondoc.parsers import read as read_module
+from fusiondoc.parsers import read_ahead, repeats
+from fusiondoc.parsers.lines import log_files
+from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.observed import Observed
+from fusiondoc.parsers.read import Reading
+from fusiondoc.parsers.read_ahead import KnownChunks, is_worth_it, messages_of
+from fusiondoc.parsers.stream import Stream
+
+LOGS = (
+    "logs/nnc-2.11-rejects",
+    "logs/nvfuser-2.1.2-control-flow",
+    "logs/nvfuser-2.1.2-rejects-full",
+    "logs/nvfuser-1.12.1-crash",
+    "logs/nvfuser-2.1.2-beside-nnc",
+    "logs/nvfuser-2.1.2-fallback-run",
+    "dumps/nvfuser-2.1.2-segmented.figures",
+    "kernels/onednn-2.13-verbose",
+)
+
+
+def text_of(name: str) -> bytes:
+    return lzma.decompress((ROOT / "fixtures" / f"{name}.log.xz").read_bytes())
+
+
+def read(path: Path) -> tuple[Report, Observed]:
+    reading = Reading()
+    reading.take(LogInput("some.log", path))
+    reading.close()
+    report, observed = reading.report(["some.log"])
+    headers = {header: 1 for header in observed.headers if header not in ("", "<GRAPH_EXPORT>")}
+    return replace(report, parse=replace(report.parse, seconds=0.0)), replace(observed, headers=headers)
+
+
+def read_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Report, Observed]:
+    with monkeypatch.context() as patch:
+        patch.setattr(read_module, "is_worth_it", lambda log: False)
+        return read(path)
+
+
+class HereAndNow(KnownChunks):
+    """The same messages, made in this process."""
+
+    most: int | None = None
+    """So many are sent before that process dies."""
+
+    def __init__(self, log: LogInput) -> None:
+        assert log.path is not None
+        self.complete = False
+        self._log = log
+        self._path = log.path
+
+    def sent(self) -> Generator[bytes, None, None]:
+        for number, message in enumerate(messages_of(self._log)):
+            if number == self.most:
+                return
+            yield message
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Small chunks, read ahead in this process; sizes of the stretches that were not read a second time."""
+    done: list[int] = []
+    real = Stream.feed_stretches
+
+    def feed(stream: Stream, text: bytes, known, pos: int) -> int:  # type: ignore[no-untyped-def]
+        known = list(known)
+        done.extend(one.size for _, one in known)
+        return real(stream, text, known, pos)
+
+    monkeypatch.setattr(read_module, "KnownChunks", HereAndNow)
+    monkeypatch.setattr(read_module, "is_worth_it", lambda log: True)
+    monkeypatch.setattr(Stream, "feed_stretches", feed)
+    monkeypatch.setattr(log_files, "CHUNK_BYTES", 50_000)
+    monkeypatch.setattr(repeats, "LEAST", 1 << 12)
+    yield done
+    HereAndNow.most = None
+
+
+@pytest.mark.parametrize("seed", range(20 if THOROUGH else 2))
+def test_no_row_is_lost_or_changed(
+    seed: int, here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logs after one another, some a second time and some in part, so that messages break off anywhere."""
+    chance = random.Random(seed)
+    several = [text_of(name) for name in chance.sample(LOGS, 5)]
+    texts = [*several, *several[:3]]
+    texts = [text if chance.random() < 0.7 else text[chance.randrange(len(text)) :] for text in texts]
+    log = tmp_path / "some.log"
+    log.write_bytes(b"".join(texts))
+    monkeypatch.setattr(log_files, "CHUNK_BYTES", chance.choice((9_973, 50_000, 1 << 21)))
+    assert read(log) == read_alone(log, monkeypatch)
+    assert sum(here) > log.stat().st_size // 10
+
+
+PASS = b"[DUMP graph_fuser.cpp:2503] "
+OTHER = b"[DUMP profiling_graph_executor_impl.cpp:620] "
+
+
+def graph_of(count: int, first: int = 0) -> bytes:
+    nodes = (b"  %%%d : Tensor = aten::relu(%%x.1) # a.py:%d:1" % (i, i) for i in range(first, first + count))
+    graph = b"Before Compilation:", b"graph(%x.1 : Tensor):", *nodes, b"  return (%1)"
+    return b"".join(PASS + line + b"\n" for line in graph)
+
+
+def test_a_message_that_breaks_off_in_a_stretch_is_counted(
+    here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = [graph_of(60, first) + OTHER + b"Other:\n" for first in range(0, 2400, 60)]
+    torn = OTHER + b"Optimized Graph:\n" + OTHER + b"graph(%x : Tensor):\n"
+    log = tmp_path / "some.log"
+    log.write_bytes(b"".join((*whole[:20], torn, *whole[20:])))
+    report, observed = read(log)
+    assert (report, observed) == read_alone(log, monkeypatch)
+    assert len(report.unfused) == 2400
+    assert sum(here) > log.stat().st_size * 0.9
+
+
+def test_a_traceback_around_a_stretch_is_read_as_one(
+    here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the second process says of a stretch holds whether an error was being printed or not. The error's
+    line is reason to note the message before it, which is of no stretch then: one line was lost."""
+    said = b"Traceback (most recent call last):\n"
+    error = b'  File "m.py", line 1, in f\nRuntimeError: CUDA out of memory.\n'
+    stretch = b"".join(graph_of(60, first) + OTHER + b"Other:\n" for first in range(0, 600, 60))
+    log = tmp_path / "some.log"
+    log.write_bytes(stretch * 2 + said + stretch + error + stretch)
+    report, observed = read(log)
+    assert (report, observed) == read_alone(log, monkeypatch)
+    assert sum(here) > log.stat().st_size // 2
+
+
+@pytest.mark.parametrize("sent", [0, 1, 3])
+def test_the_rest_is_read_where_the_second_process_dies(
+    sent: int, here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "some.log"
+    log.write_bytes(text_of("logs/nvfuser-2.1.2-control-flow") * 2)
+    monkeypatch.setattr(HereAndNow, "most", sent)
+    progress: list[int] = []
+    reading = Reading()
+    reading.take(LogInput("some.log", log), progress=progress.append)
+    reading.close()
+    report, _ = reading.report(["some.log"])
+    alone, _ = read_alone(log, monkeypatch)
+    assert replace(report, parse=replace(report.parse, seconds=0.0)) == alone
+    assert sum(progress) == report.parse.bytes == log.stat().st_size
+
+
+def test_long_lines_colours_and_no_last_line_end(
+    here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_files, "MOST_LINE", 5_000)
+    text = text_of("logs/nvfuser-2.1.2-rejects-full")
+    lines = text.split(b"\n")
+    lines[40] += b"x" * 60_000
+    lines[1000:1000] = [b"\x1b[31mred\x1b[0m", b"10%\r20%", b"y" * 120_000]
+    log = tmp_path / "some.log"
+    log.write_bytes(b"\n".join(lines).rstrip(b"\n"))
+    report, observed = read(log)
+    assert (report, observed) == read_alone(log, monkeypatch)
+    assert report.parse.bytes == log.stat().st_size
+    assert here
+
+
+def test_packed_logs_and_utf_16(here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = text_of("logs/nvfuser-2.1.2-control-flow")
+    for name, data in (("a.log.gz", gzip.compress(text, 1)), ("b.log", text.decode().encode("utf-16"))):
+        here.clear()
+        log = tmp_path / name
+        log.write_bytes(data)
+        assert read(log) == read_alone(log, monkeypatch)
+        assert here, name
+
+
+def test_a_log_of_several_processes_is_read_by_one(
+    here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "some.log"
+    lines = text_of("logs/nvfuser-2.1.2-control-flow").split(b"\n")
+    log.write_bytes(b"".join(b"[rank%d]: %s\n" % (rank, line) for line in lines for rank in (0, 1)))
+    report, observed = read(log)
+    assert (report, observed) == read_alone(log, monkeypatch)
+    assert {group.rank for group in report.groups} == {0, 1}
+    assert not here
+
+
+def test_a_real_process_reads_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "some.log"
+    log.write_bytes(text_of("logs/nvfuser-2.1.2-control-flow") * 8)
+    assert not is_worth_it(LogInput("some.log", log))
+    monkeypatch.setattr(read_ahead, "LEAST_BYTES", 1 << 10)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    assert is_worth_it(LogInput("some.log", log))
+    assert read(log) == read_alone(log, monkeypatch)
+    with closing(KnownChunks(LogInput("some.log", log))) as known:
+        assert b"".join(chunk.text for chunk in known) == log.read_bytes()
+        assert known.complete
+
+
+def test_a_process_that_is_killed_is_noticed(tmp_path: Path) -> None:
+    log = tmp_path / "some.log"
+    log.write_bytes(text_of("logs/nvfuser-2.1.2-control-flow") * 40)
+    with closing(KnownChunks(LogInput("some.log", log))) as known:
+        assert known._child is not None
+        os.kill(known._child.pid, signal.SIGSTOP)
+        os.kill(known._child.pid, signal.SIGKILL)
+        assert b"".join(chunk.text for chunk in known) != log.read_bytes()
+        assert not known.complete
+
+
+def test_without_a_second_core_or_process_one_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = tmp_path / "some.log"
+    log.write_bytes(text_of("logs/nvfuser-2.1.2-rejects-full"))
+    monkeypatch.setattr(read_ahead, "LEAST_BYTES", 1 << 10)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0}, raising=False)
+    assert not is_worth_it(LogInput("some.log", log))
+    alone = read(log)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
+    monkeypatch.setattr(read_ahead.sys, "executable", str(tmp_path / "none"))
+    assert is_worth_it(LogInput("some.log", log))
+    assert read(log) == alone
