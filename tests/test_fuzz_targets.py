@@ -28,6 +28,7 @@ from fusiondoc.workflows.load import report_from
 sys.path.insert(0, str(ROOT / "fuzz"))
 
 from changes import changed
+from protections import TAKEN, rows
 from targets import TARGETS, show
 
 CORPUS = {
@@ -161,3 +162,19 @@ def test_a_log_whose_name_is_not_utf8(tmp_path: Path) -> None:
     except OSError:
         pytest.skip("this file system takes names in UTF-8 only")
     show(report_from([path]))
+
+
+def test_the_protections_that_are_taken_away_are_there() -> None:
+    """Each once, in the file that is named, with a test that is there: nothing has moved away from under
+    ``fuzz/protections.py``."""
+    gone = []
+    for taken in TAKEN:
+        for place, old, _ in ((taken.file, taken.old, taken.new), *taken.also):
+            file = ROOT / "fusiondoc" / place
+            if not file.is_file() or file.read_text("utf-8").count(old) != 1:
+                gone.append(f"{place}: {old}")
+        name, _, function = taken.test.partition("::")
+        if f"def {function}(" not in (ROOT / "tests" / name).read_text("utf-8"):
+            gone.append(taken.test)
+    assert gone == []
+    assert rows() <= {taken.test for taken in TAKEN}

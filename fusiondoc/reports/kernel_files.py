@@ -6,10 +6,12 @@ import json
 import re
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Sequence
 
 from fusiondoc.errors import UsageError
-from fusiondoc.model.report import Dump, Group, Kernel, Report
+from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model.report import Dump, Evidence, Group, Kernel, Report
+from fusiondoc.model.typed_fields import as_json
 from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.text.kernel_listing import chosen, ending, narrowed, render
 from fusiondoc.whole_files import read_within, write_whole
@@ -17,6 +19,21 @@ from fusiondoc.whole_files import read_within, write_whole
 SCHEMA = "fusiondoc.kernels/1"
 INDEX = "index.json"
 TABLE = "index.txt"
+
+
+@dataclass(frozen=True)
+class SavedDump:
+    """A file, as the index names it."""
+
+    file: str
+    kernel: str
+    name: str
+    """Of the kernel, as the fuser calls it."""
+    dump: str
+    groups: tuple[str, ...]
+    sources: tuple[str, ...]
+    """Lines of the program whose operators are in the groups."""
+    evidence: tuple[Evidence, ...]
 
 
 def save(report: Report, kernels: Sequence[Kernel], options: Sequence[str], folder: Path) -> list[Path]:
@@ -30,7 +47,7 @@ def save(report: Report, kernels: Sequence[Kernel], options: Sequence[str], fold
         UsageError: a file that is not one of those stands in the way, or the folder cannot be written.
     """
     files: dict[str, bytes] = {}
-    rows: list[dict[str, Any]] = []
+    rows: list[SavedDump] = []
     groups = {group.id: group for group in report.groups}
     for kernel in kernels:
         for dump in chosen(kernel, options):
@@ -43,7 +60,7 @@ def save(report: Report, kernels: Sequence[Kernel], options: Sequence[str], fold
     content = {
         "schema": SCHEMA,
         "target": report.target.name,
-        "files": rows,
+        "files": [as_json(row) for row in rows],
         "kernels": [{key: value for key, value in one.items() if key not in _TEXTS} for one in shown],
         "sha256": {name: sha256(data).hexdigest() for name, data in files.items()},
     }
@@ -70,24 +87,13 @@ def save(report: Report, kernels: Sequence[Kernel], options: Sequence[str], fold
 _TEXTS = ("code", "dumps")
 
 
-def _row(name: str, kernel: Kernel, dump: Dump, groups: dict[str, Group]) -> dict[str, Any]:
-    return {
-        "file": name,
-        "kernel": kernel.id,
-        "name": kernel.name,
-        "dump": dump.option,
-        "groups": list(kernel.groups),
-        "sources": sorted(
-            {
-                node.user_source or node.source or ""
-                for one in kernel.groups
-                if one in groups
-                for node in groups[one].nodes
-            }
-            - {""}
-        ),
-        "evidence": [{"file": one.file, "line": one.line} for one in dump.evidence],
-    }
+def _row(name: str, kernel: Kernel, dump: Dump, groups: dict[str, Group]) -> SavedDump:
+    nodes = [node for one in kernel.groups if one in groups for node in groups[one].nodes]
+    sources = {node.user_source or node.source or "" for node in nodes} - {""}
+    evidence = tuple(Evidence(one.file, one.line) for one in dump.evidence)
+    return SavedDump(
+        name, kernel.id, kernel.name, dump.option, tuple(kernel.groups), tuple(sorted(sources)), evidence
+    )
 
 
 def _file_name(kernel: Kernel, dump: Dump, taken: dict[str, bytes]) -> str:
@@ -103,9 +109,9 @@ def _file_name(kernel: Kernel, dump: Dump, taken: dict[str, bytes]) -> str:
     return name
 
 
-def _table(report: Report, kernels: Sequence[Kernel], rows: Sequence[dict[str, Any]]) -> str:
+def _table(report: Report, kernels: Sequence[Kernel], rows: Sequence[SavedDump]) -> str:
     text = render(report, kernels, (), width=120)
-    files = "\n".join(f"{row['file']}  {row['kernel']} {row['name']}, {row['dump']}" for row in rows)
+    files = "\n".join(f"{row.file}  {row.kernel} {row.name}, {row.dump}" for row in rows)
     return f"{text.rstrip()}\n\nFiles\n{files or 'none'}\n"
 
 

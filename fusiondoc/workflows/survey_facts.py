@@ -14,13 +14,14 @@ import re
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any, Iterable, Iterator, Mapping, Sequence, Tuple
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from fusiondoc.captures.capture import RECORDS, REQUEST
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.masking import masked
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import SCHEMA, OpNode, Report, Unfused
+from fusiondoc.model.source import Source
 from fusiondoc.model.survey_answers import RunRow, SavedNode, SavedReport, SavedUnfused, Unreadable
 from fusiondoc.model.typed_fields import json_within, sound
 from fusiondoc.parsers.lines.log_files import is_log_name
@@ -197,12 +198,39 @@ def may_be_equal(items: Sequence[Item]) -> list[Item]:
     return [item for item in items if sizes[item.size, item.capture] > 1]
 
 
-GroupKey = Tuple["str | None", "str | None", Tuple[str, ...], Tuple[str, ...]]
-"""Model, phase, operators, lines."""
-KernelKey = Tuple["str | None", "str | None", str]
-"""Model, GPU, name: that of its group and which of its kernels it is, else its own."""
-PlaceKey = Tuple["str | None", str, str]
-"""Model, operator, line."""
+class GroupKey(NamedTuple):
+    """What makes groups of several runs one."""
+
+    model: str | None
+    phase: str | None
+    ops: tuple[str, ...]
+    places: tuple[str, ...]
+    """``file:line`` of them."""
+
+
+class KernelKey(NamedTuple):
+    """What makes kernels of several runs one."""
+
+    model: str | None
+    gpu: str | None
+    name: str
+    """That of its group and which of its kernels it is, else its own."""
+
+
+class PlaceKey(NamedTuple):
+    """An operator in no group, at its line."""
+
+    model: str | None
+    op: str
+    place: str
+
+
+class ReasonKey(NamedTuple):
+    """Why, and which operator."""
+
+    code: str
+    op: str
+
 
 NS = 1_000_000
 """Nanoseconds of a millisecond: sums of whole numbers do not depend on their order."""
@@ -230,8 +258,7 @@ class RunFacts:
 
     row: RunRow
     groups: Mapping[GroupKey, GroupFact]
-    reasons: Mapping[tuple[str, str], ReasonFact]
-    """By code and operator."""
+    reasons: Mapping[ReasonKey, ReasonFact]
     places: Mapping[PlaceKey, str]
     """Operators in no group, to the code of the reason."""
     kernels: Mapping[KernelKey, int]
@@ -291,7 +318,7 @@ def _facts(report: Report | SavedReport, name: str, kind: str, content: str) -> 
     for group in report.groups:
         ops = tuple(node.op for node in group.nodes)
         places = tuple(dict.fromkeys(filter(None, map(_place, group.nodes))))
-        key = (model, group.phase or None, ops, places)
+        key = GroupKey(model, group.phase or None, ops, places)
         count = len(group.instances)
         nodes_of_all += count
         operators += len(ops) * count if group.specialisation == 1 else 0
@@ -305,7 +332,7 @@ def _facts(report: Report | SavedReport, name: str, kind: str, content: str) -> 
     kernels: dict[KernelKey, int] = {}
     for kernel in report.kernels:
         if kernel.ms is not None:
-            key_of_kernel = (model, gpu, kernel_names.get(kernel.id, kernel.name))
+            key_of_kernel = KernelKey(model, gpu, kernel_names.get(kernel.id, kernel.name))
             kernels.setdefault(key_of_kernel, round(kernel.ms.median * NS))
     reasons, places_of = _reasons(report.unfused, model)
     times = [one.ns for one in reasons.values() if one.ns]
@@ -336,13 +363,13 @@ def _facts(report: Report | SavedReport, name: str, kind: str, content: str) -> 
 
 def _reasons(
     rows: Iterable[Unfused | SavedUnfused], model: str | None
-) -> tuple[dict[tuple[str, str], ReasonFact], dict[PlaceKey, str]]:
-    found: dict[tuple[str, str], ReasonFact] = {}
+) -> tuple[dict[ReasonKey, ReasonFact], dict[PlaceKey, str]]:
+    found: dict[ReasonKey, ReasonFact] = {}
     places: dict[PlaceKey, str] = {}
     for row in rows:
         if row.ran is False:
             continue
-        key = row.reason.code, row.op
+        key = ReasonKey(row.reason.code, row.op)
         so_far = found.get(key, _NO_REASON)
         found[key] = ReasonFact(
             text=min(filter(None, (so_far.text, masked(row.reason.text[:200]))), default=""),
@@ -353,7 +380,7 @@ def _reasons(
         )
         place = _place(row)
         if place is not None:
-            places.setdefault((model, row.op, place), row.reason.code)
+            places.setdefault(PlaceKey(model, row.op, place), row.reason.code)
     return found, places
 
 
@@ -365,13 +392,13 @@ def _place(node: OpNode | Unfused | SavedNode | SavedUnfused) -> str | None:
     told = node.user_source or node.source
     if told is None:
         return None
-    parts = re.split(r"[/\\]", told)[-1].split(":")
-    return ":".join(parts[:2])
+    source = Source.parse(told)
+    return re.split(r"[/\\]", told if source is None else source.at_line)[-1]
 
 
 def text_of(key: GroupKey) -> str:
     """``mul, add, relu (backward) at train.py:15``."""
-    _, phase, ops, places = key
+    phase, ops, places = key.phase, key.ops, key.places
     names = [op.rpartition("::")[2] for op in ops]
     text = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     text += " (backward)" if phase == "backward" else ""

@@ -29,6 +29,7 @@ from fusiondoc.workflows.survey_facts import (
     Item,
     KernelKey,
     PlaceKey,
+    ReasonKey,
     RunFacts,
     facts_of,
     text_of,
@@ -72,7 +73,7 @@ class Part:
         self.rows: list[RunRow] = []
         self.groups: dict[GroupKey, Counter[Any]] = defaultdict(Counter)
         """Of each: "runs", "nodes", "fell back", ("kind", K), and runs by (dimension, value)."""
-        self.reasons: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self.reasons: dict[ReasonKey, Counter[str]] = defaultdict(Counter)
         self.texts: dict[tuple[str, str], str] = {}
         self.places: dict[PlaceKey, Counter[Any]] = defaultdict(Counter)
         """Runs by (code of the reason, dimension, value)."""
@@ -152,12 +153,12 @@ def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: W
     totals: dict[str | None, Counter[Any]] = defaultdict(Counter)
     for row in rows:
         totals[row.model].update(["runs", *_values(row)])
-    groups = [_share(key, tally, totals[key[0]]["runs"]) for key, tally in part.groups.items()]
+    groups = [_share(key, tally, totals[key.model]["runs"]) for key, tally in part.groups.items()]
     ids = {key: _id(key) for key in part.groups}
     gone = [
         found
         for key, tally in part.groups.items()
-        for found in _gone(key, ids[key], tally, totals[key[0]], part.places)
+        for found in _gone(key, ids[key], tally, totals[key.model], part.places)
     ]
     return Survey(
         runs=rows,
@@ -177,17 +178,16 @@ def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: W
 
 
 def _id(key: GroupKey) -> str:
-    return hashlib.blake2b(repr(key).encode(), digest_size=5).hexdigest()
+    return hashlib.blake2b(repr(tuple(key)).encode(), digest_size=5).hexdigest()
 
 
 def _share(key: GroupKey, tally: Counter[Any], runs: int) -> GroupShare:
-    model, phase, ops, places = key
     return GroupShare(
         id=_id(key),
-        model=model,
-        phase=phase,
-        ops=ops,
-        places=places,
+        model=key.model,
+        phase=key.phase,
+        ops=key.ops,
+        places=key.places,
         kinds=tuple(sorted(one[1] for one in tally if isinstance(one, tuple) and one[0] == "kind")),
         runs=tally["runs"],
         runs_of_model=runs,
@@ -231,7 +231,7 @@ def _gone(
         yield Gone(
             group=name,
             text=text_of(key),
-            model=key[0],
+            model=key.model,
             by=dimension,
             last=having[-1] if ordered else ", ".join(having),
             since=after[0] if ordered else ", ".join(after),
@@ -251,9 +251,9 @@ def _why(
     """Reasons that operators of the group have in more of the runs after than before; each with (dimension,
     values, runs of these)."""
     codes: Counter[str] = Counter()
-    for op in set(key[2]):
-        for place in key[3]:
-            tally = places.get((key[0], op, place), Counter())
+    for op in set(key.ops):
+        for place in key.places:
+            tally = places.get(PlaceKey(key.model, op, place), Counter())
             for code in {one[0] for one in tally}:
                 then, now = (
                     sum(tally[code, by, value] for value in values) for by, values, _ in (before, after)

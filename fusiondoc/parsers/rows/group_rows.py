@@ -14,7 +14,7 @@ from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequenc
 
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
-from fusiondoc.model.source import SourceMap, user_source
+from fusiondoc.model.source import Source, SourceMap, user_source
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions, unpack
 from fusiondoc.parsers.ir.types import bytes_once, holds_tensor, is_tensor
@@ -105,7 +105,8 @@ class GroupTable:
             return "backward"
         if self.facts.phases:
             # The source has the name of the code in front of line and column.
-            files = {str(source).rsplit(":", 2)[0] for _, source in plan.ops()}
+            places = (Source.parse(source) for _, source in plan.ops())
+            files = {place.file for place in places if place is not None}
             for told in (self.facts.phases[file] for file in files if file in self.facts.phases):
                 return told
         if use.iteration is not None:
