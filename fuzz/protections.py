@@ -129,8 +129,8 @@ TAKEN = (
         "cap of a line",
         _LINES + "test_a_line_has_a_cap_and_the_rest_is_counted",
         "parsers/lines/log_files.py",
-        "            if held >= MOST_LINE:",
-        "            if False:",
+        "        if held >= MOST_LINE:",
+        "        if False:",
     ),
     Taken(
         "bounds of unpacking",
@@ -207,8 +207,8 @@ TAKEN = (
         "captures on a terminal",
         _SAID + "test_captures_with_any_name_and_content",
         "cli/output.py",
-        "    click.echo(in_github_log(visible(text)), nl=nl)",
-        "    click.echo(in_github_log(text), nl=nl)",
+        "    return in_github_log(visible(text))",
+        "    return in_github_log(text)",
     ),
     Taken(
         "say and tell",
@@ -262,8 +262,8 @@ TAKEN = (
     Taken(
         "limit of a saved report",
         _LINES + "test_a_saved_report_has_a_limit",
-        "workflows/load.py",
-        "        if size > _MOST_REPORT_BYTES:",
+        "workflows/inputs.py",
+        "        if size > MOST_REPORT_BYTES:",
         "        if False:",
     ),
     Taken(
@@ -298,8 +298,8 @@ TAKEN = (
         "commands on a page",
         "test_commands_to_copy.py::test_a_page_offers_no_other_command_or_variable",
         "reports/html/run_views.py",
-        "for name, value in variables.items() if _SET.fullmatch(str(name))}",
-        "for name, value in variables.items()}",
+        "for name, value in report.target.environment_set.items() if _SET.fullmatch(name)}",
+        "for name, value in report.target.environment_set.items()}",
     ),
     Taken(
         "a project's file trusts nobody",
