@@ -20,6 +20,7 @@ from fusiondoc.fuser_knobs.catalogue import knob_line
 from fusiondoc.fuser_knobs.entries import exists_in, parse_version
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Try
@@ -388,14 +389,14 @@ def effect(asked: Try, one: Try) -> str:
         return f"fails ({one.problem})"
     parts = []
     if one.groups != asked.groups:
-        parts.append(f"{_count(asked.groups, 'group')} become{'s' * (asked.groups == 1)} {one.groups}")
+        parts.append(f"{count(asked.groups, 'group')} become{'s' * (asked.groups == 1)} {one.groups}")
     if one.ops_fused != asked.ops_fused:
         more = one.ops_fused - asked.ops_fused
-        parts.append(f"{_count(abs(more), 'operator')} {'more' if more > 0 else 'fewer'} fused")
+        parts.append(f"{count(abs(more), 'operator')} {'more' if more > 0 else 'fewer'} fused")
     if one.unfused != asked.unfused:
         parts.append(f"{one.unfused} instead of {asked.unfused} not fused")
     if one.fallbacks != asked.fallbacks:
-        parts.append(f"{_count(one.fallbacks, 'fallback')} instead of {asked.fallbacks}")
+        parts.append(f"{count(one.fallbacks, 'fallback')} instead of {asked.fallbacks}")
     if asked.wrong and one.wrong is not None:
         parts.append("the numbers agree with eager" if not one.wrong else "the numbers still differ")
     parts = parts or ["the same groups"]
@@ -403,7 +404,3 @@ def effect(asked: Try, one: Try) -> str:
         faster = f"{one.speed.value:.2f} times as fast"
         parts.append(faster if one.speed.differs else "no difference in speed")
     return ", ".join(parts)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")

@@ -35,6 +35,7 @@ from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.fusers import takers
 from fusiondoc.model.module_tree import folded
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import GROUPS
@@ -54,7 +55,7 @@ def nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
     cover = report.coverage
     outside = sum(row.count for row in report.unfused if row.ran is not False)
     if report.groups and cover.fraction == 1.0:
-        groups = counted(sum(group.count for group in report.groups if group.specialisation == 1), "group")
+        groups = count(sum(group.count for group in report.groups if group.specialisation == 1), "group")
         text = f"All that {fuser} can take is fused: {cover.ops_fused:,} operators in {groups}"
     elif report.groups and cover.fraction is not None and cover.ops_total is not None:
         left = cover.ops_total - cover.ops_fused
@@ -64,7 +65,7 @@ def nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
         text = f"{report.fused_operators:,} operators are fused; nothing that could be is known to be left"
     elif cover.ops_total == 0:
         text = (
-            f"{fuser} takes none of the {counted(outside, 'operator')}, and no known change makes it take one"
+            f"{fuser} takes none of the {count(outside, 'operator')}, and no known change makes it take one"
         )
     else:
         text = f"Nothing is fused, and no known change brings any of the {outside:,} operators into a group"
@@ -76,7 +77,7 @@ def nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
     if cover.fraction == 1.0 and in_place:
         return (
             NOT_FOUND,
-            f"{text}; {counted(in_place, 'operator')} in place could be, written otherwise (FD230)",
+            f"{text}; {count(in_place, 'operator')} in place could be, written otherwise (FD230)",
         )
     if cover.fraction == 1.0 or none_taken or not (report.groups or outside):
         return "Nothing to do" + (" about fusion" if hint or none_taken else ""), text
@@ -100,11 +101,6 @@ def _rest(report: Report) -> tuple[str, str]:
     left = f"what is left are kernels of libraries ({fixed[0].message.partition(': ')[0]})" if fixed else ""
     small = "its kernels are too small to be slow: a larger batch or CUDA graphs help more than fusion"
     return left, small if launch else ""
-
-
-def counted(number: int, what: str) -> str:
-    """ "3 groups", "1 group" """
-    return f"{number:,} {what}" + ("" if number == 1 else "s")
 
 
 MOST = 3
@@ -280,12 +276,12 @@ def _planned(
     rows = [report.unfused[row] for row in one.rows]
     unlocks = _unlocks(one, groups, report)
     if one.removes:
-        unlocks = f"takes {counted(gain.operators, 'operator')} out of the program"
+        unlocks = f"takes {count(gain.operators, 'operator')} out of the program"
     elif not unlocks:
         names = list(dict.fromkeys(row.op for row in rows))
         what = " and ".join(names) if len(names) <= 2 else f"{names[0]} and {len(names) - 1} others"
         keep = "keeps" if len(names) == 1 else "keep"
-        unlocks = f"{counted(gain.operators, 'operator')} that {what} {keep} out of groups"
+        unlocks = f"{count(gain.operators, 'operator')} that {what} {keep} out of groups"
     if with_others:
         unlocks += f" (together with {' and '.join(map(str, with_others))})"
     lines = one.kind in (ChangeKind.SPLIT, ChangeKind.MOVE, ChangeKind.MOVE_VIEW)  # shows them all
@@ -350,10 +346,10 @@ def _unlocks(one: Candidate, groups: Sequence[WouldBeGroup], report: Report) -> 
                 (f"{number} times " if number > 1 else "") + f"{joined} groups of this run become one"
             )
         elif joined:
-            mine = f"{joined * number} group{'s' * (joined * number > 1)} of this run"
+            mine = f"{count(joined * number, 'group')} of this run"
             parts.append(f"joins {mine} with {ops} into {number}" if joined > 1 else f"adds {ops} to {mine}")
         else:
-            parts.append(f"{number} group{'s' * (number > 1)} of {ops}")
+            parts.append(f"{count(number, 'group')} of {ops}")
     rest = sum(counted.values()) - sum(number for _, number in counted.most_common(2))
     parts.sort(key=lambda part: not part[0].isdigit())  # "unlocks" stands before the first
     text = ", ".join(parts) + (f" and {rest} more" if rest else "")

@@ -10,6 +10,7 @@ from fusiondoc.fixes import added_lines, constants, in_place, operands, order, r
 from fusiondoc.fixes.edits import Edit, Proposal, overlapping
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
 
 
@@ -38,7 +39,7 @@ class Bundle:
         if len(self.proposals) == 1:
             return self.proposals[0].title
         lines = len({line for one in self.proposals for line in one.lines})
-        return f"{self.words} ({lines} line{'s' * (lines != 1)})"
+        return f"{self.words} ({count(lines, 'line')})"
 
     @property
     def edits(self) -> tuple[Edit, ...]:
@@ -176,7 +177,7 @@ def _in_packages(program: Program) -> list[str]:
         if is_in_place(row.op):
             name = row.op.rpartition("::")[2]
             said.append(
-                f"{line}: {row.op} ({row.count} time{'s' * (row.count != 1)}) works in place; with "
+                f"{line}: {row.op} ({count(row.count, 'time')}) works in place; with "
                 f"{name.rstrip('_')} instead of it (out = out + x for out += x) it could fuse. The file is a "
                 "package's: change a copy, or its class from outside"
             )

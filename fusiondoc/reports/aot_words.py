@@ -9,11 +9,12 @@ from collections import Counter
 from typing import Sequence
 
 from fusiondoc.model.beside_torchscript import AotFunction, AotGraph, AotValue, FusedModules, Partition
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import ScriptModel, ScriptRun
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.wording import count, size
+from fusiondoc.reports.wording import size
 
 MOST_VALUES = 12
 """Tensors of a partition that are shown; the JSON report has all."""

@@ -26,6 +26,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.module_tree import outside
+from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import PACKAGES, Source, from_package
@@ -33,7 +34,7 @@ from fusiondoc.reports.printable import in_json, markdown, visible
 from fusiondoc.reports.run_words import gain, plan_in_markdown, unlocks
 from fusiondoc.reports.source_code import run_folder, with_near_paths, with_near_places
 from fusiondoc.reports.text.findings import sentence
-from fusiondoc.reports.wording import count, covered, groups_of
+from fusiondoc.reports.wording import covered, groups_of
 
 EXPECTATION = "expectation"
 """What machine formats call the rule behind a broken expectation."""

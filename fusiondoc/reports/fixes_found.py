@@ -11,6 +11,7 @@ from typing import Iterator
 
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, Fixes, Outcome, TriedFix, Version
+from fusiondoc.model.numbers import count
 from fusiondoc.reports.json_format import plain
 from fusiondoc.reports.printable import in_json, markdown, visible
 
@@ -39,7 +40,7 @@ def lines(fixes: Fixes, shown: str = "") -> Iterator[str]:
     yield from (f"  {text}" for text in fixes.described)
     yield from how_compared(fixes)
     if fixes.together_tries:
-        runs = f"{fixes.together_tries} run{'s' * (fixes.together_tries != 1)}, at most {MOST_TOGETHER}"
+        runs = f"{count(fixes.together_tries, 'run')}, at most {MOST_TOGETHER}"
         yield f"what did not help alone was tried line by line and together: {runs}"
     if fixes.untried:
         more = f"{fixes.untried} more change{'s were' if fixes.untried > 1 else ' was'}"
@@ -90,8 +91,8 @@ def _next(fixes: Fixes) -> Iterator[str]:
 
 def counts(version: Version) -> str:
     """ "3 groups with 12 operators fused, 20 groups and single operators in a forward pass" """
-    groups = f"{version.groups} group{'s' * (version.groups != 1)}"
-    operators = f"{version.ops_fused} operator{'s' * (version.ops_fused != 1)}"
+    groups = count(version.groups, "group")
+    operators = count(version.ops_fused, "operator")
     return f"{groups} with {operators} fused, {_launches(version.launches)}"
 
 
@@ -103,8 +104,8 @@ def _launches(number: int) -> str:
 def gain(before: Version, after: Version, speed: Ratio | None) -> str:
     """ "2 -> 9 groups, 4 -> 30 operators fused, 60 -> 41 groups and single operators, 1.20 times as fast" """
     parts = [
-        f"{before.groups} -> {after.groups} group{'s' * (after.groups != 1)}",
-        f"{before.ops_fused} -> {after.ops_fused} operator{'s' * (after.ops_fused != 1)} fused",
+        f"{before.groups:,} -> {count(after.groups, 'group')}",
+        f"{before.ops_fused:,} -> {count(after.ops_fused, 'operator')} fused",
         f"{before.launches} -> {_launches(after.launches)}",
     ]
     if speed is not None:

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Iterable, Sequence
 
 from fusiondoc.model.module_tree import folded, outside
+from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Expectation
 from fusiondoc.reports import run_words
@@ -17,7 +18,6 @@ from fusiondoc.reports.printable import markdown_code as _code
 from fusiondoc.reports.run_words import plan_in_markdown
 from fusiondoc.reports.source_code import near, where_from, with_near_paths, without_column
 from fusiondoc.reports.wording import (
-    count,
     covered,
     dims,
     fuser,

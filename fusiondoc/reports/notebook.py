@@ -8,11 +8,12 @@ from typing import Iterable, Sequence
 
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.module_tree import outside
+from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Report
 from fusiondoc.reports.comparison import words
 from fusiondoc.reports.printable import visible
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.wording import count, fuser, machine, runs_of, verdict
+from fusiondoc.reports.wording import fuser, machine, runs_of, verdict
 
 MOST_ROWS = 15
 """Of each table; the whole is in the other formats."""

@@ -11,12 +11,13 @@ from typing import Hashable, Sequence
 
 from fusiondoc.model.bench import Part
 from fusiondoc.model.change_plan import PlannedChange
+from fusiondoc.model.numbers import count
 from fusiondoc.model.ranks import RankRow, Ranks, SlowRank, named
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.runs import Steps, Time
 from fusiondoc.reports.printable import markdown, markdown_code, one_line
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.wording import count, covered, size, verdict
+from fusiondoc.reports.wording import covered, size, verdict
 
 LEAST_SHARE = 0.005
 """A part below this share is left out of a sentence."""
@@ -227,7 +228,7 @@ def ranks_where(report: Report, group: str) -> str | None:
 
 def of_ranks(ranks: Ranks) -> str:
     """``2 ranks, started by torch.distributed.run``."""
-    several = f"{len(ranks.rows)} rank{'s' * (len(ranks.rows) != 1)}"
+    several = count(len(ranks.rows), "rank")
     if ranks.expected is not None and ranks.expected != len(ranks.rows):
         several += f" of {ranks.expected}"
     return f"{several}, {_KNOWN_BY.get(ranks.known_by, ranks.known_by)}"

@@ -17,6 +17,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from fusiondoc.errors import CannotRun
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.survey_answers import (
     Duplicate,
@@ -33,7 +34,7 @@ from fusiondoc.reports.printable import in_json, visible_in
 from fusiondoc.reports.text.layout_of_text import drawn, size
 from fusiondoc.reports.text.layout_of_text import fields as names_and_values
 from fusiondoc.reports.text.layout_of_text import plain as without_blocks
-from fusiondoc.reports.wording import count, percent
+from fusiondoc.reports.wording import percent
 
 TABLES: Mapping[str, type] = {
     "runs": RunRow,

@@ -7,6 +7,7 @@ from typing import Callable, Iterable, NamedTuple, Sequence
 
 from fusiondoc.model.fusers import TE, fuser_title, is_te, takers
 from fusiondoc.model.module_tree import outside
+from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Group, Kernel, Report
 from fusiondoc.model.runs import Speed, Try
 
@@ -15,12 +16,6 @@ NO_DIFFERENCE = "no difference"
 
 DOING = {"compile": "compiling", "run": "running"}
 """What a group did when it fell back, by the stage of the fallback."""
-
-
-def count(number: int, what: str) -> str:
-    """``3 groups``, ``1 group``, ``2 passes``."""
-    ending = "es" if what.endswith("s") else "s"
-    return f"{number:,} {what}" + ("" if number == 1 else ending)
 
 
 def verdict_on_tries(tries: Sequence[Try]) -> str:

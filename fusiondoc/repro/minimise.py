@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
 from fusiondoc.errors import CannotRun
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.repro.recipe import (
     DEFINED,
@@ -387,4 +388,4 @@ def _hashable(spec: TensorSpec | ScalarSpec) -> TensorSpec | ScalarSpec:
 
 
 def _size(recipe: Recipe) -> str:
-    return f"{recipe.operators} operator{'' if recipe.operators == 1 else 's'}"
+    return count(recipe.operators, "operator")

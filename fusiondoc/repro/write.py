@@ -13,6 +13,7 @@ from typing import Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
 from fusiondoc.model.fusers import FUSER_OF_KIND
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -215,9 +216,9 @@ def listed(known: Groups) -> list[GroupLine]:
     for group in known.groups:
         names = [op.rpartition("::")[2] for op in group.ops]
         shown = ", ".join(names[:_SHOWN_OPS]) + (", ..." if len(names) > _SHOWN_OPS else "")
-        count = f"{len(names)} operator{'' if len(names) == 1 else 's'}"
+        total = count(len(names), "operator")
         place = _place(group, known) + ("  FELL BACK" if group.fallback else "")
-        rows.append(GroupLine(group.id, group.kind, group.phase or "?", one_line(f"{count}: {shown}"), place))
+        rows.append(GroupLine(group.id, group.kind, group.phase or "?", one_line(f"{total}: {shown}"), place))
     return rows
 
 
@@ -280,9 +281,9 @@ def write_script(known: Groups, name: str, output: Path | None, force: bool, fus
 
 def _title(found: Found, known: Groups) -> str:
     group = found.group
-    count = f"{len(group.nodes)} operator{'' if len(group.nodes) == 1 else 's'}"
+    total = count(len(group.nodes), "operator")
     phase = f"{group.phase}, " if group.phase else ""
-    return f"Group {group.id} ({group.kind}, {phase}{count}) of {known.place(found.file, found.line)}."
+    return f"Group {group.id} ({group.kind}, {phase}{total}) of {known.place(found.file, found.line)}."
 
 
 def notes(written: Written) -> list[str]:

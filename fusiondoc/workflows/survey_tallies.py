@@ -10,6 +10,7 @@ from heapq import nlargest, nsmallest
 from statistics import median
 from typing import Any, Iterable, Mapping, Sequence
 
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.survey_answers import (
     DIMENSIONS,
@@ -261,7 +262,7 @@ def _why(
                 if now / after[2] > then / before[2] + _MORE:
                     codes[code] = max(codes[code], now)
     found = sorted(codes.items(), key=lambda one: (-one[1], one[0]))
-    return tuple(f"{code} in {runs} run{'s' * (runs != 1)}" for code, runs in found[:3])
+    return tuple(f"{code} in {count(runs, 'run')}" for code, runs in found[:3])
 
 
 _MORE = 0.25

@@ -16,6 +16,7 @@ from fusiondoc.diagnosis.run_facts import RunFacts, run_facts
 from fusiondoc.model.beside_torchscript import AotFunction
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.module_tree import folded
+from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Time
 
@@ -102,7 +103,7 @@ def graph_breaks(report: Report, context: Context) -> Iterable[Finding]:
         worst = sorted(breaks.reasons.items(), key=lambda item: -item[1])
         yield finding(
             "FD108",
-            f"torch.compile cut the program {total} time{'s' * (total != 1)}, into {breaks.graphs} graphs:"
+            f"torch.compile cut the program {count(total, 'time')}, into {breaks.graphs} graphs:"
             f" {_few(why for why, _ in worst)}",
             advice="Fusion ends at each cut: move what it names out of the compiled function;"
             " TORCH_LOGS=graph_breaks shows the lines.",
@@ -244,7 +245,7 @@ def _ends(report: Report) -> str:
         ):
             others[row.op] += row.count
     said = [
-        f"{', '.join(f'{op} ({count} times)' for op, count in counted.most_common(3))} {what}"
+        ", ".join(f"{op} ({count(times, 'time')})" for op, times in counted.most_common(3)) + f" {what}"
         for counted, what in ((in_place, "change their input in place"), (others, "have no gradient formula"))
         if counted
     ]
@@ -256,10 +257,10 @@ def inner_plan_missing(report: Report, context: Context) -> Iterable[Finding]:
     rows = [row for row in report.unfused if row.reason.code == "FD103"]
     if not rows:
         return
-    count = sum(row.count for row in rows)
+    total = sum(row.count for row in rows)
     yield finding(
         "FD103",
-        f"{count} operators are in a differentiable graph that was not optimised in this log",
+        f"{total:,} operators are in a differentiable graph that was not optimised in this log",
         source=rows[0].user_source,
         evidence=rows[0].evidence[:3],
         advice="Its own executor profiles once more: run the model once or twice more (--runs).",
@@ -325,8 +326,8 @@ def _finding(row: Unfused, run: RunFacts) -> Finding:
     changeable = row.keeps_out and advice.sure
     where = f", layer {folded(row.layers)}" if row.layers else ""
     if row.keeps_out:
-        places = "1 place" if row.count == 1 else f"{row.count} places"
-        kept = "1 operator" if row.keeps_out == 1 else f"{row.keeps_out} operators"
+        places = count(row.count, "place")
+        kept = count(row.keeps_out, "operator")
         message = f"{row.op} keeps {kept} out of groups ({places}{where}): {row.reason.text}"
     else:
         times = f" ({row.count} times)" if row.count > 1 else ""

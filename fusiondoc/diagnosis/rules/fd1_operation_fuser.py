@@ -18,6 +18,7 @@ from fusiondoc.model.beside_torchscript import TeSplit
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.module_tree import folded
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.source import Source
@@ -167,7 +168,7 @@ def _of_rows(report: Report, context: Context) -> Iterable[PlannedChange]:
             kind,
             place.at_line if place is not None and kind.in_source else None,
             *lines,
-            f"{number} operator{'s' * (number > 1)}: {what}" + (f" in {folded(layers, 2)}" if layers else ""),
+            f"{count(number, 'operator')}: {what}" + (f" in {folded(layers, 2)}" if layers else ""),
             None,
             None,
             _command(report, context, more),

@@ -11,6 +11,7 @@ from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_crashes import advice_on, crashed, describe, error_in_words
 from fusiondoc.diagnosis.specialisations import FusedProducer, advice_on_more, fused_producer, in_words
 from fusiondoc.fuser_knobs.gpu_tables import first_cuda, knows, parse_pair
+from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
 from fusiondoc.parsers.lines.error_texts import (
     ARCHITECTURE,
@@ -35,9 +36,7 @@ def fell_back(report: Report, context: Context) -> Iterable[Finding]:
     for fallback in report.fallbacks:
         group = groups.get(fallback.group or "")
         who = f"Group {describe(group)}" if group else "A fusion group"
-        often = (
-            f"{'' if fallback.count_exact else 'at least '}{fallback.count} time{'s' * (fallback.count > 1)}"
-        )
+        often = f"{'' if fallback.count_exact else 'at least '}{count(fallback.count, 'time')}"
         compiling = fallback.stage == "compile"
         yield finding(
             "FD301" if compiling else "FD302",

@@ -11,6 +11,7 @@ from typing import Iterable, NamedTuple, Sequence, Tuple
 
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_crashes import describe
+from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Evidence, Finding, Group, Report
 from fusiondoc.model.runs import Verification
 from fusiondoc.parsers.ir.types import TensorType, parse_type
@@ -172,7 +173,7 @@ def numbers_differ(report: Report, context: Context) -> Iterable[Finding]:
         only = groups[0] if len(groups) == 1 and not before else None
         yield finding(
             "FD501",
-            f"{len(names)} of {total} {kind}{'s' * (total != 1)} differ{'s' * (len(names) == 1)} from eager: "
+            f"{len(names)} of {count(total, kind)} differ{'s' * (len(names) == 1)} from eager: "
             + "; ".join(_worst([row for row in wrong if row.what == name]) for name in names[:_NAMED])
             + (f"; and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
             + f", {_passes(wrong, rows)}",

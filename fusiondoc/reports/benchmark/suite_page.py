@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Iterator
 
 from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant, Suite
+from fusiondoc.model.numbers import count
 from fusiondoc.reports.benchmark import suite_grids, wordings
 from fusiondoc.reports.benchmark.bench_page import (
     Page,
@@ -44,7 +45,7 @@ def _of_suite(suite: Suite) -> Page:
         Section("environment", "Environment", facts=tuple(_suite_environment(suite))),
     )
     ran = [case for case in suite.cases if case.bench is not None]
-    said = f"{len(ran)} case{'s' * (len(ran) != 1)}, {'small' if suite.small else 'full'} sizes"
+    said = f"{count(len(ran), 'case')}, {'small' if suite.small else 'full'} sizes"
     device = device_of(ran[0].bench) if ran and ran[0].bench is not None else "CPU"
     where = f"{said}; {where_of(suite.interpreters(), device)}"
     shown = tuple(one for one in sections if one.holds)

@@ -20,10 +20,11 @@ from fusiondoc.comparison.differences import (
     UnfusedChange,
 )
 from fusiondoc.model.fusers import fuser_title
+from fusiondoc.model.numbers import count
 from fusiondoc.model.report import OpNode
 from fusiondoc.reports.printable import markdown, markdown_code
 from fusiondoc.reports.source_code import near, near_paths_of, where_from, with_near_paths
-from fusiondoc.reports.wording import count, short_type
+from fusiondoc.reports.wording import short_type
 
 KINDS = {
     "operators": "with other operators",

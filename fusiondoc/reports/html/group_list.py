@@ -8,6 +8,7 @@ from typing import Sequence
 from markupsafe import Markup
 
 from fusiondoc.model.module_tree import folded, layers_of_kernels, outside
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Kernel
 from fusiondoc.model.source import from_package
@@ -26,7 +27,6 @@ from fusiondoc.reports.html.summary import Bar, peak_bar
 from fusiondoc.reports.run_words import ranks_where, takes
 from fusiondoc.reports.source_code import where_from, without_column
 from fusiondoc.reports.wording import (
-    count,
     dims,
     never_ran,
     peak_share,

@@ -17,6 +17,7 @@ from markupsafe import Markup, escape
 
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.module_tree import outside
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
@@ -59,7 +60,7 @@ def _environment(folder: Path) -> Environment:
         auto_reload=False,
     )
     made.filters.update(
-        count=wording.count,
+        count=count,
         percent=wording.percent,
         seconds=wording.seconds,
         size=wording.size,

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from fusiondoc.model.beside_torchscript import AotFunction
 from fusiondoc.model.module_tree import Module, module_tree, outside
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import OpNode, Unfused
 from fusiondoc.model.source import Source
@@ -23,7 +24,7 @@ from fusiondoc.reports import aot_words
 from fusiondoc.reports.html.page_context import Context, hue
 from fusiondoc.reports.html.summary import Bar
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.wording import count, percent, seconds
+from fusiondoc.reports.wording import percent, seconds
 
 MOST_MODULES = 1000
 

@@ -11,12 +11,13 @@ from markupsafe import Markup
 
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.module_tree import NO_OPERATORS
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Evidence, Group, Program, ProgramNode, Report, Unfused
 from fusiondoc.reports.html.layout import Point, draw
 from fusiondoc.reports.html.page_context import QUOTED, Context, ReasonKind, hue, script_data, shown
 from fusiondoc.reports.printable import visible
-from fusiondoc.reports.wording import count, runs_of
+from fusiondoc.reports.wording import runs_of
 
 _CHARACTER = 6.9
 """Width of a character of the pictures' type, 11.5 px monospace."""

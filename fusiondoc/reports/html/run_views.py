@@ -12,6 +12,7 @@ from statistics import median
 from typing import Sequence
 
 from fusiondoc.model.bench import Part
+from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Fallback, Finding, Report
 from fusiondoc.model.runs import Expectation, Iteration, KnobState, Speed, Try, UnrecognisedLine, Verification
@@ -21,7 +22,7 @@ from fusiondoc.reports.html.page_context import QUOTED, Context, Quotes, can_cha
 from fusiondoc.reports.html.summary import Bar
 from fusiondoc.reports.run_words import milliseconds, remarks, sentence, share, takes
 from fusiondoc.reports.source_code import near
-from fusiondoc.reports.wording import DOING, NO_DIFFERENCE, count, percent, seconds, size, verdict_on_tries
+from fusiondoc.reports.wording import DOING, NO_DIFFERENCE, percent, seconds, size, verdict_on_tries
 
 _ALONE = 3
 """So many equal passes in a row have a line each; more are put together."""

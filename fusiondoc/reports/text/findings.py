@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model.change_plan import PlannedChange
+from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import NO_BACKWARD, Expectation
 from fusiondoc.reports.printable import visible_in
@@ -38,7 +39,7 @@ from fusiondoc.reports.text.layout_of_text import (
     names_and_texts,
     prose,
 )
-from fusiondoc.reports.wording import DOING, count
+from fusiondoc.reports.wording import DOING
 
 
 def fallbacks(report: Report) -> RenderableType | None:

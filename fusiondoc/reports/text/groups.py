@@ -17,6 +17,7 @@ from fusiondoc.model.beside_torchscript import AotFunction, TeFuser, TePass, TeP
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.fusers import is_te
 from fusiondoc.model.module_tree import folded, outside
+from fusiondoc.model.numbers import count
 from fusiondoc.model.report import SEVERITIES, Group, Reason, Report, Unfused
 from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Texts
@@ -24,7 +25,7 @@ from fusiondoc.reports import aot_words, run_words
 from fusiondoc.reports.run_words import takes
 from fusiondoc.reports.source_code import code_at, where_from, with_near_places
 from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more, size
-from fusiondoc.reports.wording import count, never_ran, short_type, times
+from fusiondoc.reports.wording import never_ran, short_type, times
 
 
 def groups(report: Report, every: bool = False) -> RenderableType | None:

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.module_tree import folded, layers_of_kernels
+from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Dump, Group, Instance, Kernel, Report
 from fusiondoc.model.source import Source
 from fusiondoc.reports.printable import in_github_log, one_line, visible
@@ -426,10 +427,10 @@ def source_lines(group: Group) -> str:
 
 
 def _head(report: Report, kernels: Sequence[Kernel]) -> str:
-    count = f"{len(kernels)} kernel{'' if len(kernels) == 1 else 's'}"
+    listed = count(len(kernels), "kernel")
     if len(kernels) < len(report.kernels):
-        count += f" of {len(report.kernels)}"
-    parts = [f"{report.target.name or 'log'}: {count}"]
+        listed += f" of {len(report.kernels):,}"
+    parts = [f"{report.target.name or 'log'}: {listed}"]
     if report.environment.get("gpu"):
         parts.append(report.environment["gpu"])
     if report.peak is not None:

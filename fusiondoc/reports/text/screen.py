@@ -15,6 +15,7 @@ from rich.text import Text
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.fusers import TE
 from fusiondoc.model.module_tree import outside
+from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Report
 from fusiondoc.reports import aot_words, run_words
 from fusiondoc.reports.printable import visible_in
@@ -41,7 +42,7 @@ from fusiondoc.reports.text.layout_of_text import (
     plain,
     sparkline,
 )
-from fusiondoc.reports.wording import count, covered, fuser, groups_of, verdict_on_tries
+from fusiondoc.reports.wording import covered, fuser, groups_of, verdict_on_tries
 
 
 def heading(report: Report, all_of_it: bool = False) -> RenderableType:
