@@ -217,12 +217,15 @@ class Tape:
 
     def do_again(self, stretch: Stretch, text: bytes, at: int, pos: int) -> None:
         """All that was done, for the same lines from ``at`` and ``pos`` on."""
-        for act, line, arguments, graph in stretch.steps:
-            if graph is None:
+        for number, (act, line, arguments, piece) in enumerate(stretch.steps):
+            if piece is None:
                 act(pos + line, *arguments)
-            else:
-                printed = text[at + graph.start : at + graph.end]
-                act(pos + line, pos + graph.line, Print(printed, graph.cut, None, graph.digest))
+                continue
+            graph = Print(text[at + piece.start : at + piece.end], piece.cut, None, piece.digest)
+            act(pos + line, pos + piece.line, graph)
+            if piece.digest is None and graph.known_digest is not None:
+                known = piece._replace(digest=graph.known_digest)
+                stretch.steps[number] = act, line, arguments, known  # it is not looked for again
         counts, (recognised, output, truncated) = self.counts, stretch.counted
         counts.recognised += recognised
         counts.user_output += output
