@@ -117,6 +117,26 @@ def test_the_capture_of_a_launched_run_gives_the_report_again(launched: Path, fu
         assert "is on rank 0 and not on rank 1" in (launched / name).read_text()
 
 
+def test_what_one_rank_alone_computes_wrong_is_found(tmp_path: Path) -> None:
+    """The results of rank 0 stood for those of all."""
+    with tarfile.open(ROOT / "fixtures/captures/two-gpus-ddp-nvfuser-2.1.2.tar.xz") as archive:
+        archive.extractall(tmp_path)
+    capture = next(tmp_path.rglob("ranks")).parent
+    for rank, off in enumerate((1e-8, 0.5)):
+        row = {
+            **{"phase": "forward", "what": "output 0", "same": off < 1e-5, "max_abs": off, "max_rel": off},
+            **{"tolerance": 1e-5, "dtype_same": True, "strides_same": True, "by": "value", "detail": None},
+        }
+        with (capture / "ranks" / str(rank) / "records.jsonl").open("a") as records:
+            record = {"record": "verify", "iteration": 1, "inputs": 0, "random": [], "results": [row]}
+            records.write(json.dumps(record) + "\n")
+    report = api.parse(capture)
+    assert [(row.same, row.max_rel, row.detail) for row in report.verification] == [
+        (False, 0.5, "on rank 1 alone")
+    ]
+    assert any(one.code == "FD501" and "on rank 1 alone" in one.message for one in report.findings)
+
+
 @pytest.mark.torch
 def test_a_rank_that_dies_or_leaves_nothing_is_told(launched: Path, tmp_path: Path, fusiondoc: Run) -> None:
     capture = next((launched / ".fusiondoc").glob("2*"))

@@ -23,9 +23,9 @@ from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.masking import masked, masked_in
 from fusiondoc.model.fusers import TE
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.ranks import RankFacts, RankTold
+from fusiondoc.model.ranks import RankFacts, RankTold, named
 from fusiondoc.model.report import Evidence, Report
-from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak
+from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak, Verification
 from fusiondoc.model.source import Options, Target
 from fusiondoc.parsers.evidence import excerpts
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -190,7 +190,7 @@ def report_of(
         knobs=tuple(map(_knob, told.knobs)),
         iterations=_timed(report.iterations, told.passes),
         ranks=ranks_of(report, told_of((capture, *others))) if capture.request.options.launcher else None,
-        verification=told.verification,
+        verification=_compared((capture, *others)) or told.verification,
         tries=capture.tries,
         texts=LogTexts(parsed.logs, capture, source_roots),
         timing={
@@ -331,6 +331,24 @@ def told_of(captures: Sequence[Capture]) -> RankTold | None:
     worlds = [one.records.rank.world_size or 0 for one, _ in processes if one.records.rank is not None]
     expected = max(worlds, default=0) or None
     return RankTold("launcher", expected, tuple(_facts(one, run) for one, run in processes))
+
+
+def _compared(captures: Sequence[Capture]) -> tuple[Verification, ...]:
+    """Results of several ranks against eager: of each the one that is furthest off, and on which ranks."""
+    rows: dict[tuple[int, int, str, str], dict[int, Verification]] = {}
+    for process in (one for capture in captures for one in capture.ranks):
+        for row in process.records.verification:
+            key = row.iteration, row.inputs, row.phase, row.what
+            rows.setdefault(key, {})[int(process.name)] = row
+    return tuple(map(_furthest_off, rows.values()))
+
+
+def _furthest_off(rows: Mapping[int, Verification]) -> Verification:
+    worst = max(rows.values(), key=lambda row: (not row.same, row.max_rel is None, row.max_rel or 0.0))
+    off = tuple(rank for rank, row in rows.items() if row.same == worst.same)
+    if worst.same or len(off) == len(rows):
+        return worst
+    return replace(worst, detail="; ".join(filter(None, (f"on {named(off)} alone", worst.detail))))
 
 
 def told_by_log(observed: Observed) -> RankTold | None:
