@@ -91,7 +91,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.read:
         read(options.read[0], Path(options.read[1]))
-        print("PEAK", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        those = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN  # the second one reads ahead
+        print("PEAK", sum(resource.getrusage(one).ru_maxrss for one in those))
         return
     patterns = ("torch-*/*.log", "torch-*/*/*.log")
     files = [file for pattern in patterns for file in sorted(options.recordings.glob(pattern))]
