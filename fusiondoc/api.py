@@ -21,10 +21,11 @@ from fusiondoc.captures.store import CaptureStore
 from fusiondoc.comparison.compare_reports import compare as compare_reports
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.errors import FusiondocError, UsageError
-from fusiondoc.model.bench import EAGER, VARIANTS, Bench
+from fusiondoc.model.bench import EAGER, ROUNDS, VARIANTS, Bench
 from fusiondoc.model.report import Report
 from fusiondoc.reports import notebook
 from fusiondoc.reports.formats import render_bench, render_comparison, render_report
+from fusiondoc.reports.wording import count
 from fusiondoc.workflows.live_run import LOG_LIMIT, LiveRun
 from fusiondoc.workflows.load import report_from, report_of, side
 from fusiondoc.workflows.survey import survey
@@ -230,12 +231,42 @@ def bench(
     inputs: Sequence[str] | None = None,
     shapes: Sequence[str] = (),
     pythons: Sequence[str | os.PathLike[str]] = (),
-    **options: Any,
+    forward: bool = True,
+    backward: bool = False,
+    random_sizes: bool = False,
+    trace: bool = False,
+    eval: bool = False,
+    device: str | None = None,
+    seed: int = 0,
+    knobs: Mapping[str, Any] | None = None,
+    rounds: int = ROUNDS,
+    processes: int | None = None,
+    timeout: float = 600.0,
 ) -> Bench:
-    """Time a target in every variant; errors, ``inputs`` and ``shapes`` are those of ``fusiondoc bench``, and
-    ``options`` fields of ``BenchRequest`` (``backward``, ``rounds``, ``device``, ``knobs`` and the like)."""
+    """Time a target in every variant, on the same inputs, as ``fusiondoc bench`` does.
+
+    Args:
+        target: FILE.py, FILE.py:NAME, package.module:NAME or an archive.
+        variants: those to time beside eager, such as ``["nnc", "inductor"]``.
+        inputs: the texts of ``--input``, instead of the file's own.
+        shapes: the texts of ``--shapes``: sets of sizes, each combination a shape.
+        pythons: interpreters, each with all variants; by default this one.
+        forward, backward: the phases that are timed: forward alone, forward and backward together.
+        random_sizes: give every step other sizes, near those of each shape.
+        trace: trace for TorchScript instead of scripting.
+        eval: put a module into eval mode first.
+        device, seed, knobs: as in ``diagnose``, for every variant.
+        rounds: of each variant in each phase and shape.
+        processes: that share the rounds; None chooses.
+        timeout: seconds for a warm-up, and for every round.
+
+    Raises:
+        UsageError: wrong arguments.
+        CannotRun: no variant can run here.
+    """
     from fusiondoc.workflows.bench import expanded, run_bench, silent
     from fusiondoc.workflows.bench_turns import BenchRequest
+    from fusiondoc.workflows.run_model import knob_texts
 
     request = BenchRequest(
         target=parse_target(os.fspath(target)),
@@ -243,7 +274,17 @@ def bench(
         variants=tuple(dict.fromkeys((EAGER, *variants))),
         inputs=_texts(inputs),
         shapes=expanded(shapes),
-        **options,
+        random_sizes=random_sizes,
+        forward=forward,
+        backward=backward,
+        trace=trace,
+        eval=eval,
+        device=device,
+        seed=seed,
+        knobs=knob_texts(knobs),
+        rounds=rounds,
+        processes=processes,
+        timeout=timeout,
     )
     return run_bench(request, silent)
 
@@ -320,7 +361,8 @@ class ShownReport(Report):
 
     def __repr__(self) -> str:
         name = self.target.name or "a log"
-        return f"<fusiondoc report of {name}: {len(self.groups)} groups, {len(self.findings)} findings>"
+        found = f"{count(len(self.groups), 'group')}, {count(len(self.findings), 'finding')}"
+        return f"<fusiondoc report of {name}: {found}>"
 
     def _repr_html_(self) -> str:
         return notebook.render(self)

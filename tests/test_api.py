@@ -83,6 +83,7 @@ def test_reports_and_comparisons_show_themselves() -> None:
         assert html.startswith("<div>")
         assert "<script" not in html
     assert "Groups (" in report._repr_html_()
+    assert ": 1 group, " in repr(fusiondoc.parse(FIXTURES / "compare" / "one-group.log"))
 
 
 BAD = "<script>alert(1)</script>\x1b[31m&\"'"

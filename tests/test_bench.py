@@ -687,6 +687,10 @@ def test_the_python_function_refuses_what_the_command_refuses_and_renders(tmp_pa
         fusiondoc.bench(tmp_path / "model.py", variants=["nvfusr"])
     with pytest.raises(UsageError, match="at least 6"):
         fusiondoc.bench(tmp_path / "model.py", rounds=3)
+    with pytest.raises(UsageError, match="There is no knob 'single_nod'"):
+        fusiondoc.bench(tmp_path / "model.py", knobs={"single_nod": True})
+    with pytest.raises(TypeError, match="'bakward'"):
+        fusiondoc.bench(tmp_path / "model.py", bakward=True)
     assert fusiondoc.render(_bench(), "csv").startswith("interpreter,variant,")
     assert "eager" in fusiondoc.render(_bench()) and "eager" in fusiondoc.render(_bench(), "html")
     with pytest.raises(UsageError, match="no format 'sarif' of a bench"):

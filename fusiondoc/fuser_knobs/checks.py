@@ -309,7 +309,7 @@ def _check(name: str, fuser: str, torch_version: TorchVersion, nvfuser: bool) ->
         return
     meant = "nnc" if fuser == "auto" else fuser
     can = [dump.name for dump in catalogue.fuser_dumps(torch_version) if dump.fuser == meant]
-    prints = f"Under {fuser_title(meant)}: --dump {', '.join(can)}" if can else None
+    prints = f"{fuser_title(meant)} can print: {', '.join(can)}." if can else None
     if name in catalogue.dump_options():
         if fuser == "nvfuser":
             check_dump_option(name, torch_version)

@@ -12,7 +12,7 @@ from typing import Any, Callable, Mapping, Protocol, Sequence
 from fusiondoc.captures.request import TargetSpec, check_inputs
 from fusiondoc.diagnosis.step_time import StepParts, parts_of
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
-from fusiondoc.model.bench import EACH_CALL, FORWARD, LEAST_ROUNDS, TRAINING, VARIANTS, measured
+from fusiondoc.model.bench import EACH_CALL, FORWARD, LEAST_ROUNDS, ROUNDS, TRAINING, VARIANTS, measured
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.profiler_trace import read_trace
@@ -22,7 +22,6 @@ from fusiondoc.runner.bench_child import BenchChild, Benched, Died, Inspected, P
 from fusiondoc.runner.interpreter import Interpreter
 from fusiondoc.runner.variables import quiet_environment
 
-ROUNDS = 15
 ROUND_SECONDS = 0.2
 PROCESSES = 2
 """Of each variant in each phase, where nothing else is asked for."""
