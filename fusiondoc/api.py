@@ -22,10 +22,10 @@ from fusiondoc.comparison.compare_reports import compare as compare_reports
 from fusiondoc.comparison.differences import Comparison
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.model.bench import EAGER, ROUNDS, VARIANTS, Bench
+from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Report
 from fusiondoc.reports import notebook
 from fusiondoc.reports.formats import render_bench, render_comparison, render_report
-from fusiondoc.reports.wording import count
 from fusiondoc.workflows.live_run import LOG_LIMIT, LiveRun
 from fusiondoc.workflows.load import report_from, report_of, side
 from fusiondoc.workflows.survey import survey
