@@ -204,4 +204,4 @@ def test_a_block_has_a_name_and_stays(tmp_path: Path, monkeypatch: pytest.Monkey
     assert any("removed" in note and "the newest 1 stay" in note for note in last.notes)
     with fusiondoc.capture(tmp_path, name="before") as again:
         pass
-    assert "there is a capture named before already" in again.notes[0]
+    assert "a capture named before already exists" in again.notes[0]

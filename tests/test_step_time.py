@@ -125,7 +125,7 @@ def test_without_a_trace_with_stacks_rows_are_told_apart_by_turn(tmp_path: Path)
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "no JSON, or is cut off"),
+        (b"", "not JSON, or is cut off"),
         (b"\x1f\x8b\x08rubbish", "cannot be read"),
         (b"[1]", "no events"),
         (b'{"traceEvents": [{"ph": "X", "name": 7}, 3, null]}', "shows no operator"),
