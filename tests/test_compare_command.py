@@ -246,11 +246,11 @@ def report_text(fusiondoc: Run) -> str:
     ("change", "words"),
     [
         (lambda text: text.replace("fusiondoc.report/1", "fusiondoc.report/2"), "newer fusiondoc"),
-        (lambda text: text.replace("fusiondoc.report/1", "fusiondoc.captures/1"), "no report"),
-        (lambda text: text[:-200], "not a whole JSON file"),
+        (lambda text: text.replace("fusiondoc.report/1", "fusiondoc.captures/1"), "not a report"),
+        (lambda text: text[:-200], "not a complete JSON file"),
         (lambda text: '{"a": 1}', "no report of fusiondoc"),
         (lambda text: "[]", "no report of fusiondoc"),
-        (lambda text: "", "not a whole JSON file"),
+        (lambda text: "", "not a complete JSON file"),
         (lambda text: '{"schema": "fusiondoc.report/1"}', "environment is missing"),
         (
             lambda text: text.replace('"runs": null', '"runs": "many"', 1),
