@@ -121,7 +121,7 @@ def texts_changed(value: T, change: Callable[[str], str], entry: Callable[[Any, 
     """
     made: Any = value
     kind: Any = type(value)
-    if kind in _NO_TEXT:
+    if kind in _NO_TEXT or not _may_hold_text(kind):
         return value
     names = _names(kind)
     if isinstance(value, str):
@@ -130,10 +130,15 @@ def texts_changed(value: T, change: Callable[[str], str], entry: Callable[[Any, 
         changed = {}
         for name in names:
             before = getattr(value, name)
-            if type(before) in _NO_TEXT:
+            of: Any = type(before)
+            if of in _NO_TEXT or not _may_hold_text(of):
                 continue
-            listed = name in _ARGUMENTS and isinstance(before, tuple)
-            after = entry(name, before)[1] if listed else texts_changed(before, change, entry)
+            if of is str:
+                after = change(before)
+            elif name in _ARGUMENTS and isinstance(before, tuple):
+                after = entry(name, before)[1]
+            else:
+                after = texts_changed(before, change, entry)
             if after is not before:
                 changed[name] = after
         made = replace(made, **changed) if changed else value
@@ -149,6 +154,12 @@ def texts_changed(value: T, change: Callable[[str], str], entry: Callable[[Any, 
 
 
 _NO_TEXT = frozenset((int, float, bool, type(None)))
+
+
+@lru_cache(maxsize=None)
+def _may_hold_text(kind: type) -> bool:
+    """Whether texts are looked for in values of a class."""
+    return is_dataclass(kind) or issubclass(kind, (str, tuple, list, abc.Mapping))
 
 
 @lru_cache(maxsize=None)

@@ -5,7 +5,7 @@ could take it (nothing to fuse with, or out of reach).
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Callable, Iterator, Literal, NamedTuple
+from typing import Callable, Literal, NamedTuple
 
 from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS_SINCE, fused_views, refused_because
 from fusiondoc.diagnosis.operators import (
@@ -88,6 +88,13 @@ def _nvfuser_of(torch: str) -> frozenset[str]:
     return frozenset(op for op, since in NVFUSER_SINCE.items() if since <= version)
 
 
+@lru_cache(maxsize=4096)
+def _tensors_of(types: tuple[str, ...]) -> tuple[TensorType, ...]:
+    """Those that are single tensors; a plan has few different ones."""
+    parsed = map(parse_type, types)
+    return tuple([one for one in parsed if isinstance(one, TensorType)])
+
+
 class Place:
     """An operator in its plan."""
 
@@ -103,11 +110,8 @@ class Place:
         self.refused = outside.refused
         self.region_end = outside.region_end
 
-    def types(self) -> Iterator[TensorType]:
-        for text in (*self.node.inputs, *self.node.outputs):
-            parsed = parse_type(text)
-            if isinstance(parsed, TensorType):
-                yield parsed
+    def types(self) -> tuple[TensorType, ...]:
+        return _tensors_of(self.node.inputs) + _tensors_of(self.node.outputs)
 
     def takes(self, op: str) -> bool:
         """Whether the fuser has a rule for an operator, views left aside."""

@@ -22,6 +22,7 @@ from functools import lru_cache
 from inspect import getmro
 from itertools import repeat
 from json.encoder import encode_basestring
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar, Union
 
 from fusiondoc.errors import UsageError
@@ -63,7 +64,7 @@ def value_of(thing: Any, name: str) -> Any:
     """A field of a dataclass as JSON has it."""
     kind: Any = type(thing)
     if name == "evidence" and _bounded(kind) and len(thing.evidence) > MOST_EVIDENCE:
-        return thing.evidence[:MOST_EVIDENCE]
+        return tuple(thing.evidence[:MOST_EVIDENCE])
     if name == _LEFT_OUT:
         return thing.evidence_left_out + max(0, len(thing.evidence) - MOST_EVIDENCE)
     return getattr(thing, name)
@@ -81,33 +82,32 @@ def _written(kind: Any) -> tuple[tuple[str, str, bool], ...] | None:
     )
 
 
+_SIMPLE: Mapping[Any, Callable[[Any], str]] = {
+    str: encode_basestring,
+    int: repr,
+    float: lambda value: repr(value) if isfinite(value) else json.dumps(value),
+    bool: lambda value: "true" if value else "false",
+    type(None): lambda value: "null",
+}
+"""The text of nearly all values, by their type."""
+
+
 def text_of(value: Any, margin: str = "\n") -> str:
     """JSON text; ``margin``: a line end, and what stands before the value on its line."""
     kind: Any = type(value)
-    if kind is str:
-        return encode_basestring(value)
-    if value is None:
-        return "null"
-    if kind is int:
-        return repr(value)
-    if kind is bool:
-        return "true" if value else "false"
+    simple = _SIMPLE.get(kind)
+    if simple is not None:
+        return simple(value)
     inner = margin + "  "
     if kind is tuple:
-        if not value:
-            return "[]"
-        parts = [text_of(item, inner) for item in value]
-        return f"[{inner}{f',{inner}'.join(parts)}{margin}]"
+        return _sequence_text(value, inner, margin)
     written = _written(kind)
     if written is not None:
         parts = []
         for name, quoted, bounded in written:
             item = value_of(value, name) if bounded else getattr(value, name)
-            if item is None:
-                parts.append(quoted + "null")
-            else:
-                text = encode_basestring(item) if type(item) is str else text_of(item, inner)
-                parts.append(quoted + text)
+            simple = _SIMPLE.get(type(item))
+            parts.append(quoted + (simple(item) if simple is not None else text_of(item, inner)))
         return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}" if parts else "{}"
     if isinstance(value, Enum):
         return text_of(value.value, margin)
@@ -116,9 +116,18 @@ def text_of(value: Any, margin: str = "\n") -> str:
         parts = [f"{encode_basestring(key)}: {text_of(item, inner)}" for key, item in items.items()]
         return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}" if parts else "{}"
     if isinstance(value, abc.Sequence) and not isinstance(value, str):
-        parts = [text_of(item, inner) for item in value]
-        return f"[{inner}{f',{inner}'.join(parts)}{margin}]" if parts else "[]"
+        return _sequence_text(value, inner, margin)
     return json.dumps(value, ensure_ascii=False)
+
+
+def _sequence_text(value: Sequence[Any], inner: str, margin: str) -> str:
+    if not value:
+        return "[]"
+    parts = []
+    for item in value:
+        simple = _SIMPLE.get(type(item))
+        parts.append(simple(item) if simple is not None else text_of(item, inner))
+    return f"[{inner}{f',{inner}'.join(parts)}{margin}]"
 
 
 def parts_of(value: Any, first: tuple[str, ...]) -> Iterator[str]:

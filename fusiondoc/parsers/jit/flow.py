@@ -6,6 +6,7 @@ and lists are seen through."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from fusiondoc.parsers.ir.types import holds_tensor
@@ -123,6 +124,12 @@ class FlowNode:
         """Lines of the dump before the one it begins on."""
 
 
+@lru_cache(maxsize=4096)
+def _any_requires_grad(types: tuple[str, ...]) -> bool:
+    """Whether one of them was profiled so; a plan has few different ones."""
+    return any("requires_grad=1" in text for text in types)
+
+
 class Flow:
     """Built while a plan is walked, in order."""
 
@@ -153,13 +160,14 @@ class Flow:
     def add(self, kind: str, node: Node, block: tuple[int, ...]) -> int:
         """A node that computes; the index it has from now on."""
         index = len(self.nodes)
-        tensors = [name for name in node.inputs if holds_tensor(self.type_of(name))]
+        inputs, outputs, types = node.inputs, node.outputs, self._types
+        tensors = [name for name in inputs if holds_tensor(types.get(name, ""))]
         new = FlowNode(kind, node, block, index)
         new.inputs = self._types_of(tensors)
-        new.outputs = self._types_of(v.name for v in node.outputs)
-        new.arguments = len(node.inputs) + len(node.outputs)
-        new.operands = tuple(map(self._operand, node.inputs))
-        new.requires_grad = any("requires_grad=1" in text for text in (*new.inputs, *new.outputs))
+        new.outputs = self._types_of([value.name for value in outputs])
+        new.arguments = len(inputs) + len(outputs)
+        new.operands = tuple(map(self._operand, inputs))
+        new.requires_grad = _any_requires_grad(new.inputs) or _any_requires_grad(new.outputs)
         self.nodes.append(new)
         self.regions = self.regions or kind == REGION
         self.gradients = self.gradients or new.requires_grad
@@ -169,16 +177,17 @@ class Flow:
             for maker in self._behind_numbers(node.inputs):
                 self.nodes[maker].sizes = _and(self.nodes[maker].sizes, index)
         if kind in (GROUP, OPERATOR):
-            for maker in self._behind_numbers(name for name in node.inputs if name not in tensors):
+            numbers = [name for name in inputs if name not in tensors and not self._is_constant(name)]
+            for maker in self._behind_numbers(numbers) if numbers else ():
                 self.nodes[maker].numbers = _and(self.nodes[maker].numbers, index)
-        for value in node.outputs:
+        for value in outputs:
             if holds_tensor(value.type):
                 self._made[value.name] = (index,)
         return index
 
     def _types_of(self, names: Iterable[str]) -> tuple[str, ...]:
         """One tuple for equal ones: a plan has few."""
-        types = tuple(self._types.get(name, "") for name in names)
+        types = tuple([self._types.get(name, "") for name in names])
         return self._alike.setdefault(types, types)
 
     def _operand(self, name: str) -> Operand:
@@ -198,6 +207,11 @@ class Flow:
         if made is None or made.kind != "prim::Constant":
             return None
         return made.attributes.get("value", "None")
+
+    def _is_constant(self, name: str) -> bool:
+        """Whether it is a constant that no node of the flow makes."""
+        made = self._maker.get(name)
+        return made is not None and made.kind == "prim::Constant" and name not in self._made
 
     def pass_through(self, node: Node) -> None:
         """A node that hands tensors on: each output comes from the input at its place, or from all."""

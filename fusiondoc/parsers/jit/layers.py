@@ -205,15 +205,16 @@ class _Reading:
             if kind == "prim::GetAttr":
                 self._attribute(node, inputs, env)
             elif body is not None:
-                inner = {p.name: env[name] for p, name in zip(body.params, node.inputs) if name in env}
+                params = body.params
+                inner = {p.name: env[name] for p, name in zip(params, node.inputs) if name in env}
                 first = len(self._nodes_read)
                 self._nodes(body.nodes, inner)
                 for value, name in zip(node.outputs, body.outputs):
                     if name in inner:
                         env[value.name] = inner[name]
-                if kind == "prim::DifferentiableGraph" and len(inputs) == len(body.params):
+                if kind == "prim::DifferentiableGraph" and len(inputs) == len(params):
                     outputs = [env.get(value.name, 0) for value in node.outputs]
-                    names = tuple(p.name for p in body.params)
+                    names = tuple(p.name for p in params)
                     inside = slice(first, len(self._nodes_read))
                     types = _types_in(body)
                     returned = [(name, types.get(name, ""), inner.get(name, 0)) for name in body.outputs]

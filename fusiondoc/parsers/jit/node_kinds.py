@@ -140,6 +140,8 @@ class HostNumbers:
 
     def computes(self, node: Node) -> bool:
         """Whether a node computes with such numbers alone: then its results are some, too."""
+        if not self._names:
+            return False
         tensors = {name for name in node.inputs if is_tensor(self._type_of(name))}
         if not self._names.intersection(tensors) or not tensors <= self._names | self._constants:
             return False

@@ -169,7 +169,9 @@ def _add_ownerless(dump: Dump, plan: Plan, layers: Layers) -> None:
             continue
         if section.kind in FUSION_KINDS:
             body = section.graph
-            plan.groups.append(_group_of(FUSION_KINDS[section.kind], section.name, body, (), layers))
+            plan.groups.append(
+                _group_of(FUSION_KINDS[section.kind], section.name, body, (), layers, _At(body.line))
+            )
             plan.users = plan.users or any(_from_file(source) for _, source in plan.groups[-1].body)
         elif section.kind == "prim::DifferentiableGraph":
             inner: list[PlanGroup] = []
@@ -207,7 +209,7 @@ def _body_of(dump: Dump, node: Node) -> Iterable[Node]:
 
 def summarise_group(dump: Dump) -> PlanGroup:
     """A dump that is the body of a group itself (kernel_cache's ``GraphCache created for graph``)."""
-    return replace(_group_of("CudaFusionGroup", "", dump.graph, (), Layers({}, frozenset())), line=0)
+    return _group_of("CudaFusionGroup", "", dump.graph, (), Layers({}, frozenset()), _At(0))
 
 
 class _Walk:
@@ -275,9 +277,11 @@ class _Walk:
         self.flow.nodes[place].ran = True  # without profiled types there is no group
         if body is not None:
             values = tuple(v.name for v in node.outputs)
-            group = _group_of(FUSION_KINDS[node.kind], node.ref or node.kind, body, values, self.layers)
             sized = tuple(one for one in only_sized(body) if one.dim in self._sized) if self._sized else ()
-            self.groups.append(replace(group, conditional=bool(block), place=place, sized=sized))
+            name = node.ref or node.kind
+            at = _At(body.line, bool(block), place, sized)
+            group = _group_of(FUSION_KINDS[node.kind], name, body, values, self.layers, at)
+            self.groups.append(group)
             self.plan.users = self.plan.users or any(_from_file(source) for _, source in group.body)
 
     def _region(self, node: Node, block: tuple[int, ...]) -> None:
@@ -310,7 +314,8 @@ class _Walk:
                 self.flow.alias(value.name, (inner,))
                 self._numbers.alias(value.name, inner)
             return
-        if not blocks and not is_operator(node):
+        operator = is_operator(node)
+        if not blocks and not operator:
             if kind in SIDE_EFFECTS:
                 self.flow.stops.append((len(self.flow.nodes), kind, node.source))
             elif kind in GUARDS or kind in HANDED_ON or kind.startswith(NOT_OPERATORS):
@@ -323,7 +328,8 @@ class _Walk:
             self.plan.numbers.add((kind, node.source))
             return
         index = self.flow.add(CONTROL if blocks else OPERATOR, node, block)
-        name = node.outputs[0].name if node.outputs else ""
+        outputs = node.outputs
+        name = outputs[0].name if outputs else ""
         self.flow.nodes[index].ran = self._profiled.ran.get(name)
         ran = self._profiled.blocks.get(name, ())
         if blocks:
@@ -336,8 +342,8 @@ class _Walk:
                     self.flow.alias(value.name, (node.inputs[place + 1],))
             self.nodes(inner_block.nodes, (*block, index), inner_ran)
             self.flow.leave_block(index, inner_block.outputs)
-        if is_operator(node):
-            types = tuple(v.type for v in node.outputs)
+        if operator:
+            types = tuple([v.type for v in outputs])
             known = self.flow.nodes[index].outputs
             types = known if types == known else types
             layer = self.layers.of.get(id(node))
@@ -348,12 +354,24 @@ def _from_file(source: str | None) -> bool:
     return source is not None and not source.startswith("<")
 
 
-def _group_of(kind: str, name: str, body: Graph, values: tuple[str, ...], layers: Layers) -> PlanGroup:
+class _At(NamedTuple):
+    """Where a group stands in its plan: the fields of ``PlanGroup`` of these names."""
+
+    line: int
+    conditional: bool = False
+    place: int = -1
+    sized: tuple[FromTheEnd, ...] = ()
+
+
+def _group_of(
+    kind: str, name: str, body: Graph, values: tuple[str, ...], layers: Layers, at: _At
+) -> PlanGroup:
     ops = []
     nodes = []
-    types = {v.name: v.type for v in body.params}
-    numbers = {v.name: i for i, v in enumerate(body.params)}
-    canonical: list[object] = [v.type for v in body.params]
+    params, returned = body.params, body.outputs
+    types = {v.name: v.type for v in params}
+    numbers = {v.name: i for i, v in enumerate(params)}
+    canonical: list[object] = [v.type for v in params]
     for node in body.walk():
         scope = node.scope
         canonical += (node.kind, [numbers.get(v) for v in node.inputs], sorted(node.attributes.items()))
@@ -366,14 +384,17 @@ def _group_of(kind: str, name: str, body: Graph, values: tuple[str, ...], layers
         if node.kind != "prim::Constant":
             ops.append((node.kind, node.source))
             nodes.append(node)
-    canonical.append([numbers.get(v) for v in body.outputs])
+    canonical.append([numbers.get(v) for v in returned])
     symbols: dict[str, str] = {}
 
     def rename(found: re.Match[str]) -> str:
         return symbols.setdefault(found.group(1), f"SS(-{len(symbols) + 2})")
 
-    inputs = tuple(_SYMBOL.sub(rename, v.type) for v in body.params)
-    outputs = tuple(_SYMBOL.sub(rename, types.get(name, "")) for name in body.outputs)
+    def renamed(text: str) -> str:
+        return _SYMBOL.sub(rename, text) if "SS(" in text else text
+
+    inputs = tuple(renamed(v.type) for v in params)
+    outputs = tuple(renamed(types.get(name, "")) for name in returned)
     key = blake2b(repr(canonical).encode(), digest_size=16).digest()
     return PlanGroup(
         kind,
@@ -381,9 +402,12 @@ def _group_of(kind: str, name: str, body: Graph, values: tuple[str, ...], layers
         tuple(ops),
         inputs,
         outputs,
-        body.line,
+        at.line,
         values,
         key,
         layers.of_group(nodes),
         tuple(layers.of.get(id(node)) for node in nodes),
+        at.conditional,
+        at.place,
+        at.sized,
     )

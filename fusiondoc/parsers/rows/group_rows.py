@@ -95,6 +95,8 @@ class GroupTable:
         self._rows: dict[_Key, GroupRow] = {}
         self._of_body: dict[Body, list[GroupRow]] = {}
         self._of_graph: dict[bytes, list[GroupRow]] = {}
+        self._in_graph: set[tuple[bytes, str]] = set()
+        """The same, as pairs with the id of the row: ten thousand rows can have one graph."""
         self._of_use: dict[int, list[GroupRow]] = {}
         self._diff_graphs: list[frozenset[Op]] = []
 
@@ -155,9 +157,9 @@ class GroupTable:
             for group, row in zip(one.use.plan.every_group(), mine):
                 # Equal by the contract, yet the graphs may differ (in what they return): each has its
                 # GraphCache.
-                alike = self._of_graph.setdefault(group.canonical, [])
-                if row not in alike:
-                    alike.append(row)
+                if (group.canonical, row.id) not in self._in_graph:
+                    self._in_graph.add((group.canonical, row.id))
+                    self._of_graph.setdefault(group.canonical, []).append(row)
                 row.lines.append(one.place(group.line))
 
     def _row(
@@ -237,6 +239,7 @@ class GroupTable:
                 shown.append(kept)
             row.members = max(shown, key=len, default=[])
         self.plans = [PhasedPlan(use, self._phases[id(use)]) for use in plans]
+        self._in_graph.clear()
 
     def _count_plans(self, caches: Mapping[tuple[bytes, int], int]) -> None:
         for executor in self.executors:
