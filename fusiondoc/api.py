@@ -18,14 +18,13 @@ from typing import Any, Callable, Iterable, Mapping, Sequence, Union
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest, TargetSpec, parse_module, parse_target
 from fusiondoc.captures.store import CaptureStore
+from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.compare_reports import compare as compare_reports
-from fusiondoc.comparison.differences import Comparison
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.model.bench import EAGER, ROUNDS, VARIANTS, Bench
 from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Report
-from fusiondoc.reports import notebook
-from fusiondoc.reports.formats import render_bench, render_comparison, render_report
+from fusiondoc.reports import notebook, render_bench, render_comparison, render_report
 from fusiondoc.workflows.live_run import LOG_LIMIT, LiveRun
 from fusiondoc.workflows.load import report_from, report_of, side
 from fusiondoc.workflows.survey import survey

@@ -25,7 +25,7 @@ sys.path[:0] = [str(HERE.parent), str(HERE)]
 from changes import changed, changed_json, damaged_log  # noqa: E402
 from targets import TARGETS, read  # noqa: E402
 
-from fusiondoc.reports.formats import REPORT_FORMATS, render_report  # noqa: E402
+from fusiondoc.reports import REPORT_FORMATS, render_report  # noqa: E402
 
 _MEMORY = 3 << 30
 _LONGEST_READ = 200_000

@@ -31,8 +31,8 @@ from fusiondoc.parsers.lines.error_texts import fuser_error, read_error
 from fusiondoc.parsers.profiler_trace import read_places, read_trace
 from fusiondoc.parsers.trace_units import NoTrace, read_events
 from fusiondoc.probe.pass_inputs import InputTextError, named_input, parse_input
+from fusiondoc.reports import COMPARISON_FORMATS, REPORT_FORMATS, render_comparison, render_report
 from fusiondoc.reports.benchmark import bench_page, documents
-from fusiondoc.reports.formats import COMPARISON_FORMATS, REPORT_FORMATS, render_comparison, render_report
 from fusiondoc.reports.json_format import read_bench, read_report
 from fusiondoc.workflows.bench import expanded
 from fusiondoc.workflows.load import report_from, report_of

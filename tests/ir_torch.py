@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 import torch
 
-from fusiondoc.parsers.ir.graph import Block, Dump, Graph, Node, Value
+from fusiondoc.parsers.ir import Block, Dump, Graph, Node, Value
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 

@@ -39,9 +39,8 @@ from fusiondoc.model.bench import (
     rank_of_interval,
     ratio,
 )
-from fusiondoc.reports.benchmark import bench_page
+from fusiondoc.reports.benchmark import bench_page, of_processes
 from fusiondoc.reports.benchmark.documents import as_csv, as_json, as_markdown, render
-from fusiondoc.reports.benchmark.wordings import of_processes
 from fusiondoc.reports.json_format import read_bench
 from fusiondoc.runner.interpreter import Interpreter
 from fusiondoc.workflows import bench as workflow

@@ -17,7 +17,7 @@ from conftest import FIXTURES
 from fusiondoc.captures.capture import REQUEST, Capture
 from fusiondoc.captures.own import sign
 from fusiondoc.cli.env import _how_to_start
-from fusiondoc.reports.formats import REPORT_FORMATS, render_report
+from fusiondoc.reports import REPORT_FORMATS, render_report
 from fusiondoc.reports.html import render as render_html
 from fusiondoc.workflows.load import report_from, report_of
 

@@ -17,10 +17,10 @@ from raw_log import read
 from thorough import every
 from valid_json import validate
 
+from fusiondoc.comparison import WORDS
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.comparison.differences import WORDS
 from fusiondoc.model.report import Instance
-from fusiondoc.reports.formats import render_comparison
+from fusiondoc.reports import render_comparison
 from fusiondoc.workflows.load import report_from
 
 SCHEMA = json.loads((ROOT / "docs" / "comparison.schema.json").read_text())
@@ -56,7 +56,7 @@ def test_every_log_against_the_next(log: Path, fusiondoc: Run) -> None:
 
 
 def test_the_schema_has_every_field_and_no_other() -> None:
-    from fusiondoc.comparison import differences
+    import fusiondoc.comparison as differences
     from fusiondoc.model import report as report_model
     from fusiondoc.model import runs as runs_model
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from running import run_target, write
 
+from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.report import Report
 from fusiondoc.workflows.load import report_of
 

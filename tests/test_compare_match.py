@@ -8,8 +8,8 @@ from dataclasses import replace
 from conftest import FIXTURES
 
 from fusiondoc.alignment import align
+from fusiondoc.comparison import speed_change
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.comparison.differences import speed_change
 from fusiondoc.comparison.kernel_changes import changed_lines, normalised
 from fusiondoc.model.report import (
     Group,

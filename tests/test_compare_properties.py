@@ -15,8 +15,8 @@ from log_transforms import MEANINGLESS, slow_down
 from raw_log import read
 from thorough import THOROUGH
 
+from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.report import Report
 from fusiondoc.workflows.load import report_from
 

@@ -11,8 +11,8 @@ from statistics import median
 import pytest
 from raw_log import bandwidths, plan_groups, read
 
+from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.comparison.differences import Comparison
 from fusiondoc.workflows.load import report_from
 
 PAIRS = (("1.13.1", "2.0.1"), ("2.0.1", "2.1.2"), ("1.13.1", "2.1.2"))

@@ -18,7 +18,7 @@ from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.report import Report
 from fusiondoc.reports import code_annotations, markdown
-from fusiondoc.reports.comparison import words
+from fusiondoc.reports import comparison as words
 from fusiondoc.reports.html import render as html
 from fusiondoc.reports.wording import groups_of
 from fusiondoc.workflows.load import report_from

@@ -24,8 +24,7 @@ from fusiondoc.model.change_plan import ChangeKind, Edit, PlannedChange
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import Target
-from fusiondoc.reports import code_annotations, sarif
-from fusiondoc.reports.formats import REPORT_FORMATS, render_comparison, render_report
+from fusiondoc.reports import REPORT_FORMATS, code_annotations, render_comparison, render_report, sarif
 from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.printable import visible
 from fusiondoc.reports.source_code import NearPaths

@@ -15,13 +15,14 @@ from typing import Any, Callable, Mapping, Sequence
 import pytest
 from conftest import FIXTURES
 
+from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.report import Dump, Evidence, Report, Segment
 from fusiondoc.model.runs import Expectation, Iteration, Peak, Speed, Spread, Suppressed, Try, Verification
 from fusiondoc.model.source import Options, Target
 from fusiondoc.reports import code_annotations, json_format, markdown, sarif
-from fusiondoc.reports.comparison import page, terminal, words
+from fusiondoc.reports import comparison as words
+from fusiondoc.reports.comparison import page, terminal
 from fusiondoc.reports.html import render as render_page
 from fusiondoc.reports.printable import in_github_log, in_json, no_workflow_commands, visible, visible_in
 from fusiondoc.reports.printable import markdown as markdown_text

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from thorough import examples
 
-from fusiondoc.parsers.ir.graph import Block, Dump, Graph
+from fusiondoc.parsers.ir import Block, Dump, Graph
 from fusiondoc.parsers.ir.parse import parse_dump, parse_node, parse_node_lines
 
 DUMPS = [

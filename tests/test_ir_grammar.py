@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fusiondoc.parsers.ir.graph import Value
+from fusiondoc.parsers.ir import Value
 from fusiondoc.parsers.ir.parse import parse_dump, parse_node, parse_node_lines
 
 

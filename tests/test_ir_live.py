@@ -16,7 +16,7 @@ import ir_programs  # noqa: E402
 from ir_torch import live_differences  # noqa: E402
 from running import python_apart  # noqa: E402
 
-from fusiondoc.parsers.ir.graph import Dump, Node  # noqa: E402
+from fusiondoc.parsers.ir import Dump, Node  # noqa: E402
 from fusiondoc.parsers.ir.parse import parse_dump, parse_node  # noqa: E402
 
 

@@ -15,7 +15,7 @@ import ir_extract  # noqa: E402
 from conftest import FIXTURES  # noqa: E402
 from ir_torch import Parsed, Refused, cause, differences  # noqa: E402
 
-from fusiondoc.parsers.ir.graph import Graph  # noqa: E402
+from fusiondoc.parsers.ir import Graph  # noqa: E402
 from fusiondoc.parsers.ir.parse import parse_dump, parse_node  # noqa: E402
 
 NODE_LINE = re.compile(r"^ +(?:%.*)?= \^?\w+.*\(.*\)", re.MULTILINE)

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 from command_line import ROOT, Run
 
+from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.bench_changes import BenchComparison
-from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.bench import Bench, Suite
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.report import Report

@@ -34,10 +34,10 @@ from fusiondoc.model.report import Evidence, Finding, OpNode, Program, ProgramNo
 from fusiondoc.model.runs import KnobState, Steps, Try
 from fusiondoc.model.source import Options
 from fusiondoc.parsers.observed import Observed
-from fusiondoc.reports.formats import render_report
+from fusiondoc.reports import render_report
 from fusiondoc.reports.run_words import gain
 from fusiondoc.reports.source_code import with_near_places
-from fusiondoc.reports.text.layout_of_text import Detail
+from fusiondoc.reports.text import Detail
 from fusiondoc.reports.text.screen import _shortened, render
 from fusiondoc.runner.variables import knob_lines
 from fusiondoc.workflows.load import report_from

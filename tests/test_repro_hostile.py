@@ -29,7 +29,7 @@ from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model.quick_dataclass import INIT
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.reports.text.layout_of_text import rows_of_lines
+from fusiondoc.reports.text import rows_of_lines
 from fusiondoc.repro import write as script_module
 from fusiondoc.repro.minimise import Outcome
 from fusiondoc.repro.permitted import WRITTEN

@@ -16,7 +16,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.masking import MASK, mask, masked, masked_arguments, masked_in, masked_variables
 from fusiondoc.model.source import Options
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
-from fusiondoc.reports.formats import REPORT_FORMATS, render_report
+from fusiondoc.reports import REPORT_FORMATS, render_report
 from fusiondoc.workflows.load import report_from
 
 HF = "hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz12345678"

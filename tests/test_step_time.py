@@ -29,8 +29,8 @@ from fusiondoc.parsers import profiler_trace
 from fusiondoc.parsers.profiler_trace import read_places, read_trace
 from fusiondoc.parsers.trace_units import read_events
 from fusiondoc.probe import benchmark, step_profile
-from fusiondoc.reports.benchmark import wordings
-from fusiondoc.reports.formats import render_report
+from fusiondoc.reports import benchmark as wordings
+from fusiondoc.reports import render_report
 from fusiondoc.reports.text.screen import render
 from fusiondoc.runner import bench_child
 from fusiondoc.workflows import bench_turns, speed

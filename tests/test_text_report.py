@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import FIXTURES, ROOT, Run
 
-from fusiondoc.reports.text.layout_of_text import bar, can_show_blocks, plain, sparkline
+from fusiondoc.reports.text import bar, can_show_blocks, plain, sparkline
 from fusiondoc.reports.text.screen import render
 from fusiondoc.workflows.load import report_from
 

@@ -206,7 +206,7 @@ def command(
 def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:
     from fusiondoc.model.bench import Suite
     from fusiondoc.reports.benchmark import documents, suite_grids
-    from fusiondoc.reports.text.layout_of_text import can_show_blocks
+    from fusiondoc.reports.text import can_show_blocks
 
     of_suite = isinstance(bench, Suite)
     if format_ == "html":

@@ -69,7 +69,7 @@ def _show(done: Bundle, output: Path | None) -> None:
     """What it holds, and what was replaced how often."""
     from rich.table import Table
 
-    from fusiondoc.reports.text.layout_of_text import drawn, size
+    from fusiondoc.reports.text import drawn, size
 
     table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column(overflow="fold")

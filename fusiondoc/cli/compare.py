@@ -25,7 +25,7 @@ from fusiondoc.cli.output import (
 )
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.model.report import SEVERITIES
-from fusiondoc.reports.formats import COMPARISON_FORMATS
+from fusiondoc.reports import COMPARISON_FORMATS
 
 ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html": "html"}
 
@@ -35,7 +35,7 @@ def _sides(ctx: click.Context, param: click.Parameter, typed: str) -> list[Compl
 
 
 def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
-    from fusiondoc.comparison.differences import WORDS
+    from fusiondoc.comparison import WORDS
 
     known = [CompletionItem(word, help=what) for word, (what, _) in WORDS.items() if word.startswith(typed)]
     return [*known, *completion.severities_and_codes(ctx, param, typed)]
@@ -99,8 +99,8 @@ def command(
     a, b = _both(a, b)
     if a == b == "-":
         raise UsageError("A and B cannot both be stdin", "Save one of the logs to a file.")
+    from fusiondoc.comparison import reached
     from fusiondoc.comparison.compare_reports import compare
-    from fusiondoc.comparison.differences import reached
     from fusiondoc.workflows.inputs import two_benches
     from fusiondoc.workflows.load import side
 
@@ -146,7 +146,7 @@ def _compare_benches(
     from fusiondoc.comparison.bench_changes import SLOWER, compare_benches, compare_suites
     from fusiondoc.model.bench import Suite
     from fusiondoc.reports.benchmark.documents import FORMATS_OF_TWO, render_two
-    from fusiondoc.reports.text.layout_of_text import can_show_blocks
+    from fusiondoc.reports.text import can_show_blocks
 
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
@@ -181,7 +181,7 @@ def _compare_benches(
 
 def _check_words(values: tuple[str, ...]) -> None:
     """Refuse an unknown word before anything is read."""
-    from fusiondoc.comparison.differences import WORDS
+    from fusiondoc.comparison import WORDS
     from fusiondoc.model.codes import CODES
 
     for value in values:
@@ -207,9 +207,9 @@ def _emit(comparison: Any, format_: str | None, output: Path | None) -> None:
     """Write the comparison where and how it was asked for."""
     if format_ is None:
         format_ = ENDINGS.get(output.suffix.lower(), "text") if output is not None else "text"
-    from fusiondoc.reports.formats import render_comparison
+    from fusiondoc.reports import render_comparison
     from fusiondoc.reports.printable import in_github_log
-    from fusiondoc.reports.text.layout_of_text import can_show_blocks
+    from fusiondoc.reports.text import can_show_blocks
 
     if format_ == "text":
         from fusiondoc.reports.comparison.terminal import render

@@ -63,7 +63,7 @@ def _list(codes: Iterable[Code], width: int) -> str:
     from rich.table import Table
 
     from fusiondoc.model.report import SEVERITIES
-    from fusiondoc.reports.text.layout_of_text import Indented, drawn
+    from fusiondoc.reports.text import Indented, drawn
 
     shown: list[RenderableType] = []
     for family, members in groupby(codes, key=lambda code: code.code[:3]):

@@ -113,8 +113,8 @@ def command(
 
         write(render_json(narrowed(report, kernels, printed)), output)
     else:
+        from fusiondoc.reports.text import can_show_blocks
         from fusiondoc.reports.text.kernel_listing import render as render_text
-        from fusiondoc.reports.text.layout_of_text import can_show_blocks
 
         width, colour = shutil.get_terminal_size((80, 24)).columns, in_colour(output)
         blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))

@@ -20,7 +20,7 @@ from rich.text import Text
 from fusiondoc.cli import completion
 from fusiondoc.cli.output import format_option, say
 from fusiondoc.model.fusers import FUSERS, LEGACY
-from fusiondoc.reports.text.layout_of_text import drawn, names_and_texts
+from fusiondoc.reports.text import drawn, names_and_texts
 
 if TYPE_CHECKING:
     from fusiondoc.fuser_knobs.overview import Entry, KnobHere, Overview

@@ -18,7 +18,7 @@ import click
 
 from fusiondoc.cli import completion
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
-from fusiondoc.reports.formats import REPORT_FORMATS, render_report
+from fusiondoc.reports import REPORT_FORMATS, render_report
 
 if TYPE_CHECKING:
     from fusiondoc.model.report import Report
@@ -97,7 +97,7 @@ def _keep_detail(ctx: click.Context, param: click.Parameter, value: bool) -> Non
 
 def detail() -> Any:
     """How much was asked for: --quiet counts before --summary, and that before --verbose."""
-    from fusiondoc.reports.text.layout_of_text import Detail
+    from fusiondoc.reports.text import Detail
 
     ctx = click.get_current_context(silent=True)
     asked = ctx.meta.get(_DETAIL) if ctx is not None else None
@@ -191,7 +191,7 @@ def emit(
     else:
         import shutil
 
-        from fusiondoc.reports.text.layout_of_text import can_link, can_show_blocks
+        from fusiondoc.reports.text import can_link, can_show_blocks
 
         make: Callable[..., str] = text_of or importlib.import_module("fusiondoc.reports.text.screen").render
         blocks = output is not None or can_show_blocks(getattr(sys.stdout, "encoding", None))

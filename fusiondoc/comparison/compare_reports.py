@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import fields, replace
 from typing import Any, Hashable, Iterable, Iterator, Mapping, Sequence
 
-from fusiondoc.comparison.differences import (
+from fusiondoc.comparison import (
     Comparison,
     Difference,
     GroupChange,

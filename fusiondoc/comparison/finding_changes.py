@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from typing import Callable, Hashable, Mapping, Sequence
 
 from fusiondoc.alignment import pair_equal
-from fusiondoc.comparison.differences import FallbackChange, FindingChange, UnfusedChange
+from fusiondoc.comparison import FallbackChange, FindingChange, UnfusedChange
 from fusiondoc.comparison.places import Place, Places
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.quick_dataclass import dataclass

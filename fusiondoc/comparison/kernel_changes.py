@@ -12,7 +12,7 @@ from math import isclose
 from typing import Any, Hashable, Mapping, Sequence
 
 from fusiondoc.alignment import candidates, greedy, pair_equal
-from fusiondoc.comparison.differences import (
+from fusiondoc.comparison import (
     SAME_BYTES,
     KernelChange,
     KernelRef,

@@ -33,7 +33,7 @@ from fusiondoc.model.typed_fields import field_types, is_figure, json_within, so
 from fusiondoc.reports.printable import in_json
 
 if TYPE_CHECKING:
-    from fusiondoc.comparison.differences import Comparison
+    from fusiondoc.comparison import Comparison
 
 DERIVED: Mapping[str, tuple[str, ...]] = {"Group": ("ops",), "Comparison": ("same", "coverage_changed")}
 """Properties that stand in JSON beside the fields of a class, by its name: the JSON of a report needs no

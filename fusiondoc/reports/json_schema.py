@@ -17,8 +17,8 @@ from dataclasses import fields
 from enum import Enum
 from typing import Any, Mapping, Sequence, Union
 
+from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.bench_changes import FASTER, NO_DIFFERENCE, SLOWER, BenchComparison
-from fusiondoc.comparison.differences import Comparison
 from fusiondoc.model.bench import EACH_CALL, MEMORY, SPEED, TRAINING, VARIANTS, Bench, Suite
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.report import SEVERITIES, Report

@@ -6,11 +6,11 @@ from __future__ import annotations
 from html import escape
 from typing import Iterable, Sequence
 
-from fusiondoc.comparison.differences import Comparison
+from fusiondoc.comparison import Comparison
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Report
-from fusiondoc.reports.comparison import words
+from fusiondoc.reports import comparison as words
 from fusiondoc.reports.printable import visible
 from fusiondoc.reports.source_code import near
 from fusiondoc.reports.wording import fuser, machine, runs_of, verdict

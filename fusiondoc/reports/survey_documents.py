@@ -31,9 +31,9 @@ from fusiondoc.model.survey_answers import (
 )
 from fusiondoc.reports.json_format import plain
 from fusiondoc.reports.printable import in_json, visible_in
-from fusiondoc.reports.text.layout_of_text import drawn, size
-from fusiondoc.reports.text.layout_of_text import fields as names_and_values
-from fusiondoc.reports.text.layout_of_text import plain as without_blocks
+from fusiondoc.reports.text import drawn, size
+from fusiondoc.reports.text import fields as names_and_values
+from fusiondoc.reports.text import plain as without_blocks
 from fusiondoc.reports.wording import percent
 
 TABLES: Mapping[str, type] = {

@@ -13,7 +13,7 @@ import re
 from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS
 from fusiondoc.errors import UsageError
 from fusiondoc.model.fusers import CHOICES
-from fusiondoc.parsers.ir.graph import Node
+from fusiondoc.parsers.ir import Node
 from fusiondoc.repro.recipe import DEFINED, DTYPES, Input, Recipe, Step, TensorSpec, ir_type
 
 _WITH_THEM = frozenset(

@@ -17,7 +17,7 @@ from typing import Iterator, Sequence
 from fusiondoc.model.fusers import FUSER_OF_KIND
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Group, OpNode
-from fusiondoc.parsers.ir.graph import Dump, Graph, Node, Section, Value
+from fusiondoc.parsers.ir import Dump, Graph, Node, Section, Value
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.ir.types import TensorType, holds_tensor, is_tensor, parse_type
 from fusiondoc.parsers.jit.message_runs import PREFIX

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from fusiondoc.parsers.ir.graph import Block, Dump, Graph, Node, RawNode, Section
+from fusiondoc.parsers.ir import Block, Dump, Graph, Node, RawNode, Section
 
 SUBGRAPH_KINDS = frozenset(["tensorexpr::Group"]) | frozenset(
     f"prim::{name}"

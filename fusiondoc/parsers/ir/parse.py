@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 from typing import Iterator, Sequence
 
+from fusiondoc.parsers.ir import Dump, Node, RawNode, end_of_string
 from fusiondoc.parsers.ir.build import STRUCTURE, Builder
-from fusiondoc.parsers.ir.graph import Dump, Node, RawNode, end_of_string
 
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 # Three levels of brackets are enough for all but lists of lists of lists; unrolled loops, so that a line

@@ -26,7 +26,7 @@ from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.ir.types import is_tensor
 
 if TYPE_CHECKING:
-    from fusiondoc.parsers.ir.graph import Dump, Graph, Node
+    from fusiondoc.parsers.ir import Dump, Graph, Node
     from fusiondoc.parsers.jit.message_runs import Print
 
 LiveLayers = Mapping[str, Tuple[str, ...]]

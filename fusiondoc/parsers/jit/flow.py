@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Collection, Iterable, Mapping, NamedTuple, Seq
 from fusiondoc.parsers.ir.types import holds_tensor
 
 if TYPE_CHECKING:
-    from fusiondoc.parsers.ir.graph import Node
+    from fusiondoc.parsers.ir import Node
 
 GROUP = "group"
 REGION = "region"

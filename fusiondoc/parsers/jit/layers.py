@@ -19,7 +19,7 @@ from fusiondoc.parsers.jit.earlier_graphs import Around, Kept, LiveLayers, Regio
 from fusiondoc.parsers.jit.node_kinds import GUARDS, is_fallback
 
 if TYPE_CHECKING:
-    from fusiondoc.parsers.ir.graph import Dump, Graph, Node
+    from fusiondoc.parsers.ir import Dump, Graph, Node
 
 
 _DEEPEST = 60

@@ -24,7 +24,7 @@ from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 
 if TYPE_CHECKING:
-    from fusiondoc.parsers.ir.graph import Graph, Node
+    from fusiondoc.parsers.ir import Graph, Node
 
 AUTOGRAD = "prim::Autograd"
 """How the nodes of gradient executors begin."""

@@ -34,7 +34,7 @@ from fusiondoc.parsers.jit.node_kinds import (
 )
 
 if TYPE_CHECKING:
-    from fusiondoc.parsers.ir.graph import Dump, Graph, Node
+    from fusiondoc.parsers.ir import Dump, Graph, Node
 
 _DEEPEST = 60
 """Differentiable graphs in one another beyond this are not entered: the walk recurses. torch makes two."""

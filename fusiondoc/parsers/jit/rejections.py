@@ -13,7 +13,7 @@ import re
 from sys import intern
 from typing import TYPE_CHECKING, Iterator, Sequence
 
-from fusiondoc.parsers.ir.graph import parse_values, split_tail
+from fusiondoc.parsers.ir import parse_values, split_tail
 from fusiondoc.parsers.ir.parse import LONG, NODE, parse_node
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 from fusiondoc.parsers.jit.statements import NodeText, Statement, Statements, state

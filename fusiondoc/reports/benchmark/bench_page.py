@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant, memory_ratio
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.reports.benchmark import wordings
+from fusiondoc.reports import benchmark as wordings
 from fusiondoc.reports.benchmark.plots import Bar, Bars, Lines, Stack, hue, hue_of, lines, stack
 from fusiondoc.reports.benchmark.suite_grids import ABSENT, Cell
 from fusiondoc.reports.html.page_context import render_page

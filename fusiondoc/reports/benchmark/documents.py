@@ -18,7 +18,7 @@ from rich.text import Text
 
 from fusiondoc.comparison.bench_changes import FASTER, SLOWER, BenchChange, BenchComparison
 from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchShape, BenchVariant, Part
-from fusiondoc.reports.benchmark.wordings import (
+from fusiondoc.reports.benchmark import (
     changing,
     count,
     groups,
@@ -36,8 +36,8 @@ from fusiondoc.reports.benchmark.wordings import (
 )
 from fusiondoc.reports.json_format import plain
 from fusiondoc.reports.printable import in_json, markdown, visible, visible_in
-from fusiondoc.reports.text.layout_of_text import drawn, fields, names_and_texts, size
-from fusiondoc.reports.text.layout_of_text import plain as plain_text
+from fusiondoc.reports.text import drawn, fields, names_and_texts, size
+from fusiondoc.reports.text import plain as plain_text
 
 
 def as_json(bench: Bench) -> str:

@@ -29,12 +29,12 @@ from fusiondoc.model.bench import (
     phase_of,
 )
 from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.reports.benchmark import HOST_BOUND, groups, milliseconds, of_processes, share
 from fusiondoc.reports.benchmark.documents import COLUMNS, could_not_run, rows_of
-from fusiondoc.reports.benchmark.wordings import HOST_BOUND, groups, milliseconds, of_processes, share
 from fusiondoc.reports.json_format import plain
 from fusiondoc.reports.printable import in_json, markdown, visible_in
-from fusiondoc.reports.text.layout_of_text import drawn, fields
-from fusiondoc.reports.text.layout_of_text import plain as without_blocks
+from fusiondoc.reports.text import drawn, fields
+from fusiondoc.reports.text import plain as without_blocks
 
 SAME = "≈1"
 """The cell of a speed whose 95 % interval holds 1."""

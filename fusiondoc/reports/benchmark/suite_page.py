@@ -6,7 +6,8 @@ from typing import Iterator
 
 from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant, Suite
 from fusiondoc.model.numbers import count
-from fusiondoc.reports.benchmark import suite_grids, wordings
+from fusiondoc.reports import benchmark as wordings
+from fusiondoc.reports.benchmark import suite_grids
 from fusiondoc.reports.benchmark.bench_page import (
     Page,
     PageTable,

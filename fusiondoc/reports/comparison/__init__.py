@@ -1,1 +1,417 @@
-"""A comparison as text, Markdown, JSON and a page."""
+"""A comparison in words, which its text, Markdown and page share; and the Markdown, for a comment on a pull
+request, in which every word from a log is escaped.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Iterable, Iterator, Sequence
+
+from fusiondoc.comparison import (
+    Comparison,
+    FallbackChange,
+    FindingChange,
+    GroupChange,
+    GroupRef,
+    KernelChange,
+    Side,
+    SpeedChange,
+    UnfusedChange,
+)
+from fusiondoc.model.fusers import fuser_title
+from fusiondoc.model.numbers import count
+from fusiondoc.model.report import OpNode
+from fusiondoc.reports.printable import markdown, markdown_code
+from fusiondoc.reports.source_code import near, near_paths_of, where_from, with_near_paths
+from fusiondoc.reports.wording import short_type
+
+KINDS = {
+    "operators": "with other operators",
+    "types": "with other types",
+    "code": "with other code",
+    "registers": "with other registers",
+    "spills": "with other spills",
+    "shared memory": "with other shared memory",
+    "scheduler": "with another scheduler",
+    "launch": "launched otherwise",
+    "launches": "launched more or less often",
+    "bandwidth": "with another bandwidth",
+    "bytes": "counted otherwise",
+}
+"""What a kind of change is called in a sentence, where its name alone is none."""
+
+ARROW = "→"
+
+
+def for_readers(comparison: Comparison) -> Comparison:
+    """The comparison without the folders of the machine in its paths, see ``near_paths_of``."""
+    reports = comparison.reports
+    made = near_paths_of(*(reports or ())).inside(comparison)
+    if reports is None:
+        return made
+    return replace(made, reports=(with_near_paths(reports[0]), with_near_paths(reports[1])))
+
+
+def side(one: Side) -> str:
+    """A side in figures."""
+    facts = []
+    if one.torch:
+        facts.append(f"torch {one.torch}")
+    if one.fuser:
+        facts.append(fuser_title(one.fuser))
+    facts.append(count(one.groups, "group"))
+    facts.append(coverage(one))
+    if one.fallbacks:
+        facts.append(count(one.fallbacks, "fallback"))
+    return ", ".join(facts)
+
+
+def coverage(one: Side) -> str:
+    """How much of it is fused."""
+    share = one.coverage
+    if not share.told:
+        return f"{share.ops_fused} operators fused, of how many cannot be told ({share.unknown})"
+    if share.fraction is None:
+        return "no operators"
+    return f"{share.ops_fused} of {share.ops_total} operators fused ({share.fraction:.0%})"
+
+
+def changed(comparison: Comparison) -> str:
+    """The changes in one sentence."""
+    parts = []
+    kinds: Counter[str] = Counter()
+    for change in comparison.groups:
+        kinds[" and ".join(KINDS.get(k, k) for k in change.kinds)] += change.count
+    if kinds:
+        named = ", ".join(f"{n} {kind}" for kind, n in kinds.items())
+        parts.append(f"{count(sum(kinds.values()), 'group')} ({named})")
+    for what, words in (("came", "newly not fused"), ("gone", "no longer unfused")):
+        number = sum(row.count for row in comparison.unfused if row.change == what)
+        if number:
+            parts.append(f"{count(number, 'operator')} {words}")
+    reasons = sum(1 for row in comparison.unfused if row.change == "reason")
+    if reasons:
+        parts.append(count(reasons, "other reason"))
+    if comparison.fallbacks:
+        parts.append(count(len(comparison.fallbacks), "fallback"))
+    if comparison.kernels:
+        kinds = Counter(kind for change in comparison.kernels for kind in change.kinds)
+        named = ", ".join(f"{n} {KINDS.get(kind, kind)}" for kind, n in kinds.items())
+        parts.append(f"{count(len(comparison.kernels), 'kernel')} ({named})")
+    if comparison.speed:
+        parts.append("speed of the model")
+    for what in ("came", "gone"):
+        number = sum(1 for row in comparison.findings if row.change == what)
+        if number:
+            parts.append(
+                count(number, "new finding") if what == "came" else f"{count(number, 'finding')} gone"
+            )
+    if comparison.coverage_changed:
+        parts.append("coverage")
+    return "; ".join(parts) or "nothing"
+
+
+def group_head(change: GroupChange) -> str:
+    """``G3 → G3, G4  forward, 5 operators``."""
+    ids = f" {ARROW} ".join(", ".join(ref.id for ref in refs) for refs in (change.a, change.b) if refs)
+    ref = (change.a or change.b)[0]
+    facts = [ref.phase or "phase unknown", operators(change.a or change.b)]
+    if len(change.a) == 0 and ref.specialisation > 1:
+        facts.append(f"specialisation {ref.specialisation}")
+    kinds = {r.kind for r in change.a}, {r.kind for r in change.b}
+    if all(kinds) and kinds[0] != kinds[1]:
+        facts.append(f" {ARROW} ".join(", ".join(sorted(k)) for k in kinds))
+    if change.count > 1:
+        ids += f" ×{change.count:,}"
+    return f"{ids}  {', '.join(facts)}"
+
+
+def operators(refs: Sequence[GroupRef]) -> str:
+    """``5 operators: add, mul, tanh ...``."""
+    names = [node.op.split("::")[-1] for ref in refs for node in ref.nodes]
+    shown = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+    return f"{count(len(names), 'operator')}: {shown}"
+
+
+MOST_NAMES = 6
+
+
+def place(refs: Sequence[GroupRef]) -> str:
+    """The first line of the program that the groups come from, else of a formula."""
+    sources = [node.user_source or node.source for ref in refs for node in ref.nodes]
+    for source in sources:
+        if source and not source.startswith("<"):
+            return near(source)
+    return next((source for source in sources if source), "")
+
+
+def nodes(of: Iterable[OpNode]) -> list[str]:
+    """Equal operators of one line once, with how many they are."""
+    counts = Counter((node.op, where_from(node.user_source, node.source)) for node in of)
+    return [
+        op + (f" x{n}" if n > 1 else "") + (f"  {source}" if source else "")
+        for (op, source), n in counts.items()
+    ]
+
+
+def types(change: GroupChange) -> list[str]:
+    """The input and output types that only one side has: ``in  - Float(8)``."""
+    found = []
+    for what in ("inputs", "outputs"):
+        of_a, of_b = (
+            Counter(short_type(text) for ref in refs for text in getattr(ref, what))
+            for refs in (change.a, change.b)
+        )
+        for sign, left in (("-", of_a - of_b), ("+", of_b - of_a)):
+            for text, n in left.items():
+                found.append(f"{sign} {what[:-1]} {text}" + (f" x{n}" if n > 1 else ""))
+    return found
+
+
+def speed(change: SpeedChange) -> str:
+    """``30.0 → 61.0 us, 2.03 times (A 29.0 to 35.0, B 60.0 to 71.0)``."""
+    small = max(change.a.median, change.b.median) < 1
+    scale, unit = (1e3, "us") if small else (1.0, "ms")
+    ratio = f", {change.ratio:.2f} times" if change.ratio is not None else ""
+    spreads = ", ".join(
+        f"{name} {one.min * scale:,.1f} to {one.max * scale:,.1f}"
+        for name, one in (("A", change.a), ("B", change.b))
+    )
+    medians = f"{change.a.median * scale:,.1f} {ARROW} {change.b.median * scale:,.1f} {unit}"
+    return f"{medians}{ratio} ({spreads})"
+
+
+def unfused(change: UnfusedChange) -> str:
+    """An operator outside the groups, with its line and reason."""
+    words = change.op + (f" x{change.count}" if change.count > 1 else "")
+    source = where_from(change.user_source, change.source)
+    if source:
+        words += f"  {source}"
+    if change.phase == "backward":
+        words += " (backward)"
+    if change.change == "reason" and change.reason_a and change.reason_b:
+        return f"{words}  {change.reason_a.code} {ARROW} {change.reason_b.code} {change.reason_b.text}"
+    reason = change.reason_b or change.reason_a
+    return words if reason is None else f"{words}  {reason.code} {reason.text}"
+
+
+def fallback(change: FallbackChange) -> str:
+    """A fallback with its group and counts."""
+    group = f" {ARROW} ".join(name for name in (change.group_a, change.group_b) if name) or "group unknown"
+    numbers = f" {ARROW} ".join(str(n) for n in (change.count_a, change.count_b) if n is not None)
+    doing = {"compile": "compiling", "run": "running"}.get(change.stage, change.stage)
+    return f"{group} while {doing}, times: {numbers}" + (f": {change.error}" if change.error else "")
+
+
+def findings(comparison: Comparison) -> tuple[list[FindingChange], str | None]:
+    """The findings to show, and a sentence on those about single operators, which have a part of their own
+    ("Not fused")."""
+    single = [row for row in comparison.findings if row.finding.code.startswith("FD2")]
+    if not comparison.unfused or not single:
+        return list(comparison.findings), None
+    rest = [row for row in comparison.findings if not row.finding.code.startswith("FD2")]
+    parts = []
+    for change in ("came", "gone"):
+        codes = sorted({row.finding.code for row in single if row.change == change})
+        number = sum(1 for row in single if row.change == change)
+        if number:
+            parts.append(f"{count(number, 'finding')} on operators above {change} ({', '.join(codes)})")
+    return rest, f"{'; '.join(parts)}: fusiondoc explain {single[0].finding.code}"
+
+
+def kernel_head(change: KernelChange) -> str:
+    """``K2 → K3 (G1)``."""
+    refs = [ref for ref in (change.a, change.b) if ref is not None]
+    ids = f" {ARROW} ".join(ref.id for ref in refs)
+    groups = refs[-1].groups
+    return ids + (f" ({', '.join(groups[:3])}{', ...' if len(groups) > 3 else ''})" if groups else "")
+
+
+def kernel_facts(change: KernelChange) -> list[str]:
+    """What changed, each in a few words; empty for a kernel of one side."""
+    a, b = change.a, change.b
+    if a is None or b is None:
+        return []
+    facts = []
+    for kind in change.kinds:
+        if kind == "code":
+            facts.append(f"code: {change.lines_gone} lines gone, {change.lines_added} added")
+        elif kind == "registers":
+            facts.append(f"registers {a.registers} {ARROW} {b.registers}")
+        elif kind == "spills":
+            facts.append(f"spills {a.spill_bytes} {ARROW} {b.spill_bytes} bytes")
+        elif kind == "shared memory":
+            facts.append(f"shared memory {a.smem_bytes} {ARROW} {b.smem_bytes} bytes")
+        elif kind == "scheduler":
+            facts.append(f"scheduler {a.scheduler} {ARROW} {b.scheduler}")
+        elif kind == "launch":
+            facts.append(
+                f"grid {dims(a.grid)} {ARROW} {dims(b.grid)}, block {dims(a.block)} {ARROW} {dims(b.block)}"
+            )
+        elif kind == "launches":
+            facts.append(f"launches {a.launches} {ARROW} {b.launches}")
+        elif kind in ("slower", "faster") and change.speed is not None:
+            facts.append(f"{kind}: {speed(change.speed)}{_rate(change)}")
+        elif kind == "bandwidth" and a.gb_per_s and b.gb_per_s:
+            facts.append(f"bandwidth {change.bandwidth}{_rate(change)}")
+        elif kind == "bytes":
+            facts.append("nvFuser counts other bytes for it")
+    return facts
+
+
+def _rate(change: KernelChange) -> str:
+    a, b = change.a, change.b
+    if "bytes" in change.kinds or not (a and b and a.gb_per_s and b.gb_per_s):
+        return ""
+    return f", {a.gb_per_s.median:,.0f} {ARROW} {b.gb_per_s.median:,.0f} GB/s"
+
+
+def dims(value: tuple[int, int, int] | None) -> str:
+    """``128x2x1``."""
+    return "-" if value is None else "x".join(map(str, value))
+
+
+def only_bytes(comparison: Comparison) -> tuple[list[KernelChange], str | None]:
+    """The kernels to show, and a sentence on those of which only the counted bytes differ."""
+    shown = [change for change in comparison.kernels if change.kinds != ("bytes",)]
+    counted = sum(1 for change in comparison.kernels if "bytes" in change.kinds)
+    if not counted:
+        return shown, None
+    kernels = count(counted, "kernel")
+    return shown, f"nvFuser counted other bytes for {kernels}: their GB/s cannot be compared, times can"
+
+
+MOST_ROWS = 30
+"""Rows of a part; comments are limited in size, the JSON has all."""
+
+MOST_OF_A_PART = 6_000
+"""Characters: the seven parts and the table of settings stay below GitHub's 65,536 for a comment together."""
+
+_LONGEST = 400
+"""Characters of one name or message, before they are escaped; those of a real log are shorter."""
+
+
+def as_markdown(comparison: Comparison) -> str:
+    """The comparison as GitHub-flavoured Markdown."""
+    return "\n".join(_lines(for_readers(comparison))) + "\n"
+
+
+def _lines(comparison: Comparison) -> Iterator[str]:
+    yield "### fusiondoc: " + ("nothing changed" if comparison.same else escape(changed(comparison)))
+    yield ""
+    yield "| | A | B |"
+    yield "|---|---|---|"
+    for name, a, b in (
+        ("", near(comparison.a.name), near(comparison.b.name)),
+        ("torch", comparison.a.torch or "?", comparison.b.torch or "?"),
+        ("groups", str(comparison.a.groups), str(comparison.b.groups)),
+        ("fused", coverage(comparison.a), coverage(comparison.b)),
+        ("kernels", str(comparison.a.kernels), str(comparison.b.kernels)),
+        ("fallbacks", str(comparison.a.fallbacks), str(comparison.b.fallbacks)),
+    ):
+        yield f"| {name} | {escape(a)} | {escape(b)} |"
+    yield from _fitting(
+        [
+            f"| {escape(one.name)} | {escape(one.a or 'not set')} | {escape(one.b or 'not set')} |"
+            for one in comparison.differences
+        ]
+    )
+    for title, rows in (
+        ("Groups", [row for change in comparison.groups for row in _group(change)]),
+        (
+            "Not fused",
+            [f"{_came(row.change)}: {escape(unfused(row))}" for row in comparison.unfused],
+        ),
+        (
+            "Fallbacks",
+            [f"{_came(row.change)}: {escape(fallback(row))}" for row in comparison.fallbacks],
+        ),
+        ("Kernels", list(_kernels(comparison))),
+        (
+            "Model",
+            [
+                f"**{one.speed.change}** {escape(f'{one.way} {one.phase}: {speed(one.speed)}')}"
+                for one in comparison.speed
+            ],
+        ),
+        (
+            "Findings",
+            list(_findings(comparison)),
+        ),
+        ("What cannot be compared", [escape(note) for note in comparison.notes]),
+    ):
+        if rows:
+            yield from ("", f"#### {title}", "")
+            shown = _fitting(rows)
+            yield from (row if row.startswith("  ") else f"- {row}" for row in shown)
+            if len(rows) > len(shown):
+                yield f"- ... {len(rows) - len(shown)} more lines: `--format json` has all"
+
+
+def _fitting(rows: Sequence[str]) -> list[str]:
+    """The first rows of a part, as far as its room goes."""
+    shown: list[str] = []
+    room = MOST_OF_A_PART
+    for row in rows[:MOST_ROWS]:
+        room -= len(row) + 3
+        if room < 0:
+            break
+        shown.append(row)
+    return shown
+
+
+_WORDS = {"came": "**new**", "gone": "gone", "reason": "other reason", "count": "other count"}
+
+
+def _came(change: str) -> str:
+    return _WORDS.get(change, "changed")
+
+
+def _group(change: GroupChange) -> Iterator[str]:
+    where = place(change.b or change.a)
+    yield f"**{escape(' and '.join(change.kinds))}** {escape(group_head(change))}" + (
+        f" at {code(where)}" if where else ""
+    )
+    for text in nodes(change.ops_gone):
+        yield f"  - no longer in it: {escape(text)}"
+    for text in nodes(change.ops_added):
+        yield f"  - new in it: {escape(text)}"
+    for text in types(change) if "types" in change.kinds else ():
+        yield f"  - {code(text)}"
+    for row in change.because:
+        yield f"  - not fused now: {escape(unfused(row))}"
+    if change.speed is not None and change.speed.change is not None:
+        yield f"  - {escape(speed(change.speed))}"
+
+
+def _findings(comparison: Comparison) -> Iterator[str]:
+    shown, rest = findings(comparison)
+    for row in shown:
+        finding = row.finding
+        yield f"{_came(row.change)}: {escape(f'{finding.severity} {finding.code} {finding.message}')}"
+    if rest:
+        yield escape(rest)
+
+
+def _kernels(comparison: Comparison) -> Iterator[str]:
+    shown, counted = only_bytes(comparison)
+    for change in shown:
+        facts = [fact for fact in kernel_facts(change) if not fact.startswith("nvFuser")]
+        yield f"{escape(kernel_head(change))}: {escape('; '.join(facts) or change.kinds[0])}"
+    if counted:
+        yield escape(counted)
+
+
+def escape(text: str) -> str:
+    """The text as text, and not without end."""
+    return markdown(_cut(text))
+
+
+def code(text: str) -> str:
+    """The text as code, and not without end."""
+    return markdown_code(_cut(text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

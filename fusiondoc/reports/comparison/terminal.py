@@ -11,12 +11,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.comparison.differences import Comparison, GroupChange
+from fusiondoc.comparison import Comparison, GroupChange
 from fusiondoc.model.numbers import count
-from fusiondoc.reports.comparison import words
+from fusiondoc.reports import comparison as words
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.source_code import near, near_paths_of
-from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, Detail, drawn, fields, more, plain
+from fusiondoc.reports.text import MOST_ROWS, STYLES, Detail, drawn, fields, more, plain
 
 _BAD, _GOOD, _OTHER = "red", "green", "yellow"
 

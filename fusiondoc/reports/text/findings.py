@@ -28,7 +28,7 @@ from fusiondoc.reports.run_words import (
     unlocks,
 )
 from fusiondoc.reports.source_code import near, with_near_paths, with_near_places
-from fusiondoc.reports.text.layout_of_text import (
+from fusiondoc.reports.text import (
     MOST_ROWS,
     STYLES,
     Detail,

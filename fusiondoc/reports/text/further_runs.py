@@ -14,7 +14,7 @@ from fusiondoc.model.bench import Part
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Speed, Try, Verification
 from fusiondoc.reports.run_words import milliseconds, remarks, share
-from fusiondoc.reports.text.layout_of_text import MOST_ROWS, bar, more, size, sparkline
+from fusiondoc.reports.text import MOST_ROWS, bar, more, size, sparkline
 from fusiondoc.reports.wording import NO_DIFFERENCE, against, verdict_on_tries
 
 

@@ -24,7 +24,7 @@ from fusiondoc.model.source import Texts
 from fusiondoc.reports import aot_words, run_words
 from fusiondoc.reports.run_words import takes
 from fusiondoc.reports.source_code import code_at, where_from, with_near_places
-from fusiondoc.reports.text.layout_of_text import MOST_ROWS, STYLES, more, size
+from fusiondoc.reports.text import MOST_ROWS, STYLES, more, size
 from fusiondoc.reports.wording import never_ran, short_type, times
 
 

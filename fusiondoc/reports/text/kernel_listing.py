@@ -21,7 +21,7 @@ from fusiondoc.model.report import Dump, Group, Instance, Kernel, Report
 from fusiondoc.model.source import Source
 from fusiondoc.reports.printable import in_github_log, one_line, visible
 from fusiondoc.reports.source_code import cuda, near
-from fusiondoc.reports.text.layout_of_text import MOST_ROWS, bar, drawn, more, plain
+from fusiondoc.reports.text import MOST_ROWS, bar, drawn, more, plain
 from fusiondoc.reports.wording import dims
 
 ENDINGS = {

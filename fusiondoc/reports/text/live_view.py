@@ -23,8 +23,8 @@ from fusiondoc.model.fusers import FUSER_OF_KIND, fuser_title
 from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Group, Report
 from fusiondoc.reports.printable import one_line
+from fusiondoc.reports.text import drawn
 from fusiondoc.reports.text.kernel_listing import source_lines
-from fusiondoc.reports.text.layout_of_text import drawn
 from fusiondoc.reports.wording import phase_of, runs_of, size
 
 _MOST_LINES = 12

@@ -21,6 +21,16 @@ from fusiondoc.reports import aot_words, run_words
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.run_words import last_word, sentence
 from fusiondoc.reports.source_code import with_near_paths, with_near_places
+from fusiondoc.reports.text import (
+    STYLES,
+    Detail,
+    Indented,
+    drawn,
+    fields,
+    linked,
+    plain,
+    sparkline,
+)
 from fusiondoc.reports.text.findings import fallbacks, findings, log, plan
 from fusiondoc.reports.text.further_runs import (
     pairs,
@@ -32,16 +42,6 @@ from fusiondoc.reports.text.further_runs import (
 )
 from fusiondoc.reports.text.groups import aot, by_reason, groups, ranks, shapes, te_plans, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
-from fusiondoc.reports.text.layout_of_text import (
-    STYLES,
-    Detail,
-    Indented,
-    drawn,
-    fields,
-    linked,
-    plain,
-    sparkline,
-)
 from fusiondoc.reports.wording import covered, fuser, groups_of, verdict_on_tries
 
 
