@@ -27,6 +27,7 @@ from fusiondoc.parsers.read import Reading
 from fusiondoc.parsers.read_ahead import KnownChunks, is_worth_it, messages_of
 from fusiondoc.parsers.stream import Stream
 
+RECORDINGS = ROOT.parent / "shared" / "recordings"
 LOGS = (
     "logs/nnc-2.11-rejects",
     "logs/nvfuser-2.1.2-control-flow",
@@ -114,6 +115,13 @@ def test_no_row_is_lost_or_changed(
     monkeypatch.setattr(log_files, "CHUNK_BYTES", chance.choice((9_973, 50_000, 1 << 21)))
     assert read(log) == read_alone(log, monkeypatch)
     assert sum(here) > log.stat().st_size // 10
+
+
+@pytest.mark.skipif(not THOROUGH or not RECORDINGS.is_dir(), reason="all recordings are read at night")
+def test_no_row_of_any_recording_is_lost_or_changed(here: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    for log in sorted(RECORDINGS.glob("torch-*/**/*.log")):
+        assert read(log) == read_alone(log, monkeypatch), log.name
+    assert here
 
 
 PASS = b"[DUMP graph_fuser.cpp:2503] "
