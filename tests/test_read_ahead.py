@@ -249,6 +249,6 @@ def test_without_a_second_core_or_process_one_reads(tmp_path: Path, monkeypatch:
     assert not is_worth_it(LogInput("some.log", log))
     alone = read(log)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
-    monkeypatch.setattr(read_ahead.sys, "executable", str(tmp_path / "none"))
+    monkeypatch.setattr(read_ahead.sys, "executable", str(tmp_path / "python"))
     assert is_worth_it(LogInput("some.log", log))
     assert read(log) == alone

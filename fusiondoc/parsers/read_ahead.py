@@ -325,8 +325,10 @@ def messages_of(log: LogInput) -> Iterator[bytes]:
 
 def is_worth_it(log: LogInput) -> bool:
     """Whether a second process would be of use: the log is long, and there is a core for it."""
-    if log.path is None or os.name != "posix" or not sys.executable or not log.path.is_file():
+    if log.path is None or os.name != "posix" or not log.path.is_file():
         return False
+    if "python" not in os.path.basename(sys.executable or "").lower():
+        return False  # a program that has Python in it
     workers = sys.modules.get("multiprocessing.process")
     if workers is not None and workers.parent_process() is not None:
         return False  # this is one of several processes that read already
@@ -349,8 +351,8 @@ class KnownChunks:
         self._child: subprocess.Popen[bytes] | None = None
         ours, theirs = os.pipe()
         self._pipe = os.fdopen(ours, "rb", 1 << 20)
-        root = str(Path(__file__).resolve().parents[2])
-        command = [sys.executable, "-c", _SERVE, root, str(log.path.resolve()), str(theirs)]
+        code = f"import sys; sys.path[:] = {sys.path!r}\n{_SERVE}"
+        command = [sys.executable, "-c", code, str(log.path.resolve()), str(theirs)]
         with contextlib.suppress(OSError):  # where no process may be started
             self._child = subprocess.Popen(
                 command,
@@ -388,10 +390,9 @@ class KnownChunks:
 
 
 _SERVE = """
-import os, sys
-sys.path.insert(0, sys.argv[1])
+import os
 from fusiondoc.parsers.read_ahead import serve
-serve(sys.argv[2], os.fdopen(int(sys.argv[3]), "wb", 1 << 20))
+serve(sys.argv[1], os.fdopen(int(sys.argv[2]), "wb", 1 << 20))
 """
 
 
