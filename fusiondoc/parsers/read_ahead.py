@@ -327,7 +327,7 @@ def is_worth_it(log: LogInput) -> bool:
     """Whether a second process would be of use: the log is long, and there is a core for it."""
     if log.path is None or os.name != "posix" or not log.path.is_file():
         return False
-    if "python" not in os.path.basename(sys.executable or "").lower():
+    if "python" not in Path(sys.executable or "").name.lower():
         return False  # a program that has Python in it
     workers = sys.modules.get("multiprocessing.process")
     if workers is not None and workers.parent_process() is not None:
