@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, abc
 from dataclasses import fields, is_dataclass, replace
+from enum import Enum
 from functools import lru_cache
 from html.parser import HTMLParser
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence, Union, get_args, get_origin
 
 import pytest
 from conftest import FIXTURES
@@ -20,6 +21,7 @@ from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.model.report import Dump, Evidence, Report, Segment
 from fusiondoc.model.runs import Expectation, Iteration, Peak, Speed, Spread, Suppressed, Try, Verification
 from fusiondoc.model.source import Options, Target
+from fusiondoc.model.typed_fields import field_types
 from fusiondoc.reports import code_annotations, json_format, markdown, sarif
 from fusiondoc.reports import comparison as words
 from fusiondoc.reports.comparison import page, terminal
@@ -41,6 +43,42 @@ HOSTILE = {
     "control": CONTROL + BIDI + OSC + "\u2028\u2029\ufeff\u200b",
     "data": "</script>\u2028<!--<script>&lt;",
 }
+
+
+def made(kind: Any) -> Any:
+    """A value of a field's type, in which nothing is empty."""
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is Union:
+        return made(next(one for one in inside if one is not type(None)))
+    if origin is tuple:
+        return (made(inside[0]),) if inside[-1] is Ellipsis else tuple(map(made, inside))
+    if origin in (abc.Sequence, list):
+        return (made(inside[0]),)
+    if origin is abc.Mapping:
+        return {"key": made(inside[1])}
+    if is_dataclass(kind):
+        return kind(**{name: made(type_) for name, type_ in to_fill(kind).items()})
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return next(iter(kind))
+    return {str: "text", int: 1, float: 1.5, bool: True, Any: "text"}[kind]
+
+
+def to_fill(kind: Any) -> dict[str, Any]:
+    types = field_types(kind)
+    return {field.name: types[field.name] for field in fields(kind) if field.init and field.name != "texts"}
+
+
+def completed(value: Any) -> Any:
+    """The same value with something in every field that was empty."""
+    if is_dataclass(value) and not isinstance(value, type):
+        found = {name: getattr(value, name) for name in to_fill(type(value))}
+        empty = {name for name, one in found.items() if one is None or one in ("", (), [], {})}
+        types = to_fill(type(value))
+        return replace(
+            value,
+            **{name: made(types[name]) if name in empty else completed(one) for name, one in found.items()},
+        )
+    return tuple(map(completed, value)) if type(value) is tuple else value
 
 
 class Texts:
@@ -124,7 +162,7 @@ def filled() -> Report:
 
 @lru_cache(maxsize=None)
 def report_of(text: str) -> Report:
-    return replace(hostile(filled(), text), texts=Texts(text))
+    return replace(hostile(completed(filled()), text), texts=Texts(text))
 
 
 @lru_cache(maxsize=None)
@@ -132,11 +170,10 @@ def comparison_of(text: str) -> Comparison:
     a = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-fallback-run.log.xz")])
     b = filled()
     small, large = b.kernels[0], replace(b.kernels[0], registers=99, spill_bytes=8, scheduler="other")
-    made = compare(replace(b, kernels=(small,)), replace(b, kernels=(large,)))
-    assert made.kernels
-    made = replace(compare(a, b), kernels=made.kernels)
-    assert made.groups and made.unfused and made.fallbacks and made.findings
-    changed: Comparison = hostile(made, text)
+    kernels = compare(replace(b, kernels=(small,)), replace(b, kernels=(large,))).kernels
+    every = replace(compare(a, b), kernels=kernels)
+    assert every.kernels and every.groups and every.unfused and every.fallbacks and every.findings
+    changed: Comparison = hostile(completed(every), text)
     return changed
 
 
@@ -262,7 +299,8 @@ def test_markdown_is_text_only(kind: str) -> None:
     ):
         own = re.sub("([@#])\u200b", r"\1", made)
         assert not has_hidden(own)
-        prose = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", made)
+        prose = re.sub(r"^ *(`{3,})\w*\n.*?\n *\1$", "", made, flags=re.MULTILINE | re.DOTALL)
+        prose = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", prose)
         assert not re.search(r"(?i)http://|\bwww\.|mailto:|@\w|<script|<i>|(?<!\\)\[a", prose), prose
         assert not re.search(r"(?<![\\`&])#\d", prose)
 

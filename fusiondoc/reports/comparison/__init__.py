@@ -331,7 +331,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         (
             "Model",
             [
-                f"**{one.speed.change}** {escape(f'{one.way} {one.phase}: {speed(one.speed)}')}"
+                f"**{escape(str(one.speed.change))}** {escape(f'{one.way} {one.phase}: {speed(one.speed)}')}"
                 for one in comparison.speed
             ],
         ),
