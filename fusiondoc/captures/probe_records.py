@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Union
+from typing import Any, Generic, Iterable, Mapping, TypeVar, Union
 
 from fusiondoc.captures.frontend_records import AotRecords, TeRecords, read_te
 from fusiondoc.captures.process_records import (
@@ -266,17 +266,26 @@ class Records:
 
 LiveRecord = Union[FuserSwitch, Loaded, PassDone]
 """What tells how far a run is."""
+LIVE_RECORDS: Mapping[str, type[LiveRecord]] = {"fuser": FuserSwitch, "target": Loaded, "iteration": PassDone}
 
 
-class GrowingRecords:
-    """The file of records of a run that goes on."""
+T = TypeVar("T")
 
-    def __init__(self, path: Path) -> None:
+
+class GrowingRecords(Generic[T]):
+    """The file of records of a run that goes on.
+
+    Args:
+        kinds: the records to hand on, by their name, such as ``LIVE_RECORDS``; others are left out.
+    """
+
+    def __init__(self, path: Path, kinds: Mapping[str, type[T]]) -> None:
         self._path = path
+        self._kinds = kinds
         self._read = 0
 
-    def new(self) -> list[dict[str, Any]]:
-        """The records whose lines have become complete since the last call."""
+    def new(self) -> list[T]:
+        """Those whose lines have become complete since the last call."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._read)
@@ -285,17 +294,9 @@ class GrowingRecords:
             return []
         complete = data[: data.rfind(b"\n") + 1]
         self._read += len(complete)
-        return raw_records(complete)
-
-
-def live_record(data: dict[str, Any]) -> LiveRecord | None:
-    """The record, if it tells how far the run is."""
-    kind = data["record"]
-    if kind == "fuser":
-        return read_object(FuserSwitch, data)
-    if kind == "target":
-        return read_object(Loaded, data)
-    return read_object(PassDone, data) if kind == "iteration" else None
+        known = ((self._kinds.get(one["record"]), one) for one in raw_records(complete))
+        records = (read_object(kind, one) for kind, one in known if kind is not None)
+        return [one for one in records if one is not None]
 
 
 def raw_records(data: bytes) -> list[dict[str, Any]]:

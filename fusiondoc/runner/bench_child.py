@@ -9,12 +9,11 @@ import signal
 import threading
 import time
 from pathlib import Path
-from typing import Any, Iterator, Mapping, TypeVar, Union
+from typing import Any, Mapping, TypeVar, Union
 
 from fusiondoc.captures.probe_records import GrowingRecords
 from fusiondoc.errors import CannotRun
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.typed_fields import read_object
 from fusiondoc.runner.child import Child, Ending
 from fusiondoc.runner.interpreter import probe_command
 
@@ -216,7 +215,7 @@ class BenchChild:
         timeout: float,
     ) -> None:
         records = folder / "records.jsonl"
-        self._records = GrowingRecords(records)
+        self._records: GrowingRecords[Reply] = GrowingRecords(records, _KINDS)
         self.log = folder / "log"
         self._timeout = timeout
         self._control = folder / "control"
@@ -337,7 +336,7 @@ class BenchChild:
             time.sleep(_POLL)
 
     def _take(self) -> list[Reply]:
-        new = [reply for record in self._records.new() for reply in _reply(record)]
+        new = self._records.new()
         for reply in new:
             if isinstance(reply, Started):
                 self._pid = reply.pid
@@ -378,14 +377,6 @@ def _reason(kind: str, message: str) -> str:
     if kind == "Refused":
         return message
     return f"{kind}: {_telling_line(message)}" if message else kind
-
-
-def _reply(record: Mapping[str, Any]) -> Iterator[Reply]:
-    """What the record tells; nothing where its kind is none of these or it is damaged."""
-    kind = _KINDS.get(record["record"])
-    reply = read_object(kind, record) if kind is not None else None
-    if reply is not None:
-        yield reply
 
 
 def _telling_line(text: str) -> str:

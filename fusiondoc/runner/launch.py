@@ -16,7 +16,7 @@ from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_
 from fusiondoc.captures.ending import Result, Seconds
 from fusiondoc.captures.kept_files import collect
 from fusiondoc.captures.own import sign
-from fusiondoc.captures.probe_records import FuserSwitch, GrowingRecords, LiveRecord, Loaded, live_record
+from fusiondoc.captures.probe_records import LIVE_RECORDS, FuserSwitch, GrowingRecords, LiveRecord, Loaded
 from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import Place, cannot_write, while_writing
@@ -255,15 +255,13 @@ class _RecordTail:
     """Hands on each record that tells of progress once, as soon as its line is complete."""
 
     def __init__(self, path: Path, handle: Callable[[LiveRecord], None]) -> None:
-        self._records = GrowingRecords(path)
+        self._records: GrowingRecords[LiveRecord] = GrowingRecords(path, LIVE_RECORDS)
         self._handle = handle
 
     def read(self) -> None:
         """Hand on what has come since the last call."""
-        for data in self._records.new():
-            record = live_record(data)
-            if record is not None:
-                self._handle(record)
+        for record in self._records.new():
+            self._handle(record)
 
 
 def _process_age() -> float:
