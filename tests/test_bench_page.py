@@ -11,8 +11,8 @@ import pytest
 from test_suites import NEW, OLD, made, variant
 
 from fusiondoc.model.bench import EAGER, Bench, BenchShape, Measured, Part, Ratio
-from fusiondoc.reports.benchmark import bench_page, suite_page
-from fusiondoc.reports.benchmark.plots import decades, digits, lines, stack
+from fusiondoc.reports.benchmark import bench_page
+from fusiondoc.reports.benchmark.page_parts import decades, digits, lines, stack
 
 
 def bench_over_shapes() -> Bench:
@@ -59,7 +59,7 @@ class Elements(HTMLParser):
 
 
 @pytest.mark.parametrize(
-    "page", [bench_page.render(bench_over_shapes()), suite_page.render(made())], ids=["bench", "suite"]
+    "page", [bench_page.render(bench_over_shapes()), bench_page.render_suite(made())], ids=["bench", "suite"]
 )
 def test_a_page_needs_nothing_from_outside_and_runs_nothing(page: str) -> None:
     elements = Elements(page)
@@ -97,7 +97,7 @@ def test_a_bar_has_the_kinds_of_work_where_they_are_known() -> None:
 
 
 def test_a_suite_shows_every_case_and_what_was_published() -> None:
-    page = suite_page.render(made())
+    page = bench_page.render_suite(made())
     assert "The most: 2.00×" in page and "geometric mean of five GPUs" in page
     assert "it has no | inputs" in page and "nvFuser is in TorchScript" in page
     assert page.count('barplot"') == 2 * (3 + 2) * 2, "cases, variants that ran in each torch, phases"

@@ -210,9 +210,9 @@ def _text(bench: Any, format_: str, output: Path | None, full: bool) -> str:
 
     of_suite = isinstance(bench, Suite)
     if format_ == "html":
-        from fusiondoc.reports.benchmark import bench_page, suite_page
+        from fusiondoc.reports.benchmark import bench_page
 
-        return suite_page.render(bench) if of_suite else bench_page.render(bench)
+        return bench_page.render_suite(bench) if of_suite else bench_page.render(bench)
     if format_ != "text":
         text: str = getattr(suite_grids if of_suite else documents, f"as_{format_}")(bench)
         return text

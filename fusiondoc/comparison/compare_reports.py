@@ -34,7 +34,7 @@ from fusiondoc.model.runs import KnobState
 from fusiondoc.model.source import Options, in_words
 
 
-def group_changes(
+def _group_changes(
     clusters: Sequence[Cluster],
     kernels: tuple[dict[str, Kernel], dict[str, Kernel]],
     unfused: Sequence[UnfusedChange],
@@ -108,8 +108,8 @@ def _change(
         because = _because(cluster, lost, unfused, places, neighbours)
     return GroupChange(
         tuple(kinds),
-        tuple(group_ref(item.group) for item in cluster.a),
-        tuple(group_ref(item.group) for item in cluster.b),
+        tuple(_group_ref(item.group) for item in cluster.a),
+        tuple(_group_ref(item.group) for item in cluster.b),
         tuple(_original(node) for node in gone),
         tuple(_original(node) for node in added),
         because,
@@ -138,7 +138,7 @@ def _original(node: Node) -> OpNode:
     return node.node
 
 
-def group_ref(group: Group) -> GroupRef:
+def _group_ref(group: Group) -> GroupRef:
     """What a comparison tells of a group."""
     return GroupRef(
         group.id,
@@ -233,7 +233,7 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         a.kernels, b.kernels, numbers, one_sided, other, slower_than, count_launches=not passes_differ(a, b)
     )
     unfused = unfused_changes(a, b, places)
-    groups = group_changes(clusters, kernels, unfused, places, slower_than, b)
+    groups = _group_changes(clusters, kernels, unfused, places, slower_than, b)
     changed = sum(len(change.a) * change.count for change in groups)
     same_groups = {c.a[0].group.id: c.b[0].group.id for c in clusters if c.a and c.b}
     return Comparison(

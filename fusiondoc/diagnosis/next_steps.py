@@ -40,12 +40,12 @@ from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import GROUPS
 
-NOT_FOUND = "No change is known that helps"
-TRIED = "What was tried helps (see Tried)"
+_NOT_FOUND = "No change is known that helps"
+_TRIED = "What was tried helps (see Tried)"
 _NOT_KNOWN = "What to do is not known"
 
 
-def nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
+def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
     """That nothing is to be changed, in a few words, and why, with the numbers."""
     if context.result.ended is Ended.INTERRUPTED and not report.groups:
         return _NOT_KNOWN, "The run was interrupted before a group was made: run it again, to its end"
@@ -76,12 +76,12 @@ def nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
     in_place = sum(row.count for row in report.unfused if row.ran is not False and row.reason.code == "FD230")
     if cover.fraction == 1.0 and in_place:
         return (
-            NOT_FOUND,
+            _NOT_FOUND,
             f"{text}; {count(in_place, 'operator')} in place could be, written otherwise (FD230)",
         )
     if cover.fraction == 1.0 or none_taken or not (report.groups or outside):
         return "Nothing to do" + (" about fusion" if hint or none_taken else ""), text
-    return NOT_FOUND, text
+    return _NOT_FOUND, text
 
 
 def _rest(report: Report) -> tuple[str, str]:
@@ -121,10 +121,10 @@ def with_plan(report: Report, context: Context) -> Report:
     plan = tuple([*blocking, *faster_products(report, context), *changes, *later][:MOST])
     if plan:
         return replace(report, plan=plan, plan_title=None, plan_note=None, plan_try=None)
-    title, note = nothing_to_do(report, context)
-    only_tried = _what_only_trying_tells(report, context) if title == NOT_FOUND else None
-    if title == NOT_FOUND and any(one.helps(report.tries[one.against]) for one in report.tries[1:]):
-        title = TRIED
+    title, note = _nothing_to_do(report, context)
+    only_tried = _what_only_trying_tells(report, context) if title == _NOT_FOUND else None
+    if title == _NOT_FOUND and any(one.helps(report.tries[one.against]) for one in report.tries[1:]):
+        title = _TRIED
     return replace(report, plan=(), plan_title=title, plan_note=note, plan_try=only_tried)
 
 

@@ -65,7 +65,7 @@ _SAME_MEMORY = aten("contiguous detach dropout permute squeeze t to unsqueeze")
 """Operators with a gradient formula whose result may share memory with their input."""
 
 
-class WouldBe(NamedTuple):
+class _WouldBe(NamedTuple):
     """The differentiable graph around an operator as torch would make it."""
 
     nodes: list[FlowNode]
@@ -78,7 +78,7 @@ class WouldBe(NamedTuple):
         return len(self.nodes) + len({o for one in self.nodes for o in one.operands if o.value is not None})
 
 
-def region_around(place: Place, has_formula: Callable[[FlowNode], bool]) -> WouldBe:
+def _region_around(place: Place, has_formula: Callable[[FlowNode], bool]) -> _WouldBe:
     """The operators with formulas that it hangs together with, itself first."""
     nodes = place.flow.nodes
     found = [place.node]
@@ -98,7 +98,7 @@ def region_around(place: Place, has_formula: Callable[[FlowNode], bool]) -> Woul
                 found.append(near)
             elif node is place.node:
                 apart = apart or barrier
-    return WouldBe(found, apart)
+    return _WouldBe(found, apart)
 
 
 def _through_a_list(first: FlowNode, last: FlowNode) -> bool:
@@ -162,7 +162,7 @@ def _leads(place: Place, start: int, end: int) -> bool:
     return False
 
 
-def _entering(region: WouldBe) -> Iterator[tuple[FlowNode, Operand]]:
+def _entering(region: _WouldBe) -> Iterator[tuple[FlowNode, Operand]]:
     """The tensors that enter it, with the operators that read them."""
     inside = {node.place for node in region.nodes}
     for node in sorted(region.nodes, key=lambda one: one.place):
@@ -172,7 +172,7 @@ def _entering(region: WouldBe) -> Iterator[tuple[FlowNode, Operand]]:
                 yield node, one
 
 
-def why_dissolved(place: Place, region: WouldBe) -> str:
+def _why_dissolved(place: Place, region: _WouldBe) -> str:
     """Why the executor took a differentiable graph of enough nodes apart, as a clause."""
     entering = list(_entering(region))
     bare = [(node, one) for node, one in entering if one.type == "Tensor"]
@@ -234,7 +234,7 @@ def no_formula(node: FlowNode) -> str | None:
     return None
 
 
-def cuts_region(place: Place) -> Reason | None:
+def _cuts_region(place: Place) -> Reason | None:
     """FD231: between two differentiable graphs, and the reason why they are two. Before the rule for views: a
     view that torch keeps out costs nothing itself, and yet keeps what is around it apart."""
     flow, node = place.flow, place.node
@@ -271,7 +271,7 @@ def _in_no_region(place: Place) -> str:
     why = no_formula(place.node)
     if why:
         return f"it {why}"
-    region = region_around(place, lambda node: no_formula(node) is None)
+    region = _region_around(place, lambda node: no_formula(node) is None)
     if len(region.nodes) == 1:
         ends = region.apart or _neighbours(place) or from_container(place.node)
         alone = "it would be alone in its differentiable graph, and torch makes one of two operators or more"
@@ -283,7 +283,7 @@ def _in_no_region(place: Place) -> str:
         )
     return (
         f"torch dissolved the differentiable graph of {len(region.nodes)} operators around it:"
-        f" {why_dissolved(place, region)}"
+        f" {_why_dissolved(place, region)}"
     )
 
 
@@ -404,7 +404,7 @@ that change a tensor in place, for which there is a better word."""
 RULES: tuple[Rule, ...] = (
     control_flow,
     bookkeeping,
-    cuts_region,
+    _cuts_region,
     nothing_to_gain,
     in_place,
     dtype,
@@ -450,7 +450,7 @@ class Reasons:
         """The true cause behind a stated reason that names several, or the wrong one."""
         place = Place(outside, outside.fuser or "nvfuser", self._torch or outside.release)
         if stated.code in CATCH_ALL:
-            for rule in (control_flow, bookkeeping, cuts_region, nothing_to_gain, in_place):
+            for rule in (control_flow, bookkeeping, _cuts_region, nothing_to_gain, in_place):
                 cause = rule(place)
                 if cause is not None:
                     return cause

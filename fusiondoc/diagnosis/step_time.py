@@ -37,7 +37,7 @@ class _Line:
     user_source: tuple[str, int] | None
 
 
-class ProfileTies:
+class _ProfileTies:
     """Which rows of a report the units of a profile are."""
 
     def __init__(self, report: Report, units: Sequence[Unit]) -> None:
@@ -62,7 +62,7 @@ class ProfileTies:
         in_order = sorted(names, key=lambda name: int(name.rpartition("_")[2]))
         self._numbered = {name: number for number, name in enumerate(in_order)}
         self._known: dict[tuple[str, str], list[Group]] = {}
-        self._turn: dict[Spot, int] = {}
+        self._turn: dict[_Spot, int] = {}
         self._runs = Counter(_spot(unit) for unit in units)
 
     def row(self, unit: Unit) -> int | None:
@@ -90,7 +90,7 @@ class ProfileTies:
             return None
         return found[turn % len(found)].index
 
-    def _next(self, unit: Unit) -> tuple[Spot, int]:
+    def _next(self, unit: Unit) -> tuple[_Spot, int]:
         """The spot of a unit, and how many of it came before."""
         spot = _spot(unit)
         turn = self._turn.get(spot, 0)
@@ -145,11 +145,11 @@ class ProfileTies:
         ]
 
 
-Spot = Tuple[int, str, str, Optional[Tuple[str, int]], Optional[str]]
+_Spot = Tuple[int, str, str, Optional[Tuple[str, int]], Optional[str]]
 """What units have in common that are told apart by their turn alone."""
 
 
-def _spot(unit: Unit) -> Spot:
+def _spot(unit: Unit) -> _Spot:
     place = unit.place
     return unit.step, unit.phase, unit.name, place.frames[0] if place.frames else None, place.layer
 
@@ -204,7 +204,7 @@ def with_step_times(report: Report, trace: Trace, told: Profiled) -> Report:
     if work is None:
         return replace(report, steps_note=NO_DEVICE_TIMES)
     on_gpu, cost, kinds, busy, scale = work.on_gpu, work.cost, work.kinds, work.busy, work.scale
-    ties = ProfileTies(report, trace.units)
+    ties = _ProfileTies(report, trace.units)
     layers: dict[str, float] = {}
     groups: dict[str, float] = {}
     rows: dict[int, float] = {}
@@ -327,7 +327,7 @@ def _work(trace: Trace, device: str | None) -> _Work | None:
 
 def groups_of_units(report: Report, trace: Trace) -> dict[int, tuple[Group, ...]]:
     """The groups that the units of a trace are, by the index of the unit's event."""
-    ties = ProfileTies(report, trace.units)
+    ties = _ProfileTies(report, trace.units)
     tied = {unit.event: ties.groups(unit) for unit in trace.units if unit.group}
     return {event: tuple(group for group, _ in found) for event, found in tied.items() if found}
 
@@ -346,10 +346,10 @@ def kind_of(unit: Unit) -> str:
         return GRADIENTS
     if unit.node == OPTIMIZER:
         return OPTIMIZER
-    return kind_of_operator(unit.name)
+    return _kind_of_operator(unit.name)
 
 
-def kind_of_operator(op: str) -> str:
+def _kind_of_operator(op: str) -> str:
     """The kind of work that an operator outside groups is, by its name."""
     plain = op[:-1] if op.endswith("_") and not op.endswith("__") else op
     if plain in _MATMUL or op in _MATMUL:
@@ -364,7 +364,7 @@ def kind_of_operator(op: str) -> str:
 
 
 def _could_fuse(op: str) -> bool:
-    return kind_of_operator(op) == FUSIBLE
+    return _kind_of_operator(op) == FUSIBLE
 
 
 def _device(unit: Unit) -> float:

@@ -275,8 +275,8 @@ _NUMBERS = {
 
 def as_page(survey: Survey) -> str:
     """The survey as one self-contained page."""
-    from fusiondoc.reports.benchmark.bench_page import Page, PageTable, Row, Section
-    from fusiondoc.reports.benchmark.bench_page import drawn as page_of
+    from fusiondoc.reports.benchmark.page_parts import Page, PageTable, Row, Section
+    from fusiondoc.reports.benchmark.page_parts import drawn as page_of
     from fusiondoc.reports.benchmark.suite_grids import Cell
 
     sections = [Section("read", "What was read", facts=tuple(facts(survey)))]

@@ -109,7 +109,7 @@ class Regions:
             return None
         known = self._inputs.get(graph.digest)
         if known is None:
-            inputs = input_kinds(graph.lines())
+            inputs = _input_kinds(graph.lines())
             self._room -= len(inputs) + 1
             if self._room < 0:
                 self._inputs.clear()
@@ -145,7 +145,7 @@ class Regions:
         return None
 
 
-def input_kinds(lines: Iterable[bytes]) -> list[tuple[str, str]]:
+def _input_kinds(lines: Iterable[bytes]) -> list[tuple[str, str]]:
     """Name and kind of each input of a printed graph."""
     inputs: list[tuple[str, str]] = []
     for line in lines:
@@ -266,7 +266,7 @@ def profiled_gradient(graph: Print) -> tuple[str, ...] | None:
     """The kinds of the inputs of a graph that is profiled, if it is that of a gradient."""
     if b"prim::Autograd" not in graph.text:
         return None
-    return tuple(kind_of(text) for _, text in input_kinds(graph.lines()))
+    return tuple(kind_of(text) for _, text in _input_kinds(graph.lines()))
 
 
 _PROFILE = "prim::profile"

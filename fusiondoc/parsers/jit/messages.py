@@ -49,7 +49,7 @@ _RELEASES = {
 _PLACE = re.compile(rb"([\w+-]+)\.cpp:(\d{3,6})\]")
 
 
-def nvfuser_release(prefixes: Iterable[bytes]) -> str | None:
+def _nvfuser_release(prefixes: Iterable[bytes]) -> str | None:
     """The release whose nvFuser printed messages with these prefixes (``[DUMP graph_fuser.cpp:2419]``); "2.0"
     for 2.0 and 2.1. None where they name no line that tells it, or several releases."""
     places = (_PLACE.search(prefix) for prefix in prefixes)
@@ -217,7 +217,7 @@ class JitMessages:
             self._finish(prefix)
         self._acts.close()
         self._facts.plans += self._headless.plans(self._headers, self._facts.plans)
-        self._facts.release = nvfuser_release(self._files)
+        self._facts.release = _nvfuser_release(self._files)
 
     def _finish(self, prefix: bytes) -> None:
         run = self._open.pop(prefix)

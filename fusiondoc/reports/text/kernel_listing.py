@@ -75,7 +75,7 @@ def ending(option: str) -> str:
     return ENDINGS.get(option, ".txt")
 
 
-def is_code(option: str) -> bool:
+def _is_code(option: str) -> bool:
     """Whether a dump is CUDA, PTX or something written like it."""
     return option in _C_LIKE or option in ENDINGS
 
@@ -201,7 +201,7 @@ def kernels(report: Report, width: int) -> RenderableType | None:
     """A table of at most ``width`` columns; None without a kernel. Columns without a value are left out."""
     if not report.kernels:
         return None
-    shown = table_of(report, report.kernels[:MOST_ROWS], width)
+    shown = _table_of(report, report.kernels[:MOST_ROWS], width)
     return Lines(shown.table, *more(len(report.kernels)), *shown.legend)
 
 
@@ -213,7 +213,7 @@ class Shown(NamedTuple):
     columns: frozenset[str]
 
 
-def table_of(report: Report, rows: Sequence[Kernel], width: int) -> Shown:
+def _table_of(report: Report, rows: Sequence[Kernel], width: int) -> Shown:
     """The table of these kernels of the report."""
     columns = _fitting([c for c in _columns(report) if _used(c, rows)], rows, width)
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
@@ -343,7 +343,7 @@ def _table(report: Report, kernels: Sequence[Kernel], width: int) -> Iterator[Re
     yield Text(visible(_head(report, kernels)), style="bold")
     if not kernels:
         return
-    shown = table_of(report, kernels, width)
+    shown = _table_of(report, kernels, width)
     yield shown.table
     yield from shown.legend
     groups = {group.id: group for group in report.groups}
@@ -461,7 +461,7 @@ _MOST_COLOURED = 1 << 20
 
 
 def _highlighted(text: str, option: str) -> str:
-    if not is_code(option) or len(text) > _MOST_COLOURED:
+    if not _is_code(option) or len(text) > _MOST_COLOURED:
         return text
     return "".join(
         f"\x1b[{_COLOURS[kind]}m{part}\x1b[39m" if kind in _COLOURS else part for kind, part in cuda(text)

@@ -1,12 +1,24 @@
-"""Plots of a bench as places and sizes, which templates draw: bars, lines over shapes, stacked bars."""
+"""Parts of the pages of benches, suites and surveys, which templates draw: plots as places and sizes (bars,
+lines over shapes, stacked bars), tables, and the sections that hold them.
+"""
 
 from __future__ import annotations
 
 import math
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
 from typing import Iterable, Mapping, Sequence
+
+from markupsafe import Markup
 
 from fusiondoc.model.bench import EACH_CALL, VARIANTS
 from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.reports.benchmark.suite_grids import Cell
+from fusiondoc.reports.html.page_context import render_page
+from fusiondoc.version import __version__
+
+_HERE = Path(__file__).resolve().parent
 
 HUES: Mapping[str, str] = dict(
     zip((*VARIANTS, EACH_CALL), ("r7", "r5", "r3", "r2", "r6", "r4", "r0", "r1", "r0"))
@@ -233,3 +245,67 @@ def stack(label: str, value: str, parts: Sequence[tuple[str, float, str]], order
         pieces.append(Piece(what, round(start * 100, 2), round(width, 2), hue_of(what, order), text))
         start += width / 100
     return Stack(label, value, tuple(pieces))
+
+
+Heads = Sequence["tuple[str, str]"]
+"""(text, class of its cells)."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """``above``: what stands in a line of its own before it."""
+
+    cells: tuple[Cell, ...]
+    above: str | None = None
+
+
+@dataclass(frozen=True)
+class PageTable:
+    heads: Heads
+    rows: tuple[Row, ...]
+    title: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: plots first, then tables and texts."""
+
+    id: str
+    title: str
+    note: str = ""
+    bars: tuple[Bars, ...] = ()
+    lines: tuple[Lines, ...] = ()
+    stacks: tuple[Stack, ...] = ()
+    legend: tuple[tuple[str, str], ...] = ()
+    tables: tuple[PageTable, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    said: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether there is anything to show."""
+        return bool(self.bars or self.lines or self.stacks or self.tables or self.facts or self.said)
+
+
+@dataclass(frozen=True)
+class Page:
+    name: str
+    verdict: str
+    where: str
+    sections: tuple[Section, ...]
+    command: str = "bench"
+
+
+def drawn(page: Page) -> str:
+    """Any page of these sections."""
+    style = (_HERE.parent / "html" / "page.css").read_text("utf-8") + (_HERE / "bench.css").read_text("utf-8")
+    digest = b64encode(sha256(style.encode("utf-8")).digest()).decode("ascii")
+    return render_page(
+        _HERE / "templates",
+        "bench.html.jinja",
+        policy=f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src 'sha256-{digest}'",
+        style=Markup(style),
+        version=__version__,
+        page=page,
+    )
