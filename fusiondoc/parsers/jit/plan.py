@@ -187,8 +187,11 @@ def _may_be_fallback(dump: Dump) -> bool:
     fallback function of a group with ``aten::_grad_sum_to_size`` such a copy as well.
     """
     graph = dump.graph
-    makers = [node for node in graph.nodes if any(v.name in graph.outputs for v in node.outputs)]
-    if len(graph.outputs) != 1 or len(makers) != 1:
+    returned = graph.outputs
+    if len(returned) != 1:
+        return False
+    makers = [node for node in graph.nodes if any(v.name == returned[0] for v in node.outputs)]
+    if len(makers) != 1:
         return False
     maker = makers[0]
     copies: list[Node] = []
