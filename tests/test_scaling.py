@@ -16,12 +16,12 @@ from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.jit import statements
 from fusiondoc.parsers.kernels import dump_kinds
-from fusiondoc.parsers.rows import kernel_rows, tallies
+from fusiondoc.parsers.rows import group_rows, kernel_rows, programs, tallies
 from fusiondoc.reports.json_format import render
 from fusiondoc.workflows.load import report_from
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from scaling_inputs import CASES, Case, big_graph, long_string, nnc_rejections, rejections
+from scaling_inputs import CASES, Case, big_graph, long_line, long_string, nnc_rejections, rejections
 
 MOST_GROWTH = 2.3
 """Times as many steps for twice the size; 2.46 is an exponent of 1.3."""
@@ -148,3 +148,31 @@ def test_texts_of_kernels_beyond_the_most_are_counted(
 
 def test_many_ranks_share_the_rows() -> None:
     assert [tallies.most_of_each(ranks) for ranks in (1, 2, 8, 512)] == [20_000, 10_000, 5_000, 5_000]
+
+
+@pytest.mark.parametrize("kind", ["operator", "group"])
+def test_values_of_a_node_beyond_the_most_are_counted(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "".join(long_line(1))  # 166 outputs, and as many inputs
+    if kind == "group":
+        prefix = text.split("graph(")[0].rsplit("\n", 1)[-1]
+        values = ", ".join(f"%p{number} : Float(4, device=cuda:0)" for number in range(166))
+        head = f"with prim::CudaFusionGroup_0 = graph({values}):"
+        text = text.replace("aten::chunk(", "prim::CudaFusionGroup_0(")
+        text += "".join(
+            f"{prefix}{line}\n" for line in (head, "  %q : Tensor = aten::relu(%p0)", "  return (%q)")
+        )
+    (tmp_path / "one.log").write_text(text)
+    monkeypatch.setattr(group_rows, "MOST_VALUES", 100)
+    monkeypatch.setattr(programs, "MOST_VALUES", 100)
+    report = report_from([str(tmp_path / "one.log")])
+    if kind == "group":
+        (group,) = report.groups
+        assert (len(group.inputs), group.values_left_out) == (100, 66)
+        assert group.bytes_in == 166 * 16
+        return
+    (program,) = report.programs
+    assert [len(node.outputs) for node in program.nodes] == [100, 1]
+    assert [len(node.inputs) for node in program.nodes] == [100, 1]
+    assert program.values_left_out == 132

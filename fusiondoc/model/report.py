@@ -117,6 +117,8 @@ class Group:
     """The nodes: equal layers, unrolled copies, equal plans of several executors."""
     time: Time | None = None
     """Of all its nodes together, in a step of the profiled run."""
+    values_left_out: int = 0
+    """Inputs and outputs beyond the first thousand of each."""
     kernels_left_out: int = 0
     """Kernels of its graph that ``kernels`` does not list: hundreds of groups share hundreds of them."""
     evidence_left_out: int = 0
@@ -323,6 +325,8 @@ class Program:
     """A tensor goes from the first node to the second (indexes into ``nodes``)."""
     cut: int = 0
     """Nodes left out of it."""
+    values_left_out: int = 0
+    """Inputs and outputs of its nodes beyond the first thousand of each."""
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,12 @@ def covered(report: Report, show: Callable[[float], str]) -> str | None:
     return text
 
 
+def further_values(group: Group) -> str | None:
+    """How many of its inputs and outputs a report does not list; None for none."""
+    left = group.values_left_out
+    return f"{left:,} further inputs and outputs" if left else None
+
+
 def times(group: Group) -> str:
     """How many nodes a group stands for; nothing for one."""
     return f" ×{group.count:,}" if group.count > 1 else ""

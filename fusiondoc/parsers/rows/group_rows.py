@@ -26,6 +26,10 @@ _Key = Tuple[str, "str | None", Body, Tuple[str, ...], int]
 """(kind, phase, body, input types, which row it is another specialisation of)."""
 
 
+MOST_VALUES = 1_000
+"""Inputs, and outputs, of a node that a report lists: a large differentiable graph has some hundred."""
+
+
 class PhasedPlan(NamedTuple):
     """A plan that counts, and the phase that it is of."""
 
@@ -361,8 +365,9 @@ def _finished(
         specialisation=row.specialisation,
         respecialises=row.first.id if row.first is not None else None,
         nodes=tuple(OpNode(op, source, user_source(op, source, sources)) for op, source in group.body),
-        inputs=group.inputs,
-        outputs=group.outputs,
+        inputs=group.inputs[:MOST_VALUES],
+        outputs=group.outputs[:MOST_VALUES],
+        values_left_out=beyond_the_most(group.inputs, group.outputs),
         runs=told.runs.of_group.get(row.id),
         kernels=tuple(kernels),
         kernels_left_out=told.left_out.get(row.id, 0),
@@ -378,6 +383,11 @@ def _finished(
             for one in row.members
         ),
     )
+
+
+def beyond_the_most(*values: Sequence[str]) -> int:
+    """How many values a report does not list."""
+    return sum(max(0, len(these) - MOST_VALUES) for these in values)
 
 
 def _only_layer(first: GroupRow | None) -> str | None:

@@ -12,7 +12,7 @@ from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
 from fusiondoc.parsers.rows.executors import fused_elsewhere
-from fusiondoc.parsers.rows.group_rows import GroupTable, PhasedPlan
+from fusiondoc.parsers.rows.group_rows import MOST_VALUES, GroupTable, PhasedPlan, beyond_the_most
 from fusiondoc.parsers.rows.unfused_rows import NodeReasons
 
 MOST_NODES = 3_000
@@ -103,6 +103,7 @@ class _ProgramTable:
                 nodes=tuple(nodes),
                 edges=tuple(sorted(drawing.edges)),
                 cut=drawing.cut,
+                values_left_out=drawing.values_left_out,
             )
         )
         return len(self._programs) - 1
@@ -150,6 +151,7 @@ class _Drawing:
         self.edges: set[tuple[int, int]] = set()
         self.cut = 0
         """Nodes beyond ``most``."""
+        self.values_left_out = 0
         self._most = most
         self._owner = owner
         self._use = shown.use
@@ -172,14 +174,16 @@ class _Drawing:
             tensors = node.kind in (OPERATOR, REGION)
             inside = start + node.block[-1] if node.block else region
             why = self._reasons.get(node)
+            inputs, outputs = (node.inputs, node.outputs) if tensors else ((), ())
+            self.values_left_out += beyond_the_most(inputs, outputs)
             self.nodes.append(
                 ProgramNode(
                     kind=node.kind,
                     op=node.op,
                     source=node.source,
                     user_source=self._owner.user_source(node.op, node.source),
-                    inputs=node.inputs if tensors else (),
-                    outputs=node.outputs if tensors else (),
+                    inputs=inputs[:MOST_VALUES],
+                    outputs=outputs[:MOST_VALUES],
                     group=ids.get(place),
                     reason=why.code if why is not None else None,
                     reason_text=why.text if why is not None else None,

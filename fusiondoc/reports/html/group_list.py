@@ -28,6 +28,7 @@ from fusiondoc.reports.run_words import ranks_where, takes
 from fusiondoc.reports.source_code import where_from, without_column
 from fusiondoc.reports.wording import (
     dims,
+    further_values,
     never_ran,
     peak_share,
     percent,
@@ -154,6 +155,7 @@ def _group(group: Group, context: Context) -> GroupRow:
             ("First in iteration", None if group.iteration is None else str(group.iteration)),
             ("Runs", None if group.runs is None else f"{group.runs:,}"),
             ("Takes", f"{takes(group.time)} of a step" if group.time is not None else None),
+            ("Left out", further_values(group)),
             ("Must read", size(group.bytes_in) if group.bytes_in is not None else None),
             ("Must write", size(group.bytes_out) if group.bytes_out is not None else None),
         ),

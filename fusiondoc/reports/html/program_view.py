@@ -58,6 +58,7 @@ class Picture:
     ways: tuple[str, ...]
     boxes: tuple[Box, ...]
     cut: int
+    values_left_out: int
     pad: int = _PAD
 
 
@@ -102,6 +103,7 @@ def picture(program: Program, groups: Mapping[str, Group], changed: Container[in
             for nth in drawing.order
         ),
         cut=program.cut,
+        values_left_out=program.values_left_out,
     )
 
 

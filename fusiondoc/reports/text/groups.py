@@ -25,7 +25,7 @@ from fusiondoc.reports import aot_words, run_words
 from fusiondoc.reports.run_words import takes
 from fusiondoc.reports.source_code import code_at, where_from, with_near_places
 from fusiondoc.reports.text import MOST_ROWS, STYLES, more, size
-from fusiondoc.reports.wording import never_ran, short_type, times
+from fusiondoc.reports.wording import further_values, never_ran, short_type, times
 
 
 def groups(report: Report, every: bool = False) -> RenderableType | None:
@@ -131,6 +131,9 @@ def _group_body(group: Group) -> RenderableType:
             continue  # what is not known
         shown = "; ".join(short_type(t) for t in types)
         table.add_row(Text(name, style="dim"), shown + (f"  = {size(moved)}" if moved is not None else ""))
+    left_out = further_values(group)
+    if left_out is not None:
+        table.add_row(Text("left out", style="dim"), left_out)
     return table
 
 
