@@ -187,7 +187,7 @@ def test_advice_on_what_cannot_be_written_otherwise_is_none():
 
 
 def test_a_flag_of_batch_norm_is_frozen_and_a_copy_is_no_view():
-    assert "freeze" in said("FD219", "aten::batch_norm", UNKNOWN, text="its `training` is no constant")
+    assert "freeze" in said("FD219", "aten::batch_norm", UNKNOWN, text="its `training` is not a constant")
     copied = "it copies its input into another layout, which nvFuser has no rule for"
     assert "moves no data" not in said("FD226", "aten::reshape", UNKNOWN, text=copied)
 

@@ -384,7 +384,7 @@ def test_its_documents(bench) -> None:
     assert "no LLVM" in next(row["reason"] for row in rows if row["variant"] == "nnc")
     page = as_markdown(found)
     assert "| eager |" in page and page.count("**forward") == 2
-    alone = "one process of each variant: the intervals know nothing of how processes of one program differ"
+    alone = "one process of each variant: the intervals do not show how processes of one program differ"
     for document in (text, page, bench_page.render(found)):
         assert alone in " ".join(document.split())
     assert {row["processes"] for row in rows if row["ms_median"]} == {"1"}

@@ -232,11 +232,11 @@ class Net(nn.Module):
 
 
 def test_an_attribute_that_a_fuser_must_know_is_declared_constant() -> None:
-    after = proposed(CLASS, 7, "its `dim` is no constant")
+    after = proposed(CLASS, 7, "its `dim` is not a constant")
     wanted = CLASS.replace("net.'''\n", "net.'''\n    __constants__ = [\"dim\"]\n\n")
     assert after == wanted
     listed = CLASS.replace("'''A net.'''", "__constants__ = ['eps']")
-    assert proposed(listed, 7, "its `dim` is no constant") == listed.replace("['eps']", "['eps', \"dim\"]")
+    assert proposed(listed, 7, "its `dim` is not a constant") == listed.replace("['eps']", "['eps', \"dim\"]")
     branch = CLASS.replace("return torch", "if self.dim > 0: x = x + 1\n        return torch")
     assert '__constants__ = ["dim"]' in proposed(branch, 7, "control flow", "prim::If")
 
@@ -254,7 +254,7 @@ def test_an_attribute_that_a_fuser_must_know_is_declared_constant() -> None:
 def test_what_is_no_plain_value_or_changes_is_not_declared(change: tuple[str, str]) -> None:
     text = CLASS.replace(*change)
     line = text[: text.index("torch.softmax")].count("\n") + 1
-    assert proposed(text, line, "its `dim` is no constant") == text
+    assert proposed(text, line, "its `dim` is not a constant") == text
 
 
 AXIS = "def f(x, y: int, dim: int = -1, n=2):  # dim\n    return g(x * n, dim=dim) + x.dim() ** dim\n"
@@ -262,7 +262,7 @@ AXIS = "def f(x, y: int, dim: int = -1, n=2):  # dim\n    return g(x * n, dim=di
 
 def test_a_default_in_the_place_of_its_argument() -> None:
     after = AXIS.replace(", dim: int = -1", "").replace("dim=dim", "dim=-1").replace("** dim", "** (-1)")
-    assert proposed(AXIS, 2, "its `dim` is no constant") == after
+    assert proposed(AXIS, 2, "its `dim` is not a constant") == after
     assert proposed(AXIS, 2, "it is alone") == AXIS
     flag = "def f(x, twice=True):\n    if twice: x = x * 2\n    return x\n"
     after = flag.replace(", twice=True", "").replace("if twice", "if True")
@@ -282,7 +282,7 @@ def test_a_default_in_the_place_of_its_argument() -> None:
 def test_an_argument_that_may_be_given_stays(change: tuple[str, str]) -> None:
     text = AXIS.replace(*change)
     line = text[: text.index("return")].count("\n") + 1
-    assert proposed(text, line, "its `dim` is no constant") == text
+    assert proposed(text, line, "its `dim` is not a constant") == text
 
 
 def test_a_number_stays_a_tensor() -> None:

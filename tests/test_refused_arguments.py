@@ -17,7 +17,7 @@ SAID = {
     "chunk": ("FD219", "used outside the group", "x.narrow(1, 0, n)"),
     "view": ("FD219", "used outside the group", "x.view([...])"),
     "list": ("FD219", "used a second time", "torch.cat([f(x), f(y)], 1)"),
-    "dim": ("FD219", "`dim` is no constant", "as a number"),
+    "dim": ("FD219", "`dim` is not a constant", "as a number"),
     "elsewhere": ("FD219", "outside the graph", "where it is joined"),
     "number": ("FD216", "a number that a fusion group takes is computed of the result", "model's input"),
     "print": ("FD216", "a print (models/refused_arguments.py:", "before or after"),

@@ -36,9 +36,9 @@ _SORT = (
 @click.command(name="kernels")
 @click.argument("arguments", nargs=-1, metavar="[TARGET or LOG]...", shell_complete=completion.files)
 @click.option(
-    "--kernel", "-k", "names", multiple=True, metavar="NAME|ID", help="Only this one. Can be repeated."
+    "--kernel", "-k", "names", multiple=True, metavar="NAME|ID", help="Only this kernel. Can be repeated."
 )
-@click.option("--group", "-g", "groups", multiple=True, metavar="ID", help="Only those of this group.")
+@click.option("--group", "-g", "groups", multiple=True, metavar="ID", help="Only kernels of this group.")
 @click.option(
     "--sort",
     type=click.Choice(_SORT),

@@ -132,7 +132,7 @@ def _no_rule(row: Unfused, run: RunFacts) -> str:
         text = "Make its dimensions, sizes and flags constants"
     else:
         where = ": do it before or after the operators that it separates"
-        other = "; if it stands between two groups, do it before or after both"
+        other = "; if it is between two groups, do it before or after both"
         text = f"There is no recipe for it{where if row.keeps_out else other}"
     others = " or ".join(f"--fuser {name}" for name in other_fusers(row.op, run))
     return f"{text}, or try {others}." if others else f"{text}."
@@ -198,7 +198,7 @@ def _gradient(row: Unfused, run: RunFacts) -> str:
         if recipe is not None:
             training = f"change {ends[0][0]}, which works in place: {recipe.words}"
     elif ends and "alone in its" in row.reason.text and all(op in operators.LIBRARY for op, _ in ends):
-        return "Nothing: what stands next to it are kernels of libraries."
+        return "Nothing: what is next to it are kernels of libraries."
     if run.live:
         training += "; --knob autodiff_inlining=off keeps small regions"
     if run.backward:
@@ -357,7 +357,7 @@ def _reordered(row: Unfused, run: RunFacts) -> str | None:
 
 
 def _waits(row: Unfused) -> str:
-    return f"Nothing, as long as {_barrier(row)} is in no group: one runs before it, the other behind it."
+    return f"Nothing, as long as {_barrier(row)} is in no group: one runs before it, the other after it."
 
 
 def _order(row: Unfused, run: RunFacts) -> str:

@@ -94,7 +94,7 @@ def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedCh
     elif finding.code == "FD401" and "--fuser nnc" in advice:
         more = ("--fuser", "nnc", "--time")
     if finding.code == "FD905" and not advice:
-        advice = "Mend the program first: it ended with an error"
+        advice = "Fix the program first: it ended with an error"
     knob = re.search(r"--knob (\w+=[\w:]+)", finding.advice or "")
     if finding.code == "FD104" and knob is not None:
         more = ("--knob", knob[1])

@@ -62,7 +62,7 @@ def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
         text = f"{cover.ops_fused:,} of the {cover.ops_total:,} operators that {fuser} can take are fused;"
         text += f" nothing is known that would surely bring in the other {left:,}"
     elif report.groups:
-        text = f"{report.fused_operators:,} operators are fused; nothing that could be is known to be left"
+        text = f"{report.fused_operators:,} operators are fused; no other is known that could be"
     elif cover.ops_total == 0:
         text = (
             f"{fuser} takes none of the {count(outside, 'operator')}, and no known change makes it take one"

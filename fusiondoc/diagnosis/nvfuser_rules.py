@@ -6,7 +6,7 @@ libraries of 1.12.1, 1.13.1 and 2.1.2 answers for some 270 nodes (``fixtures/nvf
 differ in the operators and views that have a rule, not in what a rule asks of an argument. A rule belongs to
 one overload, by its schema; its merge query may refuse more: a tensor without elements
 (``isInputNonSizeZeroTensor``; of a reduction or a norm only the tensor that it reduces counts), a reduction
-of a tensor without dimensions (``isReductionNonCompatibleTensor``), an argument that is no constant, an
+of a tensor without dimensions (``isReductionNonCompatibleTensor``), an argument that is not a constant, an
 explicit memory format. Arguments that ``insertProfileIValue`` profiles are constants in the pass if the
 profiled runs agree on them."""
 
@@ -239,7 +239,7 @@ def _bad_argument(node: FlowNode, name: str) -> str | None:
         return found
     dtype = operands[3].value if name in ("sum", "mean") and len(operands) > 3 else None
     if dtype not in (None, "None") and dtype not in _FLOATING:
-        return "its `dtype` is no floating-point type, and nvFuser reduces to no other"
+        return "its `dtype` is not a floating-point type, and nvFuser reduces to no other"
     if name in ("softmax", "log_softmax") and len(operands) > 2 and operands[2].value in _HALVES:
         return "its `dtype` is a half type, and nvFuser's rule takes none there"
     if name == "_softmax" and len(operands) > 2 and operands[2].value in ("1", "True"):

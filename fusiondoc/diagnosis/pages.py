@@ -142,7 +142,7 @@ def page(code: str) -> str:
         if recipe is not None:
             return recipe
         raise UsageError(
-            f"There is no finding code '{code}'. {_nearest(name)}", "fusiondoc explain lists all codes."
+            f"There is not a finding code '{code}'. {_nearest(name)}", "fusiondoc explain lists all codes."
         )
     return (PAGES / f"{name}.md").read_text(encoding="utf-8")
 

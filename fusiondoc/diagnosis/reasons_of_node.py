@@ -311,7 +311,7 @@ def _types(place: Place) -> str | None:
         if op in _ON_CPU_ONLY and tensor.device is not None and tensor.device != "cpu":
             return "NNC takes it on the CPU only"
     if op == "aten::to":
-        return "it changes the device, or an argument of it is no constant"
+        return "it changes the device, or an argument of it is not a constant"
     if op == "aten::unsqueeze":
-        return "its `dim` is no constant"
+        return "its `dim` is not a constant"
     return None

@@ -48,7 +48,7 @@ def parse_ignore(text: str) -> Ignore:
     match = _RULE.match(text.strip())
     code = match.group(1).upper() if match else text
     if match is None or code not in CODES:
-        raise UsageError(f"'{code}' is no finding code", did_you_mean(code, CODES))
+        raise UsageError(f"'{code}' is not a finding code", did_you_mean(code, CODES))
     line = match.group(3)
     return Ignore(text, code, match.group(2), int(line) if line else None)
 

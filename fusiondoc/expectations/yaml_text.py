@@ -197,7 +197,7 @@ def remove(text: str, path: Path) -> str:
     line = text.rfind("\n", 0, start) + 1
     if text[line:start].strip():  # behind the dash of an outer list: the next one moves up
         if int(index) + 1 == len(spans):
-            raise CannotEdit("an entry behind others on one line")
+            raise CannotEdit("an entry after others on one line")
         return text[:start] + text[spans[int(index) + 1][0] :]
     return text[:line] + text[_after_line(text, end) :]
 

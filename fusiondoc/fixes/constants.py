@@ -4,8 +4,8 @@ always given.
 
 TorchScript reads an attribute such as ``self.dim`` when it runs, unless the class names it in
 ``__constants__`` (torch/jit/_recursive.py, ``infer_concrete_type_builder``); an axis or flag read then
-is no constant to a fuser, and a branch on it stays. A test for None goes where the type is no Optional: that
-of an argument is its annotation, that of an attribute its annotation in the class, else what it holds
+is not a constant to a fuser, and a branch on it stays. A test for None goes where the type is not Optional:
+that of an argument is its annotation, that of an attribute its annotation in the class, else what it holds
 (torch/csrc/jit/frontend/ir_emitter.cpp, ``emitCondExpr``).
 """
 

@@ -110,7 +110,7 @@ def _called(file: ParsedFile, node: cst.BaseExpression, method: str) -> Iterator
 
 
 def _type_as(site: Site) -> Iterator[Proposal]:
-    """``x.to(y.dtype)`` -> ``x.type_as(y)``: the dtype is no constant, and the type of a tensor is known."""
+    """``x.to(y.dtype)`` -> ``x.type_as(y)``: no dtype as a constant, and the type of a tensor is known."""
     file = site.file
     for node in file.on_line(site.line):
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or len(node.args) != 1:

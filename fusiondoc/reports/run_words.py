@@ -171,8 +171,8 @@ RANK_HEADER = ("Rank", "Groups", "Ops", "Unfused", "Kernels", "their ms", "Step 
 _KNOWN_BY = {
     "launcher": "started by torch.distributed.run",
     "files": "told apart by the names of their files",
-    "prefixes": "told apart by what stands before their lines",
-    "order": "told apart by what stands before their lines",
+    "prefixes": "told apart by what comes before their lines",
+    "order": "told apart by what comes before their lines",
     "devices": "a guess by the GPU of their groups",
 }
 _SLOWER = 1.05

@@ -118,7 +118,7 @@ def tables(survey: Survey, most: int) -> list[Shown]:
         _shown(
             "gone",
             "Gone",
-            "most runs had it up to a value, none has it since",
+            "most runs had it until some value, none since",
             ("group", "model", "last with", "first without", "share before", "runs since", "why"),
             survey.gone,
             lambda one: (

@@ -39,7 +39,7 @@ class View(Protocol):
     """Shows what a log shows so far."""
 
     def waits(self, path: Path) -> None:
-        """The file is not there yet."""
+        """The file does not exist yet."""
 
     def look(self, report: Report) -> None:
         """Groups, fallbacks, kernels and iterations of the lines read so far; no findings and no reasons."""

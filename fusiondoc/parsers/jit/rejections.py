@@ -188,10 +188,10 @@ _FULL = "the group would have more than 128 arguments"
 _OTHER_DEVICE = "its tensors are on another device than the group"
 LIST_ELSEWHERE = "its list of tensors is made outside the graph, or changed"
 LIST_SHARED = "its list of tensors is used a second time"
-DIM = "its `dim` is no constant"
+DIM = "its `dim` is not a constant"
 CAT_ELSEWHERE = "the list of the aten::cat after it is made outside the graph, or changed"
 CAT_SHARED = "the list of the aten::cat after it is used a second time"
-CAT_DIM = "the `dim` of the aten::cat after it is no constant"
+CAT_DIM = "the `dim` of the aten::cat after it is not a constant"
 _REORDERS = "would change the order of dependent operators"
 _STARTS_NONE = "what comes after it is {}, and NNC starts no group with one"
 
@@ -216,7 +216,7 @@ CONDITIONS = {
         "the tensors of its list have no device, or several",
     ),
     "tensorexpr::pickDeviceType(node->inputs())": ("FD214", NO_DEVICE),
-    "node->input(5)->node()->kind() == prim::Constant": ("FD219", "its `training` is no constant"),
+    "node->input(5)->node()->kind() == prim::Constant": ("FD219", "its `training` is not a constant"),
     "!toIValue(node->input(5)).value().toBool()": (
         "FD219",
         TRAINING,

@@ -112,7 +112,7 @@ def of_processes(timed: Iterable[BenchPhase]) -> list[str]:
         return []
     if counts == [1]:
         return [
-            "one process of each variant: the intervals know nothing of how processes of one program differ"
+            "one process of each variant: the intervals do not show how processes of one program differ"
             " (--processes 2)"
         ]
     least, most = counts[0], counts[-1]

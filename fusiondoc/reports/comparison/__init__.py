@@ -71,7 +71,7 @@ def coverage(one: Side) -> str:
     """How much of it is fused."""
     share = one.coverage
     if not share.told:
-        return f"{share.ops_fused} operators fused, of how many cannot be told ({share.unknown})"
+        return f"{share.ops_fused} operators fused, share unknown ({share.unknown})"
     if share.fraction is None:
         return "no operators"
     return f"{share.ops_fused} of {share.ops_total} operators fused ({share.fraction:.0%})"

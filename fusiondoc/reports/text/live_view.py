@@ -59,8 +59,8 @@ class LiveView:
         return time.monotonic() - self._began
 
     def waits(self, path: Path) -> None:
-        """The file is not there yet."""
-        self._say("waiting", f"{path} is not there yet")
+        """The file does not exist yet."""
+        self._say("waiting", f"{path} does not exist yet")
 
     def parted(self, text: str) -> None:
         """The log was rotated or truncated."""
