@@ -110,7 +110,7 @@ class BenchPhase:
     hint: str | None = None
     """What would help more than fusion: where float32 matrix products without TF32 are most of the step."""
     processes: int = 1
-    """In how many the rounds were run. Of one, the intervals know nothing of how processes differ."""
+    """In how many the rounds were run. Of one, the intervals do not show how processes differ."""
 
 
 @dataclass(frozen=True)
