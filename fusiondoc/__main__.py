@@ -1,4 +1,6 @@
-"""``fusiondoc`` and ``python -m fusiondoc``: where the process starts. What it does is in ``cli/main.py``."""
+"""``fusiondoc`` and ``python -m fusiondoc``: where the process starts. What it does is in
+``cli/__init__.py``.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ def main() -> None:
         with contextlib.suppress(OSError):
             print(f"fusiondoc, version {__version__}", flush=True)
             return
-    from fusiondoc.cli.main import main as run
+    from fusiondoc.cli import main as run
 
     run()
 

@@ -15,7 +15,7 @@ import pytest
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.captures.store import cannot_write
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError, did_you_mean
-from fusiondoc.expectations.expectation import Section
+from fusiondoc.expectations import Section
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.report import Report

@@ -107,7 +107,7 @@ TAKEN = (
     Taken(
         "comments in the project",
         _NAMED + "test_comments_that_ignore_are_looked_for_in_files_of_the_project_only",
-        "diagnosis/suppression.py",
+        "diagnosis/diagnose.py",
         "        self._root = project_root(Path.cwd())",
         '        self._root = Path("/")',
     ),
@@ -199,7 +199,7 @@ TAKEN = (
     Taken(
         "names on a terminal",
         _SAID + "test_names_are_shown_as_text",
-        "cli/main.py",
+        "cli/__init__.py",
         "print(in_github_log(visible(masked(text))), file=sys.stderr)",
         "print(in_github_log(masked(text)), file=sys.stderr)",
     ),
@@ -540,7 +540,7 @@ TAKEN = (
     Taken(
         "a signal at a write",
         "test_whole_files.py::test_a_signal_at_a_write_leaves_the_old_file_and_no_other",
-        "cli/main.py",
+        "cli/__init__.py",
         "                before[number] = signal.signal(number, stop)",
         "                before[number] = signal.signal(number, signal.SIG_IGN)",
     ),

@@ -85,7 +85,7 @@ def _encoding() -> tuple[str, str]:
 
 def _status_of_main(command: list[str]) -> int:
     # Not at the top: conftest.py imports this file before coverage is measured.
-    from fusiondoc.cli.main import main
+    from fusiondoc.cli import main
 
     try:
         main(command)

@@ -149,7 +149,7 @@ def test_sections_hold_for_their_runs(fusiondoc: Run, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_versions(torch: str, wanted: str, fits: bool) -> None:
-    from fusiondoc.expectations.expectation import version_fits
+    from fusiondoc.expectations import version_fits
 
     assert version_fits(torch, wanted) is fits
 

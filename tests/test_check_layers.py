@@ -10,7 +10,7 @@ from conftest import FIXTURES
 
 import fusiondoc
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations.expectation import is_in_layer
+from fusiondoc.expectations import is_in_layer
 from fusiondoc.expectations.match import Outcome, check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated

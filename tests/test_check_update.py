@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from thorough import examples
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations.expectation import applying
+from fusiondoc.expectations import applying
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import quoted, updated

@@ -247,8 +247,8 @@ def test_no_file_gives_more_than_an_error(kind: str, words: list) -> None:
 
     import click
 
+    from fusiondoc.cli import COMMANDS, cli
     from fusiondoc.cli.config import apply
-    from fusiondoc.cli.main import COMMANDS, cli
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / {"toml": "pyproject.toml", "yaml": "fusiondoc.yaml"}[kind]

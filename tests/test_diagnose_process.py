@@ -40,7 +40,7 @@ def diagnose(*arguments: str) -> list[str]:
 
 OWN_SECONDS = """
 import resource, sys
-from fusiondoc.cli.main import main
+from fusiondoc.cli import main
 try:
     main(sys.argv[1:])
 finally:

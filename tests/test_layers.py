@@ -36,7 +36,7 @@ class Arrow(NamedTuple):
 
 
 def module_name(path: Path, package: Path) -> str:
-    """``fusiondoc.cli.main``; that of a package for its ``__init__.py``."""
+    """``fusiondoc.cli``; that of a package for its ``__init__.py``."""
     parts = path.relative_to(package.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -216,7 +216,7 @@ def test_no_file_is_too_long() -> None:
     ("importer", "statement"),
     [
         ("fusiondoc.model.report", "from fusiondoc.reports import markdown"),
-        ("fusiondoc.parsers.ir.parse", "import fusiondoc.cli.main"),
+        ("fusiondoc.parsers.ir.parse", "import fusiondoc.cli"),
         ("fusiondoc.model.report", "def f():\n    from fusiondoc.diagnosis import reasons"),
         ("fusiondoc.probe.log_and_records", "from ..errors import UsageError"),
         ("fusiondoc.captures.store", "if TYPE_CHECKING:\n    from fusiondoc.runner.child import run"),

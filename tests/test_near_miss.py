@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fusiondoc.alignment import common, longest_common
-from fusiondoc.expectations.expectation import GroupExpectation
+from fusiondoc.expectations import GroupExpectation
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.near_miss import near_miss
 from fusiondoc.expectations.read_file import loads

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fusiondoc.cli.main import main
+from fusiondoc.cli import main
 
 
 def test_it_ends_with_70_and_keeps_the_traceback(

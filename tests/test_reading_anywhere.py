@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 from conftest import FIXTURES, ROOT
 
-from fusiondoc.cli.main import cli
+from fusiondoc.cli import cli
 from fusiondoc.errors import CannotRun
 from fusiondoc.probe import log_and_records
 from fusiondoc.repro.minimise import run_file
@@ -40,7 +40,7 @@ for name in BLOCKED:
 sys.meta_path.insert(0, Blocker())
 
 from click.testing import CliRunner
-from fusiondoc.cli.main import cli
+from fusiondoc.cli import cli
 
 statuses = []
 for arguments in json.load(sys.stdin):
@@ -134,7 +134,7 @@ def test_help_imports_nothing_that_a_run_needs() -> None:
     """Its start is under 0.1 s for that; the dataclasses of a report alone would take a third of it."""
     names = "[name for name in sys.modules if name.startswith(('fusiondoc.', 'rich', 'yaml', 'jinja2'))]"
     code = f"import sys, atexit; atexit.register(lambda: print({names}, file=sys.stderr))\n"
-    code += "from fusiondoc.cli.main import main; main(['parse', '--help'])"
+    code += "from fusiondoc.cli import main; main(['parse', '--help'])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert "--fail-on" in done.stdout
     loaded = set(ast.literal_eval(done.stderr))

@@ -41,7 +41,7 @@ def test_there_is_output_to_compare() -> None:
 
 
 def test_every_command_is_in_the_table_and_has_a_page(fusiondoc: Run) -> None:
-    from fusiondoc.cli.main import COMMANDS
+    from fusiondoc.cli import COMMANDS
 
     for name in COMMANDS:
         assert re.search(rf"^\| `{name}\b", README, flags=re.M), name
@@ -49,7 +49,7 @@ def test_every_command_is_in_the_table_and_has_a_page(fusiondoc: Run) -> None:
 
 
 def test_every_command_has_help_with_an_example(fusiondoc: Run) -> None:
-    from fusiondoc.cli.main import COMMANDS
+    from fusiondoc.cli import COMMANDS
 
     for name in COMMANDS:
         done = fusiondoc(name, "--help")
@@ -63,7 +63,7 @@ def options_in(text: str) -> set:
 
 
 def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
-    from fusiondoc.cli.main import COMMANDS
+    from fusiondoc.cli import COMMANDS
 
     known = options_in(fusiondoc("--help").stdout) | {
         "--tee",

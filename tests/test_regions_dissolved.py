@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from fusiondoc.cli.main import cli
+from fusiondoc.cli import cli
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.parsers.lines.log_files import find_logs
 from fusiondoc.parsers.read import read_logs

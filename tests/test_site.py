@@ -47,7 +47,7 @@ def test_links_of_the_repository_become_links_of_the_site(link: str, page: str, 
 
 
 def test_every_option_of_every_command_is_on_its_page() -> None:
-    from fusiondoc.cli.main import COMMANDS
+    from fusiondoc.cli import COMMANDS
 
     for name in COMMANDS:
         text = hooks.options_of(name)

@@ -14,7 +14,7 @@ from conftest import Run
 
 from fusiondoc import whole_files
 from fusiondoc.captures.store import KEPT, WRITING, CaptureStore, while_writing
-from fusiondoc.cli.main import main
+from fusiondoc.cli import main
 from fusiondoc.whole_files import read_within, refuse_endless, write_whole
 
 

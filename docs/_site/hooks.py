@@ -27,7 +27,7 @@ ELSEWHERE = {
 
 
 def on_config(config: Any) -> Any:
-    from fusiondoc.cli.main import COMMANDS
+    from fusiondoc.cli import COMMANDS
     from fusiondoc.model.codes import CODES
 
     index = (ROOT / "docs" / "findings" / "README.md").read_text(encoding="utf-8")
@@ -100,7 +100,7 @@ def _link(link: re.Match[str], uri: str) -> str:
 
 def commands_page() -> str:
     """The table of the commands."""
-    from fusiondoc.cli.main import COMMANDS, cli
+    from fusiondoc.cli import COMMANDS, cli
 
     about = inspect.cleandoc(cli.help or "").split("\b")[0].strip()
     rows = [f"| [`{name}`]({name}.md) | {_cell(line)} |" for name, line in COMMANDS.items()]

@@ -1,1 +1,267 @@
-"""The command line: one file a command, thin; results to stdout, progress and notes to stderr."""
+"""``fusiondoc``: finds the command, runs it, and turns every known failure into a message and exit status.
+
+Every call imports it, so it imports next to nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Iterator, NoReturn
+
+import click
+
+from fusiondoc.errors import INTERRUPTED, OWN_FAULT, FusiondocError, did_you_mean
+from fusiondoc.version import __version__
+
+COMMANDS = {
+    "diagnose": "Run a model under a fuser and report what fused, what did not and why.",
+    "parse": "Make the same report from logs or captures; needs neither torch nor a GPU.",
+    "check": "Exit 1 unless the expected fusion groups exist; --update writes the file.",
+    "kernels": "List generated kernels, and print or save what was dumped of them.",
+    "compare": "Say what changed between two logs, captures or saved reports.",
+    "fix": "Find changes to a program that fuse more, try each, and print a diff or apply it.",
+    "bench": "Time a model in every variant: eager, each fuser, AOTAutograd, torch.compile.",
+    "repro": "Write one fusion group as a stand-alone Python file, and make it smaller.",
+    "knobs": "List what can be toggled on this torch, and what each toggle really does.",
+    "env": "Say what this machine can run; export the variables for your own launcher.",
+    "survey": "Say what many runs have in common: groups, what is gone, reasons, slow kernels.",
+    "bundle": "Pack a capture for a bug report, with names and secrets replaced.",
+    "captures": "List, show and remove the captures in .fusiondoc/.",
+    "explain": "Print the page on a finding code.",
+}
+"""Command name -> help line. The module of a command is imported when it runs, never before."""
+
+
+_MOST_WIDTH = 100
+"""Of help, in columns."""
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module only when that command is used, so that ``--help`` starts fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"fusiondoc.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            raise click.UsageError(f"No such command '{args[0]}'. {did_you_mean(args[0], COMMANDS)}", ctx)
+        name, command, rest = super().resolve_command(ctx, args)
+        own = rest[: rest.index("--")] if "--" in rest else rest
+        if command is not None and not ctx.resilient_parsing and not {"-h", "--help"} & set(own):
+            _configure(ctx)
+        return name, command, rest
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _configure(ctx: click.Context) -> None:
+    """Defaults from the configuration, if there is one; only then is anything imported for it."""
+    from fusiondoc.captures import where_kept
+
+    ctx.call_on_close(where_kept.forget)
+
+    found = _configuration()
+    if found is not None:
+        from fusiondoc.cli.config import apply
+
+        apply(ctx, *found, COMMANDS)
+
+
+@click.command(
+    cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": _MOST_WIDTH}
+)
+@click.version_option(__version__, prog_name="fusiondoc")
+def cli() -> None:
+    """A doctor for operator fusion in TorchScript.
+
+    Which operators were fused into which groups, which were not and why, what fell back, and how fast each
+    kernel is.
+
+    \b
+    Examples:
+      fusiondoc diagnose model.py            run a model and report
+      fusiondoc parse train.log              report from a saved log
+      fusiondoc explain FD201                what a finding means
+    """
+
+
+class _Signalled(BaseException):
+    """A signal that ends this process, once what is half written has been removed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextlib.contextmanager
+def _signals_raise() -> Iterator[None]:
+    """Inside the block SIGTERM and SIGHUP raise instead of ending the process at once; while a child runs,
+    ``runner/child.py`` counts them."""
+
+    def stop(number: int, frame: object) -> NoReturn:
+        raise _Signalled(number)
+
+    before = {}
+    for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
+        number = getattr(signal, name, None)
+        # ValueError: not in the main thread. One that is ignored (nohup) stays so.
+        with contextlib.suppress(ValueError):
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _help_width() -> int:
+    """Columns of help, as click works them out; but click imports shutil for it, with all its archives."""
+    columns = os.environ.get("COLUMNS", "")
+    try:
+        width = int(columns) if columns.isdigit() else os.get_terminal_size(1).columns
+    except (ValueError, OSError):  # stdout is closed, or no terminal
+        width = 80
+    return max(min(width or 80, _MOST_WIDTH) - 2, 50)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command line and exit with the status of the contract."""
+    debug = bool(os.environ.get("FUSIONDOC_DEBUG"))
+    for name in ("stdout", "stderr"):
+        # Closed by the caller: Python has None there, which older click cannot write to.
+        if getattr(sys, name) is None:
+            setattr(sys, name, io.StringIO())
+    # Names of files and messages of programs need not be text that the terminal can show.
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+    try:
+        with _signals_raise():
+            status = cli.main(
+                args=argv, prog_name="fusiondoc", standalone_mode=False, terminal_width=_help_width()
+            )
+    except _Signalled as ending:
+        signal.signal(ending.number, signal.SIG_DFL)
+        os.kill(os.getpid(), ending.number)
+        raise
+    except FusiondocError as error:
+        if debug:
+            raise
+        _say(f"error: {error.message}")
+        if error.hint:
+            _say(f"next: {error.hint}")
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        shown = io.StringIO()
+        error.show(file=shown)
+        _say(shown.getvalue().rstrip("\n"))
+        if isinstance(error, click.NoSuchOption) and error.ctx and error.ctx.command.name == "diagnose":
+            print("next: Options of a script of yours: diagnose --script FILE.py -- OPTIONS", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        print("interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (head, less) went away: not an error. Keep the interpreter from flushing into it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except OSError as error:
+        if debug:
+            raise
+        _say(f"error: {error}")
+        if error.errno == 28:
+            print("next: free some space, or choose another file with --output.", file=sys.stderr)
+        else:
+            print("next: check the path and its permissions.", file=sys.stderr)
+        sys.exit(2)
+    except Exception as error:
+        if debug:
+            raise
+        _own_fault(error)
+        sys.exit(OWN_FAULT)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _say(text: str) -> None:
+    """A message that may quote a log or a path: no command to the terminal or to the runner of GitHub."""
+    from fusiondoc.masking import masked
+    from fusiondoc.reports.printable import in_github_log, visible
+
+    print(in_github_log(visible(masked(text))), file=sys.stderr)
+
+
+def _own_fault(error: Exception) -> None:
+    """Say what a report of the fault needs, and keep the traceback in a file."""
+    import tempfile
+    import traceback
+
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    print(f"error: fusiondoc failed: {type(error).__name__}: {str(error)[:200]!r}", file=sys.stderr)
+    where = ""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", errors="backslashreplace", prefix="fusiondoc-", suffix=".txt", delete=False
+        ) as file:
+            file.write(f"fusiondoc {__version__}, Python {sys.version}, {sys.platform}\n\n{text}")
+        where = f" Its details are in {file.name}."
+    except OSError:
+        where = "\n" + text
+    print(
+        f"next: This is a fault of fusiondoc's own; please report it.{where} FUSIONDOC_DEBUG=1 shows it"
+        " at once.",
+        file=sys.stderr,
+    )
+
+
+OWN = "fusiondoc.yaml"
+SHARED = "pyproject.toml"
+
+
+def _configuration() -> tuple[str, str] | None:
+    """Path and kind ("yaml" or "toml") of the nearest configuration, from the current folder upward.
+
+    ``fusiondoc.yaml`` comes before a ``pyproject.toml`` in the same folder, which counts only if it holds
+    ``[tool.fusiondoc]``. The search ends at the folder that holds ``.git``.
+    """
+    try:
+        here = Path.cwd()
+    except OSError:  # the current folder is gone
+        return None
+    for folder in (here, *here.parents):
+        own, shared = folder / OWN, folder / SHARED
+        if own.is_file():
+            return str(own), "yaml"
+        if shared.is_file() and _mentions(shared):
+            return str(shared), "toml"
+        if (folder / ".git").exists():
+            return None
+    return None
+
+
+def _mentions(path: Path) -> bool:
+    """Whether a parser of TOML may find our table; most files have none, and the parser takes time."""
+    from fusiondoc.whole_files import read_within
+
+    try:
+        text = read_within(path)
+    except OSError:
+        return False
+    return b"tool" in text and b"fusiondoc" in text

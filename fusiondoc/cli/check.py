@@ -15,7 +15,7 @@ from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_option
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from fusiondoc.expectations.expectation import Expectations, Section
+    from fusiondoc.expectations import Expectations, Section
     from fusiondoc.model.report import Report
 
 
@@ -184,7 +184,7 @@ def _checked(report: Report, expectations: Expectations, only: tuple[str, ...]) 
 
 
 def _sections(report: Report, expectations: Expectations, only: tuple[str, ...]) -> list[Section]:
-    from fusiondoc.expectations.expectation import applying, why_not
+    from fusiondoc.expectations import applying, why_not
 
     if only:
         return [section for section in expectations.sections if section.name in only]

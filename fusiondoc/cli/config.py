@@ -7,17 +7,19 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
 import click
 
 from fusiondoc.captures import where_kept
 from fusiondoc.cli.output import tell
-from fusiondoc.diagnosis.suppression import Ignore, parse_ignore, suppress
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Report
 from fusiondoc.whole_files import read_within
+
+if TYPE_CHECKING:
+    from fusiondoc.diagnosis.diagnose import Ignore
 
 META = "fusiondoc.ignore"
 PYTHON = "fusiondoc.python"
@@ -109,6 +111,8 @@ def _captures(key: str, value: Value, settings: Settings) -> None:
 
 def heard(report: Report) -> Report:
     """The report without what the configuration or a comment suppresses; notes go to stderr."""
+    from fusiondoc.diagnosis.diagnose import suppress
+
     ctx = click.get_current_context(silent=True)
     report, notes = suppress(report, ctx.meta.get(META, ()) if ctx is not None else ())
     for note in notes:
@@ -179,6 +183,8 @@ def _inside(text: str, key: str, value: Value, settings: Settings) -> None:
 def _ignore(value: Value | None) -> tuple[Ignore, ...]:
     if value is None:
         return ()
+    from fusiondoc.diagnosis.diagnose import parse_ignore
+
     entries = value.value if isinstance(value.value, list) else [value.value]
     rules = []
     for entry in entries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Callable, Iterable, Sequence
 
-from fusiondoc.expectations.expectation import (
+from fusiondoc.expectations import (
     GroupExpectation,
     ModuleShare,
     Path,

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Mapping, Sequence, Tuple
 
-from fusiondoc.expectations.expectation import GroupExpectation, SourceRange, instances_in
+from fusiondoc.expectations import GroupExpectation, SourceRange, instances_in
 from fusiondoc.model.between_groups import GroupNeighbours
 from fusiondoc.model.module_tree import folded
 from fusiondoc.model.quick_dataclass import dataclass

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Mapping, NamedTuple, Sequence
 
 from fusiondoc.alignment import common, longest_common
-from fusiondoc.expectations.expectation import GroupExpectation, Speed, instances_in
+from fusiondoc.expectations import GroupExpectation, Speed, instances_in
 from fusiondoc.expectations.missing import (
     Missing,
     is_in,

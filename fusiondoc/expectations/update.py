@@ -14,8 +14,7 @@ from typing import Any, Callable, Mapping, Sequence
 import yaml
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import yaml_text
-from fusiondoc.expectations.expectation import Expectations, Section, applying, fits
+from fusiondoc.expectations import Expectations, Section, applying, fits, yaml_text
 from fusiondoc.expectations.match import Outcome, check, lacks_backward, specialised_once
 from fusiondoc.expectations.missing import without_namespace
 from fusiondoc.expectations.read_file import loads

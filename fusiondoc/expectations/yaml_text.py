@@ -12,7 +12,7 @@ from typing import Any, Iterator, Sequence
 import yaml
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations.expectation import Path, Position
+from fusiondoc.expectations import Path, Position
 
 _MOST_SHOWN = 10
 

@@ -13,6 +13,6 @@ if __name__ == "__main__":
     import warm_torch
 
     warm_torch.use(sys.argv.pop(1))
-    from fusiondoc.cli.main import main
+    from fusiondoc.cli import main
 
     main()
