@@ -26,16 +26,6 @@ from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Try
 from fusiondoc.model.source import Options
 
-_KINDS = {
-    "FD101": ChangeKind.RUNS,
-    "FD102": ChangeKind.LOG,
-    "FD103": ChangeKind.RUNS,
-    "FD104": ChangeKind.FUSER,
-    "FD901": ChangeKind.LOG,
-    "FD305": ChangeKind.STATIC_SHAPES,
-    "FD407": ChangeKind.STATIC_SHAPES,
-}
-
 
 def blocking_steps(report: Report, context: Context) -> Iterable[PlannedChange]:
     """Errors, and what kept everything from being fused: the first of each code."""
@@ -81,7 +71,7 @@ def later_steps(report: Report, context: Context, changed: bool) -> Iterable[Pla
 
 
 def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedChange:
-    kind = _KINDS.get(finding.code, ChangeKind.REPAIR)
+    kind = CODES[finding.code].change
     more: tuple[str, ...] = ()
     advice = re.split(r"(?<=[.;]) ", finding.advice or "")[0].rstrip(".;")
     if kind is ChangeKind.RUNS and can_run_again(context) and context.request is not None:

@@ -53,6 +53,7 @@ from fusiondoc.diagnosis.surroundings import (
     reason,
     surroundings,
 )
+from fusiondoc.model.codes import CODES, Cause
 from fusiondoc.model.fusers import FUSERS
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow, FlowNode, Operand
@@ -306,12 +307,10 @@ def _neighbours(place: Place) -> str:
 _CANNOT_CHANGE = aten("conv1d conv2d conv3d _convolution einsum")
 
 
-FOR_ITSELF = frozenset(
-    f"FD{number}" for number in (201, 202, 203, 204, 211, 214, 215, 217, 219, 221, 223, 224, 229, 230, 233)
-)
+FOR_ITSELF = frozenset(code for code, known in CODES.items() if known.cause is Cause.OPERATOR)
 """Reasons that rule an operator out for itself: it can be a barrier for others."""
 
-NEVER_LOOKED_AT = frozenset(f"FD{number}" for number in (103, 104, 205, 206, 212, 213, 222, 232, 235, 304))
+NEVER_LOOKED_AT = frozenset(code for code, known in CODES.items() if known.cause is Cause.SETTING)
 """Reasons that no change of a neighbour would take away."""
 
 NNC_SELDOM = frozenset(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import Enum
 
 from fusiondoc.model.beside_torchscript import NOTHING_LOST, OF_TE
+from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.quick_dataclass import dataclass
 
 OTHER_FUSER = "another fuser"
@@ -49,6 +50,16 @@ class Loss(Enum):
     NONE = "nothing"
 
 
+class Cause(Enum):
+    """What keeps an operator out of groups."""
+
+    OPERATOR = "itself"
+    """So it can be a barrier for others."""
+    SETTING = "a device, a profile or a setting"
+    """No change of a neighbour takes it away."""
+    NEIGHBOUR = "what is around it"
+
+
 @dataclass(frozen=True)
 class Code:
     """A finding code."""
@@ -64,7 +75,10 @@ class Code:
     tries: tuple[str, ...] = ()
     """What ``diagnose --try`` changes for it: knobs as ``name=value``, or OTHER_FUSER, MORE_RUNS, TRACE."""
     loss: Loss = Loss.RESULT
-    """Of a reason."""
+    """Of a reason; so is ``cause``."""
+    cause: Cause = Cause.NEIGHBOUR
+    change: ChangeKind = ChangeKind.REPAIR
+    """What the plan has for a finding that is a step of its own."""
     whole_run: bool = False
     """It sums up the run, though others of its family are about one group or kernel."""
 
@@ -83,15 +97,30 @@ _ALL = (
     Code("FD002", "warning", "The requested fuser is not the one that was used"),
     Code("FD003", "error", "An unknown dump option makes every group fall back"),
     Code("FD004", "note", "Your log variables were merged with the required ones"),
-    Code("FD101", "warning", "Too few runs: only profiling happened", tries=(MORE_RUNS,)),
-    Code("FD102", "warning", "No fusion pass in the log"),
-    Code("FD103", "warning", "A gradient graph was still profiling at the end", tries=(MORE_RUNS,)),
+    Code(
+        "FD101",
+        "warning",
+        "Too few runs: only profiling happened",
+        tries=(MORE_RUNS,),
+        change=ChangeKind.RUNS,
+    ),
+    Code("FD102", "warning", "No fusion pass in the log", change=ChangeKind.LOG),
+    Code(
+        "FD103",
+        "warning",
+        "A gradient graph was still profiling at the end",
+        tries=(MORE_RUNS,),
+        cause=Cause.SETTING,
+        change=ChangeKind.RUNS,
+    ),
     Code(
         "FD104",
         "warning",
         "The fuser is off",
         advice="Choose a fuser: --fuser nnc or nvfuser; in a program: with torch.jit.fuser('fuser1').",
         tries=(OTHER_FUSER,),
+        cause=Cause.SETTING,
+        change=ChangeKind.FUSER,
     ),
     Code("FD105", "warning", "AOTAutograd wraps the function anew in every call"),
     Code("FD106", "warning", "Graphs of AOTAutograd fit the shapes of one call only"),
@@ -105,6 +134,7 @@ _ALL = (
         "nvFuser has no rule for the operator",
         advice="Replace it with operators that nvFuser fuses, or accept that it splits the groups around it.",
         tries=(OTHER_FUSER,),
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD202",
@@ -113,6 +143,7 @@ _ALL = (
         advice="Cast the input to float16, bfloat16, float32 or float64 first; ranks above 8 are "
         "rejected too: reshape.",
         tries=(OTHER_FUSER,),
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD203",
@@ -121,24 +152,28 @@ _ALL = (
         advice="Cast the output to float16, bfloat16, float32 or float64; ranks above 8 are rejected "
         "too: reshape.",
         tries=(OTHER_FUSER,),
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD204",
         "warning",
         "The operator does not run on a CUDA device",
         advice="Move its tensors to the GPU (.to('cuda')); one CPU tensor keeps the operator out.",
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD205",
         "note",
         "The GPU is too old to fuse anything but elementwise operators",
         advice="On this GPU only element-wise operators fuse: use a Volta GPU or newer.",
+        cause=Cause.SETTING,
     ),
     Code(
         "FD206",
         "note",
         "The GPU is too old to fuse bfloat16",
         advice="Use float16 or float32 on this GPU; bfloat16 fuses from Ampere on.",
+        cause=Cause.SETTING,
     ),
     Code(
         "FD207",
@@ -152,6 +187,7 @@ _ALL = (
         "NNC does not support the operator",
         advice="Replace it with operators that NNC fuses, or accept that it splits the groups around it.",
         tries=(_REDUCTIONS, OTHER_FUSER),
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD212",
@@ -160,6 +196,7 @@ _ALL = (
         advice="Its shapes were not profiled: avoid views of unknown shape and branches around it, and "
         "run it (profiling skips operators that did not run).",
         tries=(MORE_RUNS, _DYNAMIC),
+        cause=Cause.SETTING,
     ),
     Code(
         "FD213",
@@ -167,12 +204,14 @@ _ALL = (
         "NNC may not fuse on this device",
         advice="Turn fusion on for its device: torch._C._jit_override_can_fuse_on_cpu(True) or "
         "..._on_gpu(True).",
+        cause=Cause.SETTING,
     ),
     Code(
         "FD214",
         "note",
         "NNC found no single device for the operator",
         advice="Give it tensor inputs on one device.",
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD215",
@@ -180,6 +219,7 @@ _ALL = (
         "NNC does not support the types",
         advice="Use another type, such as float32, which NNC takes everywhere, and constant arguments.",
         tries=(OTHER_FUSER,),
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD216",
@@ -193,6 +233,7 @@ _ALL = (
         "note",
         "The operator is switched off by PYTORCH_TENSOREXPR_DONT_FUSE",
         advice="Remove it from PYTORCH_TENSOREXPR_DONT_FUSE.",
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD218",
@@ -206,6 +247,7 @@ _ALL = (
         "NNC states another condition that failed",
         advice="The condition names what NNC requires; change the operator's arguments accordingly.",
         tries=(_REDUCTIONS, OTHER_FUSER),
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD220",
@@ -220,6 +262,7 @@ _ALL = (
         "warning",
         "Tensors on several devices",
         advice="Put all tensors of the block on one device: x.to(y.device).",
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD222",
@@ -227,6 +270,7 @@ _ALL = (
         "The tensors are on a device this fuser does not fuse on",
         advice="Move its tensors to the GPU: .to('cuda').",
         tries=(OTHER_FUSER,),
+        cause=Cause.SETTING,
     ),
     Code(
         "FD223",
@@ -235,6 +279,7 @@ _ALL = (
         advice="Compute in float32, float16 or bfloat16 where the result allows it, and cast outside the "
         "block.",
         tries=(OTHER_FUSER,),
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD224",
@@ -242,6 +287,7 @@ _ALL = (
         "More than eight dimensions",
         advice="Reshape to at most 8 dimensions before the block and back after it.",
         tries=(OTHER_FUSER,),
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD225",
@@ -281,12 +327,14 @@ _ALL = (
         "instead of a branch, an argument that is never None.",
         tries=(TRACE,),
         loss=Loss.AROUND,
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD230",
         "warning",
         "Changes a tensor in place, or its output shares memory",
         advice="Write the version without the underscore: x = x.add(y) instead of x.add_(y).",
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD231",
@@ -302,6 +350,7 @@ _ALL = (
         "A value without a profiled type",
         advice="Run the code in the first passes too (all branches), so that its tensors are profiled.",
         tries=(MORE_RUNS, TRACE),
+        cause=Cause.SETTING,
     ),
     Code(
         "FD233",
@@ -310,6 +359,7 @@ _ALL = (
         advice="Replace it with operators that this fuser takes (fusiondoc explain FD233), or move it "
         "out of the block.",
         tries=(_REDUCTIONS, OTHER_FUSER),
+        cause=Cause.OPERATOR,
     ),
     Code(
         "FD234",
@@ -325,6 +375,7 @@ _ALL = (
         advice="Nothing: it belongs to the gradient executor. Fewer inputs that require gradients mean "
         "fewer of them.",
         loss=Loss.NONE,
+        cause=Cause.SETTING,
     ),
     Code(
         "FD236",
@@ -354,8 +405,16 @@ _ALL = (
     Code("FD301", "error", "A group fell back while compiling", tries=(_NOT_HORIZONTAL, OTHER_FUSER)),
     Code("FD302", "error", "A group fell back while running", tries=(_NOT_HORIZONTAL, OTHER_FUSER)),
     Code("FD303", "error", "The process died while compiling or running a group", tries=(OTHER_FUSER,)),
-    Code("FD304", "note", "An unfused copy ran because a guard failed", tries=(_DYNAMIC,)),
-    Code("FD305", "warning", "Many specialisations of one function", tries=(_DYNAMIC,)),
+    Code(
+        "FD304", "note", "An unfused copy ran because a guard failed", tries=(_DYNAMIC,), cause=Cause.SETTING
+    ),
+    Code(
+        "FD305",
+        "warning",
+        "Many specialisations of one function",
+        tries=(_DYNAMIC,),
+        change=ChangeKind.STATIC_SHAPES,
+    ),
     Code("FD306", "error", "The CUDA of this torch does not fit this GPU"),
     Code("FD307", "error", "A fuser failed, and its error ended the program", tries=(OTHER_FUSER,)),
     Code("FD308", "error", "A differentiable graph gave a gradient of the wrong shape", tries=(OTHER_FUSER,)),
@@ -365,13 +424,19 @@ _ALL = (
     Code("FD404", "warning", "A kernel spills registers to memory"),
     Code("FD405", "note", "Few warps of a kernel fit on a multiprocessor"),
     Code("FD406", "note", "Many small groups in a row"),
-    Code("FD407", "warning", "Compiled again for every shape", tries=(_DYNAMIC,)),
+    Code(
+        "FD407",
+        "warning",
+        "Compiled again for every shape",
+        tries=(_DYNAMIC,),
+        change=ChangeKind.STATIC_SHAPES,
+    ),
     Code("FD408", "note", "A copy next to a group that only changes the layout"),
     Code("FD501", "error", "Fused numbers differ from eager", tries=(OTHER_FUSER,)),
     Code("FD502", "note", "An output has another dtype or other strides than in eager"),
     Code("FD503", "note", "Random results were compared by their statistics"),
     Code("FD504", "warning", "A partition keeps more for the backward pass than the default one"),
-    Code("FD901", "warning", "No fusion lines in the log"),
+    Code("FD901", "warning", "No fusion lines in the log", change=ChangeKind.LOG),
     Code("FD902", "warning", "The log is cut off"),
     Code("FD903", "note", "Some lines were not recognised"),
     Code("FD904", "note", "stdout and stderr are out of order: kernels cannot be assigned to groups"),
