@@ -4,6 +4,7 @@ and a page of many groups stays usable (50, at night 200 with 2000 nodes)."""
 from __future__ import annotations
 
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 from typing import Iterator
 
@@ -187,6 +188,33 @@ def test_the_policy_forbids_what_is_not_of_the_page(browser: Browser, tmp_path: 
     )
     assert browser.run("return window.ran === undefined")
     assert any("Content Security Policy" in message for message in browser.messages())
+
+
+@pytest.mark.parametrize("log", ["large", "hostile"])
+def test_rows_that_are_read_afterwards_are_those_of_the_page(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str
+) -> None:
+    report = report_of_text(large_log(groups=12, loose=3) if log == "large" else hostile_log(), tmp_path)
+    rows = "document.getElementById('groups').outerHTML.replace(/>\\s+</g, '><')"
+    found = []
+    for at_once in (1000, 1):
+        monkeypatch.setattr(import_module("fusiondoc.reports.html.group_list"), "_AT_ONCE", at_once)
+        page = tmp_path / f"{at_once}.html"
+        page.write_text(render(report), encoding="utf-8")
+        assert page.read_text("utf-8").count("<noscript") == (len(report.groups) - 1) * (at_once == 1)
+        last = report.groups[-1].id
+        browser.open(page, "#" + last)
+        assert browser.run(f"return document.getElementById('{last}').open")
+        assert browser.until("return !document.querySelector('noscript')")
+        found.append(browser.run(f"return {rows}"))
+        assert browser.run("return window.ran === undefined && document.scripts.length === 2")
+        assert browser.messages() == []
+    assert found[0] == found[1]
+
+
+def report_of_text(text: str, folder: Path) -> Report:
+    (folder / "one.log").write_text(text, encoding="utf-8")
+    return report_from([str(folder / "one.log")])
 
 
 def test_a_page_of_many_groups_and_nodes(

@@ -95,6 +95,9 @@ class GroupRow:
 class Groups:
     rows: tuple[GroupRow, ...]
     left: int
+    at_once: int
+    """Rows that a browser reads before it shows the page. The others stand in parts of so many, each in a
+    ``noscript``: page.js reads these afterwards, a browser without scripts with the rest."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,10 @@ def group_list(context: Context) -> Groups | None:
     if not groups:
         return None
     rows = tuple(_group(group, context) for group in groups[:MOST_ROWS])
-    return Groups(rows, len(groups) - len(rows))
+    return Groups(rows, len(groups) - len(rows), _AT_ONCE)
+
+
+_AT_ONCE = 200
 
 
 def _group(group: Group, context: Context) -> GroupRow:

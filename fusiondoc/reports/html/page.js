@@ -1,5 +1,5 @@
 "use strict";
-// Texts of the log reach the page through textContent only.
+// Texts of the log reach the page through textContent only, or in the rows of a long list, escaped as the page is.
 (() => {
   const root = document.documentElement;
   root.classList.add("js");
@@ -12,9 +12,31 @@
     return element;
   };
 
+  // Of a long list only the first rows are read at once: two thousand take half of the time to show the page.
+  const later = [...document.querySelectorAll("noscript.later")];
+  const readPart = () => {
+    const part = later.shift();
+    const rows = make("template");
+    rows.innerHTML = part.textContent; // as the page is written: what the log says is escaped in it
+    sortable(rows.content);
+    part.replaceWith(rows.content);
+  };
+  const readAll = () => { while (later.length) readPart(); };
+  const row = (id) => {
+    if (!$(id)) readAll();
+    return $(id);
+  };
+  const idle = window.requestIdleCallback || ((act) => setTimeout(act, 20));
+  const readOn = () => {
+    if (!later.length) return;
+    readPart();
+    idle(readOn);
+  };
+  addEventListener("load", () => idle(readOn));
+
   // A link to a folded row opens it.
   const unfold = () => {
-    const target = location.hash.length > 1 && $(decodeURIComponent(location.hash.slice(1)));
+    const target = location.hash.length > 1 && row(decodeURIComponent(location.hash.slice(1)));
     if (!target || target.tagName !== "DETAILS") return;
     target.open = true;
     target.scrollIntoView();
@@ -27,6 +49,7 @@
   });
   let folded = [];
   addEventListener("beforeprint", () => {
+    readAll();
     folded = [...document.querySelectorAll("details:not([open])")];
     folded.forEach((row) => { row.open = true; });
   });
@@ -67,7 +90,7 @@
     if (typeof a === "number") return a - b;
     return a < b ? -1 : Number(a > b);
   };
-  document.querySelectorAll(".scroll > table > thead > tr").forEach((heads) => {
+  const sortable = (part) => part.querySelectorAll(".scroll > table > thead > tr").forEach((heads) => {
     const body = heads.closest("table").tBodies[0];
     if (!body || body.rows.length < 2) return;
     [...heads.cells].forEach((head, column) => {
@@ -86,12 +109,14 @@
       });
     });
   });
+  sortable(document);
 
   // Search: of every list of the page the rows stay that hold every word.
   const search = $("search");
   const LISTS = "main .scroll > table > tbody > tr, main .stack > details.row, main .finding, #module-tree li";
   let searched = null;
   const find = () => {
+    readAll();
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     searched = searched || [...document.querySelectorAll(LISTS)]
       .filter((row) => row.closest("table.source") || !row.parentElement.closest("details.row, .details"))
@@ -161,11 +186,11 @@
   };
 
   const showGroup = (id) => {
-    const row = $(id);
+    const group = row(id);
     heading.textContent = id;
     const link = make("a", "Go to its row under Groups");
     link.href = "#" + id;
-    const body = row ? row.querySelector(".body").cloneNode(true) : make("p", "Its row is left out.");
+    const body = group ? group.querySelector(".body").cloneNode(true) : make("p", "Its row is left out.");
     details.replaceChildren(link, body);
   };
 
