@@ -175,17 +175,21 @@ def test_each_file_is_read_once(capture: Path, monkeypatch: pytest.MonkeyPatch) 
     (capture / "timing.json").write_text('{"capture": "timing", "again": null}')
     (capture / "profile.json").write_text('{"capture": "profile"}')
 
+    def opening(path: Path, *mode: Any, **more: Any) -> Any:
+        if capture in path.parents and path.name != "log":
+            opened.append(path.relative_to(capture).as_posix())
+        return plain_open(path, *mode, **more)
+
+    plain_open = Path.open
+    monkeypatch.setattr(Path, "open", opening)
     monkeypatch.setattr("fusiondoc.captures.capture.read_within", counting)
     one = Capture(capture)
     for _ in range(2):
         report_of(one)
         _details(one)
         one.failure()
-    own = [name for name in opened if (capture / name).is_file() and name != "log"]
+    assert opened.count("profile/trace.json.gz") == 2  # it is not kept: once a report
+    own = [name for name in opened if (capture / name).is_file() and not name.endswith(("log", "gz"))]
     assert sorted(own) == sorted({*own}) and {"request.json", "result.json", "records.jsonl"} <= {*own}
-    further = {
-        f"{name}/{file}"
-        for name in ("timing", "profile", "tries/0")
-        for file in ("request.json", "records.jsonl")
-    }
-    assert further <= {*own}
+    both = ("request.json", "records.jsonl")
+    assert {f"{name}/{file}" for name in further for file in both} <= {*own}

@@ -90,7 +90,8 @@ def read_events(path: Path) -> list[Any]:
     try:
         with path.open("rb") as file:
             packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if packed else path.open("rb") as stream:
+            file.seek(0)
+            stream = gzip.GzipFile(fileobj=file) if packed else file
             data = stream.read(MOST_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise NoTrace(f"the profiler's trace cannot be read: {error}") from None
