@@ -171,6 +171,8 @@ def test_each_file_is_read_once(capture: Path, monkeypatch: pytest.MonkeyPatch) 
         (capture / name).mkdir(parents=True)
         for file in ("request.json", "records.jsonl"):
             shutil.copy(capture / file, capture / name)
+    with (capture / "profile" / "records.jsonl").open("a") as records:
+        records.write('{"record": "profiled", "steps": 1}\n')
     (capture / "profile" / "trace.json.gz").write_text("[]")
     (capture / "timing.json").write_text('{"capture": "timing", "again": null}')
     (capture / "profile.json").write_text('{"capture": "profile"}')
