@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,15 +14,26 @@ import pytest
 from conftest import ROOT
 
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.model.report import Report
+from fusiondoc.model.report import Evidence, Fallback, Report
 from fusiondoc.parsers.jit import statements
 from fusiondoc.parsers.kernels import dump_kinds
-from fusiondoc.parsers.rows import group_rows, kernel_rows, programs, tallies
+from fusiondoc.parsers.rows import bounded_rows, group_rows, kernel_rows, programs, tallies
+from fusiondoc.reports.html import render as render_page
 from fusiondoc.reports.json_format import render
 from fusiondoc.workflows.load import report_from
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from scaling_inputs import CASES, Case, big_graph, long_line, long_string, nnc_rejections, rejections
+from scaling_inputs import (
+    CASES,
+    Case,
+    big_graph,
+    caches,
+    equal_caches,
+    long_line,
+    long_string,
+    nnc_rejections,
+    rejections,
+)
 
 MOST_GROWTH = 2.3
 """Times as many steps for twice the size; 2.46 is an exponent of 1.3."""
@@ -68,7 +80,7 @@ def test_twice_the_size_is_twice_the_work(
     assert two < MOST_GROWTH * one
 
 
-def bounded(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, rows: int, nodes: int) -> Report:
+def report_within(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, rows: int, nodes: int) -> Report:
     """The report of a log where a report holds so many rows, and so many nodes have a statement each."""
     (folder / "one.log").write_text(text)
     monkeypatch.setattr(tallies, "MOST_ROWS", rows)
@@ -103,9 +115,9 @@ def test_rows_beyond_the_most_are_counted_together(
         # Each node of the plan was said to be refused, beyond the most too.
         "rejected twice, then planned": "".join(rejections(50)) * 2 + twice(list(big_graph(100))),
     }[case]
-    whole = bounded(text, tmp_path, monkeypatch, 20_000, 20_000)
+    whole = report_within(text, tmp_path, monkeypatch, 20_000, 20_000)
     assert (len(whole.unfused), whole.unfused_left_out) == (50, 0)
-    report = bounded(text, tmp_path, monkeypatch, 20, 15)
+    report = report_within(text, tmp_path, monkeypatch, 20, 15)
     placed = [row for row in report.unfused if row.source is not None]
     assert len(placed) in (15, 20)
     assert len(placed) + report.unfused_left_out == 50
@@ -176,3 +188,45 @@ def test_values_of_a_node_beyond_the_most_are_counted(
     assert [len(node.outputs) for node in program.nodes] == [100, 1]
     assert [len(node.inputs) for node in program.nodes] == [100, 1]
     assert program.values_left_out == 132
+
+
+def test_groups_and_kernels_beyond_the_most_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one.log").write_text("".join(caches(10)))
+    whole = report_from([str(tmp_path / "one.log")])
+    monkeypatch.setattr(tallies, "MOST_ROWS", 4)
+    report = report_from([str(tmp_path / "one.log")])
+    assert (len(whole.groups), len(whole.kernels)) == (10, 10)
+    assert [group.id for group in report.groups] == [f"G{number}" for number in range(1, 5)]
+    assert [kernel.id for kernel in report.kernels] == [f"K{number}" for number in range(1, 5)]
+    assert (report.groups_left_out, report.kernels_left_out, report.fusion_groups_left_out) == (6, 6, 6)
+    assert (report.fusion_groups, report.fused_operators) == (whole.fusion_groups, whole.fused_operators)
+    assert report.coverage == whole.coverage
+    listed = {group.id for group in report.groups}
+    assert {name for kernel in report.kernels for name in kernel.groups} <= listed
+    assert {node.group for program in report.programs for node in program.nodes} <= {*listed, None}
+    (said,) = [one.message for one in report.findings if one.code == "FD912"]
+    assert said.startswith("6 rows of groups (6 groups) and 6 kernels are left out")
+    render(report)
+    render_page(report)
+
+
+def fallback(stage: str, group: str | None, lines: int) -> Fallback:
+    evidence = tuple(Evidence("one.log", line) for line in range(lines))
+    return Fallback(stage, group, 2, True, "an error", evidence)
+
+
+def test_what_names_a_group_that_is_left_out_does_not_name_it_any_more(tmp_path: Path) -> None:
+    (tmp_path / "one.log").write_text("".join(equal_caches(3)))
+    report = report_from([str(tmp_path / "one.log")])
+    rows = [fallback("run", "G1", 1), fallback("run", "G2", 150), fallback("run", "G3", 150)]
+    cut = bounded_rows.bounded(replace(report, fallbacks=tuple(rows)), 1)
+    assert [len(kernel.groups) + kernel.groups_left_out for kernel in cut.kernels] == [3]
+    assert [len(group.kernels) + group.kernels_left_out for group in cut.groups] == [3]
+    assert [instance.kernels for instance in cut.groups[0].instances] == [("K1",)]
+    assert cut.programs == () and cut.programs_left_out == 1
+    first, others = cut.fallbacks
+    assert (first, others.group, others.count) == (rows[0], None, 4)
+    assert (len(others.evidence), others.evidence_left_out) == (200, 100)
+    assert bounded_rows.bounded(report, 3) is report

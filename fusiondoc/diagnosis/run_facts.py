@@ -229,6 +229,8 @@ def _with_rows(report: Report, te: bool) -> Report:
         groups=groups,
         unfused=tuple(row for row in report.unfused if is_te(row.op) == te),
         kernels=tuple(one for one in report.kernels if not others.intersection(one.groups)),
+        fusion_groups_left_out=0 if te else report.fusion_groups_left_out,
+        fused_operators_left_out=0 if te else report.fused_operators_left_out,
     )
 
 

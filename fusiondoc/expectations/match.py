@@ -153,7 +153,8 @@ def _group(
 
 def specialised_once(report: Report) -> int:
     """How many groups there are: instances, each once however often it was specialised."""
-    return sum(group.count for group in report.groups if group.respecialises is None)
+    listed = sum(group.count for group in report.groups if group.respecialises is None)
+    return listed + report.fusion_groups_left_out
 
 
 def _nothing_fused(report: Report) -> str | None:

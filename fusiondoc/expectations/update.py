@@ -54,7 +54,7 @@ def section_lines(report: Report) -> list[str]:
     modules = module_items(report)
     if modules:
         lines += ["modules:", *(f"  {line}" for item in modules for line in _item(item))]
-    number = sum(group.count for group in report.groups if group.respecialises is None)
+    number = specialised_once(report)
     lines += [
         f"number_of_groups: {number}",
         f"max_fallbacks: {sum(fallback.count for fallback in report.fallbacks)}",

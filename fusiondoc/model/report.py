@@ -357,6 +357,10 @@ class Report:
     """Why that is not known, or what is to be known about it."""
     programs: tuple[Program, ...] = ()
     programs_left_out: int = 0  # distinct plans beyond those in ``programs``, which is bounded
+    groups_left_out: int = 0  # rows beyond the first 20,000
+    fusion_groups_left_out: int = 0  # nodes in these
+    fused_operators_left_out: int = 0  # operators in these nodes, as ``fused_operators`` counts them
+    kernels_left_out: int = 0  # beyond the first 20,000
     kernel_texts_left_out: int = 0  # sources and dumps of kernels beyond 24 MB of them
     unfused_left_out: int = 0  # rows beyond the most, counted in the last ones, which have no source
     suppressed: tuple[Suppressed, ...] = ()
@@ -389,9 +393,10 @@ class Report:
     @property
     def fusion_groups(self) -> int:
         """Fusion nodes of the run's plans: the instances of all groups."""
-        return sum(group.count for group in self.groups)
+        return sum(group.count for group in self.groups) + self.fusion_groups_left_out
 
     @property
     def fused_operators(self) -> int:
         """Operators in groups, over instances; each program once, not again for other types."""
-        return sum(group.operators for group in self.groups if group.specialisation == 1)
+        listed = sum(group.operators for group in self.groups if group.specialisation == 1)
+        return listed + self.fused_operators_left_out

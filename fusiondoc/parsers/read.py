@@ -29,6 +29,7 @@ from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, how_told, rank_of, ranks
 from fusiondoc.parsers.observed import Observed, observed_in
 from fusiondoc.parsers.read_ahead import KnownChunks, Sent, is_worth_it
+from fusiondoc.parsers.rows.bounded_rows import bounded
 from fusiondoc.parsers.rows.group_rows import GroupTable, RunOfGroups, group_rows, groups_of
 from fusiondoc.parsers.rows.kernel_rows import fallbacks_of, kernels_of
 from fusiondoc.parsers.rows.programs import PlansOfStream, programs_of
@@ -96,6 +97,7 @@ def assemble(
         programs=programs.rows,
         programs_left_out=programs.left_out,
     )
+    report = bounded(report, most_of_each(len(streams)))
     return report, observed_in((one.plans.groups for one in made), files)
 
 

@@ -13,12 +13,14 @@ from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
 from fusiondoc.fuser_knobs.entries import parse_version
+from fusiondoc.model.numbers import count
 from fusiondoc.model.ranks import RankDifference
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.jit.message_acts import LOOKS_AT
 from fusiondoc.parsers.kernels.dump_kinds import BUDGET
 from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
 from fusiondoc.parsers.observed import LoggedError
+from fusiondoc.parsers.rows.tallies import MOST_ROWS
 
 
 def no_nvfuser(report: Report, context: Context) -> Iterable[Finding]:
@@ -367,6 +369,20 @@ def longer_than_its_limit(report: Report, context: Context) -> Iterable[Finding]
 
 def more_than_rows(report: Report, context: Context) -> Iterable[Finding]:
     """FD912: what is beyond the rows and texts that a report holds."""
+    groups, kernels = report.groups_left_out, report.kernels_left_out
+    if groups or kernels:
+        of_groups = (
+            f"{count(groups, 'row')} of groups ({count(report.fusion_groups_left_out, 'group')}) and "
+            if groups
+            else ""
+        )
+        yield finding(
+            "FD912",
+            f"{of_groups}{count(kernels, 'kernel')} are left out: a report lists the first {MOST_ROWS:,}"
+            " of each",
+            advice="Nothing: numbers of groups and operators count them. Logs of parts of the run list the"
+            " others.",
+        )
     if report.kernel_texts_left_out:
         yield finding(
             "FD912",
