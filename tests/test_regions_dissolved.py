@@ -174,5 +174,5 @@ def test_an_operator_in_place_that_ends_its_graph_is_named(after: str, said: str
     (row,) = [row for row in report.unfused if row.op == "aten::add"]
     assert row.reason.code == "FD225" and row.reason.text.startswith(said)
     advice = CliRunner().invoke(cli, ["parse", "-v", str(tmp_path / "plan.log")]).output
-    assert ("Write x = x + y instead of x += y behind it" in advice) == ("add_" in after)
-    assert ("Write aten::sigmoid_ without its underscore behind it" in advice) == ("sigmoid_" in after)
+    assert ("Write x = x + y instead of x += y after it" in advice) == ("add_" in after)
+    assert ("Write aten::sigmoid_ without its underscore after it" in advice) == ("sigmoid_" in after)

@@ -286,7 +286,7 @@ def _alone(row: Unfused, run: RunFacts) -> str:
     if "differentiable graph ends there" in row.reason.text:
         sign = operators.sign_of(_barrier(row))
         how = f"x = x {sign} y instead of x {sign}= y" if sign else f"{_barrier(row)} without its underscore"
-        return f"Write {how} behind it."
+        return f"Write {how} after it."
     if run.fuser == "nvfuser" and run.live:
         return "Nothing, if it is alone for good; --knob single_node=on makes it a group of its own."
     return "Nothing, if it is alone for good."

@@ -290,7 +290,7 @@ def surroundings(place: Place) -> Reason | None:
     if blocking:
         first = blocking[0]
         assert first.behind is not None
-        stands = "stands" if first.behind in place.neighbours(first.node) else "and others behind it stand"
+        stands = "stands" if first.behind in place.neighbours(first.node) else "and others after it stand"
         return reason(
             "FD227",
             f"{first.node.op}{at(first.node)}, {_why(first.node, place)}, {stands} between it and"

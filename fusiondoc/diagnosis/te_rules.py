@@ -376,12 +376,12 @@ class Planner:
                     yield rule, Condition("FD249", why, lambda window, plan: False)
 
     def _needs(self, rule: Rule, operand: Operand) -> str:
-        """``BackwardLinearScale needs ConstantScale behind it, where Bias stands``."""
+        """``BackwardLinearScale needs ConstantScale after it, where Bias is``."""
         at = next(i for i, slot in enumerate(rule.slots) if slot.kinds and operand.is_a(slot.kinds))
         before, behind = rule.slots[:at][::-1], rule.slots[at + 1 :]
         sides = [
             (before, [self.operands[i] for i in range(operand.index - 1, self.first - 1, -1)], "before"),
-            (behind, self.operands[operand.index + 1 :], "behind"),
+            (behind, self.operands[operand.index + 1 :], "after"),
         ]
         parts = [_missing(slots, there, side) for slots, there, side in sides if not _stands(slots, there)]
         parts = parts or [_missing(slots, there, side) for slots, there, side in sides if slots]
@@ -404,7 +404,7 @@ def _missing(slots: Sequence[Slot], there: Sequence[Operand], side: str) -> str:
     shown = [f"[{name}]" if slot.optional else name for name, slot in zip(names, slots)]
     shown = shown[::-1] if side == "before" else shown
     found = there[0].kind if there else "nothing"
-    return f"{', '.join(shown)} {side} it, where {found} stands"
+    return f"{', '.join(shown)} {side} it, where {found} is"
 
 
 def _match(rule: Rule, items: Sequence[_Taken], at: int) -> list[_Taken] | None:

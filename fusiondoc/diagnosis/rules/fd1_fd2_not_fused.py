@@ -139,7 +139,7 @@ def memory_shared(report: Report, context: Context) -> Iterable[Finding]:
                 "; ".join(said),
                 source=one.user_source,
                 advice="AOTAutograd compiles functions without effects: from torch 2.0 on it copies the new"
-                " value back behind the graph, before that the change can be lost. Return a new tensor"
+                " value back after the graph, before that the change can be lost. Return a new tensor"
                 " instead (x + y for x += y), and pass copies of what shares memory.",
             )
 

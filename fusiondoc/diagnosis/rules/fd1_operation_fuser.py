@@ -68,7 +68,7 @@ def instead_of(split: TeSplit, version: tuple[int, int] | None) -> str:
         return f"Use {other} instead of {named(split)}"
     if named(split) in ("te.ops.Sequential", "torch.nn.Sequential"):
         return f"Put the operators of the inner {named(split)} into the outer: te.ops.Sequential(*inner, ...)"
-    return f"Put {named(split)} before or behind all operators of the sequence, if the model allows it"
+    return f"Put {named(split)} before or after all operators of the sequence, if the model allows it"
 
 
 def te_changes(report: Report, context: Context) -> list[PlannedChange]:
@@ -278,7 +278,7 @@ def bias_without_activation(report: Report, context: Context) -> Iterable[Findin
         names = ", ".join(dict.fromkeys(follows))
         yield finding(
             "FD114",
-            f"{_TRAP} holds the linear operator and its bias, not the activation behind it: {names} runs on"
+            f"{_TRAP} holds the linear operator and its bias, not the activation after it: {names} runs on"
             " its own",
             advice="Nothing in the program: Transformer Engine makes this operator without an activation in "
             "every version up to 2.20. te.LayerNormMLP has the activation fused.",
