@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from conftest import ROOT
 
+from fusiondoc.cli.output import joined, write_parts
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.model.report import Evidence, Fallback, Report
 from fusiondoc.parsers.jit import statements
@@ -230,3 +231,14 @@ def test_what_names_a_group_that_is_left_out_does_not_name_it_any_more(tmp_path:
     assert (first, others.group, others.count) == (rows[0], None, 4)
     assert (len(others.evidence), others.evidence_left_out) == (200, 100)
     assert bounded_rows.bounded(report, 3) is report
+
+
+def test_large_parts_of_a_text_are_written_one_by_one(tmp_path: Path) -> None:
+    """A thousand kernels with a quarter of a megabyte each were one text first."""
+    written: list[int] = []
+    parts = [*["x" * 300_000] * 3, *["y" * 1_000] * 10]
+    for part in joined(parts):
+        written.append(len(part))
+    assert written == [300_000, 300_000, 300_000, 10_000]
+    write_parts(parts, tmp_path / "all")
+    assert (tmp_path / "all").read_text() == "".join(parts)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, TypeVar
 
@@ -238,23 +237,28 @@ def write(text: str, output: Path | None) -> None:
 def write_parts(parts: Iterable[str], output: Path | None) -> None:
     """The same for a text in parts."""
     if output is None:
-        for part in _joined(parts):
+        for part in joined(parts):
             click.echo(part, nl=False)
         return
-    write_file(output, (part.encode("utf-8", "backslashreplace") for part in _joined(parts)), "--output")
+    write_file(output, (part.encode("utf-8", "backslashreplace") for part in joined(parts)), "--output")
 
 
-_MOST_JOINED = 1000
+_ENOUGH = 1 << 18
+"""Characters that are worth being written: the text of one kernel alone can be a quarter of a megabyte."""
 
 
-def _joined(parts: Iterable[str]) -> Iterator[str]:
+def joined(parts: Iterable[str]) -> Iterator[str]:
     """Fewer and larger parts."""
-    left = iter(parts)
-    while True:
-        some = "".join(islice(left, _MOST_JOINED))
-        if not some:
-            return
-        yield some
+    some: list[str] = []
+    size = 0
+    for part in parts:
+        some.append(part)
+        size += len(part)
+        if size >= _ENOUGH:
+            yield "".join(some)
+            some, size = [], 0
+    if some:
+        yield "".join(some)
 
 
 def write_file(file: Path, data: bytes | Iterable[bytes], option: str) -> None:
