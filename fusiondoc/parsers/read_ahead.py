@@ -37,7 +37,7 @@ _PACKED = 12
 _LOOKED_BACK = 1 << 17
 """Bytes at the end of a chunk in which the begin of a message is looked for."""
 _MOST_STEPS = 200_000
-_MOST_BYTES = 8 << 20
+_MOST_BYTES = 12 << 20
 """Of all stretches that are kept: steps, and bytes that these hold."""
 _CHUNKS_AHEAD = 6
 """Messages of the second process that wait to be looked at."""
@@ -100,7 +100,7 @@ class _Recorder(Tape):
         start = lines.at - self.at
         where = (start, start + len(lines.text), cut) if 0 <= self.at <= lines.at else (lines.text, cut)
         self.steps.append((cast(Any, act), pos - self.pos, where, None))
-        self.held += act.each * lines.length or len(lines.text)
+        self.held += act.held(lines)
 
     def do_graph(self, act: Callable[[int, int, Print], None], pos: int, at: int, graph: Print) -> None:
         if self.steps is None:

@@ -71,8 +71,12 @@ class RunAct(NamedTuple):
     do: Callable[..., None]
     read: Callable[[Lines, int], tuple[Any, ...]]
     """What is done with: of the lines, whose text starts there."""
-    each: int = 0
-    """Bytes that each thing read holds; 0 if they hold the text."""
+    mark: bytes = b""
+    """What is in each line that is read; nothing if all of them are."""
+
+    def held(self, lines: Lines) -> int:
+        """About how many bytes is held of what is read."""
+        return 500 * lines.text.count(self.mark) if self.mark else len(lines.text) + 50 * lines.length
 
 
 Step = Tuple[Callable[..., None], int, Tuple[Any, ...], Optional[Piece]]
@@ -165,8 +169,7 @@ class Tape:
     def do_run(self, act: RunAct, pos: int, lines: Lines, cut: int) -> None:
         """What a run of lines from ``pos`` on asks for; their text starts at ``cut``."""
         arguments = act.read(lines, cut)
-        size = act.each * len(arguments[0]) if act.each else len(lines.text) + 50 * lines.length
-        self.do(act.do, pos, *arguments, size=size)
+        self.do(act.do, pos, *arguments, size=act.held(lines))
 
     def do_graph(self, act: Callable[[int, int, Print], None], pos: int, at: int, graph: Print) -> None:
         """``act(pos, at, graph)``: of a printed graph that begins on the line ``at``."""

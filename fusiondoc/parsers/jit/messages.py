@@ -29,7 +29,7 @@ from fusiondoc.parsers.jit.message_acts import (
     MessageActs,
 )
 from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Lines, Print, Run
-from fusiondoc.parsers.jit.rejections import Rejections
+from fusiondoc.parsers.jit.rejections import REJECTS, Rejections
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.repeats import RunAct, Tape
 
@@ -90,7 +90,7 @@ class JitMessages:
         self._rejections = Rejections()
         self._acts = acts = MessageActs(facts, kernels, layers)
         self.bare = acts.bare
-        self._rejected = RunAct(acts.rejected, lambda lines, cut: (self._rejections.found(lines, cut),), 500)
+        self._rejected = RunAct(acts.rejected, self._rejections_in, REJECTS)
         self._pointers = RunAct(acts.pointer_lines, _payloads)
         self._nnc_says = RunAct(acts.nnc_lines, _payloads)
         self._nnc_prints = {
@@ -297,6 +297,9 @@ class JitMessages:
         act = self._nnc_prints.get(name)
         if act is not None:
             self._tape.do_run(act, pos, lines, cut)
+
+    def _rejections_in(self, lines: Lines, cut: int) -> tuple[object]:
+        return (self._rejections.found(lines, cut),)
 
     def _logged(self, file: str, pos: int) -> None:
         """A file of torch printed something."""

@@ -21,7 +21,8 @@ from fusiondoc.parsers.jit.statements import NodeText, Statement, Statements, st
 if TYPE_CHECKING:
     from fusiondoc.parsers.jit.message_runs import Lines
 
-_MARK = b"rejecting node"
+REJECTS = b"rejecting node"
+"""In each line of torch that says so."""
 REJECTED = re.compile(rb"rejecting node(?: from fusion)? \((.+?)\): (.*)", re.S)
 
 CODES = {
@@ -144,7 +145,7 @@ class Rejections:
         off."""
         known, text = self._known, run.text
         number = start = 0
-        at = text.find(_MARK)
+        at = text.find(REJECTS)
         while at >= 0:
             line = text.rfind(b"\n", start, at) + 1 or start
             end = text.find(b"\n", at)
@@ -160,7 +161,7 @@ class Rejections:
                     one = known[own] = self._read(own[cut:])
                 if one is not None:
                     yield number, one
-            at = text.find(_MARK, end)
+            at = text.find(REJECTS, end)
 
     def _read(self, payload: bytes) -> _Known | None:
         found = REJECTED.match(payload)
