@@ -81,19 +81,22 @@ class PlanUse:
         return stretches[2 * nth + 1] + line - stretches[2 * nth]
 
 
-@dataclass
 class CacheInstance:
-    """An nvFuser GraphCache: the runtime object of one distinct group graph."""
+    """An nvFuser GraphCache: the runtime object of one distinct group graph. A log can hold ten thousand."""
 
-    pointer: bytes
-    graph: PlanGroup | None
-    created: int
-    runs: int = 0
-    fell_back: bool = False
-    in_part: PlanGroup | None = None
-    """What the log holds of its graph, where that is cut off."""
-    begun: bool = False
-    """The log shows its constructor."""
+    __slots__ = ("begun", "created", "graph", "in_part", "pointer", "runs")
+
+    def __init__(
+        self, pointer: bytes, graph: PlanGroup | None, created: int, runs: int = 0, begun: bool = False
+    ) -> None:
+        self.pointer = pointer
+        self.graph = graph
+        self.created = created
+        self.runs = runs
+        self.in_part: PlanGroup | None = None
+        """What the log holds of its graph, where that is cut off."""
+        self.begun = begun
+        """The log shows its constructor."""
 
 
 class DumpSeen:
