@@ -204,8 +204,8 @@ def test_rows_that_are_read_afterwards_are_those_of_the_page(
         assert page.read_text("utf-8").count("<noscript") == (len(report.groups) - 1) * (at_once == 1)
         last = report.groups[-1].id
         browser.open(page, "#" + last)
-        assert browser.run(f"return document.getElementById('{last}').open")
-        assert browser.until("return !document.querySelector('noscript')")
+        assert browser.until(f"return document.getElementById('{last}')?.open")
+        assert browser.until("return !document.querySelector('noscript')", 60)
         found.append(browser.run(f"return {rows}"))
         assert browser.run("return window.ran === undefined && document.scripts.length === 2")
         assert browser.messages() == []
