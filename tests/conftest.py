@@ -48,15 +48,13 @@ def _shares(file: str) -> bool:
 
 
 _MEASURED = (
-    "advice aot bundle captures check_command check_layers check_update commands_to_copy "
-    "compare_command compare_match compare_tensors completion configuration cuda_support dump_formats "
-    "dump_names expectations_file explain foreign_captures formats golden_reports gradient_plans "
-    "hostile_json ir_grammar json_text kernels_command kernels_files kernels_save layer_names limits "
-    "log_ends markdown_report module_tree near_miss nvfuser_rules onednn_kernels parse_messy "
-    "pasted_logs plan ranks read_errors reasons_in_models refused_arguments regions_dissolved "
-    "repro_command repro_live repro_minimise rerun run_bad_input run_endings run_targets secrets "
-    "segments speed_of_light standalone_nvfuser step_time te_command te_rules text_report timing try "
-    "verify whole_files "
+    "aot bundle captures check_command check_layers compare_command compare_match completion "
+    "configuration cuda_support dump_formats dump_names expectations_file explain foreign_captures "
+    "formats golden_reports gradient_plans hostile_json ir_grammar json_text kernels_command "
+    "kernels_files kernels_save layer_names limits log_ends near_miss nvfuser_rules parse_messy "
+    "pasted_logs plan plan_statements ranks read_ahead read_errors reasons_in_models refused_arguments "
+    "regions_dissolved repro_command repro_minimise run_endings run_targets secrets segments "
+    "standalone_nvfuser step_time te_command try whole_files "
 )
 """Files whose tests run under coverage, where that is asked for: together they reach the floor, and are short
 or do their work in children, which are not measured. The others run without it, in half the time."""

@@ -174,7 +174,7 @@ def test_nothing_in_training_is_the_first_possible_cause_of_a_log_without_a_pass
     (found,) = [finding for finding in report.findings if finding.code == "FD102"]
     assert found.advice is not None
     first, second = found.advice.split("; 2) ")
-    assert "1) gradients were recorded" in first and "aten::relu_ (1 times), aten::add_ (1 times)" in first
+    assert "1) gradients were recorded" in first and "aten::relu_ (1 time), aten::add_ (1 time)" in first
     assert second.startswith("no fuser was on")
     (sigmoid,) = [row for row in report.unfused if row.op == "aten::sigmoid"]
     assert sigmoid.reason.code == "FD231"
@@ -187,7 +187,7 @@ def test_a_graph_with_gradients_and_no_region_needs_no_fuser_turned_on(tmp_path:
     report = of_text(tmp_path, plan(typed))
     (found,) = [finding for finding in report.findings if finding.code == "FD102"]
     assert "gradients are recorded, and torch found no differentiable graph" in found.message
-    assert "aten::conv2d (1 times) have no gradient formula" in found.message
+    assert "aten::conv2d (1 time) have no gradient formula" in found.message
     assert "fuser1" not in (found.advice or "") and "no_grad" in (found.advice or "")
 
 
