@@ -39,7 +39,7 @@ _LOOKED_BACK = 1 << 17
 _MOST_STEPS = 200_000
 _MOST_BYTES = 12 << 20
 """Of all stretches that are kept: steps, and bytes that these hold."""
-_CHUNKS_AHEAD = 6
+_CHUNKS_AHEAD = 12
 """Messages of the second process that wait to be looked at."""
 
 _LENGTH = struct.Struct("<Q")
@@ -305,7 +305,8 @@ def serve(path: str, out: IO[bytes]) -> None:
 
     gc.disable()
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
-        for data in messages_of(LogInput(path, Path(path))):
+        # Read by a thread, sent by this one: in the first process a thread would hold up what is done there.
+        for data in taken_ahead(messages_of(LogInput(path, Path(path))), _CHUNKS_AHEAD):
             out.write(_LENGTH.pack(len(data)) + data)
             out.flush()
 
@@ -380,7 +381,7 @@ class KnownChunks:
 
     def sent(self) -> Generator[bytes, None, None]:
         """What the second process sends, as it is sent."""
-        return taken_ahead(_messages(self._pipe), _CHUNKS_AHEAD)
+        return _messages(self._pipe)
 
     def close(self) -> None:
         if self._child is not None:
@@ -396,7 +397,7 @@ serve(sys.argv[1], os.fdopen(int(sys.argv[2]), "wb", 1 << 20))
 """
 
 
-def _messages(pipe: IO[bytes]) -> Iterator[bytes]:
+def _messages(pipe: IO[bytes]) -> Generator[bytes, None, None]:
     """What was sent; nothing as the last one."""
     while True:
         head = pipe.read(_LENGTH.size)
