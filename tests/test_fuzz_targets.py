@@ -19,7 +19,7 @@ from command_line import ROOT
 from conftest import FIXTURES, Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thorough import examples
+from thorough import every, examples
 
 from fusiondoc.errors import UsageError
 from fusiondoc.reports.json_format import read_report
@@ -103,7 +103,7 @@ def test_every_field_of_a_saved_report_with_wrong_types() -> None:
     report = json.loads((ROOT / "fuzz/corpus/saved_report/lines.json").read_text())
     tried = list(damaged(report))
     assert len(tried) > 500
-    for number, content in enumerate(tried):
+    for number, content in enumerate(every(3, tried)):
         data = json.dumps(content).encode()
         if number % 10 == 0:
             TARGETS["saved_report"](data)
@@ -139,7 +139,7 @@ def test_what_was_found_before(fusiondoc: Run, tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(graph)
     if Path("/dev/zero").exists():
         done = fusiondoc("check", "a.log", "--expect", "/dev/zero", cwd=tmp_path)
-        assert done.returncode == 2 and "no regular file" in done.stderr
+        assert done.returncode == 2 and "not a regular file" in done.stderr
 
 
 @pytest.mark.parametrize("depth", [5, 340, 3000])

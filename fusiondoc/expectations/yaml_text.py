@@ -47,7 +47,7 @@ def position(node: yaml.Node) -> Position:
 def compose(text: str, file: str) -> yaml.Node | None:
     """The root node; None for a file with no content. UsageError for what is no YAML, with its position."""
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=_Loader)
         if root is not None and _expanded(root) > _MOST_NODES:
             raise UsageError(
                 f"{file}: its aliases expand to more than {_MOST_NODES:,} values",
@@ -72,6 +72,20 @@ def compose(text: str, file: str) -> yaml.Node | None:
 
 
 _HINT = "It is read as YAML: keys and values with a colon and a space between them, lists with a dash."
+
+
+_MOST_NESTED = 200
+"""Brackets in brackets; expectations have four. PyYAML looks at all that are open for each token, so that a
+thousand take seconds."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Says at once, and where, that brackets are nested deeper than it can go."""
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        if self.flow_level >= _MOST_NESTED:
+            raise yaml.scanner.ScannerError(None, None, "brackets nested too deeply", self.get_mark())
+        super().fetch_flow_collection_start(token)
 
 
 _MOST_NODES = 200_000
