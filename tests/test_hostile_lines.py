@@ -202,7 +202,7 @@ def test_xz_is_read_over_several_streams_and_when_cut_off(tmp_path: Path) -> Non
 
 
 def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if "unpack" in thread.name]
+    return [thread.name for thread in threading.enumerate() if thread.name == "read ahead"]
 
 
 @pytest.mark.parametrize("ending, pack", [(".xz", lzma.compress), (".gz", gzip.compress)])

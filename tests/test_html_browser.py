@@ -261,7 +261,7 @@ def test_overview_fit_search_and_sorting(browser: Browser, tmp_path: Path) -> No
     log.write_text(large_log(groups=25, loose=60))
     opened(browser, tmp_path, log)
     canvas = "const c = document.getElementById('canvas'), m = document.getElementById('overview');"
-    assert browser.run(canvas + "return !m.hidden && m.height > 0 && c.scrollHeight > 2 * c.clientHeight")
+    assert browser.until(canvas + "return !m.hidden && m.height > 0 && c.scrollHeight > 2 * c.clientHeight")
     middle = browser.run("const b = document.getElementById('overview').getBoundingClientRect();"
                          "return [b.left + b.width / 2, b.top + b.height / 2]")  # fmt: skip
     browser.run(
