@@ -40,7 +40,7 @@ _MOST_STEPS = 200_000
 _MOST_BYTES = 12 << 20
 """Of all stretches that are kept: steps, and bytes that these hold."""
 _CHUNKS_AHEAD = 12
-"""Messages of the second process that wait to be looked at."""
+"""Messages that the second process has made and not sent."""
 
 _LENGTH = struct.Struct("<Q")
 

@@ -168,8 +168,8 @@ class Tape:
 
     def do_run(self, act: RunAct, pos: int, lines: Lines, cut: int) -> None:
         """What a run of lines from ``pos`` on asks for; their text starts at ``cut``."""
-        arguments = act.read(lines, cut)
-        self.do(act.do, pos, *arguments, size=act.held(lines))
+        held = act.held(lines) if self.steps is not None else 0  # it looks through the text
+        self.do(act.do, pos, *act.read(lines, cut), size=held)
 
     def do_graph(self, act: Callable[[int, int, Print], None], pos: int, at: int, graph: Print) -> None:
         """``act(pos, at, graph)``: of a printed graph that begins on the line ``at``."""

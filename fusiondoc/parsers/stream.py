@@ -82,6 +82,11 @@ class Finder(Protocol):
     def close(self) -> None: ...
 
 
+def _tape_of(counts: LineCounts) -> tuple[Tape, Finder]:
+    tape = Tape(counts)
+    return tape, Repeats(tape)
+
+
 class Stream:
     """State of one stream. ``feed`` takes lines, ``close`` ends it."""
 
@@ -95,11 +100,9 @@ class Stream:
         self.facts = facts
         self._counts = counts
         self._run_ends = RunEnds()
-        tape = Tape(counts)
-        self._repeats: Finder
-        self._tape, self._repeats = reader or (tape, Repeats(tape))
+        self._tape, self._repeats = reader or _tape_of(counts)
         self._kernels = KernelTracker(facts)
-        self.messages = self._messages = JitMessages(facts, self._tape, self._kernels, layers)
+        self.messages = JitMessages(facts, self._tape, self._kernels, layers)
         self._partitions = OneDnnPartitions(facts)
         self._dumps = dumps = KernelDumps(self._kernels)
         tape = self._tape
@@ -110,8 +113,8 @@ class Stream:
         self._old_frame = False
         self._frame_at = 0
         """Behind the last line of the open frame."""
-        self._bare = BareGraphs(self._messages.bare if reader is None else _not_looked_at, counts)
-        self._last_words = LastWords(facts, self._messages.settle)
+        self._bare = BareGraphs(self.messages.bare if reader is None else _not_looked_at, counts)
+        self._last_words = LastWords(facts, self.messages.settle)
         self._acts = LineActs(facts, counts, self._kernels, self._last_words)
         self._warning = False
         self._blank = 0
@@ -165,7 +168,7 @@ class Stream:
 
     def acts(self) -> tuple[list[Callable[..., None]], list[RunAct]]:
         """All that lines can ask for, always in the same order; and what runs of lines can."""
-        lines, (acts, run_acts) = self._acts, self._messages.acts()
+        lines, (acts, run_acts) = self._acts, self.messages.acts()
         own: list[Callable[..., None]] = [
             *(lines.compiled, lines.output, lines.dump_begins, lines.ran, lines.performed, lines.launched),
             *(lines.iteration, lines.nvfuser_gone, lines.fell_back),
@@ -179,7 +182,7 @@ class Stream:
             self._acts.output,
             self._acts.dump_begins,
             self._acts.nvfuser_gone,
-            *self._messages.acts_on_reading(),
+            *self.messages.acts_on_reading(),
         )
 
     def _is_at_rest(self, text: bytes, end: int) -> bool:
@@ -190,7 +193,7 @@ class Stream:
         if self._blank:
             self._end_blanks(False)
         self._text.leave()
-        return self._messages.at_rest()
+        return self.messages.at_rest()
 
     def state_before(self, text: bytes, at: int = 0) -> State | None:
         """What the reading of the lines at ``at``, which come next, depends on; None if something is open
@@ -201,19 +204,19 @@ class Stream:
         return self._state() if self._is_at_rest(text, found.end()) else None
 
     def _state(self) -> State:
-        return State(*self._messages.last_ones, self._warning, self._last_words.in_traceback, self._bare.open)
+        return State(*self.messages.last_ones, self._warning, self._last_words.in_traceback, self._bare.open)
 
     def _do_again(self, stretch: Stretch, text: bytes, at: int, pos: int) -> None:
         self._tape.do_again(stretch, text, at, pos)
-        self._messages.note_headers(stretch.last_headers, stretch.headers)
+        self.messages.note_headers(stretch.last_headers, stretch.headers)
         after = stretch.after
-        self._messages.last_ones, self._warning = after[:3], after.warning
+        self.messages.last_ones, self._warning = after[:3], after.warning
 
     def _take_run(self, prefix: bytes, run: Lines, pos: int) -> None:
         if self._blank:
             self._end_blanks(False)
         self._text.leave()
-        self._messages.take(prefix, run, pos)
+        self.messages.take(prefix, run, pos)
 
     def feed(self, lines: list[bytes], pos: int) -> None:
         """Consecutive lines of the log; ``pos`` is the position of the first."""
@@ -245,7 +248,7 @@ class Stream:
         self._bare.end()
         self._end_blanks(False)
         self._end_dump()
-        self._messages.close()
+        self.messages.close()
         self._partitions.close()
         self._last_words.close()
         self._kernels.close()
@@ -290,7 +293,7 @@ class Stream:
             return end
         self._frame = None
         self._counts.recognised += len(code) + 1
-        self._messages.settle()
+        self.messages.settle()
         source = b"\n".join(code).strip(b"\n")
         self._tape.do(self._acts.compiled, start, name, source, size=len(source))
         self._text.enter()
@@ -305,7 +308,7 @@ class Stream:
             self._frame[1].append(line[:start])
             self._frame_at = pos + 1
             self._counts.recognised -= 1  # it counts with the message
-        self._messages.take(prefix, Lines.of([line[start:]]), pos)
+        self.messages.take(prefix, Lines.of([line[start:]]), pos)
 
     def _cut_frame(self, name: bytes, code: list[bytes], start: int) -> None:
         """The log ends in a kernel's source. What a shell says of a crash stands behind it, often on the line
@@ -317,7 +320,7 @@ class Stream:
         )
         self._counts.recognised += end
         kernel = KernelNamed(name.decode("ascii", "replace"), start)
-        self._messages.settle()
+        self.messages.settle()
         self.facts.work.compiles(*kernel)
         self.facts.work.cut_kernel = kernel
         for k in range(end, len(code)):
@@ -402,7 +405,7 @@ class Stream:
         elif first == b"=":
             found = FRAME_START.match(line)
             if found:
-                self._messages.settle()
+                self.messages.settle()
                 self._frame = (found.group(1), [], pos)
                 self._old_frame = line.startswith(b"==== ")
                 return True
@@ -429,7 +432,7 @@ class Stream:
             self._tape.spoil()  # what is open may go on behind it
             self._counts.leave_out(*map(int, found.groups()[4:]))
             return True
-        self._messages.settle()
+        self.messages.settle()
         if found.group(1):
             index, total, phase, inputs = found.groups()[:4]
             self._tape.do(
@@ -443,7 +446,7 @@ class Stream:
         cpp = not python and is_cpp_warning(line)
         fallback = FALLBACK.search(line) if b"FALLBACK" in line else None
         if fallback is not None:
-            self._messages.settle()
+            self.messages.settle()
             self._tape.do(self._acts.fell_back, pos, stage_of(fallback.group(1)), cpp)
             self._warning = True
             return True

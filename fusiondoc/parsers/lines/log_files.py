@@ -247,7 +247,7 @@ def _unpacked_ahead(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
 
 
 def taken_ahead(blocks: Iterator[bytes], most: int) -> Generator[bytes, None, None]:
-    """The same blocks; while one is looked at, a thread takes the next ones, ``most`` at a time."""
+    """The same blocks; while one is looked at, a thread takes the next ones, ``most`` of them at most."""
     made: queue.Queue[bytes | BaseException | None] = queue.Queue(most)
     over = threading.Event()
 
