@@ -28,8 +28,7 @@ from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.error_texts import fuser_error, read_error
-from fusiondoc.parsers.profiler_trace import read_places, read_trace
-from fusiondoc.parsers.trace_units import NoTrace, read_events
+from fusiondoc.parsers.profiler_trace import NoTrace, read_events, read_places, read_trace
 from fusiondoc.probe.pass_inputs import InputTextError, named_input, parse_input
 from fusiondoc.reports import COMPARISON_FORMATS, REPORT_FORMATS, render_comparison, render_report
 from fusiondoc.reports.benchmark import bench_page, documents

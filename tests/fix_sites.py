@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("libcst")
 
-from fusiondoc.fixes.edits import SourceText
+from fusiondoc.fixes import SourceText
 from fusiondoc.fixes.fixable import Site
 from fusiondoc.fixes.syntax import ParsedFile
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from fusiondoc.captures import KEPT
 from fusiondoc.captures.capture import SCHEMA, Capture
 from fusiondoc.captures.ending import Result
-from fusiondoc.captures.store import KEPT, CaptureStore, while_writing
+from fusiondoc.captures.store import CaptureStore, while_writing
 from fusiondoc.errors import UsageError
 
 

@@ -13,9 +13,17 @@ pytest.importorskip("libcst")
 from fix_sites import HEAD, parsed, site
 
 from fusiondoc.diagnosis.recipes import RECIPES
-from fusiondoc.fixes import added_lines, constants, in_place, operands, order, recipes_in_code
+from fusiondoc.fixes import (
+    Proposal,
+    added_lines,
+    changed_text,
+    constants,
+    in_place,
+    operands,
+    order,
+    recipes_in_code,
+)
 from fusiondoc.fixes.added_lines import Place, _in_place_off, place_of_model
-from fusiondoc.fixes.edits import Proposal, changed_text
 from fusiondoc.fixes.fixable import Site
 from fusiondoc.model.change_plan import ChangeKind
 

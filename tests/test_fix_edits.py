@@ -26,13 +26,16 @@ from valid_json import validate
 
 from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes import in_place, operands, order, recipes_in_code
-from fusiondoc.fixes.edits import (
+from fusiondoc.fixes import (
     Edit,
     Proposal,
     changed_text,
+    in_place,
+    operands,
+    order,
     overlapping,
     read_text,
+    recipes_in_code,
     unified_diff,
 )
 from fusiondoc.fixes.fixable import Site

@@ -10,7 +10,7 @@ import pytest
 from running import python
 
 from fusiondoc.diagnosis.operators import BY_FUSER, NVFUSER_SINCE, fusible_by, is_fusible
-from fusiondoc.fuser_knobs.entries import parse_version
+from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.model.fusers import FUSER_OF_KIND
 
 _SECTION = re.compile(r"with prim::(\w+Group)_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL)

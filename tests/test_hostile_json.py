@@ -17,9 +17,8 @@ from fusiondoc.comparison.bench_changes import compare_benches
 from fusiondoc.errors import UsageError
 from fusiondoc.model import typed_fields
 from fusiondoc.model.typed_fields import json_within
-from fusiondoc.parsers import trace_units
-from fusiondoc.parsers.profiler_trace import read_places, read_trace
-from fusiondoc.parsers.trace_units import NoTrace, read_events
+from fusiondoc.parsers import profiler_trace
+from fusiondoc.parsers.profiler_trace import NoTrace, read_events, read_places, read_trace
 from fusiondoc.reports.json_format import read_bench
 from fusiondoc.workflows.load import report_of
 from fusiondoc.workflows.speed import trace_file
@@ -76,7 +75,7 @@ def test_documents_of_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ValueError, match="more than 50 values"):
         json_within(b"[" + b"[]," * 50 + b"[]]", 50)
     assert json_within(b"[" + b"[]," * 10 + b"[]]", 50) == [[]] * 11
-    monkeypatch.setattr(trace_units, "MOST_VALUES", 50)
+    monkeypatch.setattr(profiler_trace, "MOST_VALUES", 50)
     packed = tmp_path / "trace.json.gz"
     packed.write_bytes(gzip.compress(b'{"traceEvents": [' + b"[]," * 50 + b"[]]}"))
     with pytest.raises(NoTrace, match="more than 50 values"):

@@ -15,7 +15,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.model.report import Dump
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.reports.kernel_files import save
+from fusiondoc.workflows.kernels import save
 
 LOG = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"
 NNC = FIXTURES / "kernels" / "nnc-2.13-loop-nests.log.xz"

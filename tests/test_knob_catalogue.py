@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from fusiondoc.errors import UsageError
-from fusiondoc.fuser_knobs import catalogue, checks
-from fusiondoc.fuser_knobs.entries import parse_version, span
+from fusiondoc.fuser_knobs import catalogue, checks, parse_version, span
 from fusiondoc.probe import knobs as probe_knobs
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,7 +12,7 @@ from fusiondoc.api import parse
 from fusiondoc.captures.ending import Result
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.diagnosis.rules import Context
-from fusiondoc.diagnosis.rules.fd3_crashes import crashed
+from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import crashed
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.lines.error_texts import CRASH
 from fusiondoc.parsers.lines.log_files import find_logs

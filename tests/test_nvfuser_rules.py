@@ -9,7 +9,7 @@ import pytest
 from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS_SINCE, refused_because
 from fusiondoc.diagnosis.operators import NVFUSER_SINCE
 from fusiondoc.diagnosis.reasons import Reasons
-from fusiondoc.fuser_knobs.entries import parse_version
+from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.parsers.ir.parse import parse_dump
 from fusiondoc.parsers.jit.plan import summarise
 from fusiondoc.parsers.lines.log_files import find_logs

@@ -18,13 +18,13 @@ from test_te_command import capture
 
 from fusiondoc.captures.capture import RECORDS
 from fusiondoc.captures.request import KeptRequest, KeptTarget
+from fusiondoc.cli.explain import PAGES
 from fusiondoc.diagnosis.advice import advice_on
 from fusiondoc.diagnosis.change_candidates import Candidate
 from fusiondoc.diagnosis.changes_for_findings import to_keep
 from fusiondoc.diagnosis.next_steps import _in_their_names, with_plan
 from fusiondoc.diagnosis.operators import ALL_OUT_OF_PLACE
-from fusiondoc.diagnosis.pages import PAGES, recipe_page
-from fusiondoc.diagnosis.recipes import RECIPES
+from fusiondoc.diagnosis.recipes import RECIPES, recipe_page
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.run_facts import run_facts
 from fusiondoc.diagnosis.unlocked import Plans

@@ -47,7 +47,7 @@ IN_THE_USERS_PROCESS = {"workflows/run_model.py"}
 """Runs where the user's program has imported torch already, and asks for it when a model is handed over."""
 
 RUN_IN_CHILDREN = {"suites/tutorial_blocks.py", "suites/xformers_patterns.py"}
-"""Targets of the suites; nothing in the package imports them (``suites/cases.py`` names the files)."""
+"""Targets of the suites; nothing in the package imports them (``suites/__init__.py`` names the files)."""
 
 
 def test_the_package_imports_torch_nowhere_else() -> None:

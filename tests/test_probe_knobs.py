@@ -90,8 +90,7 @@ def test_autodiff_inlining_is_seen_at_work_although_nothing_reads_it(tried):
 
 
 def test_live_and_default_agree_with_the_catalogue(tried):
-    from fusiondoc.fuser_knobs import catalogue
-    from fusiondoc.fuser_knobs.entries import exists_in, parse_version
+    from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 
     rows, version = tried
     for knob in catalogue.knobs():

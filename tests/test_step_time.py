@@ -26,8 +26,7 @@ from fusiondoc.model.bench import Bench, BenchPhase, BenchVariant, Measured
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Time
 from fusiondoc.parsers import profiler_trace
-from fusiondoc.parsers.profiler_trace import read_places, read_trace
-from fusiondoc.parsers.trace_units import read_events
+from fusiondoc.parsers.profiler_trace import read_events, read_places, read_trace
 from fusiondoc.probe import benchmark, step_profile
 from fusiondoc.reports import benchmark as wordings
 from fusiondoc.reports import render_report

@@ -29,7 +29,7 @@ from fusiondoc.model.bench import (
 from fusiondoc.probe.pass_inputs import TensorText, parse_input
 from fusiondoc.reports.benchmark import suite_grids
 from fusiondoc.reports.benchmark.documents import as_json
-from fusiondoc.suites.cases import SUITES, TUTORIAL, XFORMERS, Case
+from fusiondoc.suites import SUITES, TUTORIAL, XFORMERS, Case
 
 SCHEMA = json.loads((ROOT / "docs" / "suite.schema.json").read_text("utf-8"))
 OLD, NEW = "Python 3.10, torch 2.1.2", "Python 3.12, torch 2.11.0"

@@ -13,7 +13,8 @@ import pytest
 from conftest import Run
 
 from fusiondoc import whole_files
-from fusiondoc.captures.store import KEPT, WRITING, CaptureStore, while_writing
+from fusiondoc.captures import KEPT
+from fusiondoc.captures.store import WRITING, CaptureStore, while_writing
 from fusiondoc.cli import main
 from fusiondoc.whole_files import read_within, refuse_endless, write_whole
 

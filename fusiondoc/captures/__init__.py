@@ -1,1 +1,66 @@
-"""Captures and their records: what a run left in its folder; read anywhere, without torch."""
+"""Captures and their records: what a run left in its folder; read anywhere, without torch.
+
+Here: where captures are kept, and how many, as options say, else a variable, else the configuration file.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Mapping
+
+from fusiondoc.errors import UsageError
+
+FOLDER = ".fusiondoc"
+"""In the current folder, unless something else is said."""
+KEPT = 20
+
+IN, LAST = "captures-in", "keep-last"
+"""The options, and the keys of the configuration."""
+VARIABLES: Mapping[str, str] = {IN: "FUSIONDOC_CAPTURES", LAST: "FUSIONDOC_KEEP_LAST"}
+
+_said: dict[str, str] = {}
+"""By options of this call."""
+_configured: dict[str, str] = {}
+
+
+def say(key: str, value: str) -> None:
+    """What an option of this call says."""
+    _said[key] = _checked(key, value, f"--{key}")
+
+
+def configure(key: str, value: str, place: str) -> None:
+    """What the configuration says; ``place`` is where."""
+    _configured[key] = _checked(key, value, place)
+
+
+def forget() -> None:
+    """The call is over: the next one in this process says what it wants itself."""
+    _said.clear()
+    _configured.clear()
+
+
+def folder_named() -> Path | None:
+    """The folder that was named for captures; None for ``.fusiondoc`` of the current one."""
+    named = _value(IN)
+    return Path(named).expanduser() if named else None
+
+
+def number_kept() -> int:
+    """How many captures are kept, beside those that are kept by name."""
+    return int(_value(LAST) or KEPT)
+
+
+def _value(key: str) -> str | None:
+    variable = os.environ.get(VARIABLES[key], "")
+    if key not in _said and variable:
+        return _checked(key, variable, VARIABLES[key])
+    return _said.get(key, _configured.get(key))
+
+
+def _checked(key: str, value: str, where: str) -> str:
+    if key == LAST and not (value.isascii() and value.isdigit() and len(value) < 10 and int(value) > 0):
+        raise UsageError(
+            f"{where}: '{value}' is not a number of captures", "A whole number from 1, such as 50."
+        )
+    return value

@@ -12,12 +12,10 @@ import time
 from pathlib import Path
 from typing import Callable, Iterator, Protocol, Sequence
 
-from fusiondoc.captures import where_kept
+from fusiondoc.captures import FOLDER, folder_named, number_kept
 from fusiondoc.captures.capture import Capture
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.whole_files import read_within
-
-FOLDER, KEPT = where_kept.FOLDER, where_kept.KEPT
 
 WRITING = "writing"
 """A file in a capture while a run writes it: the number of the process that does."""
@@ -79,7 +77,7 @@ class CaptureStore:
         keep: bool = False,
         tell: Callable[[str], None] = _tell_nobody,
     ) -> None:
-        elsewhere = where_kept.folder() if cwd is None else None
+        elsewhere = folder_named() if cwd is None else None
         self.folder = elsewhere if elsewhere is not None else (cwd or Path.cwd()) / FOLDER
         self._given = name
         self._keep = keep or name is not None
@@ -151,7 +149,7 @@ class CaptureStore:
             UsageError: the place cannot be written, or the name is taken.
         """
         self._check_name()
-        where_kept.number()  # a wrong one is told before anything is made
+        number_kept()  # a wrong one is told before anything is made
         try:
             fresh = not self.folder.exists() or not any(self.folder.iterdir())
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -183,7 +181,7 @@ class CaptureStore:
             )
 
     def _make_room(self, path: Path) -> None:
-        kept = where_kept.number()
+        kept = number_kept()
         others = [other for other in self.paths() if other != path and not is_kept(other)]
         removed = []
         for old in others[kept - 1 :]:

@@ -73,9 +73,9 @@ class LazyGroup(click.Group):
 
 def _configure(ctx: click.Context) -> None:
     """Defaults from the configuration, if there is one; only then is anything imported for it."""
-    from fusiondoc.captures import where_kept
+    from fusiondoc import captures
 
-    ctx.call_on_close(where_kept.forget)
+    ctx.call_on_close(captures.forget)
 
     found = _configuration()
     if found is not None:

@@ -12,9 +12,16 @@ from typing import Any, Iterator
 
 import click
 
-from fusiondoc.cli import completion
 from fusiondoc.cli.options import chosen_knobs, seed_of
-from fusiondoc.cli.output import format_option, in_colour, output_option, tell, write
+from fusiondoc.cli.output import (
+    complete_files,
+    complete_knob_settings,
+    format_option,
+    in_colour,
+    output_option,
+    tell,
+    write,
+)
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError
 from fusiondoc.model.bench import EACH_CALL, EAGER, VARIANTS
 
@@ -31,7 +38,7 @@ ENDINGS = {
 
 
 @click.command(name="bench")
-@click.argument("target", required=False, shell_complete=completion.files)
+@click.argument("target", required=False, shell_complete=complete_files)
 @click.option(
     "--suite", metavar="NAME", help="Time the programs of a suite instead of a target: tutorial, xformers."
 )
@@ -108,7 +115,7 @@ ENDINGS = {
     "knobs",
     multiple=True,
     metavar="NAME=VALUE",
-    shell_complete=completion.knob_settings,
+    shell_complete=complete_knob_settings,
     help="Set a knob of torch in every variant (fusiondoc knobs lists them). Repeat for more.",
 )
 @click.option(
@@ -162,7 +169,7 @@ def command(
       fusiondoc bench --suite tutorial -o tutorial.html -o tutorial.json
     """
     from fusiondoc.captures.request import parse_target
-    from fusiondoc.suites.cases import SUITES, listing, suite_named
+    from fusiondoc.suites import SUITES, listing, suite_named
     from fusiondoc.workflows.bench import SuiteRequest, expanded, run_bench, run_suite
     from fusiondoc.workflows.bench_turns import BenchRequest
 

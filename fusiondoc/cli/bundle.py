@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusiondoc.cli import completion
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import output_option, say, tell
+from fusiondoc.cli.output import complete_captures, output_option, say, tell
 from fusiondoc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command("bundle")
-@click.argument("capture", required=False, metavar="[CAPTURE]", shell_complete=completion.captures)
+@click.argument("capture", required=False, metavar="[CAPTURE]", shell_complete=complete_captures)
 @output_option("A .tar.xz or .zip file; by default CAPTURE.tar.xz in this folder.", metavar="FILE")
 @click.option("--no-source", is_flag=True, help="Leave out the copies of your Python files.")
 @click.option("--dry-run", is_flag=True, help="Show what would be in it, and write nothing.")

@@ -12,9 +12,8 @@ import click
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Seconds
 from fusiondoc.captures.store import CaptureStore, given_name, is_kept
-from fusiondoc.cli import completion
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import format_option, say, tell
+from fusiondoc.cli.output import complete_captures, format_option, say, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_in
 from fusiondoc.reports.printable import one_line, visible
@@ -62,7 +61,7 @@ def list_(format_: str | None) -> None:
 
 
 @command.command(short_help="Show what was asked for and how it ended.")
-@click.argument("name", required=False, shell_complete=completion.captures)
+@click.argument("name", required=False, shell_complete=complete_captures)
 @_format
 @captures_option
 def show(name: str | None, format_: str | None) -> None:
@@ -89,7 +88,7 @@ def show(name: str | None, format_: str | None) -> None:
 
 
 @command.command()
-@click.argument("names", nargs=-1, required=True, shell_complete=completion.captures)
+@click.argument("names", nargs=-1, required=True, shell_complete=complete_captures)
 @captures_option
 def keep(names: tuple[str, ...]) -> None:
     """Keep captures until they are removed by name, however many newer ones there are.
@@ -103,7 +102,7 @@ def keep(names: tuple[str, ...]) -> None:
 
 
 @command.command()
-@click.argument("names", nargs=-1, shell_complete=completion.captures)
+@click.argument("names", nargs=-1, shell_complete=complete_captures)
 @click.option("--all", "every", is_flag=True, help="Remove all captures of this folder.")
 @captures_option
 def remove(names: tuple[str, ...], every: bool) -> None:

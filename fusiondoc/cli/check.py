@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 import click
 
-from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
-from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options, say, tell
+from fusiondoc.cli.output import check_fail_on, complete_files, emit, exit_status, report_options, say, tell
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="check")
-@click.argument(
-    "targets", nargs=-1, metavar="[TARGET | LOG...] [-- ARGS...]", shell_complete=completion.files
-)
+@click.argument("targets", nargs=-1, metavar="[TARGET | LOG...] [-- ARGS...]", shell_complete=complete_files)
 @click.option(
     "--expect", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="The YAML file."
 )

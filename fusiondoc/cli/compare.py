@@ -11,9 +11,13 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from fusiondoc.cli import completion
-from fusiondoc.cli.options import captures_option
+from fusiondoc.cli.options import (
+    captures_option,
+)
 from fusiondoc.cli.output import (
+    complete_captures,
+    complete_files,
+    complete_severities_and_codes,
     detail,
     detail_options,
     format_option,
@@ -31,14 +35,14 @@ ENDINGS = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html":
 
 
 def _sides(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
-    return [*completion.captures(ctx, param, typed), *completion.files(ctx, param, typed)]
+    return [*complete_captures(ctx, param, typed), *complete_files(ctx, param, typed)]
 
 
 def _words(ctx: click.Context, param: click.Parameter, typed: str) -> list[CompletionItem]:
     from fusiondoc.comparison import WORDS
 
     known = [CompletionItem(word, help=what) for word, (what, _) in WORDS.items() if word.startswith(typed)]
-    return [*known, *completion.severities_and_codes(ctx, param, typed)]
+    return [*known, *complete_severities_and_codes(ctx, param, typed)]
 
 
 @click.command(name="compare")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Mapping
 
 import click
 
-from fusiondoc.captures import where_kept
+from fusiondoc import captures
 from fusiondoc.cli.output import tell
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model.quick_dataclass import dataclass, field
@@ -48,7 +48,7 @@ def apply(ctx: click.Context, path: str, kind: str, commands: Iterable[str]) -> 
         return
     known = {name: _options(name) for name in SHARING if name in commands}
     ignore = settings.options.pop("ignore", None)
-    for key in (where_kept.IN, where_kept.LAST):
+    for key in (captures.IN, captures.LAST):
         named = settings.options.pop(key, None) or settings.options.pop(key.replace("-", "_"), None)
         if named is not None:
             _captures(key, named, settings)
@@ -103,10 +103,10 @@ def _captures(key: str, value: Value, settings: Settings) -> None:
     text = str(value.value)
     if isinstance(value.value, (bool, dict, list)) or value.value is None:
         raise UsageError(f"{value.place}: {key} must be text or a number", _HINT)
-    if key == where_kept.IN:
+    if key == captures.IN:
         _inside(text, key, value, settings)
         text = _from_here(text, key, settings)
-    where_kept.configure(key, text, value.place)
+    captures.configure(key, text, value.place)
 
 
 def heard(report: Report) -> Report:

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from fusiondoc.cli import completion
 from fusiondoc.cli.options import (
     launcher_arguments,
     launcher_options,
@@ -20,6 +19,7 @@ from fusiondoc.cli.options import (
 )
 from fusiondoc.cli.output import (
     check_fail_on,
+    complete_files,
     emit,
     exit_status,
     output_checked,
@@ -31,7 +31,7 @@ from fusiondoc.errors import INTERRUPTED, UsageError
 
 
 @click.command(name="diagnose")
-@click.argument("target", shell_complete=completion.files)
+@click.argument("target", shell_complete=complete_files)
 @click.argument("script_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS...]")
 @run_options
 @click.option(

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
+from collections.abc import Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Iterable
 
 import click
 
-from fusiondoc.cli import completion
-from fusiondoc.cli.output import say
+from fusiondoc.cli.output import complete_codes, say
+from fusiondoc.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from fusiondoc.model.codes import Code
@@ -28,7 +30,7 @@ _CLASSES = {
 
 
 @click.command("explain")
-@click.argument("codes", nargs=-1, metavar="[CODE]...", shell_complete=completion.codes)
+@click.argument("codes", nargs=-1, metavar="[CODE]...", shell_complete=complete_codes)
 @click.option(
     "--glossary", is_flag=True, help="Print the glossary instead; with words for CODE, only their entries."
 )
@@ -42,16 +44,15 @@ def command(codes: tuple[str, ...], glossary: bool) -> None:
       fusiondoc explain hardswish
       fusiondoc explain --glossary guard
     """
-    from fusiondoc.diagnosis import pages as written
     from fusiondoc.model.codes import CODES
 
     width = min(shutil.get_terminal_size((80, 24)).columns, 120)
     if glossary:
-        say(reflow(written.glossary(codes).rstrip(), width))
+        say(reflow(glossary_page(codes).rstrip(), width))
         return
     if codes:
         # All are read before the first is printed, so that a slip prints nothing else.
-        pages = [reflow(written.page(code).rstrip(), width) for code in codes]
+        pages = [reflow(page(code).rstrip(), width) for code in codes]
         say("\n\n".join(pages))
         return
     say(_list(CODES.values(), width), nl=False)
@@ -121,3 +122,53 @@ def _wrapped(paragraph: list[str], width: int) -> list[str]:
         break_on_hyphens=False,
     )
     return [line.replace(_HELD, " ") for line in wrapped]
+
+
+PAGES = Path(__file__).resolve().parents[1] / "diagnosis" / "pages"
+
+
+def page(code: str) -> str:
+    """The Markdown page of a code, or of the recipes for an operator, written in any case.
+
+    Raises UsageError for what is neither.
+    """
+    from fusiondoc.model.codes import CODES
+
+    name = code.strip().upper()
+    if name not in CODES:
+        from fusiondoc.diagnosis.recipes import recipe_page
+
+        recipe = recipe_page(code)
+        if recipe is not None:
+            return recipe
+        raise UsageError(
+            f"There is not a finding code '{code}'. {_nearest(name)}", "fusiondoc explain lists all codes."
+        )
+    return (PAGES / f"{name}.md").read_text(encoding="utf-8")
+
+
+def glossary_page(terms: Sequence[str] = ()) -> str:
+    """The glossary as Markdown, or the entries of ``terms`` alone, written in any case.
+
+    Raises UsageError for a term that the glossary does not have.
+    """
+    text = (PAGES / "glossary.md").read_text(encoding="utf-8")
+    if not terms:
+        return text
+    entries = {entry.split("\n", 1)[0].lower(): f"## {entry.strip()}" for entry in text.split("\n## ")[1:]}
+    for term in terms:
+        if term.strip().lower() not in entries:
+            raise UsageError(
+                f"The glossary has no entry '{term}'. {did_you_mean(term.strip().lower(), entries)}",
+                "fusiondoc explain --glossary prints all of it.",
+            )
+    return "\n\n".join(entries[term.strip().lower()] for term in terms) + "\n"
+
+
+def _nearest(name: str) -> str:
+    from fusiondoc.model.codes import CODES
+
+    digits = name[2:] if name.startswith("FD") else name
+    if digits.isdigit() and f"FD{int(digits):03d}" in CODES:
+        return f"Did you mean 'FD{int(digits):03d}'?"
+    return did_you_mean(name, CODES)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, run_options
-from fusiondoc.cli.output import format_option, output_option, tell, write
+from fusiondoc.cli.output import complete_files, format_option, output_option, tell, write
 from fusiondoc.errors import INTERRUPTED, UsageError
 from fusiondoc.model.change_plan import MOST_TRIES
 
@@ -38,7 +37,7 @@ def _checked(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path
 
 
 @click.command(name="fix")
-@click.argument("target", shell_complete=completion.files)
+@click.argument("target", shell_complete=complete_files)
 @run_options
 @click.option("--apply", "apply_", is_flag=True, help="Write the changes, with a backup beside each file.")
 @click.option(

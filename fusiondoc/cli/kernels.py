@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Sequence
 
 import click
 
-from fusiondoc.cli import completion
 from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
-from fusiondoc.cli.output import format_option, in_colour, output_option, tell, write
+from fusiondoc.cli.output import complete_files, format_option, in_colour, output_option, tell, write
 from fusiondoc.errors import INTERRUPTED, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ _SORT = (
 
 
 @click.command(name="kernels")
-@click.argument("arguments", nargs=-1, metavar="[TARGET or LOG]...", shell_complete=completion.files)
+@click.argument("arguments", nargs=-1, metavar="[TARGET or LOG]...", shell_complete=complete_files)
 @click.option(
     "--kernel", "-k", "names", multiple=True, metavar="NAME|ID", help="Only this kernel. Can be repeated."
 )
@@ -162,7 +161,7 @@ def _given(context: click.Context, options: set[str]) -> set[str]:
 
 
 def _save(report: Report, kernels: Sequence[Kernel], shown: Sequence[str], folder: Path) -> None:
-    from fusiondoc.reports.kernel_files import save
+    from fusiondoc.workflows.kernels import save
 
     if not kernels:
         raise UsageError("there is no kernel to save", "Without --kernel, --group and --top all are saved.")

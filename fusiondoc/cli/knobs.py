@@ -17,8 +17,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.cli import completion
-from fusiondoc.cli.output import format_option, say
+from fusiondoc.cli.output import complete_knobs, format_option, say
 from fusiondoc.model.fusers import FUSERS, LEGACY
 from fusiondoc.reports.text import drawn, names_and_texts
 
@@ -207,7 +206,7 @@ def _lines(content: RenderableType, width: int) -> list[str]:
 
 
 @click.command("knobs")
-@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.knobs)
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_knobs)
 @click.option("--python", metavar="PATH", help="The interpreter whose torch is looked at. Default: this one.")
 @click.option("--all", "everything", is_flag=True, help="Also show what other torch versions have.")
 @format_option()

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence, TypeVar
 import click
 from click.core import ParameterSource
 
-from fusiondoc.cli import completion
-from fusiondoc.cli.output import tell
+from fusiondoc.cli.output import complete_dump_options, complete_knob_settings, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.model.fusers import FRONTENDS, RECIPES, REQUESTS
 
@@ -33,9 +32,9 @@ def seed_of(_: click.Context, __: click.Parameter, value: int | None) -> int | N
 def _kept(_: click.Context, param: click.Parameter, value: str | None) -> None:
     """Where captures are kept, and how many, for all that reads or makes them in this call."""
     if value is not None:
-        from fusiondoc.captures import where_kept
+        from fusiondoc import captures
 
-        where_kept.say(param.opts[0].lstrip("-"), str(value))
+        captures.say(param.opts[0].lstrip("-"), str(value))
 
 
 _CAPTURES_IN = click.option(
@@ -135,7 +134,7 @@ _OPTIONS = (
         "knobs",
         multiple=True,
         metavar="NAME=VALUE",
-        shell_complete=completion.knob_settings,
+        shell_complete=complete_knob_settings,
         help="Set a knob of torch (fusiondoc knobs lists them). Repeat for more.",
     ),
     click.option(
@@ -143,7 +142,7 @@ _OPTIONS = (
         "dumps",
         multiple=True,
         metavar="NAME[,NAME]",
-        shell_complete=completion.dump_options,
+        shell_complete=complete_dump_options,
         help="What to print of kernels too: options of PYTORCH_NVFUSER_DUMP, or nnc_ir, nnc_stages, "
         "nnc_cuda, onednn_verbose under those fusers (fusiondoc knobs lists them).",
     ),

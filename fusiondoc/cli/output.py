@@ -1,8 +1,9 @@
-"""How every command prints: lines for the user, of which nothing that comes from a log, a path or an error is
-a command to a terminal or to GitHub (``say`` and ``tell``); and reports (``emit``, ``write``), with --format,
---output and --fail-on.
+"""How every command prints, and what a shell offers on Tab. Lines for the user, of which nothing that comes
+from a log, a path or an error is a command to a terminal or to GitHub (``say`` and ``tell``); and reports
+(``emit``, ``write``), with --format, --output and --fail-on.
 
-``--help`` of every command imports this: what only a run or a line needs is imported where it is used.
+``--help`` of every command imports this: what only a run, a line or a completion needs is imported where it
+is used.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Sequence, T
 
 import click
 
-from fusiondoc.cli import completion
 from fusiondoc.errors import FINDINGS_FOUND, UsageError, did_you_mean
 from fusiondoc.reports import REPORT_FORMATS, render_report
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from fusiondoc.model.report import Report
 
 
@@ -145,7 +147,7 @@ def report_options(command: F) -> F:
             "fail_on",
             multiple=True,
             metavar="SEVERITY|CODE",
-            shell_complete=completion.severities_and_codes,
+            shell_complete=complete_severities_and_codes,
             help="Exit with status 1 if there is a finding of this severity (or worse) or code.",
         ),
         output_option("Write the report to this file; its ending gives the format.", callback=output_checked),
@@ -292,3 +294,65 @@ def exit_status(report: Report, fail_on: tuple[str, ...]) -> int:
         elif any(finding.code == value.upper() for finding in report.findings):
             return FINDINGS_FOUND
     return 0
+
+
+def complete_files(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """The shell's own completion of file names."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(typed, type="file")]
+
+
+def complete_codes(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Finding codes, with their titles where the shell shows help."""
+    from click.shell_completion import CompletionItem
+
+    from fusiondoc.model.codes import CODES
+
+    known = CODES.values()
+    return [CompletionItem(one.code, help=one.title) for one in known if one.code.startswith(typed.upper())]
+
+
+def complete_severities_and_codes(
+    ctx: click.Context, param: click.Parameter, typed: str
+) -> list[CompletionItem]:
+    """What --fail-on takes."""
+    from fusiondoc.model.report import SEVERITIES
+
+    return [*_that_fit(SEVERITIES, typed), *complete_codes(ctx, param, typed)]
+
+
+def complete_knobs(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Knobs and environment variables."""
+    from fusiondoc.fuser_knobs.catalogue import knobs, variables
+
+    return _that_fit([*(one.name for one in knobs()), *(one.name for one in variables())], typed)
+
+
+def complete_knob_settings(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """``NAME=`` of each knob."""
+    from fusiondoc.fuser_knobs.catalogue import knobs
+
+    return _that_fit([f"{knob.name}=" for knob in knobs()], typed)
+
+
+def complete_dump_options(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """Options of PYTORCH_NVFUSER_DUMP and dumps of other fusers, behind the last comma."""
+    from fusiondoc.fuser_knobs.catalogue import dump_options, fuser_dumps
+
+    before, comma, _ = typed.rpartition(",")
+    names = [*dump_options(), *(dump.name for dump in fuser_dumps())]
+    return _that_fit([before + comma + name for name in names], typed)
+
+
+def complete_captures(_ctx: click.Context, _param: click.Parameter, typed: str) -> list[CompletionItem]:
+    """The captures of the current folder, newest first."""
+    from fusiondoc.captures.store import CaptureStore
+
+    return _that_fit([path.name for path in CaptureStore().paths()], typed)
+
+
+def _that_fit(names: Iterable[str], typed: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(name) for name in names if name.startswith(typed) and name.isprintable()]

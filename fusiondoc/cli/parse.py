@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusiondoc.cli import completion
 from fusiondoc.cli.options import captures_option, peak_option, source_root_option
-from fusiondoc.cli.output import check_fail_on, emit, exit_status, report_options
+from fusiondoc.cli.output import check_fail_on, complete_files, emit, exit_status, report_options
 from fusiondoc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(name="parse")
-@click.argument("logs", nargs=-1, metavar="[LOG]...", shell_complete=completion.files)
+@click.argument("logs", nargs=-1, metavar="[LOG]...", shell_complete=complete_files)
 @click.option(
     "--follow",
     "-F",

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from fusiondoc.cli import completion
-from fusiondoc.cli.output import in_colour, tell, write, write_file
+from fusiondoc.cli.output import complete_files, in_colour, tell, write, write_file
 from fusiondoc.errors import UsageError
 
 _ENDINGS = {
@@ -23,7 +22,7 @@ _TABLES = ("runs", "groups", "gone", "reasons", "outliers", "unreadable", "dupli
 
 
 @click.command(name="survey")
-@click.argument("places", nargs=-1, required=True, metavar="PATH_OR_URL...", shell_complete=completion.files)
+@click.argument("places", nargs=-1, required=True, metavar="PATH_OR_URL...", shell_complete=complete_files)
 @click.option(
     "--engine",
     type=click.Choice(("local", "dask", "ray")),

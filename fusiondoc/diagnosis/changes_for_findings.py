@@ -15,9 +15,8 @@ from typing import Iterable, Iterator, Mapping, Sequence
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest
 from fusiondoc.diagnosis.operators import is_in_place, taken_by
 from fusiondoc.diagnosis.rules import Context
-from fusiondoc.fuser_knobs import catalogue
+from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 from fusiondoc.fuser_knobs.catalogue import knob_line
-from fusiondoc.fuser_knobs.entries import exists_in, parse_version
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.numbers import count

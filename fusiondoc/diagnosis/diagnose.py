@@ -23,12 +23,11 @@ from fusiondoc.diagnosis.rules import (
     fd0_fd9_environment_and_log,
     fd1_fd2_not_fused,
     fd1_operation_fuser,
-    fd3_crashes,
     fd3_failures,
-    fd3_fd5_wrong_results,
+    fd3_fd5_crashes_and_wrong_results,
     fd4_speed,
 )
-from fusiondoc.diagnosis.rules.fd3_crashes import with_errors
+from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import with_errors
 from fusiondoc.diagnosis.run_facts import has_torchscript, of_te, of_torchscript, te_coverage
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import UsageError, did_you_mean
@@ -104,9 +103,9 @@ def _missing_plans(report: Report, observed: Observed) -> str | None:
 
 RULES: tuple[Rule, ...] = (
     *fd3_failures.RULES,
-    *fd3_fd5_wrong_results.SHAPES,
+    *fd3_fd5_crashes_and_wrong_results.SHAPES,
     *fd0_fd9_environment_and_log.OF_ENVIRONMENT,
-    *fd3_fd5_wrong_results.NUMBERS,
+    *fd3_fd5_crashes_and_wrong_results.NUMBERS,
     *fd1_fd2_not_fused.OF_RUNS,
     *fd0_fd9_environment_and_log.OF_LOG,
     *fd4_speed.RULES,
@@ -116,7 +115,7 @@ RULES: tuple[Rule, ...] = (
 
 
 WITHOUT_GRAPHS: tuple[Rule, ...] = (
-    fd3_crashes.crashed,
+    fd3_fd5_crashes_and_wrong_results.crashed,
     fd3_failures.timed_out,
     fd3_failures.program_failed,
     fd0_fd9_environment_and_log.interrupted,

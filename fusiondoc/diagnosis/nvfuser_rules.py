@@ -16,7 +16,7 @@ import re
 from typing import Callable, Mapping, NamedTuple
 
 from fusiondoc.diagnosis.operators import NVFUSER_SINCE
-from fusiondoc.fuser_knobs.entries import Version, parse_version
+from fusiondoc.fuser_knobs import Version, parse_version
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit.flow import FlowNode, Operand
 

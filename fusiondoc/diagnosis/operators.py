@@ -19,7 +19,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Mapping, NamedTuple
 
-from fusiondoc.fuser_knobs.entries import Version, parse_version
+from fusiondoc.fuser_knobs import Version, parse_version
 
 _ELEMENTWISE = """
 abs acos add addcmul asin atan atan2 ceil clamp cos cosh div eq erf erfc exp expm1 floor fmod frac ge gt le

@@ -17,7 +17,7 @@ from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, Steps, Time
 from fusiondoc.model.source import Source
-from fusiondoc.parsers.trace_units import ACCUMULATE, OPTIMIZER, Launched, Trace, Unit
+from fusiondoc.parsers.profiler_trace import ACCUMULATE, OPTIMIZER, Launched, Trace, Unit
 
 _KERNEL = re.compile(r"(?:\w+::)*(kernel\d+)\(")
 """nvFuser's kernels in a profile: ``CudaCodeGen::kernel3(CudaCodeGen::Tensor<float, 3>, ...)``."""

@@ -17,7 +17,7 @@ from fusiondoc.diagnosis.operators import (
     is_in_place,
     plain_name,
 )
-from fusiondoc.fuser_knobs.entries import parse_version
+from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.model.fusers import fuser_title
 from fusiondoc.model.report import Reason
 from fusiondoc.model.source import from_package

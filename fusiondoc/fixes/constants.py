@@ -15,7 +15,7 @@ import contextlib
 import re
 from typing import Iterator
 
-from fusiondoc.fixes.edits import Edit, Proposal
+from fusiondoc.fixes import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
 from fusiondoc.fixes.syntax import ParsedFile, walk
 from fusiondoc.model.change_plan import ChangeKind

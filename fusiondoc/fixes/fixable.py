@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 from fusiondoc.captures.kept_files import project_root
 from fusiondoc.captures.request import TargetSpec
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes.edits import read_text
+from fusiondoc.fixes import read_text
 from fusiondoc.fixes.syntax import ParsedFile, Unreadable
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report, Unfused

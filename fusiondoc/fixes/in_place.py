@@ -19,7 +19,7 @@ from fusiondoc.diagnosis.operators import (
     plain_name,
     sign_of,
 )
-from fusiondoc.fixes.edits import Edit, Proposal
+from fusiondoc.fixes import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
 from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
 from fusiondoc.model.change_plan import ChangeKind

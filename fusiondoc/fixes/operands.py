@@ -11,7 +11,7 @@ import contextlib
 from typing import Iterator, Sequence
 
 from fusiondoc.diagnosis.operators import plain_name
-from fusiondoc.fixes.edits import Edit, Proposal
+from fusiondoc.fixes import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
 from fusiondoc.fixes.syntax import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind

@@ -14,7 +14,7 @@ from typing import Iterator, NamedTuple, Sequence
 from fusiondoc.diagnosis.changed_statements import SAID, said_among
 from fusiondoc.diagnosis.edge_moves import EACH
 from fusiondoc.diagnosis.operators import PERMUTATIONS, plain_name
-from fusiondoc.fixes.edits import Edit, Proposal
+from fusiondoc.fixes import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
 from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
 from fusiondoc.model.change_plan import ChangeKind

@@ -6,8 +6,17 @@ from itertools import groupby
 from typing import Iterable, Iterator, Sequence
 
 from fusiondoc.diagnosis.operators import is_in_place
-from fusiondoc.fixes import added_lines, constants, in_place, operands, order, recipes_in_code
-from fusiondoc.fixes.edits import Edit, Proposal, overlapping
+from fusiondoc.fixes import (
+    Edit,
+    Proposal,
+    added_lines,
+    constants,
+    in_place,
+    operands,
+    order,
+    overlapping,
+    recipes_in_code,
+)
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.numbers import count

@@ -14,7 +14,7 @@ from typing import Iterator, Mapping
 
 from fusiondoc.diagnosis.operators import WITH_FORMULA, plain_name, taken_by
 from fusiondoc.diagnosis.recipes import RECIPES, Recipe
-from fusiondoc.fixes.edits import Edit, Proposal
+from fusiondoc.fixes import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
 from fusiondoc.fixes.syntax import ParsedFile
 from fusiondoc.model.change_plan import ChangeKind

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Iterable, Iterator, Sequence
 
 from fusiondoc.errors import CannotRun
-from fusiondoc.fixes.edits import Edit, SourceText, changed_text, in_common, overlapping
+from fusiondoc.fixes import Edit, SourceText, changed_text, in_common, overlapping
 from fusiondoc.model.change_plan import Edit as LineEdit
 
 with contextlib.suppress(ImportError):

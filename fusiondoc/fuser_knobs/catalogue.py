@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Union
 
-from fusiondoc.fuser_knobs.entries import (
+from fusiondoc.fuser_knobs import (
     FuserDump,
     Knob,
     LogFile,

@@ -15,9 +15,8 @@ import re
 from typing import Mapping, NamedTuple, Sequence
 
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.fuser_knobs import catalogue
+from fusiondoc.fuser_knobs import FuserDump, Knob, catalogue, describe, exists_in, hull
 from fusiondoc.fuser_knobs.catalogue import TorchVersion, as_version
-from fusiondoc.fuser_knobs.entries import FuserDump, Knob, describe, exists_in, hull
 from fusiondoc.fuser_knobs.variable_table import OPTIONS
 from fusiondoc.model.fusers import fuser_title
 

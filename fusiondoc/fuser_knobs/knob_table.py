@@ -6,7 +6,7 @@ Facts from the functions of ``torch._C`` in the release wheels 1.11.0 to 2.1.2 a
 
 from __future__ import annotations
 
-from fusiondoc.fuser_knobs.entries import Knob, Span, span
+from fusiondoc.fuser_knobs import Knob, Span, span
 
 _ALL = span("1.11-2.13")
 _FROM_12 = span("1.12-2.13")

@@ -6,10 +6,7 @@ from difflib import get_close_matches
 from typing import Iterable, Iterator, Mapping, NamedTuple, Union
 
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.fuser_knobs import catalogue, checks
-from fusiondoc.fuser_knobs.catalogue import LOG_FILES, as_version
-from fusiondoc.fuser_knobs.checks import JIT_LOG, check_log_level, log_level_notes
-from fusiondoc.fuser_knobs.entries import (
+from fusiondoc.fuser_knobs import (
     FuserDump,
     Knob,
     LogFile,
@@ -17,9 +14,13 @@ from fusiondoc.fuser_knobs.entries import (
     Span,
     Variable,
     Version,
+    catalogue,
+    checks,
     describe,
     exists_in,
 )
+from fusiondoc.fuser_knobs.catalogue import LOG_FILES, as_version
+from fusiondoc.fuser_knobs.checks import JIT_LOG, check_log_level, log_level_notes
 from fusiondoc.fuser_knobs.variable_table import FUSER_DUMPS, OPTIONS, PACKAGE_OPTIONS
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.runs import TriedKnob

@@ -10,7 +10,7 @@ also run on a GPU.
 
 from __future__ import annotations
 
-from fusiondoc.fuser_knobs.entries import FuserDump, Option, Variable, span
+from fusiondoc.fuser_knobs import FuserDump, Option, Variable, span
 
 _NVFUSER = "torch/csrc/jit/codegen/cuda"
 _NNC = "torch/csrc/jit/tensorexpr/kernel.cpp"

@@ -1,1 +1,344 @@
-"""A fusion group of a log as one stand-alone Python file, and that file made smaller."""
+"""A fusion group of a log as one stand-alone Python file, and that file made smaller.
+
+Here: a group taken apart, as what such a file needs to build it again, with values named as in the log; and
+inputs for a graph: tensors as the printed types say, numbers as the operators that take them need.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Iterable, Mapping, Sequence
+
+from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.parsers.ir.types import TensorType, parse_type
+
+"""What a file may use; "none" runs it unfused."""
+
+RANDOM_OPERATORS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "native_dropout",
+        "dropout",
+        "alpha_dropout",
+        "feature_dropout",
+        "_fused_dropout",
+        "rand_like",
+        "randn_like",
+        "randint_like",
+        "rand",
+        "randn",
+        "bernoulli",
+        "normal",
+        "rrelu",
+        "rrelu_with_noise",
+        "multinomial",
+        "poisson",
+    )
+)
+"""Operators that draw random numbers: fused and unfused results differ by design."""
+
+
+DEFINED = "prim::AutogradAllNonZero"
+"""Whether a tensor is defined (a bool). An output that ``output_mask`` leaves undefined is handed on as that:
+an undefined tensor must not reach Python, yet the group has to have the output."""
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """A tensor to make. ``stride`` None: contiguous. ``fill``: how its values are drawn."""
+
+    dtype: str
+    size: tuple[int, ...]
+    stride: tuple[int, ...] | None
+    requires_grad: bool
+    device: str
+    fill: str = "normal"
+    data: tuple[float, ...] | None = None
+    """All values, where the log prints them."""
+    constant: bool = False
+    """A constant of the graph, not one of its inputs."""
+
+
+@dataclass(frozen=True)
+class ScalarSpec:
+    """A number, boolean, string, None or list of them."""
+
+    value: object
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of the graph. ``type`` as the log prints it; ``note`` says what the log does not tell."""
+
+    name: str
+    type: str
+    spec: TensorSpec | ScalarSpec
+    note: str | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node as it is written to the file. ``outputs`` are (name, type as printed)."""
+
+    outputs: tuple[tuple[str, str], ...]
+    kind: str
+    attributes: str
+    inputs: tuple[str, ...]
+    source: str | None = None
+
+    @property
+    def operator(self) -> bool:
+        """Whether it computes something of the program's: constants and lists of values do not."""
+        return self.kind not in ("prim::Constant", "prim::ListConstruct", "prim::TupleConstruct", DEFINED)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """``problems``: what could not be rebuilt, a sentence each."""
+
+    fuser: str
+    inputs: tuple[Input, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[str, ...]
+    dynamic: bool = False
+    """The group was compiled for any size."""
+    problems: tuple[str, ...] = ()
+
+    @property
+    def operators(self) -> int:
+        return sum(step.operator for step in self.steps)
+
+    def types(self) -> dict[str, str]:
+        """The printed type of each value."""
+        types = {one.name: one.type for one in self.inputs}
+        for step in self.steps:
+            types.update(step.outputs)
+        return types
+
+    def undefined(self) -> frozenset[str]:
+        """The values that are undefined tensors."""
+        return frozenset(name for step in self.steps if step.kind == DEFINED for name in step.inputs)
+
+    def random_outputs(self) -> tuple[int, ...]:
+        """The outputs that depend on a random operator, by number."""
+        drawn: set[str] = set()
+        for step in self.steps:
+            if step.kind in RANDOM_OPERATORS or drawn.intersection(step.inputs):
+                drawn.update(name for name, _ in step.outputs)
+        return tuple(i for i, name in enumerate(self.outputs) if name in drawn)
+
+    def pruned(self) -> Recipe:
+        """Without the steps and inputs that no output needs."""
+        needed = set(self.outputs)
+        steps = []
+        for step in reversed(self.steps):
+            if any(name in needed for name, _ in step.outputs):
+                needed.update(step.inputs)
+                steps.append(step)
+        inputs = tuple(one for one in self.inputs if one.name in needed)
+        return replace(self, steps=tuple(reversed(steps)), inputs=inputs)
+
+    def with_inputs(self, specs: Mapping[str, TensorSpec | ScalarSpec]) -> Recipe:
+        """With other values for some inputs."""
+        changed = (replace(one, spec=specs[one.name]) if one.name in specs else one for one in self.inputs)
+        return replace(self, inputs=tuple(changed))
+
+
+def uses(steps: Iterable[Step], name: str) -> list[tuple[Step, int]]:
+    """The steps that take a value, each with the position of the argument."""
+    return [(step, i) for step in steps for i, one in enumerate(step.inputs) if one == name]
+
+
+DTYPES = {
+    "Float": "float32",
+    "Double": "float64",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Long": "int64",
+    "Int": "int32",
+    "Short": "int16",
+    "Char": "int8",
+    "Byte": "uint8",
+    "Bool": "bool",
+    "ComplexHalf": "complex32",
+    "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
+    "Float8_e5m2": "float8_e5m2",
+    "Float8_e4m3fn": "float8_e4m3fn",
+    "Float8_e5m2fnuz": "float8_e5m2fnuz",
+    "Float8_e4m3fnuz": "float8_e4m3fnuz",
+}
+"""Printed scalar types and their names in Python (c10/core/ScalarType.h). Quantised ones are not here: they
+need a scale that no log prints."""
+
+UNKNOWN_SIZE = 8
+"""What stands for a size that the log does not tell."""
+
+_POSITIVE = frozenset(
+    [(f"aten::{name}", 0) for name in ("sqrt", "rsqrt", "log", "log2", "log10", "log1p", "pow", "lgamma")]
+    + [("aten::div", 1), ("aten::batch_norm", 4), ("aten::_batch_norm_impl_index", 4)]
+    + [("aten::native_layer_norm_backward", 4), ("aten::_batch_norm_impl_index_backward", 6)]
+)
+"""(operator, argument) that negative numbers or zero would make NaN or infinite; variances among them."""
+
+_NUMBERS: dict[tuple[str, int], object] = {
+    ("aten::add", 2): 1,
+    ("aten::sub", 2): 1,
+    ("aten::rsub", 2): 1,
+    ("aten::native_dropout", 1): 0.5,
+    ("aten::native_dropout", 2): True,
+    ("aten::dropout", 1): 0.5,
+    ("aten::dropout", 2): True,
+    ("aten::native_dropout_backward", 2): 2.0,
+    ("aten::native_layer_norm", 4): 1e-5,
+    ("aten::layer_norm", 4): 1e-5,
+    ("aten::batch_norm", 5): True,
+    ("aten::batch_norm", 6): 0.1,
+    ("aten::batch_norm", 7): 1e-5,
+    ("aten::_batch_norm_impl_index", 5): True,
+    ("aten::_batch_norm_impl_index", 6): 0.1,
+    ("aten::_batch_norm_impl_index", 7): 1e-5,
+    ("aten::_batch_norm_impl_index_backward", 0): 0,
+    ("aten::softmax", 1): -1,
+    ("aten::log_softmax", 1): -1,
+    ("aten::_softmax_backward_data", 2): -1,
+    ("aten::_softmax_backward_data", 3): 6,
+    ("aten::_log_softmax_backward_data", 2): -1,
+    ("aten::_log_softmax_backward_data", 3): 6,
+    ("aten::to", 1): 6,
+    ("aten::cat", 1): 0,
+    ("aten::gelu", 1): "none",
+    ("aten::gelu_backward", 2): "none",
+}
+"""Sensible values by (operator, argument); 6 is torch.float32 (c10/core/ScalarType.h)."""
+
+_SIZES = frozenset(
+    [(f"aten::{name}", 1) for name in ("_grad_sum_to_size", "sum_to_size", "expand", "view", "reshape")]
+)
+"""Arguments that are the sizes of the result."""
+
+_PLAIN: dict[str, object] = {
+    "int": 2,
+    "float": 0.5,
+    "bool": True,
+    "Scalar": 2,
+    "number": 2,
+    "complex": 1j,
+    "int[]": [-1],
+    "float[]": [0.5],
+    "bool[]": [True],
+    "str": "none",
+    "Device": "cpu",
+    "NoneType": None,
+}
+
+
+def ir_type(text: str) -> str:
+    """The type as the rebuilt graph has it. Tensors lose what was profiled: the executor erases it anyway
+    before it profiles itself (EraseShapeInformation in torch/csrc/jit/runtime/graph_executor.cpp), and
+    parse_ir takes not every form of it."""
+    inner, tail = text, ""
+    while inner.endswith(("[]", "?")):
+        cut = 2 if inner.endswith("[]") else 1
+        inner, tail = inner[:-cut], inner[-cut:] + tail
+    return "Tensor" + tail if isinstance(parse_type(inner), TensorType) else text
+
+
+def tensor_input(
+    name: str, text: str, steps: Sequence[Step], hint: Sequence[int | None] | None
+) -> Input | None:
+    """An input of a printed tensor type; None if such a tensor cannot be made.
+
+    ``hint``: sizes to take, aligned at the last dimension, where the type does not tell them.
+    """
+    tensor = parse_type(text)
+    if not isinstance(tensor, TensorType):
+        return None
+    dtype = DTYPES.get(tensor.dtype) if tensor.dtype is not None else "float32"
+    if dtype is None:
+        return None
+    notes = [] if tensor.dtype is not None else ["the log does not contain its dtype"]
+    sizes: list[int | None] = list(tensor.sizes if tensor.sizes is not None else hint or (None, None))
+    stride = tensor.strides if tensor.sizes is not None and None not in tensor.sizes else None
+    if tensor.sizes is None or None in tensor.sizes:
+        notes.append("the log does not contain its sizes")
+        for back in range(1, len(sizes) + 1):
+            if sizes[-back] is None:
+                near = hint[-back] if hint is not None and back <= len(hint) else None
+                sizes[-back] = near if near is not None else UNKNOWN_SIZE
+    elif stride is None and sizes:
+        notes.append("the log does not contain its strides; contiguous")
+    size = tuple(one for one in sizes if one is not None)
+    if stride is not None and len(stride) != len(size):
+        stride = None
+    spec = TensorSpec(
+        dtype, size, stride, bool(tensor.requires_grad), tensor.device or "cpu", fill(dtype, name, steps)
+    )
+    return Input(name, text, spec, "; ".join(notes) or None)
+
+
+def fill(dtype: str, name: str, steps: Sequence[Step]) -> str:
+    """How the values of an input are drawn: a mask, small integers, positive or normal numbers."""
+    if dtype == "bool":
+        return "mask"
+    if dtype.startswith(("int", "uint")):
+        return "integers"
+    positive = any((step.kind, place) in _POSITIVE for step, place in uses(steps, name))
+    return "positive" if positive else "normal"
+
+
+def scalar_input(name: str, text: str, steps: Sequence[Step], types: Mapping[str, str]) -> Input | None:
+    """An input that is no tensor and whose value the log does not tell; None for a type without a default."""
+    value: object = None
+    plain = text.rstrip("?")
+    if plain not in _PLAIN:
+        return None
+    value = _PLAIN[plain]
+    for step, place in uses(steps, name):
+        sizes = _sizes_of(types.get(step.outputs[0][0], "")) if step.outputs else None
+        if (step.kind, place) in _SIZES and sizes is not None:
+            value = sizes
+            break
+        if (step.kind, place) in _NUMBERS:
+            value = _NUMBERS[step.kind, place]
+            break
+        if step.kind in ("aten::native_layer_norm", "aten::layer_norm") and place == 1 and sizes:
+            value = sizes[-1:]
+            break
+    if plain == "float" and isinstance(value, int):
+        value = float(value)
+    return Input(name, text, ScalarSpec(value), f"its value is not in the log: {value!r} was chosen")
+
+
+def _sizes_of(text: str) -> list[int] | None:
+    tensor = parse_type(text)
+    if not isinstance(tensor, TensorType) or tensor.sizes is None or None in tensor.sizes:
+        return None
+    return [size for size in tensor.sizes if size is not None]
+
+
+def tensor_constant(name: str, type_: str, text: str) -> Input | None:
+    """A tensor constant as printed (`` 1  2 [ CPUFloatType{2} ]`` or ``<Tensor>``); None if its sizes are
+    not told."""
+    shown = re.search(r"\[ (?:CPU|CUDA)?(\w+)Type\{([0-9]{1,18}(?:,[0-9]{1,18})*)?\} \]\s*$", text)
+    data = None
+    if shown is not None:
+        dtype = DTYPES.get(shown[1])
+        size = tuple(int(one) for one in shown[2].split(",")) if shown[2] else ()
+        if dtype is None:
+            return None
+        # Only a vector is printed in the order of its elements: a wide matrix is printed in parts.
+        if len(size) == 1:
+            numbers = re.findall(r"-?(?:[0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?|inf|nan)", text[: shown.start()])
+            data = tuple(float(one) for one in numbers) if len(numbers) == size[0] else None
+        spec = TensorSpec(dtype, size, None, False, "cpu", "normal", data, constant=True)
+    else:
+        made = tensor_input(name, type_, (), None)
+        tensor = parse_type(type_)
+        if made is None or not isinstance(tensor, TensorType) or tensor.sizes is None or None in tensor.sizes:
+            return None
+        assert isinstance(made.spec, TensorSpec)
+        spec = replace(made.spec, constant=True, requires_grad=False)
+    note = None if data is not None else "a constant whose values the log does not print"
+    return Input(name, type_, spec, note)

@@ -19,7 +19,7 @@ from typing import Any, Callable, Mapping, Sequence
 from fusiondoc.errors import CannotRun
 from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.repro.recipe import (
+from fusiondoc.repro import (
     DEFINED,
     Input,
     Recipe,

@@ -14,7 +14,7 @@ from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS
 from fusiondoc.errors import UsageError
 from fusiondoc.model.fusers import CHOICES
 from fusiondoc.parsers.ir import Node
-from fusiondoc.repro.recipe import DEFINED, DTYPES, Input, Recipe, Step, TensorSpec, ir_type
+from fusiondoc.repro import DEFINED, DTYPES, Input, Recipe, Step, TensorSpec, ir_type
 
 _WITH_THEM = frozenset(
     [f"prim::{name}" for name in ("Constant", "ListConstruct", "ConstantChunk", "FusedConcat")]

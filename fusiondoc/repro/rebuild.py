@@ -24,8 +24,7 @@ from fusiondoc.parsers.jit.message_runs import PREFIX
 from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.tagged_lines import Tag, tagged_lines
-from fusiondoc.repro.permitted import is_literal, permit
-from fusiondoc.repro.recipe import (
+from fusiondoc.repro import (
     DEFINED,
     Input,
     Recipe,
@@ -35,6 +34,7 @@ from fusiondoc.repro.recipe import (
     tensor_constant,
     tensor_input,
 )
+from fusiondoc.repro.permitted import is_literal, permit
 
 _FOREIGN = 40
 """Lines of something else after which a graph without a prefix is over."""

@@ -17,10 +17,10 @@ from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.repro import Input, Recipe, TensorSpec, ir_type
 from fusiondoc.repro.minimise import Outcome, Search, run_file
 from fusiondoc.repro.permitted import check, one_line
 from fusiondoc.repro.rebuild import Found, cached_graphs, find_group, rebuild
-from fusiondoc.repro.recipe import Input, Recipe, TensorSpec, ir_type
 from fusiondoc.runner.child import Interruptions
 from fusiondoc.version import __version__
 from fusiondoc.whole_files import write_whole

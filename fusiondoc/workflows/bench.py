@@ -37,7 +37,7 @@ from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.probe.pass_inputs import InputTextError, parse_input
 from fusiondoc.runner.bench_child import BenchChild, Benched
 from fusiondoc.runner.interpreter import Interpreter, find_python, inspect
-from fusiondoc.suites.cases import Case, SuitePlan
+from fusiondoc.suites import Case, SuitePlan
 from fusiondoc.workflows.bench_turns import (
     BenchProgress,
     BenchRequest,

@@ -15,9 +15,8 @@ from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.model.bench import EACH_CALL, FORWARD, LEAST_ROUNDS, ROUNDS, TRAINING, VARIANTS, measured
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.parsers.profiler_trace import read_trace
+from fusiondoc.parsers.profiler_trace import NoTrace, read_events, read_trace
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.parsers.trace_units import NoTrace, read_events
 from fusiondoc.runner.bench_child import BenchChild, Benched, Died, Inspected, Profiled
 from fusiondoc.runner.interpreter import Interpreter
 from fusiondoc.runner.variables import quiet_environment

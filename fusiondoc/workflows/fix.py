@@ -22,7 +22,7 @@ from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Place, Within
 from fusiondoc.diagnosis.changes_for_findings import run_again
 from fusiondoc.errors import FusiondocError, UsageError
-from fusiondoc.fixes.edits import Edit, SourceText, changed_text, read_text, unified_diff
+from fusiondoc.fixes import Edit, SourceText, changed_text, read_text, unified_diff
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, described
 from fusiondoc.fixes.syntax import ParsedFile, without_unused

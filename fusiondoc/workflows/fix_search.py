@@ -17,7 +17,7 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.errors import FusiondocError
-from fusiondoc.fixes.edits import Edit, changed_text, overlapping
+from fusiondoc.fixes import Edit, changed_text, overlapping
 from fusiondoc.fixes.fixable import COUNTER
 from fusiondoc.fixes.proposals import Bundle
 from fusiondoc.fixes.syntax import ParsedFile, without_unused

@@ -12,9 +12,10 @@ from enum import Enum
 from pathlib import Path, PurePath
 from typing import Callable, Sequence
 
+from fusiondoc.captures import FOLDER
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import ARCHIVE_ENDINGS
-from fusiondoc.captures.store import FOLDER, CaptureStore
+from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import Bench, Suite
 from fusiondoc.model.quick_dataclass import dataclass

@@ -22,9 +22,8 @@ from fusiondoc.captures.kept_files import PackageFiles, keep_sources
 from fusiondoc.captures.request import IN_PROCESS, RunRequest
 from fusiondoc.captures.store import Place, Within, while_writing
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
-from fusiondoc.fuser_knobs import catalogue
+from fusiondoc.fuser_knobs import catalogue, exists_in
 from fusiondoc.fuser_knobs.checks import DISABLE, merge_option_lists
-from fusiondoc.fuser_knobs.entries import exists_in
 from fusiondoc.model.fusers import TE
 from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report

@@ -22,8 +22,7 @@ from fusiondoc.model.bench import EAGER, LEAST_ROUNDS, Ratio, of_processes
 from fusiondoc.model.report import Group, Report
 from fusiondoc.model.runs import STEP, Speed, Spread
 from fusiondoc.model.typed_fields import sound
-from fusiondoc.parsers.profiler_trace import read_places, read_trace
-from fusiondoc.parsers.trace_units import NoTrace, Unit, read_events
+from fusiondoc.parsers.profiler_trace import NoTrace, Unit, read_events, read_places, read_trace
 from fusiondoc.reports.wording import runs_of
 
 INTERPRETED = "no speed: this torch has no LLVM, so NNC only interprets groups"

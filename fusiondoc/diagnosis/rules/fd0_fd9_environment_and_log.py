@@ -11,8 +11,8 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.rules import Context, finding
+from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
-from fusiondoc.fuser_knobs.entries import parse_version
 from fusiondoc.model.numbers import count
 from fusiondoc.model.ranks import RankDifference
 from fusiondoc.model.report import Finding, Report

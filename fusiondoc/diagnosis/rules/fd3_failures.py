@@ -8,7 +8,12 @@ from typing import Iterable, Sequence
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.diagnosis.rules.fd3_crashes import advice_on, crashed, describe, error_in_words
+from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import (
+    advice_on,
+    crashed,
+    describe,
+    error_in_words,
+)
 from fusiondoc.diagnosis.specialisations import FusedProducer, advice_on_more, fused_producer, in_words
 from fusiondoc.fuser_knobs.gpu_tables import first_cuda, knows, parse_pair
 from fusiondoc.model.numbers import count

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.diagnosis.rules.fd3_crashes import describe
+from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
 from fusiondoc.diagnosis.specialisations import in_order
 from fusiondoc.diagnosis.speed_of_light import (
     BANDWIDTH,

@@ -20,7 +20,7 @@ from fusiondoc.model.numbers import count
 from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import OpNode, Unfused
 from fusiondoc.model.source import Source
-from fusiondoc.reports import aot_words
+from fusiondoc.reports import run_words
 from fusiondoc.reports.html.page_context import Context, hue
 from fusiondoc.reports.html.summary import Bar
 from fusiondoc.reports.source_code import near
@@ -255,9 +255,9 @@ class FunctionView:
 
     id: str
     headline: str
-    sides: tuple[aot_words.Side, ...]
+    sides: tuple[run_words.Side, ...]
     partition: str | None
-    kept: tuple[aot_words.Kept, ...]
+    kept: tuple[run_words.Kept, ...]
     more: int
     remarks: tuple[str, ...]
 
@@ -275,7 +275,7 @@ class ScriptView:
 
 def script_view(context: Context) -> ScriptView | None:
     """What a program that ran as it is gave to TorchScript; None of another run."""
-    lines = aot_words.script_lines(context.report)
+    lines = run_words.script_lines(context.report)
     return ScriptView(tuple(lines)) if lines else None
 
 
@@ -285,20 +285,20 @@ def aot_view(context: Context) -> AotView | None:
     if not report.aot and not report.fused_modules:
         return None
     return AotView(
-        tuple(aot_words.module_line(one) for one in report.fused_modules),
+        tuple(run_words.module_line(one) for one in report.fused_modules),
         tuple(_function(one) for one in report.aot[:100]),
     )
 
 
 def _function(one: AotFunction) -> FunctionView:
-    rows = aot_words.kept(one)
-    shown = rows[: 4 * aot_words.MOST_VALUES]
+    rows = run_words.kept(one)
+    shown = rows[: 4 * run_words.MOST_VALUES]
     return FunctionView(
         one.id,
-        aot_words.headline(one),
-        aot_words.sides(one),
-        aot_words.partition(one),
+        run_words.headline(one),
+        run_words.sides(one),
+        run_words.partition(one),
         shown,
         len(rows) - len(shown),
-        aot_words.remarks(one),
+        run_words.aot_remarks(one),
     )

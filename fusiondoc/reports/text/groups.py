@@ -21,7 +21,7 @@ from fusiondoc.model.numbers import count
 from fusiondoc.model.report import SEVERITIES, Group, Reason, Report, Unfused
 from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Texts
-from fusiondoc.reports import aot_words, run_words
+from fusiondoc.reports import run_words
 from fusiondoc.reports.run_words import takes
 from fusiondoc.reports.source_code import code_at, where_from, with_near_places
 from fusiondoc.reports.text import MOST_ROWS, STYLES, more, size
@@ -397,10 +397,10 @@ def aot(report: Report) -> RenderableType | None:
     """Every function that was given to AOTAutograd; None without any."""
     if not report.aot and not report.fused_modules:
         return None
-    parts: list[RenderableType] = [Text(aot_words.module_line(one)) for one in report.fused_modules]
+    parts: list[RenderableType] = [Text(run_words.module_line(one)) for one in report.fused_modules]
     for one in report.aot[:MOST_ROWS]:
         head = Text(one.id, style="bold green")
-        head.append(f"  {aot_words.headline(one)}", style="default")
+        head.append(f"  {run_words.headline(one)}", style="default")
         parts += [head, Padding(_function(one), (0, 0, 0, 2))]
     parts += more(len(report.aot))
     return Lines(*parts)
@@ -413,22 +413,22 @@ def _function(one: AotFunction) -> RenderableType:
     graphs.add_column("in groups", justify="right", no_wrap=True)
     graphs.add_column("")
     graphs.add_column("not in groups", overflow="fold")
-    for side in aot_words.sides(one):
+    for side in run_words.sides(one):
         graphs.add_row(side.phase, f"{side.operators:,}", side.fused, " ".join(side.groups), side.others)
     parts: list[RenderableType] = [graphs]
-    said = aot_words.partition(one)
+    said = run_words.partition(one)
     if said is not None:
         parts.append(Text(said))
-    rows = aot_words.kept(one)
+    rows = run_words.kept(one)
     if rows:
         table = Table.grid(padding=(0, 2), pad_edge=False)
-        for row in rows[: aot_words.MOST_VALUES]:
+        for row in rows[: run_words.MOST_VALUES]:
             table.add_row(
                 Text(row.fate, style="dim"), row.op, row.type, row.bytes, Text(row.line, style="dim")
             )
         parts.append(Padding(table, (0, 0, 0, 2)))
-        left = len(rows) - aot_words.MOST_VALUES
+        left = len(rows) - run_words.MOST_VALUES
         if left > 0:
             parts.append(Text(f"  ... {left} more: --format json has all", style="dim"))
-    parts += [Text(text, style="dim") for text in aot_words.remarks(one)]
+    parts += [Text(text, style="dim") for text in run_words.aot_remarks(one)]
     return Lines(*parts)

@@ -17,7 +17,7 @@ from fusiondoc.model.fusers import TE
 from fusiondoc.model.module_tree import outside
 from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Report
-from fusiondoc.reports import aot_words, run_words
+from fusiondoc.reports import run_words
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.run_words import last_word, sentence
 from fusiondoc.reports.source_code import with_near_paths, with_near_places
@@ -252,7 +252,7 @@ def _when(report: Report) -> str:
 
 def program(report: Report) -> RenderableType | None:
     """The models of a program that ran as it is, and its steps; None of another run."""
-    lines = aot_words.script_lines(report)
+    lines = run_words.script_lines(report)
     return Lines(*(Text(line) for line in lines)) if lines else None
 
 
