@@ -20,10 +20,10 @@ from typing import IO, TYPE_CHECKING, Any, Callable, Generator, Iterator, NamedT
 
 from fusiondoc.parsers import repeats
 from fusiondoc.parsers.facts import Facts, LineCounts
-from fusiondoc.parsers.jit.message_runs import PREFIX, Lines, Print
+from fusiondoc.parsers.jit.message_runs import FRAME, PREFIX, Lines, Print
 from fusiondoc.parsers.lines.log_files import COMPRESSED, LogInput, read_chunks, taken_ahead, utf16_decoder
 from fusiondoc.parsers.lines.tagged_lines import clean, is_plain
-from fusiondoc.parsers.repeats import Piece, RunAct, State, Step, Stretch, Tape, is_first
+from fusiondoc.parsers.repeats import LATER, Kept, Piece, RunAct, State, Step, Stretch, Tape, is_first
 from fusiondoc.parsers.stream import Stream
 
 if TYPE_CHECKING:
@@ -34,11 +34,9 @@ LEAST_BYTES = 48 << 20
 _PACKED = 12
 """How many times smaller a compressed log may be than what it holds."""
 
-_LOOKED_BACK = 1 << 17
-"""Bytes at the end of a chunk in which the begin of a message is looked for."""
-_MOST_STEPS = 200_000
-_MOST_BYTES = 12 << 20
-"""Of all stretches that are kept: steps, and bytes that these hold."""
+_LOOKED_BACK = 1 << 19
+"""Bytes at the end of a chunk in which the begin of a message is looked for, or that of a kernel's source:
+one of nvFuser has 240 KB."""
 _CHUNKS_AHEAD = 12
 """Messages that the second process has made and not sent."""
 
@@ -119,22 +117,23 @@ class _Ahead:
 
     def __init__(self, tape: _Recorder) -> None:
         self._tape = tape
+        self._kept = Kept(with_steps=False)
+        self._keep = False
+        """Whether the stretch that is noted is to be kept."""
         self.items: list[Item] = []
         """Of the chunk that is read."""
         self.numbers: dict[Callable[..., None] | int, int] = {}
         """Of what is done, and of the ids of what is done for runs."""
-        self._known: dict[bytes, list[tuple[int, Stretch]]] = {}
-        """By how they begin: those that were sent, without their steps, and their numbers."""
-        self._met: set[bytes] = set()
-        """Heads of stretches that stood in the log again."""
-        self._marks: set[int] = set()
-        """Where stretches began."""
-        self._again = False
-        """Where the one that is noted begins, one began before."""
-        self._kept = self._steps = self._held = 0
+        self.may_leave = 0
+        """From here on, what stands in the text may be read with the next chunk."""
+        self.left: int | None = None
+        """From here on it is."""
 
     def leave(self) -> None:
         """What is noted may go on behind the text: see ``close_chunk``."""
+
+    def begin_chunk(self, may_leave: int) -> None:
+        self.items, self.may_leave, self.left = [], may_leave, None
 
     def close_chunk(self, text: bytes, pos: int, after: State | None) -> None:
         """The lines of the chunk are read; ``pos`` is that of the next line, ``after`` None if something is
@@ -144,34 +143,26 @@ class _Ahead:
         self._tape.spoil()
 
     def close(self) -> None:
-        self._known.clear()
+        self._kept.clear()
 
     def met(self, text: bytes, at: int, pos: int, now: Callable[[], State]) -> Stretch | None:
-        """As in ``Repeats``."""
-        tape = self._tape
-        head = text[at : at + repeats.HEAD]
-        known = self._known.get(head)
-        mark = hash(head)
-        marked = known is not None or mark in self._marks
-        if tape.steps is not None and (at - tape.at >= repeats.LEAST or (marked and at > tape.at)):
+        """As in ``Repeats``, but that all stretches are noted."""
+        tape, kept = self._tape, self._kept
+        begins = kept.begins(text, at)
+        if tape.steps is not None and at - tape.at >= (repeats.SHORTEST if begins else repeats.LEAST):
             self.note(text, at, pos, now())
-            known = self._known.get(head)
-        state = now() if known or tape.steps is None else None
-        for number, one in known or ():
-            if state is not None and one.state.reads_as(state) and one.stands(text, at):
-                tape.spoil()
-                self._met.add(head)
-                self.items.append((at, number))
-                return one
-        if state is not None and tape.steps is None:
-            tape.begin(at, pos, state)
-            most = repeats.MOST_ALIKE if head in self._met else repeats.MOST_UNMET
-            self._again = marked and len(known or ()) < most and len(head) == repeats.HEAD
-            if not marked:
-                if len(self._marks) >= repeats.MOST_MARKS:
-                    self._marks.clear()
-                self._marks.add(mark)
-        return None
+        again = kept.met(text, at, now) if begins else None
+        if again is None and begins and at >= self.may_leave and kept.reaches(text, at):
+            again, self.left = LATER, at
+        if again is not None:
+            if tape.steps is not None:
+                self.note(text, at, pos, now())
+            if again is not LATER:
+                self.items.append((at, again.number))
+        elif tape.steps is None:
+            self._keep = kept.began(text, at)
+            tape.begin(at, pos, now())
+        return again
 
     def note(self, text: bytes, at: int, pos: int, after: State) -> None:
         """The stretch that ends at ``at``, unless its lines must be read again."""
@@ -179,22 +170,13 @@ class _Ahead:
         noted = tape.told(at, pos, after)
         if noted is None or noted.state.open != after.open:  # a message broke off in it
             return
-        number = -1
-        if self._again and noted.size >= repeats.SHORTEST:
-            if self._steps > _MOST_STEPS or self._held > _MOST_BYTES:
-                self._known.clear()
-                self._met.clear()
-                self._kept = self._steps = self._held = 0
+        if self._keep:
+            noted = self._kept.keep(noted, text, tape.at, tape.held)
+            if not noted.number:
                 self.items.append(FORGET)
-            self._steps += len(noted.steps)
-            self._held += tape.held
-            number, self._kept = self._kept, self._kept + 1
-            start = text[tape.at : tape.at + repeats.HEAD]
-            found_by = noted.found_by(text, tape.at)._replace(steps=[])
-            self._known.setdefault(start, []).append((number, found_by))
-        self.items.append(self._sent(tape.at, number, noted))
+        self.items.append(self._sent(tape.at, noted))
 
-    def _sent(self, at: int, number: int, noted: Stretch) -> Item:
+    def _sent(self, at: int, noted: Stretch) -> Item:
         numbers = self.numbers
         steps = [
             (numbers[id(act) if isinstance(act, RunAct) else act], line, arguments, piece and tuple(piece))
@@ -202,7 +184,7 @@ class _Ahead:
         ]
         return (
             at,
-            number,
+            noted.number,
             tuple(noted.state),
             noted.size,
             noted.lines,
@@ -227,16 +209,19 @@ def _chunks_of(log: LogInput) -> Iterator[tuple[Any, ...]]:
     }
     tape.real = frozenset(stream.acts_on_reading())
     line, prefixes = 1, 0
-    for part in _parts_of(log):
-        ahead.items = []
+    parts = _Parts(log)
+    for part in parts:
+        ahead.begin_chunk(part.may_leave)
         text = part.text
-        line += stream.feed_text(text, line)
-        ahead.close_chunk(text, line, stream.state_before(part.rest) if part.rest else None)
-        place = part.place
-        sent = text if place is None else b""
+        read = stream.feed_text(text, line)
+        line += read
+        if ahead.left is not None:
+            text = parts.leave(part, ahead.left)
+        ahead.close_chunk(text, line, stream.state_before(parts.rest) if parts.rest else None)
+        sent = text if part.place is None else b""
         new = stream.messages.prefixes(prefixes)
         prefixes += len(new)
-        yield part.read, part.cut, place, len(text), sent, len(part.rest), new, ahead.items
+        yield part.read, part.cut, part.place, len(text), sent, len(parts.rest), new, ahead.items
 
 
 class _Part(NamedTuple):
@@ -247,48 +232,85 @@ class _Part(NamedTuple):
     place: int | None
     """As in ``Chunk``."""
     text: bytes
-    rest: bytes
-    """Of the next one."""
+    may_leave: int
+    """Its lines from here on may be read with the next part; those before were left already."""
 
 
-def _parts_of(log: LogInput) -> Iterator[_Part]:
-    cut: list[tuple[int, bool]] = []
-    as_it_is = _stands_as_it_is(log)
-    end, rest, rest_there = 0, b"", True
-    for index, chunk in enumerate(read_chunks(log, lambda size, first: cut.append((size, first)))):
-        text = clean(chunk)
-        if not index and not is_plain(text):
-            return
-        there = as_it_is and not cut and text is chunk and text.endswith(b"\n")
-        if text and not text.endswith(b"\n"):
-            text += b"\n"
-        end += len(chunk) + sum(size for size, _ in cut)
-        at = _last_message(text, max(0, len(text) - _LOOKED_BACK))
-        place = end - len(chunk) - len(rest) if there and rest_there else None
-        yield _Part(len(chunk), list(cut), place, rest + text[:at], text[at:])
-        rest, rest_there = text[at:], there
-        cut.clear()
-    if rest:
-        yield _Part(0, [], end - len(rest) if rest_there else None, rest, b"")
+class _Parts:
+    """The parts of a log; none of one that several processes wrote."""
+
+    def __init__(self, log: LogInput) -> None:
+        self._log = log
+        self.rest = b""
+        """What was read and is of the next part."""
+
+    def leave(self, part: _Part, at: int) -> bytes:
+        """The lines of the part from ``at`` on are of the next one, too; what is left of it."""
+        self.rest = part.text[at:] + self.rest
+        return part.text[:at]
+
+    def __iter__(self) -> Iterator[_Part]:
+        cut: list[tuple[int, bool]] = []
+        as_it_is = _stands_as_it_is(self._log)
+        end, rest_there = 0, True
+        for index, chunk in enumerate(read_chunks(self._log, lambda size, first: cut.append((size, first)))):
+            text = clean(chunk)
+            if not index and not is_plain(text):
+                return
+            there = as_it_is and not cut and text is chunk and text.endswith(b"\n")
+            if text and not text.endswith(b"\n"):
+                text += b"\n"
+            end += len(chunk) + sum(size for size, _ in cut)
+            rest = self.rest
+            at = _last_begin(text, max(0, len(text) - _LOOKED_BACK))
+            self.rest = text[at:]
+            place = end - len(chunk) - len(rest) if there and rest_there else None
+            rest_there = there
+            yield _Part(len(chunk), list(cut), place, rest + text[:at], len(rest))
+            cut.clear()
+        if self.rest:
+            rest, self.rest = self.rest, b""
+            yield _Part(0, [], end - len(rest) if rest_there else None, rest, len(rest))
 
 
-def _last_message(text: bytes, start: int) -> int:
-    """Where the last message begins behind ``start`` on a line whose prefix is not that of the line before;
-    the end of the text if there is none."""
-    end = len(text)
-    line = text.rfind(b"\n", start, end - 1) + 1
-    while line > start:
-        before = text.rfind(b"\n", start, line - 1) + 1
-        if text.startswith(b"[", line) and before > start:
-            found = PREFIX.match(text, line)
-            if (
-                found is not None
-                and not text.startswith(found.group(), before)
-                and is_first(text, found.end())
-            ):
+def _last_begin(text: bytes, start: int) -> int:
+    """Where the last message begins behind ``start`` on a line whose prefix is not that of the line before,
+    or the last source of a kernel if there is none; the end of the text if there is neither."""
+    line = text.rfind(b"\n[", start) + 1
+    while line > 0:
+        found = PREFIX.match(text, line)
+        if found is not None:
+            line = _first_of_run(text, line, b"\n" + found.group(), start)
+            if line > 0 and is_first(text, line + found.end() - found.start()):
                 return line
-        line = before
-    return end
+        line = text.rfind(b"\n[", start, line - 1) + 1 if line > 0 else 0
+    line = text.rfind(b"\n====", start) + 1
+    while line > 0:
+        if FRAME.match(text, line) is not None:
+            return line
+        line = text.rfind(b"\n====", start, line - 1) + 1
+    return len(text)
+
+
+_LINES = 1 << 12
+"""Bytes of lines that are looked at together."""
+
+
+def _first_of_run(text: bytes, line: int, mark: bytes, start: int) -> int:
+    """The first of the lines up to that one which follow each other behind ``mark``, a line end and their
+    prefix; 0 if it is not behind ``start``."""
+    end = line - 1
+    while end > start:
+        before = max(start, end - _LINES)
+        first = text.find(b"\n", before, end)
+        if first >= 0 and text.count(b"\n", first, end) == text.count(mark, first, end + len(mark) - 1):
+            end = first
+            continue
+        last = text.rfind(b"\n", start, end)
+        if last >= 0 and not text.startswith(mark, last):
+            return end + 1
+        end = last
+    return 0
 
 
 def _stands_as_it_is(log: LogInput) -> bool:

@@ -1,11 +1,12 @@
 """Stretches of a log that stood in it before, byte for byte: what was done for them is done again, and no
 line of them is looked at.
 
-A stretch begins and ends where a message of the JIT log begins and nothing is open before it, so what its
-lines are depends on nothing but the few things in :class:`State`. What they do to the facts is noted as steps
-the second time that a stretch is met, each with the line that it is done for, and done again from the third
-time on: with the lines of the new place, in the same order, on what is known by then. Stretches of which that
-cannot be said (a bare graph, a message that is torn apart) are read line by line each time.
+A stretch begins and ends where a message of the JIT log begins, or the source of a kernel, and nothing is
+open before it, so what its lines are depends on nothing but the few things in :class:`State`. What they do to
+the facts is noted as steps the second time that a stretch is met, each with the line that it is done for, and
+done again from the third time on: with the lines of the new place, in the same order, on what is known by
+then. Stretches of which that cannot be said (a bare graph, a message that is torn apart) are read line by
+line each time.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from hashlib import sha256
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Tuple
 
 from fusiondoc.parsers.facts import LineCounts
-from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Lines, Print
+from fusiondoc.parsers.jit.message_runs import CONTINUES, FRAME, PREFIX, Lines, Print
 
 LEAST = 1 << 15
 """Bytes of a stretch: so many that finding it costs less than reading it."""
 SHORTEST = 2_048
 """Bytes of one that ends where another one is known to begin."""
 HEAD = 400
+PROBE = 64
 TAIL = 64
-"""Bytes by which stretches are found that may be equal."""
-MOST_ALIKE = 12
-"""Stretches that are remembered of one head."""
-MOST_UNMET = 2
-"""The same while none of them stood in the log again: all may begin alike and go on otherwise."""
-_MOST_STEPS = 100_000
-_MOST_BYTES = 6 << 20
-"""Of all stretches: steps, and bytes of lines that these hold."""
+"""Bytes by which stretches are found that may be equal: the first, some in the middle, the last (and one
+behind them: whose blank lines at its end are depends on what follows)."""
+MOST_ALIKE = 100
+"""Stretches that are remembered of one head. Most of them are told apart by their tails."""
+MOST_STEPS = 200_000
+MOST_BYTES = 12 << 20
+"""Of all stretches that are kept: steps, and bytes of lines that these hold."""
 MOST_MARKS = 50_000
 
 
@@ -45,14 +46,14 @@ class State(NamedTuple):
     """Prefixes of messages that broke off; lines with one of them are in no stretch."""
     warning: bool
     """The last line was of a warning that may go on."""
-    traceback: bool
-    """A traceback has begun."""
     bare: bool
     """A graph without prefix has begun; lines that may be of it are in no stretch."""
+    traceback: bool
+    """A traceback has begun."""
 
     def reads_as(self, other: State) -> bool:
         """Whether lines are the same in both. An open traceback matters to what is done for them alone."""
-        return self._replace(traceback=other.traceback) == other
+        return self[:-1] == other[:-1]
 
 
 class Piece(NamedTuple):
@@ -101,20 +102,19 @@ class Stretch(NamedTuple):
     last_headers: dict[bytes, bytes]
     """The last header of each prefix."""
     after: State
+    number: int = -1
+    """Among those that are kept; -1 if it is not."""
 
     def found_by(self, text: bytes, at: int) -> Stretch:
         """With what it is found by; it stands there."""
         end = at + self.size
-        return self._replace(tail=text[end - TAIL : end], digest=sha256(memoryview(text)[at:end]).digest())
+        digest = sha256(memoryview(text)[at:end]).digest()
+        return self._replace(tail=text[end - TAIL : end + 1], digest=digest)
 
     def stands(self, text: bytes, at: int) -> bool:
-        """Whether its lines are there again, and a message begins behind them."""
+        """Whether its lines are there again, and what may follow a stretch behind them."""
         end = at + self.size
-        return (
-            text.startswith(self.tail, end - TAIL)
-            and begins_message(text, end)
-            and sha256(memoryview(text)[at:end]).digest() == self.digest
-        )
+        return may_begin(text, end) and sha256(memoryview(text)[at:end]).digest() == self.digest
 
 
 class Tape:
@@ -193,15 +193,8 @@ class Tape:
         counts = self.counts
         return counts.recognised, counts.user_output, counts.truncated
 
-    def noted(self, text: bytes, at: int, pos: int, after: State) -> Stretch | None:
-        """The stretch that ends at ``at``; None if it cannot be done again."""
-        told = self.told(at, pos, after)
-        if told is None:
-            return None
-        return told.found_by(text, self.at)
-
     def told(self, at: int, pos: int, after: State) -> Stretch | None:
-        """The same without what it is found by."""
+        """The stretch that ends at ``at``, without what it is found by; None if it cannot be done again."""
         steps, self.steps = self.steps, None
         if steps is None or self.state is None or self.counts.unrecognised != self._unrecognised:
             return None
@@ -243,19 +236,88 @@ def _less(one: Counted, other: Counted) -> Counted:
     return one[0] - other[0], one[1] - other[1], one[2] - other[2]
 
 
+class Kept:
+    """The stretches of one stream that are kept, and where one of them stands again: one rule for the process
+    that reads a log and for that which reads ahead.
+
+    A stretch is kept if another one began like it before, so few are of a log in which all is different.
+    ``text`` is one of whole lines.
+    """
+
+    def __init__(self, with_steps: bool = True) -> None:
+        self._with_steps = with_steps
+        self._by_head: dict[bytes, list[Stretch]] = {}
+        self._begun: set[int] = set()
+        """Hashes of how stretches began."""
+        self._number = self._steps = self._held = 0
+
+    def begins(self, text: bytes, at: int) -> bool:
+        """Whether one that begins here would be kept, or ends where another one is known to begin."""
+        return text[at : at + HEAD] in self._by_head or _begin(text, at) in self._begun
+
+    def began(self, text: bytes, at: int) -> bool:
+        """A stretch begins here; whether it is to be kept."""
+        begin = _begin(text, at)
+        if begin in self._begun:
+            return len(self._by_head.get(text[at : at + HEAD], ())) < MOST_ALIKE
+        if len(self._begun) >= MOST_MARKS:
+            self._begun.clear()
+        self._begun.add(begin)
+        return False
+
+    def met(self, text: bytes, at: int, now: Callable[[], State]) -> Stretch | None:
+        """The one that stands here again."""
+        alike = self._by_head.get(text[at : at + HEAD])
+        if alike is None:
+            return None
+        state = now()
+        for one in alike:
+            # The tail, which costs least, is that of few.
+            end_alike = text.startswith(one.tail, at + one.size - TAIL)
+            if end_alike and one.state.reads_as(state) and one.stands(text, at):
+                return one
+        return None
+
+    def reaches(self, text: bytes, at: int) -> bool:
+        """Whether one may stand here that ends behind the text."""
+        alike = self._by_head.get(text[at : at + HEAD], ())
+        return any(at + one.size >= len(text) for one in alike)
+
+    def keep(self, stretch: Stretch, text: bytes, at: int, held: int) -> Stretch:
+        """Keep the one that stands here, if it is worth that. ``held``: bytes of lines in its steps. Its
+        number is 0 if all others are forgotten."""
+        if stretch.size < SHORTEST or at + stretch.size == len(text):  # what follows it is not known
+            return stretch
+        if self._steps > MOST_STEPS or self._held > MOST_BYTES:
+            self._by_head.clear()
+            self._number = self._steps = self._held = 0
+        kept = stretch.found_by(text, at)._replace(number=self._number)
+        self._number += 1
+        self._steps += len(stretch.steps)
+        self._held += held
+        found = kept if self._with_steps else kept._replace(steps=[])
+        self._by_head.setdefault(text[at : at + HEAD], []).append(found)
+        return kept
+
+    def clear(self) -> None:
+        """The log ends. The steps refer to all that was gathered."""
+        self._by_head.clear()
+
+
+def _begin(text: bytes, at: int) -> int:
+    """How a stretch begins: of many alike prints the first lines are equal, and few of those behind them."""
+    probe = at + LEAST // 4
+    return hash(text[at : at + HEAD] + text[probe : probe + PROBE])
+
+
 class Repeats:
     """Finds stretches of one stream that were met before. ``text`` is one of whole lines."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
-        self._known: dict[bytes, list[Stretch]] = {}
-        """By how they begin."""
-        self._met: set[bytes] = set()
-        """Heads of stretches that stood in the log again."""
-        self._marks: set[int] = set()
-        """Where stretches began that were met once."""
+        self._kept = Kept()
         self._next = 0
-        self._steps = self._held = 0
+        """Before this place no stretch begins but one like those that began before."""
 
     def leave(self) -> None:
         """The text ends: a stretch that is being noted may go on behind it."""
@@ -263,55 +325,52 @@ class Repeats:
         self._next = 0
 
     def close(self) -> None:
-        """The log ends. The steps refer to all that was gathered."""
-        self._known.clear()
-        self._met.clear()
+        self._kept.clear()
 
     def met(self, text: bytes, at: int, pos: int, now: Callable[[], State]) -> Stretch | None:
         """The stretch that stands at ``at`` again. If none does, one may be noted from here on."""
-        head = text[at : at + HEAD]
-        known = self._known.get(head)
-        tape = self._tape
-        if tape.steps is not None and (known is not None or at - tape.at >= LEAST):
+        tape, kept = self._tape, self._kept
+        begins = kept.begins(text, at)
+        if tape.steps is not None and at - tape.at >= (SHORTEST if begins else LEAST):
             self._keep(text, at, pos, now())
-        state = now() if known else None
-        for one in known or ():
-            if one.state == state and one.stands(text, at):
-                self._next = at + one.size
-                self._met.add(head)
-                return one
-        if tape.steps is None:
-            mark = hash(head)
-            if mark in self._marks:
-                most = MOST_ALIKE if head in self._met else MOST_UNMET
-                if len(known or ()) < most and len(head) == HEAD:
-                    tape.begin(at, pos, now())
-            elif at >= self._next:
-                if len(self._marks) >= MOST_MARKS:
-                    self._marks.clear()
-                self._marks.add(mark)
+        again = kept.met(text, at, now) if begins else None
+        if again is not None:
+            tape.spoil()
+            self._next = at + again.size
+        elif tape.steps is None and (begins or at >= self._next):
+            if kept.began(text, at):
+                tape.begin(at, pos, now())
+            else:
                 self._next = at + LEAST
-        return None
+        return again
 
     def _keep(self, text: bytes, at: int, pos: int, after: State) -> None:
         tape = self._tape
         start, held = tape.at, tape.held
-        noted = tape.noted(text, at, pos, after)
-        if noted is None or noted.size < SHORTEST:
-            return
-        if self._steps > _MOST_STEPS or self._held > _MOST_BYTES:
-            self._known.clear()
-            self._met.clear()
-            self._steps = self._held = 0
-        self._steps += len(noted.steps)
-        self._held += held
-        self._known.setdefault(text[start : start + HEAD], []).append(noted)
+        noted = tape.told(at, pos, after)
+        if noted is not None:
+            self._kept.keep(noted, text, start, held)
 
 
-def begins_message(text: bytes, at: int) -> bool:
-    """Whether a message of the JIT log begins on this line, and none goes on."""
+LATER = Stretch(
+    State(None, None, (), False, False, False),
+    0,
+    0,
+    b"",
+    b"",
+    [],
+    (0, 0, 0),
+    {},
+    {},
+    State(None, None, (), False, False, False),
+)
+"""In place of one: what stands here is to be read together with what follows behind the text."""
+
+
+def may_begin(text: bytes, at: int) -> bool:
+    """Whether a message of the JIT log begins on this line, and none goes on, or the source of a kernel."""
     found = PREFIX.match(text, at)
-    return found is not None and is_first(text, found.end())
+    return is_first(text, found.end()) if found is not None else FRAME.match(text, at) is not None
 
 
 _NO_FIRST = re.compile(rb"(?! )| (?:\n|%s)" % b"|".join(re.escape(one) for one in CONTINUES))

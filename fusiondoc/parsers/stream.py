@@ -7,12 +7,12 @@ that little is done per line.
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterable, Protocol, Sequence
+from typing import Callable, Iterable, Match, Protocol, Sequence
 
 from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
 from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
-from fusiondoc.parsers.jit.message_runs import GLUED, PREFIX, Lines, Print, RunEnds, may_hold_a_mark
+from fusiondoc.parsers.jit.message_runs import FRAME, GLUED, PREFIX, Lines, Print, RunEnds, may_hold_a_mark
 from fusiondoc.parsers.jit.messages import JitMessages
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader, KernelDumps
 from fusiondoc.parsers.kernels.launches import (
@@ -38,7 +38,7 @@ from fusiondoc.parsers.lines.error_texts import (
     stage_of,
     tells_of_a_crash,
 )
-from fusiondoc.parsers.repeats import Repeats, RunAct, State, Stretch, Tape, is_first
+from fusiondoc.parsers.repeats import LATER, Repeats, RunAct, State, Stretch, Tape, is_first
 from fusiondoc.parsers.work import KernelNamed
 
 MARK = re.compile(
@@ -75,7 +75,8 @@ def _not_looked_at(graph: Print, at: int, rest: bool) -> bool:
 
 
 class Finder(Protocol):
-    """Finds stretches that need not be read: see ``Repeats``."""
+    """Finds stretches that need not be read: see ``Repeats``. The rest of a text is not read where it says
+    LATER."""
 
     def met(self, text: bytes, at: int, pos: int, now: Callable[[], State]) -> Stretch | None: ...
     def leave(self) -> None: ...
@@ -127,18 +128,20 @@ class Stream:
         first, at = pos, 0
         while at < len(text):
             found = PREFIX.match(text, at)
+            if self._is_at_rest(text, at, found):
+                again = self._repeats.met(text, at, pos, self._state)
+                if again is LATER:
+                    break
+                if again is not None:
+                    self._do_again(again, text, at, pos)
+                    at, pos = at + again.size, pos + again.lines
+                    continue
             if found is None or self._text.open or self._frame is not None:
                 end = self._run_ends.without_prefix(text, at)
                 lines = text[at : end - 1].split(b"\n")
                 self.feed(lines, pos)
                 pos += len(lines)
             else:
-                if self._is_at_rest(text, found.end()):
-                    again = self._repeats.met(text, at, pos, self._state)
-                    if again is not None:
-                        self._do_again(again, text, at, pos)
-                        at, pos = at + again.size, pos + again.lines
-                        continue
                 prefix = found.group()
                 run = self._run_ends.run(text, at, prefix)
                 end = at + len(run.text) + 1
@@ -185,26 +188,31 @@ class Stream:
             *self.messages.acts_on_reading(),
         )
 
-    def _is_at_rest(self, text: bytes, end: int) -> bool:
-        """Whether a message begins on the line whose prefix ends at ``end``, and nothing is open before
-        it."""
-        if not is_first(text, end):
+    def _is_at_rest(self, text: bytes, at: int, found: Match[bytes] | None) -> bool:
+        """Whether a message begins on the line at ``at``, of which PREFIX ``found`` the prefix, or the source
+        of a kernel, and nothing is open before it."""
+        if self._text.open or self._frame is not None:
             return False
-        if self._blank:
-            self._end_blanks(False)
-        self._text.leave()
+        if found is not None:
+            if not is_first(text, found.end()):
+                return False
+            if self._blank:
+                self._end_blanks(False)
+            self._text.leave()
+        elif text.startswith(b"====", at) and FRAME.match(text, at) is not None and not self._bare.open:
+            if self._blank:
+                self._end_blanks(True)
+        else:
+            return False
         return self.messages.at_rest()
 
     def state_before(self, text: bytes, at: int = 0) -> State | None:
         """What the reading of the lines at ``at``, which come next, depends on; None if something is open
         before them."""
-        found = PREFIX.match(text, at)
-        if found is None or self._text.open or self._frame is not None:
-            return None
-        return self._state() if self._is_at_rest(text, found.end()) else None
+        return self._state() if self._is_at_rest(text, at, PREFIX.match(text, at)) else None
 
     def _state(self) -> State:
-        return State(*self.messages.last_ones, self._warning, self._last_words.in_traceback, self._bare.open)
+        return State(*self.messages.last_ones, self._warning, self._bare.open, self._last_words.in_traceback)
 
     def _do_again(self, stretch: Stretch, text: bytes, at: int, pos: int) -> None:
         self._tape.do_again(stretch, text, at, pos)
@@ -406,6 +414,7 @@ class Stream:
             found = FRAME_START.match(line)
             if found:
                 self.messages.settle()
+                self._text.enter()
                 self._frame = (found.group(1), [], pos)
                 self._old_frame = line.startswith(b"==== ")
                 return True

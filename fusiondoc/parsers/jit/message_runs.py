@@ -25,7 +25,12 @@ GLUED = re.compile(
 CONTINUES = (b" ", b"graph(", b"with ", b"-> (", b"[ ")
 """How lines begin that go on with the message before them."""
 
-_BEHIND_A_LINE = re.compile(rb"\n(?=\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\])")
+FRAME = re.compile(rb"={4,7} [Cc]odegen output for kernel: \S+ ={4,7}\n")
+"""The line before the source of a kernel."""
+
+_BEHIND_A_LINE = re.compile(
+    rb"\n(?=\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\]|%s)" % FRAME.pattern
+)
 _SHORT = 6
 """Lines of a run that are looked at one by one, before its prefix is worth a pattern of its own."""
 _MOST_PATTERNS = 500
@@ -112,7 +117,8 @@ class RunEnds:
 
     @staticmethod
     def without_prefix(text: bytes, at: int) -> int:
-        """Behind the line at ``at`` and those after it that no message of the JIT log begins on."""
+        """Behind the line at ``at`` and those after it on which neither a message of the JIT log begins nor
+        the source of a kernel."""
         found = _BEHIND_A_LINE.search(text, at)
         return found.end() if found is not None else len(text)
 
