@@ -7,7 +7,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from fusiondoc.load_time import LOADED as _LOADED  # noqa: F401 - first of all, as its time counts
+from fusiondoc.version import LOADED as _LOADED  # noqa: F401 - first of all, as its time counts
 from fusiondoc.version import __version__
 
 if TYPE_CHECKING:

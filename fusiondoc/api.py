@@ -21,10 +21,10 @@ from fusiondoc.captures.store import CaptureStore
 from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.compare_reports import compare as compare_reports
 from fusiondoc.errors import FusiondocError, UsageError
+from fusiondoc.model import count
 from fusiondoc.model.bench import EAGER, ROUNDS, VARIANTS, Bench
-from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Report
-from fusiondoc.reports import notebook, render_bench, render_comparison, render_report
+from fusiondoc.reports import render_bench, render_comparison, render_report
 from fusiondoc.workflows.live_run import LOG_LIMIT, LiveRun
 from fusiondoc.workflows.load import report_from, report_of, side
 from fusiondoc.workflows.survey import survey
@@ -364,7 +364,9 @@ class ShownReport(Report):
         return f"<fusiondoc report of {name}: {found}>"
 
     def _repr_html_(self) -> str:
-        return notebook.render(self)
+        from fusiondoc.reports.html import report_fragment
+
+        return report_fragment(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
@@ -382,7 +384,9 @@ class ShownComparison(Comparison):
         return f"<fusiondoc comparison of {self.a.name} with {self.b.name}: {changed}>"
 
     def _repr_html_(self) -> str:
-        return notebook.render_comparison(self)
+        from fusiondoc.reports.html import comparison_fragment
+
+        return comparison_fragment(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
@@ -409,7 +413,9 @@ class ShownRun(LiveRun):
         return render(self.report) + "".join(f"note: {note}\n" for note in self.notes)
 
     def _repr_html_(self) -> str | None:
-        return notebook.render(self.report, self.notes) if self.ended else None
+        from fusiondoc.reports.html import report_fragment
+
+        return report_fragment(self.report, self.notes) if self.ended else None
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))

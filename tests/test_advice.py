@@ -9,8 +9,7 @@ from conftest import FIXTURES
 
 import fusiondoc
 from fusiondoc.diagnosis.advice import advice_on
-from fusiondoc.diagnosis.rules import Context
-from fusiondoc.diagnosis.run_facts import Owner, RunFacts, run_facts
+from fusiondoc.diagnosis.rules import Context, Owner, RunFacts, run_facts
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.parsers.jit import rejections
 from fusiondoc.parsers.observed import Observed

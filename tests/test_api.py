@@ -15,7 +15,7 @@ from conftest import FIXTURES
 import fusiondoc
 from fusiondoc.errors import UsageError
 from fusiondoc.model.source import Target
-from fusiondoc.reports import notebook
+from fusiondoc.reports.html import comparison_fragment, report_fragment
 
 LOGS = FIXTURES / "logs"
 A_LOG = LOGS / "nvfuser-2.1.2-rejects-full.log.xz"
@@ -106,7 +106,10 @@ def test_what_a_notebook_shows_is_escaped() -> None:
         target=Target(BAD),
         fuser=replace(report.fuser, effective=BAD),
     )
-    for html in (notebook.render(bad, [BAD]), notebook.render_comparison(fusiondoc.compare(bad, bad))):
+    for html in (
+        report_fragment(bad, [BAD]),
+        comparison_fragment(fusiondoc.compare(bad, bad)),
+    ):
         assert "&lt;script&gt;" in html
         assert "<script" not in html
         assert "\x1b" not in html

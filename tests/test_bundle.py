@@ -17,7 +17,7 @@ from command_line import Run
 from conftest import FIXTURES
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.own import request_again
+from fusiondoc.captures.trust import request_again
 from fusiondoc.errors import UsageError
 from fusiondoc.workflows import archives, bundle
 from fusiondoc.workflows.inputs import source_of

@@ -15,7 +15,7 @@ from thorough import THOROUGH, every
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
-from fusiondoc.captures.own import request_again
+from fusiondoc.captures.trust import request_again
 from fusiondoc.cli.captures import _details, _summary
 from fusiondoc.errors import FusiondocError
 from fusiondoc.reports import json_format

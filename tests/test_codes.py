@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from fusiondoc.model import CHOICES, FUSER_OF_KIND, FUSERS, fuser_title
 from fusiondoc.model.codes import CODES, Code, Family, Loss
-from fusiondoc.model.fusers import CHOICES, FUSER_OF_KIND, FUSERS, fuser_title
 from fusiondoc.model.report import SEVERITIES
-from fusiondoc.parsers.jit.node_kinds import FUSION_KINDS
+from fusiondoc.parsers.jit import FUSION_KINDS
 from fusiondoc.parsers.jit.rejections import CODES as REJECTIONS
 
 

@@ -15,7 +15,7 @@ from command_line import Run
 from conftest import FIXTURES
 
 from fusiondoc.captures.capture import REQUEST, Capture
-from fusiondoc.captures.own import sign
+from fusiondoc.captures.trust import sign
 from fusiondoc.cli.env import _how_to_start
 from fusiondoc.reports import REPORT_FORMATS, render_report
 from fusiondoc.reports.html import render as render_html

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from fusiondoc.fuser_knobs.gpu_tables import FIRST_CUDA, first_cuda, knows, parse_pair
+from fusiondoc.fuser_knobs.catalogue import FIRST_CUDA, first_cuda, knows, parse_pair
 
 
 def test_known_pairs() -> None:

@@ -20,8 +20,7 @@ from fusiondoc.model.report import Report
 from fusiondoc.model.runs import ParseStats
 from fusiondoc.parsers.lines.growing_logs import Go
 from fusiondoc.reports.json_format import render
-from fusiondoc.reports.text.live_view import LiveView
-from fusiondoc.workflows.follow import Follower
+from fusiondoc.workflows.follow import Follower, LiveView
 from fusiondoc.workflows.load import report_from
 
 LOGS = [

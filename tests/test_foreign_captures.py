@@ -10,8 +10,8 @@ import pytest
 from command_line import Run
 
 from fusiondoc.captures.capture import REQUEST, SCHEMA, Capture
-from fusiondoc.captures.own import SIGNATURE, is_own, request_again, sign
 from fusiondoc.captures.store import CaptureStore, being_written
+from fusiondoc.captures.trust import SIGNATURE, is_own, request_again, sign
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import yaml_text
 from fusiondoc.fuser_knobs import catalogue

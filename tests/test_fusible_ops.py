@@ -11,7 +11,7 @@ from running import python
 
 from fusiondoc.diagnosis.operators import BY_FUSER, NVFUSER_SINCE, fusible_by, is_fusible
 from fusiondoc.fuser_knobs import parse_version
-from fusiondoc.model.fusers import FUSER_OF_KIND
+from fusiondoc.model import FUSER_OF_KIND
 
 _SECTION = re.compile(r"with prim::(\w+Group)_\d+ = graph\(.*?\n(.*?)  return \(", re.DOTALL)
 _OP = re.compile(r"^ +%.* = ((?:aten|prim)::\w+)[\[(]", re.MULTILINE)

@@ -152,7 +152,7 @@ def test_the_capture_keeps_the_sources_of_the_program(tmp_path: Path, fusiondoc:
 
 
 def test_a_damaged_index_of_sources_is_no_trouble(tmp_path: Path) -> None:
-    from fusiondoc.captures.kept_files import keep_sources, kept_source
+    from fusiondoc.captures.trust import keep_sources, kept_source
 
     (tmp_path / "a.py").write_text("x = 1\n")
     (tmp_path / "secret.txt").write_text("no source\n")

@@ -13,7 +13,7 @@ import raw_log
 from conftest import FIXTURES, Run
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.kept_files import collect
+from fusiondoc.captures.trust import collect
 
 
 @pytest.fixture

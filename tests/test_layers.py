@@ -18,7 +18,7 @@ from command_line import ROOT
 
 PACKAGE = ROOT / "fusiondoc"
 MOST_LINES = 500
-EVERYWHERE = {"load_time", "masking", "version", "whole_files"}
+EVERYWHERE = {"masking", "version", "whole_files"}
 """What anything may import: they import nothing of the package."""
 
 ENTRANCES = {"", "__main__"}

@@ -12,7 +12,7 @@ import raw_log
 from command_line import Run
 from conftest import FIXTURES
 
-from fusiondoc.captures.kept_files import (
+from fusiondoc.captures.trust import (
     MOST_BYTES,
     PackageFiles,
     keep_sources,

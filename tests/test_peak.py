@@ -11,10 +11,10 @@ from conftest import FIXTURES, Run
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.probe_records import Environment
-from fusiondoc.fuser_knobs.gpu_tables import SLOWEST, TABLE, bandwidth_of
+from fusiondoc.fuser_knobs.catalogue import SLOWEST, TABLE, bandwidth_of
 from fusiondoc.model.runs import Peak
+from fusiondoc.runner import Cache, keep_peak, peak_of
 from fusiondoc.runner.interpreter import Measured
-from fusiondoc.runner.remembered import Cache, keep_peak, peak_of
 
 CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
 LAYER_NORM = FIXTURES / "logs" / "nvfuser-2.1.2-ordered-layer-norm.log.xz"

@@ -25,8 +25,7 @@ from fusiondoc.diagnosis.changes_for_findings import to_keep
 from fusiondoc.diagnosis.next_steps import _in_their_names, with_plan
 from fusiondoc.diagnosis.operators import ALL_OUT_OF_PLACE
 from fusiondoc.diagnosis.recipes import RECIPES, recipe_page
-from fusiondoc.diagnosis.rules import Context
-from fusiondoc.diagnosis.run_facts import run_facts
+from fusiondoc.diagnosis.rules import Context, run_facts
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.model.change_plan import ChangeKind, Edit

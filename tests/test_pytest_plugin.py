@@ -209,7 +209,7 @@ def test_it_imports_nothing_until_it_is_used(tmp_path: Path, cache: Path) -> Non
     assert loaded is not None
     names = set(loaded.group(1).split())
     assert {name for name in names if name.split(".")[0] == "fusiondoc"} == {
-        "fusiondoc", "fusiondoc.load_time", "fusiondoc.version", ENTRY,
+        "fusiondoc", "fusiondoc.version", ENTRY,
     }  # fmt: skip
     assert not names & {"torch", "numpy", "click", "rich", "yaml"}
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from fusiondoc.model import quick_dataclass
+import fusiondoc.model
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source
 
-quick: Any = quick_dataclass.dataclass
+quick: Any = fusiondoc.model.dataclass
 
 
 def _pair(namespace: dict[str, Any], **options: Any) -> tuple[Any, Any]:

@@ -19,7 +19,7 @@ from running import write
 import fusiondoc as api
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.process_records import where_it_was
-from fusiondoc.model.ranks import RankDifference, Ranks, named, written
+from fusiondoc.model.ranks_and_frontends import RankDifference, Ranks, named, written
 from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.probe import rank_process

@@ -127,7 +127,7 @@ def test_a_report_of_a_log_needs_nothing_that_starts_processes(tmp_path: Path) -
         timeout=120,
         check=True,
     )
-    assert eval(done.stdout) == ["fusiondoc.runner", "fusiondoc.runner.remembered"]
+    assert eval(done.stdout) == ["fusiondoc.runner"]
 
 
 def test_help_imports_nothing_that_a_run_needs() -> None:
@@ -157,7 +157,7 @@ def test_the_version_is_told_as_by_click_but_without_it() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     shown, loaded = done.stdout.splitlines()
     assert shown == CliRunner().invoke(cli, ["--version"]).output.strip()
-    assert set(ast.literal_eval(loaded)) == {"fusiondoc.load_time", "fusiondoc.version", "fusiondoc.__main__"}
+    assert set(ast.literal_eval(loaded)) == {"fusiondoc.version", "fusiondoc.__main__"}
 
 
 def test_without_process_groups_nothing_runs_and_the_user_is_told(

@@ -23,10 +23,10 @@ from hostile_logs import Hostile, real_bodies
 from thorough import examples
 
 from fusiondoc.captures.capture import REQUEST
-from fusiondoc.captures.own import sign
+from fusiondoc.captures.trust import sign
 from fusiondoc.cli.repro import command
 from fusiondoc.errors import CannotRun, UsageError
-from fusiondoc.model.quick_dataclass import INIT
+from fusiondoc.model import INIT
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.text import rows_of_lines

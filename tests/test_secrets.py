@@ -10,8 +10,8 @@ from command_line import Run
 from conftest import FIXTURES
 
 from fusiondoc.captures.capture import REQUEST, Capture, write_json
-from fusiondoc.captures.own import request_again, sign
 from fusiondoc.captures.request import KeptRequest, KeptTarget
+from fusiondoc.captures.trust import request_again, sign
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import MASK, mask, masked, masked_arguments, masked_in, masked_variables
 from fusiondoc.model.source import Options

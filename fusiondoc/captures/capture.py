@@ -18,7 +18,7 @@ from fusiondoc.captures.process_records import RANKS, where_it_was
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.runs import Peak, Speed, Try
 from fusiondoc.model.typed_fields import as_json, object_of, read_object, sound
 from fusiondoc.version import __version__

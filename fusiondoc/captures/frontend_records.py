@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, TypeVar
 from typing import Sequence as Rows  # one that is planned has that name here
 
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.typed_fields import read_object
 
 

@@ -19,7 +19,7 @@ from fusiondoc.captures.process_records import (
     read_rank,
     read_script,
 )
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.runs import Speed, Spread, Verification
 from fusiondoc.model.typed_fields import read_object, sound
 

@@ -23,7 +23,7 @@ from fusiondoc.captures.frontend_records import (
     read_aot,
 )
 from fusiondoc.errors import UsageError
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.typed_fields import read_object
 
 _T = TypeVar("_T", TracedGraph, PartitionDone, Scripted, SiteFailed)

@@ -12,8 +12,8 @@ from typing import Any, Mapping, Sequence
 from fusiondoc.captures.process_records import check_step_function
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_arguments, masked_variables
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import KeptResults
-from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.source import Options
 from fusiondoc.model.typed_fields import as_json, read_object
 from fusiondoc.probe.pass_inputs import InputTextError, named_input, parse_input

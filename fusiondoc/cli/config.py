@@ -14,7 +14,7 @@ import click
 from fusiondoc import captures
 from fusiondoc.cli.output import tell
 from fusiondoc.errors import UsageError, did_you_mean
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Report
 from fusiondoc.whole_files import read_within
 

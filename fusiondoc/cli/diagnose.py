@@ -123,8 +123,7 @@ def command(
     request = make_request(target, script_args, {**options, "launcher": launcher})
     progress: ShowProgress = terminal_progress
     if live:
-        from fusiondoc.reports.text.live_view import live_view
-        from fusiondoc.workflows.follow import live_progress
+        from fusiondoc.workflows.follow import live_progress, live_view
 
         progress = live_progress(lambda label: live_view(label, tell), terminal_progress)
     done = diagnose_target(

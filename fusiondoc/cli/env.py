@@ -16,7 +16,7 @@ import click
 from fusiondoc.cli.options import make_request, run_options
 from fusiondoc.cli.output import format_option, say
 from fusiondoc.errors import UsageError
-from fusiondoc.model.fusers import CHOICES
+from fusiondoc.model import CHOICES
 
 if TYPE_CHECKING:
     from fusiondoc.runner.interpreter import Tried, TriedFuser
@@ -61,8 +61,8 @@ def command(
         raise UsageError(
             f"Unexpected argument '{script_args[0]}'", "For a target: fusiondoc env --export TARGET"
         )
+    from fusiondoc.runner import remembered_bandwidth
     from fusiondoc.runner.interpreter import inspect, measure_bandwidth, try_everything
-    from fusiondoc.runner.remembered import remembered_bandwidth
 
     interpreter = inspect(options["python"] or sys.executable)
     measured = measure_bandwidth(interpreter.path) if measure else None

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.cli.output import complete_knobs, format_option, say
-from fusiondoc.model.fusers import FUSERS, LEGACY
+from fusiondoc.model import FUSERS, LEGACY
 from fusiondoc.reports.text import drawn, names_and_texts
 
 if TYPE_CHECKING:

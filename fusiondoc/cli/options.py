@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from fusiondoc.cli.output import complete_dump_options, complete_knob_settings, tell
 from fusiondoc.errors import UsageError
-from fusiondoc.model.fusers import FRONTENDS, RECIPES, REQUESTS
+from fusiondoc.model import FRONTENDS, RECIPES, REQUESTS
 
 if TYPE_CHECKING:
     from fusiondoc.captures.request import RunRequest

@@ -75,8 +75,7 @@ def _followed(
     logs: tuple[str, ...], idle: float | None, peak: float | None, source_root: tuple[Path, ...]
 ) -> Report:
     from fusiondoc.cli.output import tell
-    from fusiondoc.reports.text.live_view import live_view
-    from fusiondoc.workflows.follow import follow
+    from fusiondoc.workflows.follow import follow, live_view
 
     if len(logs) != 1:
         raise UsageError("--follow takes one LOG", "Name the log that grows, or - for stdin.")

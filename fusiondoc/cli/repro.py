@@ -13,7 +13,7 @@ import click
 from fusiondoc.cli.options import captures_option
 from fusiondoc.cli.output import output_option, say, tell
 from fusiondoc.errors import UsageError
-from fusiondoc.model.fusers import CHOICES
+from fusiondoc.model import CHOICES
 
 if TYPE_CHECKING:
     from fusiondoc.repro.write import Groups
@@ -95,8 +95,8 @@ def command(
     if minimise and output is not None and minimised_path(output).exists() and not force:
         raise UsageError(f"{minimised_path(output)} already exists", "Give --force to overwrite it.")
     if minimise and not trust_log:
-        from fusiondoc.captures.own import refuse_foreign
         from fusiondoc.captures.store import CaptureStore
+        from fusiondoc.captures.trust import refuse_foreign
 
         refuse_foreign(logs, CaptureStore(), "--minimise")
     with _known_groups(logs, group) as known:
@@ -121,7 +121,7 @@ def _known_groups(arguments: tuple[str, ...], wanted: str | None) -> Iterator[Gr
     """The groups of the logs, but those of Transformer Engine. Stdin is kept for as long as it is needed: the
     log is read twice."""
     from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.model.fusers import is_te
+    from fusiondoc.model import is_te
     from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
     from fusiondoc.repro.write import groups_of
     from fusiondoc.workflows.load import logs_behind, report_from

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import isclose, isfinite
 from typing import Callable, Mapping, Sequence
 
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import SEVERITIES, Evidence, Finding, Kernel, OpNode, Reason, Report
 from fusiondoc.model.runs import Coverage, Spread
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from math import exp, hypot, log
 from typing import Iterator, Mapping, Tuple
 
+from fusiondoc.model import dataclass
 from fusiondoc.model.bench import (
     PROCESS_SPREAD,
     VARIANTS,
@@ -16,7 +17,6 @@ from fusiondoc.model.bench import (
     Ratio,
     Suite,
 )
-from fusiondoc.model.quick_dataclass import dataclass
 
 SCHEMA = "fusiondoc.bench-comparison/1"
 

@@ -20,14 +20,15 @@ from fusiondoc.comparison import (
     total,
 )
 from fusiondoc.comparison.finding_changes import (
+    Places,
     fallback_changes,
     finding_changes,
     lacks_plans,
+    split_source,
     unfused_changes,
 )
 from fusiondoc.comparison.group_match import Cluster, Item, Node, Overlap, items_of, match, nodes_of
 from fusiondoc.comparison.kernel_changes import content, kernel_changes
-from fusiondoc.comparison.places import Places, split_source
 from fusiondoc.model.between_groups import GroupNeighbours
 from fusiondoc.model.report import Group, Kernel, OpNode, Report
 from fusiondoc.model.runs import KnobState

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any, Callable, Hashable, Sequence, Tuple
 
 from fusiondoc.alignment import candidates, greedy, pair_equal
-from fusiondoc.comparison.places import NOWHERE, Place, Places, Token, split_source
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.comparison.finding_changes import NOWHERE, Place, Places, Token, split_source
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Group, OpNode, Report
 
 _GRAD = re.compile(r", requires_grad=[01]|requires_grad=[01](?:, )?")

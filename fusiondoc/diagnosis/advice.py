@@ -10,10 +10,9 @@ from typing import Callable, Mapping
 
 from fusiondoc.diagnosis import operators
 from fusiondoc.diagnosis.recipes import OTHER_TYPES, OVERLOADS, Recipe, on_extremes, recipe_for
-from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
+from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
+from fusiondoc.model import dataclass, fuser_title
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.fusers import fuser_title
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Unfused
 from fusiondoc.parsers.jit import rejections
 from fusiondoc.parsers.jit.flow import SIDE_EFFECTS

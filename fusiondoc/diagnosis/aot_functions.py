@@ -21,7 +21,7 @@ from fusiondoc.captures.frontend_records import (
     TracedNode,
 )
 from fusiondoc.captures.process_records import RanInstead, ScriptedModel, ScriptRecords, StepsTaken
-from fusiondoc.model.beside_torchscript import (
+from fusiondoc.model.ranks_and_frontends import (
     AotFunction,
     AotGraph,
     AotNode,

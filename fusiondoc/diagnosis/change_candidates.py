@@ -24,11 +24,11 @@ from fusiondoc.diagnosis.operators import (
     taken_by,
 )
 from fusiondoc.diagnosis.recipes import Recipe, on_extremes, recipe_for
-from fusiondoc.diagnosis.run_facts import Owner, RunFacts, in_torch
+from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.diagnosis.unlocked import WouldBeGroup
+from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind, Edit
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
 

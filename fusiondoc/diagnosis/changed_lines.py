@@ -14,8 +14,8 @@ from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.diagnosis.operators import CALLED_BY, FLAGS, MODULE_FLAGS, sign_of
 from fusiondoc.diagnosis.recipes import Recipe
+from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import Edit
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Program
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 

@@ -23,8 +23,8 @@ from fusiondoc.diagnosis.changed_lines import (
     statement_at,
 )
 from fusiondoc.diagnosis.operators import is_fusible
+from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import Edit
-from fusiondoc.model.quick_dataclass import dataclass
 
 SAID = frozenset(["print", "warnings.warn"])
 """Calls that do something beside computing: torch moves no operator past them (``hasSideEffects`` of

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Iterable, Sequence
 
-from fusiondoc.captures.kept_files import project_root, read_source, text_of
+from fusiondoc.captures.trust import project_root, read_source, text_of
 from fusiondoc.diagnosis.changes_for_findings import with_tries
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.operators import BY_FUSER, fusible_by, is_fusible
@@ -26,14 +26,16 @@ from fusiondoc.diagnosis.rules import (
     fd3_failures,
     fd3_fd5_crashes_and_wrong_results,
     fd4_speed,
+    has_torchscript,
+    of_te,
+    of_torchscript,
+    te_coverage,
 )
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import with_errors
-from fusiondoc.diagnosis.run_facts import has_torchscript, of_te, of_torchscript, te_coverage
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import UsageError, did_you_mean
+from fusiondoc.model import FUSERS, dataclass, fuser_title
 from fusiondoc.model.codes import CODES, Family
-from fusiondoc.model.fusers import FUSERS, fuser_title
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import SEVERITIES, Finding, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Suppressed
 from fusiondoc.model.source import Source, path_ends_with

@@ -27,16 +27,13 @@ from fusiondoc.diagnosis.changes_for_findings import (
 )
 from fusiondoc.diagnosis.edge_moves import regions_as_groups
 from fusiondoc.diagnosis.parted_groups import prints_between_groups, with_numbers
-from fusiondoc.diagnosis.rules import Context
+from fusiondoc.diagnosis.rules import Context, has_torchscript, of_te, of_torchscript, run_facts
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import te_changes
-from fusiondoc.diagnosis.run_facts import has_torchscript, of_te, of_torchscript, run_facts
 from fusiondoc.diagnosis.step_time import IDLE
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
+from fusiondoc.model import count, dataclass, takers
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
-from fusiondoc.model.fusers import takers
 from fusiondoc.model.module_tree import folded
-from fusiondoc.model.numbers import count
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import GROUPS
 

@@ -14,7 +14,7 @@ from typing import Iterator, Mapping, Sequence, Tuple
 from fusiondoc.diagnosis.change_candidates import Candidate
 from fusiondoc.diagnosis.changed_statements import said_later
 from fusiondoc.diagnosis.edge_moves import regions_as_groups
-from fusiondoc.diagnosis.run_facts import RunFacts, in_package
+from fusiondoc.diagnosis.rules import RunFacts, in_package
 from fusiondoc.diagnosis.unlocked import WouldBeGroup, bytes_between
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Group, Program, ProgramNode, Report

@@ -7,7 +7,7 @@ from collections import defaultdict
 from statistics import median
 from typing import Hashable, Iterable, Mapping, Sequence
 
-from fusiondoc.model.ranks import (
+from fusiondoc.model.ranks_and_frontends import (
     RankDifference,
     RankFacts,
     RankRow,

@@ -53,8 +53,8 @@ from fusiondoc.diagnosis.surroundings import (
     reason,
     surroundings,
 )
+from fusiondoc.model import FUSERS
 from fusiondoc.model.codes import CODES, Cause
-from fusiondoc.model.fusers import FUSERS
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, Flow, FlowNode, Operand
 from fusiondoc.parsers.rows.unfused_rows import Outside

@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import Iterable
 
 from fusiondoc.diagnosis.operators import BY_FUSER, WITH_FORMULA, taken_by
-from fusiondoc.model.fusers import fuser_title
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass, fuser_title
 
 ROUNDING = "rounding"
 EXACT = "exact"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import AbstractSet, Iterable, Sequence
 
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import Group, Program, Report
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 

@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 from typing import NamedTuple
 
-from fusiondoc.fuser_knobs.gpu_tables import SLOWEST
+from fusiondoc.fuser_knobs.catalogue import SLOWEST
 from fusiondoc.model.report import Group, Kernel, Report
 
 FLOOR_MS = 0.005

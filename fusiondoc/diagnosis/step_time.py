@@ -12,8 +12,8 @@ from typing import Callable, Mapping, Optional, Sequence, Tuple
 from fusiondoc.captures.probe_records import Profiled
 from fusiondoc.diagnosis.operators import LIBRARY, VIEWS, is_fusible
 from fusiondoc.diagnosis.unlocked import saving_share
+from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Part
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, Steps, Time
 from fusiondoc.model.source import Source

@@ -18,7 +18,7 @@ from fusiondoc.diagnosis.operators import (
     plain_name,
 )
 from fusiondoc.fuser_knobs import parse_version
-from fusiondoc.model.fusers import fuser_title
+from fusiondoc.model import fuser_title
 from fusiondoc.model.report import Reason
 from fusiondoc.model.source import from_package
 from fusiondoc.parsers.ir.types import TensorType, parse_type

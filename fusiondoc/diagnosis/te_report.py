@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Iterator, Sequence, Tuple
 
 from fusiondoc.captures.frontend_records import Plan, PlannedOperator, Profile, ProfiledOperator, TeRecords
-from fusiondoc.diagnosis.run_facts import te_coverage
+from fusiondoc.diagnosis.rules import te_coverage
 from fusiondoc.diagnosis.te_rules import LATEST, NO_RECIPE, Planner, version_of
-from fusiondoc.model.beside_torchscript import (
+from fusiondoc.model import TE, TE_KIND, dataclass
+from fusiondoc.model.ranks_and_frontends import (
     TeFuser,
     TeOperator,
     TePass,
@@ -18,8 +19,6 @@ from fusiondoc.model.beside_torchscript import (
     TeStep,
     TeTime,
 )
-from fusiondoc.model.fusers import TE, TE_KIND
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Reason, Report, Unfused
 from fusiondoc.model.runs import FuserState, Spread, Time
 

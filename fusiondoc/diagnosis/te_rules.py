@@ -11,7 +11,7 @@ import re
 from typing import Callable, Iterator, Sequence
 
 from fusiondoc.captures.frontend_records import BasicOperator, OperatorFacts, Plan
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import Reason
 
 LATEST = (2, 20)

@@ -14,7 +14,7 @@ from fusiondoc.diagnosis.edge_moves import OF_MANY_ELEMENTS
 from fusiondoc.diagnosis.operators import LIBRARY, PERMUTATIONS, VIEWS, WITH_FORMULA, is_fusible, taken_by
 from fusiondoc.diagnosis.reasons import FOR_ITSELF, NEVER_LOOKED_AT, NNC_SELDOM
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import Program, ProgramNode, Report
 from fusiondoc.parsers.ir.types import bytes_once
 

@@ -10,8 +10,7 @@ import re
 from functools import lru_cache
 from typing import Any, Mapping, Sequence, Tuple, Union
 
-from fusiondoc.model.fusers import CHOICES, TE
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import CHOICES, TE, dataclass, field
 from fusiondoc.model.report import Group, Instance, Report
 from fusiondoc.model.source import path_ends_with
 

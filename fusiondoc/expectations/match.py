@@ -27,8 +27,8 @@ from fusiondoc.expectations.near_miss import (
     speed_of,
     too_slow,
 )
+from fusiondoc.model import dataclass
 from fusiondoc.model.module_tree import InLayer, module_tree, operators_by_layer, outside
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import SEVERITIES, Finding, Group, Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, NO_BACKWARD, Expectation
 

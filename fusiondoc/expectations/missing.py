@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Mapping, Sequence, Tuple
 
 from fusiondoc.expectations import GroupExpectation, SourceRange, instances_in
+from fusiondoc.model import dataclass
 from fusiondoc.model.between_groups import GroupNeighbours
 from fusiondoc.model.module_tree import folded
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source, from_package, path_ends_with
 from fusiondoc.whole_files import read_within

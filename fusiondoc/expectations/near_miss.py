@@ -19,8 +19,8 @@ from fusiondoc.expectations.missing import (
     where_is,
     without_namespace,
 )
+from fusiondoc.model import dataclass
 from fusiondoc.model.module_tree import folded
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Instance, Kernel, Report
 
 _MOST_OPERATORS = 12

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Iterable, Mapping
 
 from fusiondoc.errors import UsageError
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.whole_files import read_within
 
 _MARK = b"\xef\xbb\xbf"

@@ -20,8 +20,8 @@ from fusiondoc.fixes import Edit, Proposal
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.recipes_in_code import helping
 from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
+from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.runner.variables import knob_lines
 
 with contextlib.suppress(ImportError):

@@ -6,12 +6,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
-from fusiondoc.captures.kept_files import project_root
 from fusiondoc.captures.request import TargetSpec
+from fusiondoc.captures.trust import project_root
 from fusiondoc.errors import UsageError
 from fusiondoc.fixes import read_text
 from fusiondoc.fixes.syntax import ParsedFile, Unreadable
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Options, Source, from_package
 

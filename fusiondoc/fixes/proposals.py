@@ -18,9 +18,8 @@ from fusiondoc.fixes import (
     recipes_in_code,
 )
 from fusiondoc.fixes.fixable import Program
+from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.numbers import count
-from fusiondoc.model.quick_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.fuser_knobs import FuserDump, Knob, catalogue, describe, exists_in, hull
 from fusiondoc.fuser_knobs.catalogue import TorchVersion, as_version
 from fusiondoc.fuser_knobs.variable_table import OPTIONS
-from fusiondoc.model.fusers import fuser_title
+from fusiondoc.model import fuser_title
 
 JIT_LOG = "PYTORCH_JIT_LOG_LEVEL"
 _HIGHEST = 2

@@ -22,7 +22,7 @@ from fusiondoc.fuser_knobs import (
 from fusiondoc.fuser_knobs.catalogue import LOG_FILES, as_version
 from fusiondoc.fuser_knobs.checks import JIT_LOG, check_log_level, log_level_notes
 from fusiondoc.fuser_knobs.variable_table import FUSER_DUMPS, OPTIONS, PACKAGE_OPTIONS
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.runs import TriedKnob
 
 SCHEMA = "fusiondoc.knobs/1"

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from math import comb
 from typing import Iterator, Mapping, Sequence
 
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 
 SCHEMA = "fusiondoc.bench/1"
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Mapping
 
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import Ratio
-from fusiondoc.model.quick_dataclass import dataclass, field
 
 
 class ChangeKind(Enum):

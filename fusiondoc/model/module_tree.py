@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import Iterable, Mapping, Tuple
 
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import Group, Instance, Report, Unfused
 
 NO_OPERATORS = ("prim::GetAttr",)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Mapping, Sequence
 
-from fusiondoc.model.beside_torchscript import AotFunction, FusedModules, TeReport
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import PlannedChange
-from fusiondoc.model.quick_dataclass import dataclass, field
-from fusiondoc.model.ranks import Ranks
+from fusiondoc.model.ranks_and_frontends import AotFunction, FusedModules, Ranks, TeReport
 from fusiondoc.model.runs import (
     Coverage,
     Expectation,

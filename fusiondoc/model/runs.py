@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Sequence
 
+from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Part, Ratio
-from fusiondoc.model.quick_dataclass import dataclass
 
 if TYPE_CHECKING:
     from fusiondoc.model.report import Group

@@ -10,7 +10,7 @@ from dataclasses import fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Protocol
 
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.typed_fields import as_json
 
 if TYPE_CHECKING:

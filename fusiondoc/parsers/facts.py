@@ -10,7 +10,7 @@ from bisect import bisect_right
 from enum import IntEnum
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.runs import LeftOut
 from fusiondoc.parsers.jit.plan import Plan, PlanGroup
 from fusiondoc.parsers.jit.statements import Statements

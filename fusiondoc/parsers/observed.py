@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Evidence
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import CacheInstance, PlanLevel

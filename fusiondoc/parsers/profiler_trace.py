@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 
 MOST_BYTES = 256 << 20
 """Of a trace, unpacked: reading one takes some ten times as much memory."""

@@ -12,8 +12,7 @@ import time
 from dataclasses import replace
 from typing import Callable, Iterable, Iterator, Mapping, Sequence
 
-from fusiondoc.model.fusers import FUSER_OF_KIND, NNC, NVFUSER
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import FUSER_OF_KIND, NNC, NVFUSER, dataclass
 from fusiondoc.model.report import (
     Fallback,
     Group,

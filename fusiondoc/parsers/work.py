@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.facts import CacheInstance

@@ -9,9 +9,9 @@ import shlex
 import textwrap
 from typing import Iterator
 
+from fusiondoc.model import count
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, Fixes, Outcome, TriedFix, Version
-from fusiondoc.model.numbers import count
 from fusiondoc.reports.json_format import plain
 from fusiondoc.reports.printable import in_json, markdown, visible
 

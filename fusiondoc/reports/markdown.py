@@ -8,8 +8,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Iterable, Sequence
 
+from fusiondoc.model import count
 from fusiondoc.model.module_tree import folded, outside
-from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Expectation
 from fusiondoc.reports import run_words

@@ -9,12 +9,20 @@ from collections import Counter
 from dataclasses import replace
 from typing import Hashable, Sequence
 
+from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Part
-from fusiondoc.model.beside_torchscript import AotFunction, AotGraph, AotValue, FusedModules, Partition
 from fusiondoc.model.change_plan import PlannedChange
-from fusiondoc.model.numbers import count
-from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.ranks import RankRow, Ranks, SlowRank, named
+from fusiondoc.model.ranks_and_frontends import (
+    AotFunction,
+    AotGraph,
+    AotValue,
+    FusedModules,
+    Partition,
+    RankRow,
+    Ranks,
+    SlowRank,
+    named,
+)
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.runs import ScriptModel, ScriptRun, Steps, Time
 from fusiondoc.reports.printable import markdown, markdown_code, one_line

@@ -17,8 +17,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from fusiondoc.errors import CannotRun
-from fusiondoc.model.numbers import count
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import count, dataclass
 from fusiondoc.model.survey_answers import (
     Duplicate,
     Gone,

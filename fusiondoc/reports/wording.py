@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterable, NamedTuple, Sequence
 
-from fusiondoc.model.fusers import TE, fuser_title, is_te, takers
+from fusiondoc.model import TE, count, fuser_title, is_te, takers
 from fusiondoc.model.module_tree import outside
-from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Group, Kernel, Report
 from fusiondoc.model.runs import Speed, Try
 

@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from typing import Iterable, Mapping, Sequence
 
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
 """What a file may use; "none" runs it unfused."""

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, Sequence
 
 from fusiondoc.errors import CannotRun
-from fusiondoc.model.numbers import count
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import count, dataclass
 from fusiondoc.repro import (
     DEFINED,
     Input,

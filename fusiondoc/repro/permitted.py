@@ -12,7 +12,7 @@ import re
 
 from fusiondoc.diagnosis.operators import BY_FUSER, VIEWS
 from fusiondoc.errors import UsageError
-from fusiondoc.model.fusers import CHOICES
+from fusiondoc.model import CHOICES
 from fusiondoc.parsers.ir import Node
 from fusiondoc.repro import DEFINED, DTYPES, Input, Recipe, Step, TensorSpec, ir_type
 

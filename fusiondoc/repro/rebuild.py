@@ -14,8 +14,7 @@ from __future__ import annotations
 import ast
 from typing import Iterator, Sequence
 
-from fusiondoc.model.fusers import FUSER_OF_KIND
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import FUSER_OF_KIND, dataclass, field
 from fusiondoc.model.report import Group, OpNode
 from fusiondoc.parsers.ir import Dump, Graph, Node, Section, Value
 from fusiondoc.parsers.ir.parse import parse_dump

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from fusiondoc.errors import INTERRUPTED, CannotRun, UsageError
-from fusiondoc.model.fusers import FUSER_OF_KIND
-from fusiondoc.model.numbers import count
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import FUSER_OF_KIND, count, dataclass
 from fusiondoc.model.report import Group
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.repro import Input, Recipe, TensorSpec, ir_type

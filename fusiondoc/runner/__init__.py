@@ -1,1 +1,125 @@
-"""Child processes and captures."""
+"""Child processes and captures. Here: what fusiondoc remembers between them.
+
+That is small JSON files in $FUSIONDOC_CACHE or ~/.cache/fusiondoc; and the memory bandwidth that kernels are
+held against: given, measured (and remembered), told by the driver, or from the table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, Callable, Mapping
+
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.probe_records import Environment
+from fusiondoc.captures.trust import user_folder
+from fusiondoc.fuser_knobs.catalogue import bandwidth_of
+from fusiondoc.model.runs import Peak
+from fusiondoc.version import __version__
+
+
+def stamp(path: Path) -> list[int] | None:
+    """Size and time of change (nanoseconds) of a file, links followed; None if it is not there."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return [status.st_size, status.st_mtime_ns]
+
+
+class Cache:
+    """One kind of remembered values. A cache that cannot be read or written remembers nothing and says
+    nothing."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def get(self, key: Any, stamps: Callable[[Mapping[str, Any]], Any]) -> dict[str, Any] | None:
+        """The value under ``key`` if the ``stamps`` that it gives now are those it was put with."""
+        try:
+            entry = json.loads(self._path(key).read_bytes())
+            value = entry["value"]
+            fits = entry["fusiondoc"] == __version__ and entry["stamps"] == stamps(value)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return value if fits and isinstance(value, dict) else None
+
+    def put(self, key: Any, stamps: Any, value: Mapping[str, Any]) -> None:
+        """Remember ``value``; another process may do the same at the same time."""
+        path = self._path(key)
+        entry = {"fusiondoc": __version__, "key": key, "stamps": stamps, "value": value}
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=str(path.parent))
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    json.dump(entry, file)
+                Path(temporary).replace(path)
+            except OSError:
+                Path(temporary).unlink()
+
+    def _path(self, key: Any) -> Path:
+        digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:24]
+        return user_folder() / self._kind / f"{digest}.json"
+
+
+_BANDWIDTH = "bandwidth"
+
+
+def remember_bandwidth(gpu: str, value: Mapping[str, Any]) -> None:
+    """Remember what was measured on a GPU of this name: ``gb_per_s`` (10^9 bytes a second) and how."""
+    Cache(_BANDWIDTH).put([gpu], _nothing_to_check(value), value)
+
+
+def remembered_bandwidth(gpu: str) -> float | None:
+    """What was measured on a GPU of this name, or None. The name is all that counts: two interpreters on a
+    machine measure the same memory."""
+    value = Cache(_BANDWIDTH).get([gpu], _nothing_to_check)
+    rate = value.get("gb_per_s") if value is not None else None
+    return float(rate) if isinstance(rate, (int, float)) and rate > 0 else None
+
+
+def _nothing_to_check(value: Any) -> list[Any]:
+    """A GPU's memory does not change."""
+    return []
+
+
+def peak_of(environment: Environment, kept: Peak | None, given: float | None) -> Peak | None:
+    """The best known peak: given, measured, from the driver, from the table; None for no GPU that is known.
+
+    Args:
+        environment: the probe's record of it.
+        kept: what ``keep_peak`` put into the capture.
+    """
+    if given is not None:
+        return Peak(given, "given")
+    if kept is not None:
+        return kept
+    measured = _remembered(environment.gpu)
+    if measured is not None:
+        return Peak(measured, "measured")
+    told = environment.gpu_memory_gb_per_s
+    if told is not None and told > 0:
+        return Peak(told, "driver")
+    known = bandwidth_of(environment.gpu)
+    return Peak(known, "table") if known is not None else None
+
+
+def keep_peak(capture: Capture, given: float | None) -> None:
+    """Write a given or measured peak into the capture, so that its report is the same on another machine."""
+    peak = Peak(given, "given") if given is not None else None
+    if peak is None:
+        measured = _remembered(capture.records.environment.gpu)
+        peak = Peak(measured, "measured") if measured is not None else None
+    if peak is not None:
+        with contextlib.suppress(OSError):
+            capture.keep_peak(peak)
+
+
+def _remembered(gpu: str | None) -> float | None:
+    """What ``env --measure`` found for a GPU of this name."""
+    return remembered_bandwidth(gpu) if gpu else None

@@ -13,7 +13,7 @@ from typing import Any, Mapping, TypeVar, Union
 
 from fusiondoc.captures.probe_records import GrowingRecords
 from fusiondoc.errors import CannotRun
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.runner.child import Child, Ending
 from fusiondoc.runner.interpreter import probe_command
 

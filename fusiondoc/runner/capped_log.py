@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Callable, Iterator, Sequence
 
 from fusiondoc.captures.capture import LOGS
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.parsers.jit.bare_graphs import BARE_FOREIGN, IR_LINE, head_of
 from fusiondoc.parsers.jit.message_runs import GLUED, PREFIX, may_hold_a_mark
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 from fusiondoc.runner.capped_log import CappedLog
 
 _SUPERVISOR_GRACE = 8.0

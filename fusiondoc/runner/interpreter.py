@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from fusiondoc.errors import CannotRun, UsageError
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.runs import TriedKnob
 from fusiondoc.model.typed_fields import read_object
+from fusiondoc.runner import Cache, remember_bandwidth, stamp
 from fusiondoc.runner.child import Child, Ending, NotStarted
-from fusiondoc.runner.remembered import Cache, remember_bandwidth, stamp
 
 PROBE = Path(__file__).resolve().parent.parent / "probe"
 

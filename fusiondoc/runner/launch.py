@@ -14,19 +14,17 @@ from typing import Any, Callable, ContextManager, Iterator, Optional, Protocol
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.ending import Result, Seconds
-from fusiondoc.captures.kept_files import collect
-from fusiondoc.captures.own import sign
 from fusiondoc.captures.probe_records import LIVE_RECORDS, FuserSwitch, GrowingRecords, LiveRecord, Loaded
 from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.request import KeptRequest, KeptTarget, RunRequest
 from fusiondoc.captures.store import Place, cannot_write, while_writing
+from fusiondoc.captures.trust import collect, sign
 from fusiondoc.errors import CannotRun, ModelFailed
 from fusiondoc.fuser_knobs.checks import check_knob
-from fusiondoc.load_time import LOADED
 from fusiondoc.runner.child import Child, Ending, NotStarted
 from fusiondoc.runner.interpreter import Interpreter, inspect, launcher_command, probe_command
 from fusiondoc.runner.variables import RunEnvironment, quiet_environment, run_environment
-from fusiondoc.version import __version__
+from fusiondoc.version import LOADED, __version__
 
 
 class Progress(Protocol):

@@ -21,7 +21,7 @@ from fusiondoc.fuser_knobs.checks import (
     merge_log_levels,
 )
 from fusiondoc.masking import masked
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.probe import fusers
 from fusiondoc.probe import knobs as probe_knobs
 from fusiondoc.probe.knobs import KNOBS, Blind, Readable, Skipped

@@ -20,7 +20,7 @@ from typing import IO, Callable, Iterator, Sequence, cast
 
 from fusiondoc.captures.capture import FILES, LOGS
 from fusiondoc.errors import UsageError
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.parsers.lines.log_files import LIMIT_RATIO, XzFile
 from fusiondoc.whole_files import whole_file
 

@@ -20,6 +20,7 @@ from typing import Callable, ContextManager, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.request import parse_target
 from fusiondoc.errors import CannotRun, FusiondocError, ModelFailed, UsageError
+from fusiondoc.model import dataclass
 from fusiondoc.model.bench import (
     EAGER,
     Bench,
@@ -33,7 +34,6 @@ from fusiondoc.model.bench import (
     measured_in,
     of_processes,
 )
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.probe.pass_inputs import InputTextError, parse_input
 from fusiondoc.runner.bench_child import BenchChild, Benched
 from fusiondoc.runner.interpreter import Interpreter, find_python, inspect

@@ -12,8 +12,8 @@ from typing import Any, Callable, Mapping, Protocol, Sequence
 from fusiondoc.captures.request import TargetSpec, check_inputs
 from fusiondoc.diagnosis.step_time import StepParts, parts_of
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import EACH_CALL, FORWARD, LEAST_ROUNDS, ROUNDS, TRAINING, VARIANTS, measured
-from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.profiler_trace import NoTrace, read_events, read_trace
 from fusiondoc.parsers.read import read_logs

@@ -21,9 +21,9 @@ from pathlib import Path, PurePath
 from typing import IO, Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.capture import FILES, INNER, LOGS, REQUEST, Capture
-from fusiondoc.captures.kept_files import SOURCES, project_root
+from fusiondoc.captures.trust import SOURCES, project_root
 from fusiondoc.masking import MASK, is_secret, mask, masked_arguments
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.parsers.lines.log_files import utf16_decoder
 from fusiondoc.version import __version__
 from fusiondoc.workflows.archives import MOST_SMALL, Member, write_archive

@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import Iterable, Sequence
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.kept_files import project_root
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Place, Within
+from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.changes_for_findings import run_again
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.fixes import Edit, SourceText, changed_text, read_text, unified_diff
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, described
 from fusiondoc.fixes.syntax import ParsedFile, without_unused
+from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Version
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Try
 from fusiondoc.runner.launch import ShowProgress, no_progress

@@ -21,9 +21,9 @@ from fusiondoc.fixes import Edit, changed_text, overlapping
 from fusiondoc.fixes.fixable import COUNTER
 from fusiondoc.fixes.proposals import Bundle
 from fusiondoc.fixes.syntax import ParsedFile, without_unused
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, TriedFix, Version
-from fusiondoc.model.quick_dataclass import dataclass, field
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Verification
 from fusiondoc.runner.launch import ShowProgress, run

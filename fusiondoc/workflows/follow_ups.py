@@ -23,8 +23,8 @@ from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.diagnosis.changes_for_findings import Change, eval_mode, suggested
 from fusiondoc.errors import FusiondocError
+from fusiondoc.model import dataclass
 from fusiondoc.model.bench import EAGER, FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import STEP, Speed, Spread, Try
 from fusiondoc.runner.interpreter import find_python, inspect

@@ -17,8 +17,8 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import ARCHIVE_ENDINGS
 from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import UsageError
+from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Bench, Suite
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, find_logs, read_chunks
 from fusiondoc.reports.json_format import (
     looks_like_bench,

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Sequence
 
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.kept_files import texts
-from fusiondoc.captures.own import request_again
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Place, Within
+from fusiondoc.captures.trust import request_again, texts
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue
 from fusiondoc.fuser_knobs.checks import USUAL, check_dumps, how_to_set, is_set, together
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import Dump, Evidence, Group, Kernel, Report
 from fusiondoc.model.typed_fields import as_json
 from fusiondoc.reports.json_format import as_dict

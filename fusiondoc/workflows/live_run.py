@@ -17,12 +17,12 @@ from typing import Any, Callable, Iterator, Sequence
 
 from fusiondoc.captures.capture import RECORDS, REQUEST, SCHEMA, Capture, write_json
 from fusiondoc.captures.ending import Result, Seconds
-from fusiondoc.captures.own import sign
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest, KeptTarget
 from fusiondoc.captures.store import CaptureStore, cannot_write, while_writing
+from fusiondoc.captures.trust import sign
 from fusiondoc.errors import CannotRun, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
-from fusiondoc.model.fusers import REQUESTS
+from fusiondoc.model import REQUESTS
 from fusiondoc.model.report import Report
 from fusiondoc.probe import environment, fusers, live_capture, te_plans
 from fusiondoc.probe.frontends import FusedModules

@@ -9,11 +9,10 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import REQUEST, Capture
 from fusiondoc.captures.ending import Ended, ended_early
-from fusiondoc.captures.kept_files import kept_source, project_root, read_source, text_of
-from fusiondoc.captures.own import is_own
 from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, PassDone
 from fusiondoc.captures.process_records import RANKS, where_it_was
 from fusiondoc.captures.store import is_latest
+from fusiondoc.captures.trust import is_own, kept_source, project_root, read_source, text_of
 from fusiondoc.diagnosis.changes_for_findings import without_commands_of_others
 from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.ranks_compared import ranks_of
@@ -21,9 +20,8 @@ from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.masking import masked, masked_in
-from fusiondoc.model.fusers import TE
-from fusiondoc.model.quick_dataclass import dataclass
-from fusiondoc.model.ranks import RankFacts, RankTold, named
+from fusiondoc.model import TE, dataclass
+from fusiondoc.model.ranks_and_frontends import RankFacts, RankTold, named
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak, Verification
 from fusiondoc.model.source import Options, Target
@@ -32,7 +30,7 @@ from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.json_format import read_report
-from fusiondoc.runner.remembered import peak_of
+from fusiondoc.runner import peak_of
 from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, saved_bytes, source_of, sources_of
 
 

@@ -18,20 +18,19 @@ from typing import Callable, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.capture import Capture, FoundError, ProfiledRun, Rerun
 from fusiondoc.captures.ending import Ended
-from fusiondoc.captures.kept_files import PackageFiles, keep_sources
 from fusiondoc.captures.request import IN_PROCESS, RunRequest
 from fusiondoc.captures.store import Place, Within, while_writing
+from fusiondoc.captures.trust import PackageFiles, keep_sources
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.fuser_knobs import catalogue, exists_in
 from fusiondoc.fuser_knobs.checks import DISABLE, merge_option_lists
-from fusiondoc.model.fusers import TE
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import TE, dataclass
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source, user_line
 from fusiondoc.parsers.lines.error_texts import PROGRAM, FuserError, fuser_error, read_error
+from fusiondoc.runner import keep_peak
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress, no_progress, run
-from fusiondoc.runner.remembered import keep_peak
 from fusiondoc.workflows.follow_ups import run_timing, run_tries
 from fusiondoc.workflows.load import parse_capture, report_of
 

@@ -31,7 +31,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.errors import ModelFailed, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import check_knob
-from fusiondoc.model.fusers import FRONTENDS, REQUESTS
+from fusiondoc.model import FRONTENDS, REQUESTS
 from fusiondoc.workflows.run import Finished, FollowUps, Tell, report_run, run_target, tell_nobody
 
 TARGET = "fusion_target.py"

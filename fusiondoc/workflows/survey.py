@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Protocol, Sequence
 
 from fusiondoc.errors import CannotRun, UsageError
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.survey_answers import Duplicate, Survey, Unreadable, Work
 from fusiondoc.workflows.survey_facts import Item, at_hand, digest, listed, may_be_equal
 from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of

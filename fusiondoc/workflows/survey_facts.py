@@ -19,7 +19,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 from fusiondoc.captures.capture import RECORDS, REQUEST
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.masking import masked
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import SCHEMA, OpNode, Report, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.model.survey_answers import RunRow, SavedNode, SavedReport, SavedUnfused, Unreadable

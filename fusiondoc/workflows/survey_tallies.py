@@ -10,8 +10,7 @@ from heapq import nlargest, nsmallest
 from statistics import median
 from typing import Any, Iterable, Mapping, Sequence
 
-from fusiondoc.model.numbers import count
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import count, dataclass
 from fusiondoc.model.survey_answers import (
     DIMENSIONS,
     Duplicate,

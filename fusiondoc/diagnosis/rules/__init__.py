@@ -1,7 +1,16 @@
-"""What a rule is: what it may look at besides the report, and how it makes a finding of a code."""
+"""What a rule is, what it may look at besides the report, and how it makes a finding of a code; and what is
+known of a run that rules and advice depend on.
+
+What nothing tells is None, and no advice assumes it. One report can hold rows of both front ends
+(TorchScript's and Transformer Engine's): each has rules, changes and a coverage of its own.
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
 from typing import Callable, Iterable, Sequence
 
 from fusiondoc.captures.capture import Rerun
@@ -9,10 +18,13 @@ from fusiondoc.captures.ending import Result
 from fusiondoc.captures.frontend_records import GraphBreaks, TeRecords
 from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected
 from fusiondoc.captures.request import KeptRequest
+from fusiondoc.captures.trust import project_root
+from fusiondoc.diagnosis.operators import VIEWS, taken_by
+from fusiondoc.model import dataclass, field, is_te
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.quick_dataclass import dataclass, field
-from fusiondoc.model.report import Evidence, Finding, Report
-from fusiondoc.model.runs import Time
+from fusiondoc.model.report import Evidence, Finding, Report, Unfused
+from fusiondoc.model.runs import AnyFuser, Coverage, Time
+from fusiondoc.model.source import Source
 from fusiondoc.parsers.observed import Observed
 
 
@@ -72,3 +84,224 @@ def finding(
     return Finding(
         code, severity, message, source, evidence, advice, saves_bytes, keeps_out, recipe, tuple(ops), time
     )
+
+
+_GRADIENT = re.compile(r"requires_grad=([01])")
+
+
+class Owner(Enum):
+    """Whose line an operator comes from: what can be changed there."""
+
+    USER = "the user's program"
+    PACKAGE = "an installed package"
+    TORCH = "torch.nn and the rest of torch"
+    FORMULA = "torch's own gradient formulas"
+    UNKNOWN = "not known"
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    fuser: str | None
+    torch: str | None
+    gradients: bool | None
+    """They are recorded: training, or inference without torch.no_grad()."""
+    backward: bool
+    """A backward pass ran."""
+    evaluating: bool | None
+    """fusiondoc put the module into eval mode (``--eval``)."""
+    frozen: bool | None
+    """The module was frozen, as it is for oneDNN Graph."""
+    traced: bool | None
+    dtypes: frozenset[str]
+    """Of the tensors in groups and plans, as the log prints them: Float, Half ..."""
+    devices: frozenset[str]
+    """cpu, cuda."""
+    live: bool
+    """fusiondoc ran the program: another run can be another way."""
+    project: Path | None
+    """The folder whose files are the user's."""
+    last: frozenset[tuple[str, str | None]] = frozenset()
+    """Operators (kind and source) whose results nothing element-wise takes that this fuser could fuse."""
+
+    def at_the_end(self, row: Unfused) -> bool:
+        """Whether nothing element-wise that could be fused takes its result, in any plan."""
+        return (row.op, row.source) in self.last
+
+    @property
+    def freezing(self) -> str:
+        """The call that freezes its model; what was traced in training keeps what the flags were."""
+        if self.traced:
+            return "torch.jit.freeze(torch.jit.trace(model.eval(), inputs))"
+        if self.traced is None:
+            return "torch.jit.freeze(module), of the scripted or traced module in eval mode"
+        return "torch.jit.freeze(torch.jit.script(model.eval()))"
+
+    def owner(self, row: Unfused) -> Owner:
+        """Whose line it is that makes the operator."""
+        if row.source is not None and row.source.startswith("<"):
+            written = row.source.startswith("<eval_with_key>") and row.user_source is not None
+            # Without gradients these are torch's own definitions of operators between a number and a tensor
+            # (torch/csrc/jit/frontend/builtin_functions.cpp, 1.12 to 2.13).
+            plain = self.gradients is False and row.phase != "backward"
+            if not written:  # else a line of an FX graph, whose call the probe found
+                return Owner.UNKNOWN if plain else Owner.FORMULA
+        if row.source is None and row.user_source is None and row.phase == "backward":
+            return Owner.FORMULA  # what torch adds of gradients that meet
+        place = Source.parse(row.user_source) or Source.parse(row.source)
+        if place is None:
+            return Owner.UNKNOWN
+        if in_torch(place.file):
+            return Owner.TORCH
+        if _PACKAGE.search(place.file):
+            return Owner.PACKAGE
+        if self.project is not None and place.file.startswith(("/", "\\")):
+            inside = self.project in Path(place.file).parents
+            return Owner.USER if inside or row.user_source is not None else Owner.PACKAGE
+        return Owner.USER
+
+
+def in_torch(source: str | None) -> bool:
+    """Whether a source is a file of torch's own."""
+    return source is not None and _TORCH.search(source) is not None
+
+
+def in_package(source: str) -> bool:
+    """Whether a source is a file of an installed package, torch among them."""
+    return in_torch(source) or _PACKAGE.search(source) is not None
+
+
+_TORCH = re.compile(r"(?:^|[/\\])torch[/\\](?:\w+\.py|\w+[/\\].*\.py)")
+_PACKAGE = re.compile(
+    r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3[.\d]*|torch(?:vision|audio|text)|transformers|timm"
+    r"|detectron2|fairseq|espnet2?|torch_geometric|diffusers|monai|torchani)[/\\]"
+)
+"""Folders of packages; logs of other machines name no project."""
+
+
+def run_facts(report: Report, context: Context) -> RunFacts:
+    """What the request, the probe and the log tell of the run."""
+    request = context.request
+    options = request.options if request is not None else None
+    live = options is not None and not options.script
+    types = list(_types(report))
+    phases = {group.phase for group in report.groups} | {row.phase for row in report.unfused}
+    backward = "backward" in phases or bool(options and options.backward)
+    return RunFacts(
+        fuser=report.fuser.effective or report.fuser.requested,
+        torch=report.environment.get("torch")
+        or (request.torch if request is not None else None)
+        or context.observed.release,
+        gradients=_gradients(report, types, backward, live),
+        backward=backward,
+        evaluating=True if options is not None and options.eval else None,
+        frozen=report.target.frozen is not None if options is not None else None,
+        traced=options.trace if options is not None and live else _traced(report, context.observed.traced),
+        dtypes=frozenset(text.split("(", 1)[0] for text in types if "(" in text),
+        devices=frozenset(
+            name for name in ("cpu", "cuda") if any(f"device={name}" in text for text in types)
+        ),
+        live=live,
+        project=project_root(Path(request.cwd)) if request is not None and request.cwd else None,
+        last=_last(report, report.fuser.effective or report.fuser.requested),
+    )
+
+
+_WHOLE = """
+batch_norm layer_norm group_norm instance_norm softmax log_softmax sum mean std var amax amin sum_to_size
+native_batch_norm native_layer_norm _batch_norm_impl_index
+"""
+_OF_A_WHOLE = frozenset(f"aten::{name}" for name in _WHOLE.split())
+"""Operators whose results are no function of single elements: what is joined cannot be split before them."""
+
+
+def _last(report: Report, fuser: str | None) -> frozenset[tuple[str, str | None]]:
+    last: set[tuple[str, str | None]] = set()
+    others: set[tuple[str, str | None]] = set()
+    inside = {group.id: {node.op for node in group.nodes} for group in report.groups}
+    for program in report.programs:
+        after: dict[int, list[int]] = {}
+        for one, other in program.edges:
+            after.setdefault(one, []).append(other)
+        for place, node in enumerate(program.nodes):
+            todo, seen = list(after.get(place, ())), {place}
+            taken = bool(program.cut)
+            while todo and not taken:
+                other = todo.pop()
+                if other in seen:
+                    continue
+                seen.add(other)
+                found = program.nodes[other]
+                if found.op in VIEWS:
+                    todo += after.get(other, ())
+                ops = inside.get(found.group or "", {found.op})
+                taken = not ops & _OF_A_WHOLE and (
+                    found.kind != "operator" or (fuser is not None and taken_by(found.op, fuser))
+                )
+            (others if taken else last).add((node.op, node.source))
+    return frozenset(last - others)
+
+
+def _traced(report: Report, scopes: bool) -> bool | None:
+    """As a log alone tells it: only tracing writes scopes; without any, control flow was scripted."""
+    if scopes:
+        return True
+    control = any(row.op in ("prim::If", "prim::Loop") and row.source for row in report.unfused)
+    flags = any("`training`" in row.reason.text for row in report.unfused)  # a trace has them as constants
+    return False if control or flags else None
+
+
+def _types(report: Report) -> Iterable[str]:
+    for group in report.groups:
+        yield from group.inputs
+    for program in report.programs:
+        for node in program.nodes:
+            yield from node.inputs
+
+
+def _gradients(report: Report, types: Iterable[str], backward: bool, live: bool) -> bool | None:
+    """Seen in a backward pass, a differentiable region or a type; a live run without any of these records
+    none."""
+    regions = any(node.kind == "region" for program in report.programs for node in program.nodes)
+    formulas = any(row.reason.code in ("FD231", "FD103") for row in report.unfused)
+    told = {found for text in types for found in _GRADIENT.findall(text)}
+    if backward or regions or formulas or "1" in told:
+        return True
+    return False if live or "0" in told else None
+
+
+def of_te(report: Report) -> Report:
+    """The report with the rows of Transformer Engine alone."""
+    return _with_rows(report, True)
+
+
+def of_torchscript(report: Report) -> Report:
+    """The report with the rows of TorchScript alone, as if there were no Transformer Engine."""
+    return replace(_with_rows(report, False), te=None) if report.te is not None else report
+
+
+def has_torchscript(report: Report) -> bool:
+    """Whether there are rows that are not of Transformer Engine."""
+    rows = [*(one.kind for one in report.groups), *(row.op for row in report.unfused)]
+    return report.te is None or not all(map(is_te, rows))
+
+
+def _with_rows(report: Report, te: bool) -> Report:
+    groups = tuple(one for one in report.groups if is_te(one.kind) == te)
+    others = {one.id for one in report.groups} - {one.id for one in groups}
+    return replace(
+        report,
+        groups=groups,
+        unfused=tuple(row for row in report.unfused if is_te(row.op) == te),
+        kernels=tuple(one for one in report.kernels if not others.intersection(one.groups)),
+        fusion_groups_left_out=0 if te else report.fusion_groups_left_out,
+        fused_operators_left_out=0 if te else report.fused_operators_left_out,
+    )
+
+
+def te_coverage(report: Report) -> Coverage:
+    """Operators in groups against those plus the ones that some rule of Transformer Engine takes."""
+    fused = report.fused_operators
+    total = fused + sum(row.count for row in report.unfused if row.reason.code != "FD246")
+    share = fused / total if total else None
+    unknown = None if total else "no operator ran that Transformer Engine has a rule for"
+    return Coverage(fused, total or None, share, AnyFuser(total or None, share), unknown)

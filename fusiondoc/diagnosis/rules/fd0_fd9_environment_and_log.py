@@ -13,8 +13,8 @@ from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
-from fusiondoc.model.numbers import count
-from fusiondoc.model.ranks import RankDifference
+from fusiondoc.model import count
+from fusiondoc.model.ranks_and_frontends import RankDifference
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.jit.message_acts import LOOKS_AT
 from fusiondoc.parsers.kernels.dump_kinds import BUDGET

@@ -10,13 +10,12 @@ from typing import Callable, Iterable, Sequence
 from fusiondoc.diagnosis.advice import advice_on, between_libraries, of_a_library, of_torch
 from fusiondoc.diagnosis.operators import is_fusible, is_in_place, taken_by
 from fusiondoc.diagnosis.reasons import NO_FORMULA, RECORDED
-from fusiondoc.diagnosis.rules import Context, finding
+from fusiondoc.diagnosis.rules import Context, RunFacts, finding, run_facts
 from fusiondoc.diagnosis.rules.fd0_fd9_environment_and_log import HOW_TO_LOG, PLANS
-from fusiondoc.diagnosis.run_facts import RunFacts, run_facts
-from fusiondoc.model.beside_torchscript import AotFunction
+from fusiondoc.model import count
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.module_tree import folded
-from fusiondoc.model.numbers import count
+from fusiondoc.model.ranks_and_frontends import AotFunction
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Time
 

@@ -14,12 +14,11 @@ from fusiondoc.captures.frontend_records import TeRecords
 from fusiondoc.diagnosis.changes_for_findings import can_run_again, compare_logs, run_again
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.te_rules import LATEST, NO_RECIPE, Planner, version_of
-from fusiondoc.model.beside_torchscript import TeSplit
+from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.module_tree import folded
-from fusiondoc.model.numbers import count
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model.ranks_and_frontends import TeSplit
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.source import Source
 

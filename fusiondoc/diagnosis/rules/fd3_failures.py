@@ -15,8 +15,8 @@ from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import (
     error_in_words,
 )
 from fusiondoc.diagnosis.specialisations import FusedProducer, advice_on_more, fused_producer, in_words
-from fusiondoc.fuser_knobs.gpu_tables import first_cuda, knows, parse_pair
-from fusiondoc.model.numbers import count
+from fusiondoc.fuser_knobs.catalogue import first_cuda, knows, parse_pair
+from fusiondoc.model import count
 from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
 from fusiondoc.parsers.lines.error_texts import (
     ARCHITECTURE,

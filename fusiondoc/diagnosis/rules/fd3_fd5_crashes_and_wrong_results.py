@@ -16,8 +16,7 @@ from typing import Iterable, NamedTuple, Sequence, Tuple
 from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.model.fusers import NNC
-from fusiondoc.model.numbers import count
+from fusiondoc.model import NNC, count
 from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
 from fusiondoc.model.runs import Verification
 from fusiondoc.parsers.ir.types import TensorType, parse_type

@@ -1,1 +1,183 @@
-"""Messages of torch's JIT log: passes, plans, rejections."""
+"""Messages of torch's JIT log: passes, plans, rejections.
+
+Here are the kinds of nodes: what fuses, what guards, what computes nothing of the program.
+
+Tensors that are numbers for the host: traces compute sizes with them, and no fuser takes that alone.
+
+``NumToTensor`` of a size begins such arithmetic, ``aten::Int`` ends it; in a training plan torch makes
+differentiable graphs of it too, whose executors take integers without dimensions on the CPU.
+
+Reductions over a dimension from the end of which a plan of nvFuser computes only the size of the result.
+
+nvFuser takes an output of a group away where only its size is read, and computes the size with
+``prim::ReductionSizes`` (removeOutputsUsedOnlyInSize and buildShapeExpressions of
+torch/csrc/jit/codegen/cuda/graph_fuser.cpp, 1.12 to 2.1; of sum, mean, var and std). With ``keepdim`` that
+node sets an element of the list of sizes by the dimension as it is written
+(torch/csrc/jit/runtime/register_prim_ops.cpp), so a negative one ends the run: ``vector::_M_range_check``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator
+
+from fusiondoc.model import FUSERS, NNC, dataclass
+from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
+
+if TYPE_CHECKING:
+    from fusiondoc.parsers.ir import Graph, Node
+
+
+AUTOGRAD = "prim::Autograd"
+"""How the nodes of gradient executors begin."""
+
+FUSION_KINDS = {fuser.node: fuser.kind for fuser in FUSERS.values()}
+FUSION_KINDS["tensorexpr::Group"] = NNC.kind
+"""Of NNC before torch 1.7 (torch/csrc/jit/passes/tensorexpr_fuser.cpp of 1.6)."""
+
+GUARDS = frozenset(
+    (
+        "prim::TypeCheck",
+        "prim::RequiresGradCheck",
+        "prim::CudaFusionGuard",
+        "prim::CudaFusionSizeEq",
+        "prim::CudaFusionIvalGuard",
+        "prim::CudaFusionViewGuard",
+        "prim::TensorExprDynamicGuard",
+        "prim::oneDNNFusionGuard",
+        "prim::BailOut",
+        "prim::BailoutTemplate",
+        "prim::Guard",
+    )
+)
+"""Nodes that a fuser or the executor adds to check types; they compute nothing of the program."""
+
+NOT_OPERATORS = ("prim::profile", "prim::Tuple", "prim::List")
+NOT_OPERATOR_KINDS = frozenset(
+    ("prim::Constant", "prim::Param", "prim::FallbackGraph", "prim::DifferentiableGraph")
+)
+
+HANDED_ON = frozenset(
+    ("prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::__getitem__", "aten::append")
+)
+"""Refinements of a type and the handling of lists: a tensor comes out of them as it went in."""
+OF_HOST = frozenset(("prim::GetAttr", "prim::Uninitialized", "prim::NumToTensor"))
+"""They make tensors, and compute nothing that a kernel could."""
+
+NO_WORK = HANDED_ON | OF_HOST
+
+
+def is_operator(node: Node) -> bool:
+    """Whether it computes tensors that a fuser could compute."""
+    kind = node.kind
+    if kind in NOT_OPERATOR_KINDS or kind in GUARDS or kind.startswith(NOT_OPERATORS):
+        return False
+    if kind in NO_WORK:
+        return False
+    return any(is_tensor(v.type) or holds_tensor(v.type) for v in node.outputs)
+
+
+def is_fallback(nodes: Iterable[Node]) -> bool:
+    """The else-branch of a guard: a FallbackGraph, or after the executor's last step a call of
+    ``fallback_function`` (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). Of an output of which
+    only the dtype is asked, nvFuser leaves the dtype (removeOutputUsedOnlyInDtype of graph_fuser.cpp)."""
+    found = False
+    for node in nodes:
+        if node.kind == "prim::FallbackGraph" or (
+            node.kind == "prim::Constant" and node.attributes.get("name") == '"fallback_function"'
+        ):
+            found = True
+        elif node.kind not in ("prim::Constant", "prim::CallFunction", "prim::TupleUnpack", "prim::dtype"):
+            return False
+    return found
+
+
+def of_autodiff(node: Node) -> bool:
+    """Whether it is a node of autodiff, not the check that specialize_autogradzero.cpp adds."""
+    if node.kind == "prim::AutogradAllZero":
+        return bool(node.inputs)
+    return node.kind.startswith(AUTOGRAD) and node.kind != "prim::AutogradAllNonZero"
+
+
+_ONE_NUMBER = re.compile(r"\w+\((requires_grad=[01], )?device=cpu\)\Z")
+"""The type of a tensor of one number on the CPU."""
+
+_SIZE = re.compile(r"Long\((requires_grad=0, )?device=cpu\)\Z")
+"""That of a size or an index."""
+
+
+class HostNumbers:
+    """Which values of a graph are such numbers, as far as its nodes were read."""
+
+    def __init__(self, type_of: Callable[[str], str]) -> None:
+        self._type_of = type_of
+        self._names: set[str] = set()
+        self._constants: set[str] = set()
+
+    def parameter(self, name: str, text: str) -> None:
+        """An input of the graph."""
+        if _SIZE.match(text):
+            self._names.add(name)
+
+    def made(self, node: Node) -> None:
+        """A node that is no operator."""
+        constant = node.kind == "prim::Constant"
+        if node.kind == "prim::NumToTensor" or (
+            constant and any(_ONE_NUMBER.match(value.type) for value in node.outputs)
+        ):
+            self._names.update(value.name for value in node.outputs)
+        elif constant and node.attributes.get("value", "").startswith("{"):
+            # A tensor of one number, of which the executor's plan does not tell where it is.
+            self._constants.update(value.name for value in node.outputs)
+
+    def handed_on(self, node: Node) -> None:
+        """A guard or profile node: each output is the input at its place."""
+        for name, value in zip(node.inputs, node.outputs):
+            self.alias(value.name, name)
+
+    def alias(self, name: str, other: str) -> None:
+        """``name`` is ``other``."""
+        if other in self._names:
+            self._names.add(name)
+
+    def computes(self, node: Node) -> bool:
+        """Whether a node computes with such numbers alone: then its results are some, too."""
+        if not self._names:
+            return False
+        tensors = {name for name in node.inputs if is_tensor(self._type_of(name))}
+        if not self._names.intersection(tensors) or not tensors <= self._names | self._constants:
+            return False
+        self._names.update(value.name for value in node.outputs)
+        return True
+
+
+SIZES = "prim::ReductionSizes"
+_REDUCTIONS = frozenset(f"aten::{name}" for name in ("sum", "mean", "var", "std"))
+_NEGATIVE = re.compile(r"-\d{1,9}")
+
+
+@dataclass(frozen=True)
+class FromTheEnd:
+    """A reduction, and one of its dimensions that is negative."""
+
+    op: str
+    source: str | None
+    dim: int
+
+
+def negative(dims: str | None) -> tuple[int, ...]:
+    """The negative numbers of a constant list as printed (``[-1, 0]``)."""
+    return tuple(int(number) for number in _NEGATIVE.findall(dims or ""))
+
+
+def only_sized(body: Graph) -> Iterator[FromTheEnd]:
+    """The reductions over a negative dimension whose results the group does not return."""
+    constants = {
+        node.outputs[0].name: node.attributes.get("value")
+        for node in body.nodes
+        if node.kind == "prim::Constant" and node.outputs
+    }
+    for node in body.nodes:
+        if node.kind in _REDUCTIONS and len(node.inputs) > 1 and node.outputs[0].name not in body.outputs:
+            for dim in negative(constants.get(node.inputs[1])):
+                yield FromTheEnd(node.kind, node.source, dim)

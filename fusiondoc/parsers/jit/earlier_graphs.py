@@ -22,7 +22,7 @@ from collections import Counter
 from sys import intern
 from typing import TYPE_CHECKING, FrozenSet, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 from fusiondoc.parsers.ir.types import is_tensor
 
 if TYPE_CHECKING:

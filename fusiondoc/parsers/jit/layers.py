@@ -13,10 +13,10 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, AbstractSet, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.parsers.ir.types import holds_tensor
+from fusiondoc.parsers.jit import GUARDS, is_fallback
 from fusiondoc.parsers.jit.earlier_graphs import Around, Kept, LiveLayers, Regions
-from fusiondoc.parsers.jit.node_kinds import GUARDS, is_fallback
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Dump, Graph, Node

@@ -13,11 +13,8 @@ from hashlib import blake2b
 from itertools import repeat
 from typing import TYPE_CHECKING, Iterable, NamedTuple, Tuple
 
-from fusiondoc.model.quick_dataclass import dataclass, field
-from fusiondoc.parsers.jit.earlier_graphs import GradientPlan, Profiled, Regions, gradient_plan
-from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow
-from fusiondoc.parsers.jit.layers import Layers, layers_of
-from fusiondoc.parsers.jit.node_kinds import (
+from fusiondoc.model import dataclass, field
+from fusiondoc.parsers.jit import (
     AUTOGRAD,
     FUSION_KINDS,
     GUARDS,
@@ -32,6 +29,9 @@ from fusiondoc.parsers.jit.node_kinds import (
     of_autodiff,
     only_sized,
 )
+from fusiondoc.parsers.jit.earlier_graphs import GradientPlan, Profiled, Regions, gradient_plan
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow
+from fusiondoc.parsers.jit.layers import Layers, layers_of
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Dump, Graph, Node
@@ -111,7 +111,7 @@ class Plan:
     """Only the executor of a differentiable graph, forward or backward, has such a graph: it returns several
     values or none, where a function or method always returns one, or it holds nodes of autodiff."""
     numbers: set[Op] = field(default_factory=set)
-    """What computes with numbers of the host alone, and is no operator (``node_kinds.HostNumbers``)."""
+    """What computes with numbers of the host alone, and is no operator (``HostNumbers``)."""
     users: bool = False
     """The graph holds a node of a source file (autodiff formulas have the source ``<string>``)."""
     traced: bool = False

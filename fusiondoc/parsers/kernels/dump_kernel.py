@@ -17,7 +17,7 @@ from collections import deque
 from functools import lru_cache
 from typing import Sequence
 
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 from fusiondoc.parsers.facts import CacheInstance, DumpSeen, Facts, KernelUse, Runtime
 from fusiondoc.parsers.kernels.dump_kinds import COMPILE, GROUP, SCHEDULE, Kind, TextStore
 

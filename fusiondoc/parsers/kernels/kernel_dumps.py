@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Mapping, Pattern
 
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.parsers.facts import KernelUse
 from fusiondoc.parsers.kernels.dump_kernel import scheduler_of_parameters
 from fusiondoc.parsers.kernels.dump_kinds import BUILT, COMPILE, GROUP, KINDS, SCHEDULE, Kind, Section

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from typing import Callable
 
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.parsers.facts import ErrorSeen, Facts
 from fusiondoc.parsers.work import Work
 

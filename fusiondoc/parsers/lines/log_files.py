@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Callable, Generator, Iterable, Iterator, Sequence, cast
 
 from fusiondoc.errors import CannotRun, UsageError
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.whole_files import open_given, refuse_endless
 
 CHUNK_BYTES = 1 << 21

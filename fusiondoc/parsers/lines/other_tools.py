@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 
 MOST_NAMES = 1_000
 

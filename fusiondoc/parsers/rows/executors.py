@@ -24,7 +24,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.parsers.facts import PlanLevel, PlanUse, unpack
 from fusiondoc.parsers.jit.earlier_graphs import GradientPlan
 from fusiondoc.parsers.jit.plan import DiffGraph, Op, PlanGroup

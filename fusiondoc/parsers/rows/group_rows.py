@@ -12,7 +12,7 @@ from collections import Counter
 from fractions import Fraction
 from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequence, Tuple, Union
 
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
 from fusiondoc.model.source import Source, SourceMap, user_source
 from fusiondoc.parsers.evidence import PackedEvidence

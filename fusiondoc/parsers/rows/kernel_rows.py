@@ -6,7 +6,7 @@ from dataclasses import replace
 from statistics import median
 from typing import Iterable, Mapping, NamedTuple, Sequence, Tuple
 
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import Dump, Fallback, Kernel, Segment
 from fusiondoc.model.runs import Spread
 from fusiondoc.parsers.evidence import PackedEvidence

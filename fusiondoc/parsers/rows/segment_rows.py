@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.model.report import Segment
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import DumpSeen, KernelUse, Runtime

@@ -10,8 +10,8 @@ from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.types import bytes_once
+from fusiondoc.parsers.jit import NO_WORK
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
-from fusiondoc.parsers.jit.node_kinds import NO_WORK
 from fusiondoc.parsers.jit.plan import LooseNode, Op
 from fusiondoc.parsers.jit.statements import Alike, Further, Statement, Statements, best_of, telling
 from fusiondoc.parsers.rows.executors import fused_elsewhere

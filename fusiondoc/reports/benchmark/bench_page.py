@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Iterator, Sequence
 
+from fusiondoc.model import count
 from fusiondoc.model.bench import EAGER, Bench, BenchPhase, BenchVariant, Suite, memory_ratio
-from fusiondoc.model.numbers import count
 from fusiondoc.reports import benchmark as wordings
 from fusiondoc.reports.benchmark import suite_grids
 from fusiondoc.reports.benchmark.page_parts import (

@@ -12,8 +12,8 @@ from typing import Iterable, Mapping, Sequence
 
 from markupsafe import Markup
 
+from fusiondoc.model import dataclass
 from fusiondoc.model.bench import EACH_CALL, VARIANTS
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.reports.benchmark.suite_grids import Cell
 from fusiondoc.reports.html.page_context import render_page
 from fusiondoc.version import __version__

@@ -15,6 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from fusiondoc.model import dataclass
 from fusiondoc.model.bench import (
     EACH_CALL,
     EAGER,
@@ -28,7 +29,6 @@ from fusiondoc.model.bench import (
     memory_ratio,
     phase_of,
 )
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.reports.benchmark import HOST_BOUND, groups, milliseconds, of_processes, share
 from fusiondoc.reports.benchmark.documents import COLUMNS, could_not_run, rows_of
 from fusiondoc.reports.json_format import plain

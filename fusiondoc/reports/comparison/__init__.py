@@ -19,8 +19,7 @@ from fusiondoc.comparison import (
     SpeedChange,
     UnfusedChange,
 )
-from fusiondoc.model.fusers import fuser_title
-from fusiondoc.model.numbers import count
+from fusiondoc.model import count, fuser_title
 from fusiondoc.model.report import OpNode
 from fusiondoc.reports.printable import markdown, markdown_code
 from fusiondoc.reports.source_code import near, near_paths_of, where_from, with_near_paths

@@ -12,7 +12,7 @@ from typing import Iterator
 from markupsafe import Markup
 
 from fusiondoc.comparison import Comparison, GroupChange, KernelChange, Side
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 from fusiondoc.reports import comparison as words
 from fusiondoc.reports.html.page_context import colours, render_page
 from fusiondoc.reports.html.program_view import Picture, main_program, picture, within

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.comparison import Comparison, GroupChange
-from fusiondoc.model.numbers import count
+from fusiondoc.model import count
 from fusiondoc.reports import comparison as words
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.source_code import near, near_paths_of

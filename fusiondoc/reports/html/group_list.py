@@ -7,9 +7,8 @@ from typing import Sequence
 
 from markupsafe import Markup
 
+from fusiondoc.model import count, dataclass
 from fusiondoc.model.module_tree import folded, layers_of_kernels, outside
-from fusiondoc.model.numbers import count
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Group, Kernel
 from fusiondoc.model.source import from_package
 from fusiondoc.reports.html.page_context import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Iterable, Sequence, Tuple
 
-from fusiondoc.model.quick_dataclass import dataclass
+from fusiondoc.model import dataclass
 
 Point = Tuple[float, float]
 

@@ -15,10 +15,9 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from fusiondoc.model import count, dataclass
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.module_tree import outside
-from fusiondoc.model.numbers import count
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
 from fusiondoc.reports import source_code, wording

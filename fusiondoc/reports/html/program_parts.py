@@ -14,10 +14,9 @@ from typing import Dict, Iterator, Sequence
 
 from markupsafe import Markup
 
-from fusiondoc.model.beside_torchscript import AotFunction
+from fusiondoc.model import count, dataclass, field
 from fusiondoc.model.module_tree import Module, module_tree, outside
-from fusiondoc.model.numbers import count
-from fusiondoc.model.quick_dataclass import dataclass, field
+from fusiondoc.model.ranks_and_frontends import AotFunction
 from fusiondoc.model.report import OpNode, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.reports import run_words

@@ -11,9 +11,8 @@ from itertools import groupby
 from statistics import median
 from typing import Sequence
 
+from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Part
-from fusiondoc.model.numbers import count
-from fusiondoc.model.quick_dataclass import dataclass
 from fusiondoc.model.report import Fallback, Finding, Report
 from fusiondoc.model.runs import Expectation, Iteration, KnobState, Speed, Try, UnrecognisedLine, Verification
 from fusiondoc.reports import run_words

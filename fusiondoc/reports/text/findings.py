@@ -12,8 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from fusiondoc.model import count
 from fusiondoc.model.change_plan import PlannedChange
-from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import NO_BACKWARD, Expectation
 from fusiondoc.reports.printable import visible_in

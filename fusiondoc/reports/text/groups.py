@@ -13,11 +13,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fusiondoc.model.beside_torchscript import AotFunction, TeFuser, TePass, TePlan, TeStep, TeTime
+from fusiondoc.model import count, is_te
 from fusiondoc.model.codes import CODES, Loss
-from fusiondoc.model.fusers import is_te
 from fusiondoc.model.module_tree import folded, outside
-from fusiondoc.model.numbers import count
+from fusiondoc.model.ranks_and_frontends import AotFunction, TeFuser, TePass, TePlan, TeStep, TeTime
 from fusiondoc.model.report import SEVERITIES, Group, Reason, Report, Unfused
 from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Texts

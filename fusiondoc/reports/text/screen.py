@@ -12,10 +12,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from fusiondoc.model import TE, count
 from fusiondoc.model.codes import CODES, Loss
-from fusiondoc.model.fusers import TE
 from fusiondoc.model.module_tree import outside
-from fusiondoc.model.numbers import count
 from fusiondoc.model.report import Report
 from fusiondoc.reports import run_words
 from fusiondoc.reports.printable import visible_in

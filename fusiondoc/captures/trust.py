@@ -1,0 +1,357 @@
+"""What of a capture may be used: which files that it keeps may be read, and whether its run may run again, as
+the user's own.
+
+A capture that came from somebody else says which interpreter, program and variables to run again; so it is
+run again only if its request was signed with the key of this user, which lies outside captures, or if the
+user trusts it by name.
+
+A log may name any file, and a report shows lines of the files that it names. So only Python files of the
+project are read: below the project's folder or a folder that the user names, never through a link out of it.
+Of packages only a run keeps copies, of files below the folder of packages of its own interpreter.
+
+nvFuser writes ``__tmp_kernel1.cu``, ``.ptx``, ``.cubin`` and ``segmented_fusion1.dot``. It prints ``PRINTING:
+__tmp_kernel1.cu`` for each but the last kind (seen on torch 2.1.2; for others by the strings in the binaries
+of 1.11 to 2.0). Those of a run that was asked for them are moved into its capture.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+from dataclasses import fields
+from pathlib import Path
+from typing import Iterable, Mapping, Sequence
+
+from fusiondoc.captures.capture import REQUEST, Capture
+from fusiondoc.captures.request import KeptTarget, RunRequest, TargetSpec
+from fusiondoc.captures.store import CaptureStore
+from fusiondoc.errors import UsageError
+from fusiondoc.fuser_knobs import catalogue
+from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
+from fusiondoc.masking import MASK
+from fusiondoc.model import dataclass
+from fusiondoc.model.source import Options
+from fusiondoc.whole_files import read_within
+
+SIGNATURE = "signature"
+"""The file in a capture."""
+
+_KEY = "captures.key"
+
+
+def user_folder() -> Path:
+    """Where fusiondoc keeps things of this user: $FUSIONDOC_CACHE, or ``fusiondoc`` in $XDG_CACHE_HOME or
+    ~/.cache."""
+    own = os.environ.get("FUSIONDOC_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fusiondoc"
+
+
+def sign(capture: Path, request: str) -> None:
+    """Sign the file that says what was asked for. Without a place for a key nothing is signed: the capture
+    then needs the user's word to be run again."""
+    with contextlib.suppress(OSError):
+        (capture / SIGNATURE).write_text(_digest(_key(make=True), capture / request), encoding="ascii")
+
+
+def is_own(capture: Path, request: str) -> bool:
+    """Whether ``sign`` was called for this very request by this user."""
+    try:
+        for name in (SIGNATURE, request):
+            if not stat.S_ISREG((capture / name).lstat().st_mode):
+                return False
+        told = (capture / SIGNATURE).read_bytes()[:200]
+        return hmac.compare_digest(told, _digest(_key(make=False), capture / request).encode("ascii"))
+    except OSError:
+        return False
+
+
+def _digest(key: bytes, file: Path) -> str:
+    return hmac.new(key, file.read_bytes(), hashlib.sha256).hexdigest()
+
+
+def _key(make: bool) -> bytes:
+    """The key of this user, made at the first need. OSError if there is none, or it is too short."""
+    path = user_folder() / _KEY
+    if make and not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            handle = os.open(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.write(secrets.token_bytes(32))
+    key = path.read_bytes()
+    if len(key) < 32:
+        raise OSError(f"{path} is cut off")
+    return key
+
+
+def refuse_foreign(arguments: Sequence[str], store: CaptureStore, option: str) -> None:
+    """Check that every argument is a capture of ``store``, as its folder or its log; no argument is the
+    newest capture.
+
+    Args:
+        option: the option that would run files, for the message.
+
+    Raises:
+        UsageError: one of them is another log, which anybody may have written.
+    """
+    own = {
+        place.resolve()
+        for path in store.paths()
+        if not (path / "log").is_symlink() and is_own(path, REQUEST)
+        for place in (path, path / "log")
+    }
+    for argument in arguments or [str(store.newest().path)]:
+        if argument == "-" or Path(argument).resolve() not in own:
+            raise UsageError(
+                f"{option} runs files made from {argument}, which is not a capture of yours in "
+                f"{store.folder}: somebody else may have written it",
+                f"Leave {option} out and look at the file; if you trust who made the log, add --trust-log.",
+            )
+
+
+def request_again(
+    capture: Capture, dumps: Sequence[str], command: Sequence[str] = (), *, trusted: bool = False
+) -> RunRequest:
+    """What ``capture`` was asked for, with these dumps and without ``--verify``. Variables of torch that the
+    user had set then and has not set now are set again, but for those that ask for logs and dumps.
+
+    Args:
+        trusted: the user says that whoever made the capture may name what runs here.
+
+    Raises:
+        UsageError: its target, folder or request is gone, or somebody else made it.
+    """
+    if capture.request.bundled:
+        raise UsageError(
+            f"'{capture.name}' came in a bundle, which is read only and never run",
+            "Name the target to run it yourself.",
+        )
+    if not trusted and not is_own(capture.path, REQUEST):
+        raise UsageError(
+            f"'{capture.name}' was not made here by you, so what it asks for is not run",
+            "Name the target to run it yourself; if you trust who made the capture, add --trust-capture.",
+        )
+    request = capture.request
+    if "script_args" in request.masked:
+        raise UsageError(
+            f"'{capture.name}' ran with a secret among its arguments, which a capture does not keep",
+            "Run it yourself with the secret: fusiondoc diagnose --script "
+            f"{request.target.text} --dump {','.join(dumps) or 'NAME'} -- ARGS",
+        )
+    target = _target(request.target, capture)
+    folder = Path(request.cwd or ".")
+    if not folder.is_dir():
+        raise UsageError(
+            f"'{capture.name}' ran in {folder}, which is gone", "Name the target to run it from here."
+        )
+    told = {one.name: getattr(request.options, one.name) for one in fields(Options)}
+    options = {name: value for name, value in told.items() if value is not None}
+    options.update(dumps=tuple(dumps), verify=False)
+    return RunRequest(
+        target=target,
+        python=Path(request.python or "python"),
+        cwd=folder,
+        variables=_variables(request.environment_user, request.environment_set),
+        command=tuple(command),
+        **options,
+    )
+
+
+def _target(told: KeptTarget, capture: Capture) -> TargetSpec:
+    kind, path = told.kind, told.path
+    if kind not in ("file", "module", "archive") or (kind != "module") != bool(path):
+        raise UsageError(
+            f"'{capture.name}' does not say what ran", "Name the target: fusiondoc kernels TARGET"
+        )
+    if path and not Path(path).is_file():
+        raise UsageError(
+            f"{path} is gone, so '{capture.name}' cannot run again", "Name its target where it is now."
+        )
+    return TargetSpec(str(told.text), kind, Path(path) if path else None, told.module, told.name, told.call)
+
+
+def _variables(user: Mapping[str, str], made: Mapping[str, str]) -> dict[str, str]:
+    apart = {DUMP, JIT_LOG, *made, *os.environ}
+    return {
+        name: value
+        for name, value in user.items()
+        if name not in apart and MASK not in value and catalogue.is_kept(name)
+    }
+
+
+SOURCES = "sources"
+INDEX = "index.json"
+
+MOST_BYTES = 1 << 20
+"""Of one file: a larger one is left out."""
+
+MOST_BYTES_IN_ALL = 5 << 20
+
+
+_PROJECT = ("pyproject.toml", "setup.cfg", "setup.py", ".git", ".hg")
+"""What the top folder of a project has in it."""
+
+
+def project_root(folder: Path) -> Path:
+    """The project that ``folder`` belongs to: the nearest folder above with a mark of a project. The user's
+    home and what is above it are none; without any it is the folder itself."""
+    folder = Path(os.path.realpath(folder))
+    home = Path(os.path.realpath(Path.home()))
+    for one in (folder, *folder.parents):
+        if one in (home, *home.parents):
+            break
+        if any((one / mark).exists() for mark in _PROJECT):
+            return one
+    return folder
+
+
+@dataclass(frozen=True)
+class PackageFiles:
+    """Files of installed packages that a log names, and the folder that they must be in: that of the
+    interpreter which ran the program, not one that the log names."""
+
+    names: frozenset[str] = frozenset()
+    folder: Path | None = None
+
+
+def keep_sources(
+    capture: Path,
+    files: Iterable[str],
+    cwd: Path,
+    roots: Sequence[Path] = (),
+    packages: PackageFiles = PackageFiles(),
+) -> None:
+    """Copy the Python files of these names (as the log has them, relative to ``cwd``) into the capture: those
+    of the project of ``cwd`` and those below ``roots``; then, while there is room, those of packages.
+
+    ``index.json`` beside them has name -> copy. What cannot be read or written is left out: a report can do
+    without it.
+    """
+    index: dict[str, str] = {}
+    size = 0
+    folder = capture / SOURCES
+    allowed = (project_root(cwd), *roots)
+    installed = (packages.folder,) if packages.folder is not None else ()
+    mine = set(files)
+    wanted = [(name, allowed) for name in sorted(mine)]
+    wanted += [(name, installed) for name in sorted(packages.names - mine)]
+    for name, below in wanted:
+        data = read_source(cwd / name, below)
+        if data is None or size + len(data) > MOST_BYTES_IN_ALL:
+            continue
+        try:
+            folder.mkdir(exist_ok=True)
+            copy = f"{len(index)}.py"
+            (folder / copy).write_bytes(data)
+        except OSError:
+            break
+        index[name] = copy
+        size += len(data)
+    if index:
+        try:
+            (folder / INDEX).write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+        except OSError:
+            return
+
+
+def kept_source(capture: Path, name: str) -> str | None:
+    """The copy of a file that ``keep_sources`` made; None without one, or if the capture is damaged."""
+    folder = capture / SOURCES
+    try:
+        index = json.loads(read_within(folder / INDEX))
+    except (OSError, ValueError, RecursionError):
+        return None
+    copy = index.get(name) if isinstance(index, dict) else None
+    if not isinstance(copy, str) or Path(copy).name != copy:
+        return None
+    data = read_source(folder / copy, (folder,))
+    return None if data is None else text_of(data)
+
+
+def read_source(path: Path, roots: Sequence[Path]) -> bytes | None:
+    """A regular Python file of at most a megabyte that really is below one of ``roots``, all links followed;
+    None for anything else."""
+    try:
+        real = Path(os.path.realpath(path))
+        inside = any(Path(os.path.realpath(root)) in real.parents for root in roots)
+        if real.suffix != ".py" or not inside:
+            return None
+        told = real.stat()
+        if not stat.S_ISREG(told.st_mode) or told.st_size > MOST_BYTES:
+            return None
+        with real.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        return data if len(data) <= MOST_BYTES else None
+    except (OSError, ValueError, RuntimeError):
+        return None
+
+
+def text_of(data: bytes) -> str:
+    return data.decode("utf-8-sig", "replace").replace("\r\n", "\n").replace("\r", "\n")
+
+
+DUMP_FILES = "files"
+OPTIONS = {"cuda_to_file": ".cu", "debug_info": ".cu", "ptx": ".ptx", "cubin": ".cubin"}
+"""Dumps that write files, with the ending of theirs."""
+
+_DRAWING, _DRAWINGS = "draw_segmented_fusion", "segmented_fusion*.dot"
+"""Of these no line tells the names."""
+
+_PRINTING = re.compile(rb"PRINTING: (__tmp_\w+)(\.\w+)")
+_SLACK = 2.0
+"""Seconds by which the clock of a file system may be behind."""
+
+
+def collect(capture: Capture) -> list[Path]:
+    """Move the files that the run was asked for, said that it wrote, and did write since it began."""
+    asked = capture.request.options.dumps
+    endings = {OPTIONS[name] for name in asked if name in OPTIONS}
+    if not endings and _DRAWING not in asked:
+        return []
+    here = Path(capture.request.cwd or ".")
+    names = _named(capture.log_path) if endings else set()
+    if _DRAWING in asked:
+        endings.add(".dot")
+        names |= {path.name for path in here.glob(_DRAWINGS)}
+    began = (capture.path / "request.json").stat().st_mtime - _SLACK
+    moved = []
+    for name in sorted(names):
+        path = here / name
+        with contextlib.suppress(OSError):
+            if path.suffix in endings and not path.is_symlink() and path.stat().st_mtime >= began:
+                folder = capture.path / DUMP_FILES
+                folder.mkdir(exist_ok=True)
+                moved.append(Path(shutil.move(str(path), str(folder / name))))
+    return moved
+
+
+def texts(capture: Capture) -> dict[str, list[tuple[str, str]]]:
+    """Kernel -> (dump, text) of the files in the capture; binary ones are left out."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    asked = [name for name in capture.request.options.dumps if name in OPTIONS]
+    for option in asked:
+        for path in sorted((capture.path / DUMP_FILES).glob(f"__tmp_*{OPTIONS[option]}")):
+            data = path.read_bytes()
+            if b"\0" not in data.rstrip(b"\0"):
+                text = data.rstrip(b"\0").decode("utf-8", "replace")
+                found.setdefault(path.stem[len("__tmp_") :], []).append((option, text))
+    return found
+
+
+def _named(log: Path) -> set[str]:
+    names = set()
+    with contextlib.suppress(OSError), log.open("rb") as lines:
+        for line in lines:
+            found = _PRINTING.search(line) if b"PRINTING: " in line else None
+            if found is not None:
+                names.add((found.group(1) + found.group(2)).decode("ascii"))
+    return names
