@@ -22,8 +22,8 @@ from typing import Any, Callable, Iterator
 
 import torch
 
+from fusiondoc.probe import Refused, UserError
 from fusiondoc.probe.benchmark_steps import Built, Given, Steps, build
-from fusiondoc.probe.failures import Refused, UserError
 from fusiondoc.suites import tutorial_blocks
 
 BLOCKS = {"composite": 3, "primitive": 3, "rms_norm": 2}

@@ -18,7 +18,7 @@ from one_page import Page
 import fusiondoc
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.module_tree import outside
+from fusiondoc.model.modules_and_neighbours import outside
 from fusiondoc.model.report import Dump, Segment
 from fusiondoc.model.runs import Peak, Speed, Spread, Try, Verification
 from fusiondoc.parsers.read import read_logs

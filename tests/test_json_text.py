@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from conftest import FIXTURES
 
-from fusiondoc.parsers.evidence import PackedEvidence
+from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.reports.json_format import MOST_EVIDENCE, as_dict, read_report, render, text_of
 from fusiondoc.workflows.load import report_from
 

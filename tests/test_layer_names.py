@@ -9,7 +9,7 @@ import pytest
 from conftest import FIXTURES
 
 import fusiondoc
-from fusiondoc.model.module_tree import fold, folded, layers_of_kernels
+from fusiondoc.model.modules_and_neighbours import fold, folded, layers_of_kernels
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import user_line
 from fusiondoc.reports.source_code import near, where_from

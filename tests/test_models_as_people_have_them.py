@@ -75,7 +75,7 @@ def test_what_to_do_about_a_model_that_returns_an_object() -> None:
 
     import torch
 
-    from fusiondoc.probe.failures import UserError
+    from fusiondoc.probe import UserError
     from fusiondoc.probe.models import to_torchscript
 
     class Result:

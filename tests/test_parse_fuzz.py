@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from thorough import examples
 
-from fusiondoc.parsers.evidence import PackedEvidence
+from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.reports.json_format import render as render_json
 from fusiondoc.reports.text.screen import render as render_text
 from fusiondoc.workflows.load import report_from

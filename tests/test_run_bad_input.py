@@ -187,7 +187,7 @@ def test_an_error_behind_the_models_own_code_is_not_one_of_its_inputs() -> None:
     """The program calls something of its own with what does not fit."""
     import math
 
-    from fusiondoc.probe.failures import hint_of
+    from fusiondoc.probe import hint_of
     from fusiondoc.probe.iterations import Passes
 
     passes = Passes.__new__(Passes)

@@ -10,7 +10,7 @@ from pathlib import Path
 from fusiondoc.captures.probe_records import Failure, Records
 from fusiondoc.errors import CANNOT_RUN, WRONG_USAGE, CannotRun, FusiondocError, ModelFailed, UsageError
 from fusiondoc.model import dataclass
-from fusiondoc.probe.failures import NO_MORE_RECORDS
+from fusiondoc.probe import NO_MORE_RECORDS
 
 _SHOWN_LINES = 5
 _TAIL_BYTES = 4000

@@ -12,7 +12,6 @@ from typing import Sequence
 
 from fusiondoc.diagnosis.nvfuser_rules import refused_because
 from fusiondoc.diagnosis.operators import BY_FUSER, is_in_place
-from fusiondoc.diagnosis.specialisations import in_order
 from fusiondoc.diagnosis.surroundings import (
     MAKERS,
     NO_KERNEL,
@@ -25,7 +24,7 @@ from fusiondoc.diagnosis.surroundings import (
     reason,
 )
 from fusiondoc.model.report import Reason
-from fusiondoc.parsers.ir.types import TensorType, parse_type
+from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
 from fusiondoc.parsers.jit.flow import CONTROL
 from fusiondoc.parsers.jit.rejections import NO_TYPES
 

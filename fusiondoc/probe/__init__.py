@@ -2,4 +2,121 @@
 
 It is started by path (``python .../probe/__main__.py SPEC.json RECORDS.jsonl``), imports nothing from the
 rest of the package, and talks back through a file of JSON lines, never through stdout.
+
+Here: what stops a run, as the user needs to see it, without the probe's own frames.
 """
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from types import TracebackType
+
+DONE = 0
+WRONG_USAGE = 2
+MODEL_FAILED = 3
+CANNOT_RUN = 4
+INTERRUPTED = 130
+"""Exit statuses of the probe; the same numbers as fusiondoc's own."""
+
+NO_MORE_RECORDS = "fusiondoc: no more records can be written:"
+"""How the line of the log begins that says so."""
+
+_OWN_FOLDER = os.path.dirname(os.path.abspath(__file__))
+
+
+class Refused(Exception):
+    """No traceback is needed: ``message``: why it stops; ``hint``: what to do; ``status``: to exit with."""
+
+    def __init__(self, stage: str, message: str, hint: str | None = None, status: int = WRONG_USAGE) -> None:
+        super().__init__(message)
+        self.stage = stage
+        self.message = message
+        self.hint = hint
+        self.status = status
+
+
+class UserError(Exception):
+    """The user's program failed at ``stage``; ``__cause__`` is what it raised."""
+
+    def __init__(self, stage: str, hint: str | None = None) -> None:
+        super().__init__(stage)
+        self.stage = stage
+        self.hint = hint
+
+
+_PLUMBING = tuple(
+    os.path.join("", "torch", *parts)
+    for parts in (("jit", ""), ("_jit_internal.py",), ("nn", "modules", "module.py"))
+)
+"""torch's own way from a call to the user's code or to the scripting error: no line of it says anything."""
+
+
+def _is_noise(filename: str) -> bool:
+    return (
+        filename.startswith("<frozen importlib")
+        or os.path.dirname(os.path.abspath(filename)) == _OWN_FOLDER
+        or any(os.sep + part in filename for part in _PLUMBING)
+    )
+
+
+def _strip(trace: traceback.TracebackException, seen: set[int]) -> None:
+    if id(trace) in seen:
+        return
+    seen.add(id(trace))
+    frames = [frame for frame in trace.stack if not _is_noise(frame.filename)]
+    trace.stack = traceback.StackSummary.from_list(frames)
+    for other in (trace.__cause__, trace.__context__):
+        if other is not None:
+            _strip(other, seen)
+
+
+def message_of(error: BaseException) -> str:
+    """What the exception says of itself; its class is the user's, and may fail at that too."""
+    try:
+        return str(error)
+    except Exception as failed:
+        return "its message cannot be had (%s in __str__)" % type(failed).__name__
+
+
+def users_traceback(error: BaseException) -> str:
+    """``error``'s traceback as Python prints it, without the frames of the probe, of the import system and
+    of torch's calling and scripting machinery: what is left is the user's."""
+    tb: TracebackType | None = error.__traceback__
+    trace = traceback.TracebackException(type(error), error, tb)
+    _strip(trace, set())
+    lines = list(trace.format())
+    if not trace.stack and lines and lines[0].startswith("Traceback "):
+        lines = lines[1:]
+    return "".join(lines)
+
+
+_HINTS = (
+    (
+        re.compile(r"for argument 'primals_\d+' but instead found type"),
+        "AOTAutograd makes every argument an input of its graphs, numbers too, and TorchScript takes tensors "
+        "there: bind numbers before the function is wrapped (functools.partial, a closure).",
+    ),
+    (
+        re.compile(r"_lazy_graph_module\.py"),
+        "This torch hands a backend graphs whose code is not made yet, which torch.jit.script cannot read: "
+        "compile inside torch.fx._lazy_graph_module._force_skip_lazy_graph_module().",
+    ),
+    (
+        re.compile(r"Cannot re-initialize CUDA in forked subprocess"),
+        "To switch a fuser on, fusiondoc asks for the GPU before the program starts, and after that torch "
+        "lets no forked process use it: start the processes with the method spawn.",
+    ),
+    (
+        re.compile(r"^vector::_M_range_check: __n \(which is 0\)"),
+        "If torch.jit.optimize_for_inference made the module: torch cannot run that under oneDNN Graph, with "
+        "fusiondoc or without. Freeze it with torch.jit.freeze alone, or use another --fuser.",
+    ),
+)
+"""What torch's own words mean, for those that mislead (seen with torch 2.13)."""
+
+
+def hint_of(text: str) -> str | None:
+    """What to do about an error with this text; None where it says so itself."""
+    return next((hint for pattern, hint in _HINTS if pattern.search(text)), None)

@@ -11,9 +11,23 @@ import random
 import sys
 from typing import Any, Callable
 
-from . import environment, failures, frontends, fusers, log_and_records, replaced, te_plans
+from . import (
+    CANNOT_RUN,
+    DONE,
+    INTERRUPTED,
+    MODEL_FAILED,
+    Refused,
+    UserError,
+    environment,
+    frontends,
+    hint_of,
+    log_and_records,
+    message_of,
+    replaced,
+    te_plans,
+    users_traceback,
+)
 from .aot_watch import Watch
-from .failures import Refused, UserError, message_of, users_traceback
 from .frontends import FusedModules
 from .iterations import Passes
 from .log_and_records import Clock, Records
@@ -34,7 +48,7 @@ from .targets import ready, runs_as_script
 
 
 def main(spec_path: str, records_path: str, started: float) -> int:
-    """Do what the spec says; returns the exit status (see ``failures``)."""
+    """Do what the spec says; returns the exit status (see ``probe/__init__.py``)."""
     clock = Clock(started)
     with open(spec_path, "rb") as file:
         spec: dict[str, Any] = json.loads(file.read().decode("utf-8"))
@@ -44,7 +58,7 @@ def main(spec_path: str, records_path: str, started: float) -> int:
     records = Records(records_path)
     if spec["action"] == "facts":
         records.write("facts", **environment.interpreter_facts())
-        return failures.DONE
+        return DONE
     log_and_records.LOG.keep()
     log_and_records.line_buffer()
     log_and_records.stack_on_death()
@@ -77,24 +91,24 @@ def _guarded(spec: dict[str, Any], records: Records, clock: Clock) -> int:
         return refused.status
     except UserError as failed:
         _report(records, failed.stage, failed.__cause__ or failed, failed.hint)
-        return failures.MODEL_FAILED
+        return MODEL_FAILED
     except SystemExit as error:
         _report(records, "exit", error, "The program ended the process itself before all passes were done.")
-        return failures.MODEL_FAILED
+        return MODEL_FAILED
     except KeyboardInterrupt as error:
         _report(records, "interrupted", error, None)
-        return failures.INTERRUPTED
+        return INTERRUPTED
     except BaseException as error:
         # Neither a usual failure of the program nor a known refusal: memory that runs out while tensors move,
         # exceptions that are no Exception, and the like.
         _report(records, "unexpected", error, None)
-        return failures.MODEL_FAILED
-    return failures.DONE
+        return MODEL_FAILED
+    return DONE
 
 
 def _report(records: Records, stage: str, error: BaseException, hint: str | None) -> None:
     text = users_traceback(error)
-    kind, hint = type(error).__name__, hint or failures.hint_of(message_of(error))
+    kind, hint = type(error).__name__, hint or hint_of(message_of(error))
     records.write("error", stage=stage, type=kind, message=message_of(error), traceback=text, hint=hint)
     _say(text)
 
@@ -116,7 +130,7 @@ def _import_torch(clock: Clock) -> Any:
                 "import_torch",
                 "%s cannot import torch: %s" % (sys.executable, error),
                 "Install torch for that interpreter, or choose another with --python.",
-                failures.CANNOT_RUN,
+                CANNOT_RUN,
             ) from None
 
 
@@ -127,7 +141,7 @@ def _try_everything(records: Records, clock: Clock) -> None:
     records.write("environment", **environment.torch_environment(torch))
     for knob in knobs.try_all(torch):
         records.write(**knob)
-    fusers.try_fusers(torch, records)
+    environment.try_fusers(torch, records)
 
 
 def _measure_bandwidth(records: Records, clock: Clock) -> None:
@@ -191,9 +205,9 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
 
 def _switch(torch: Any, spec: dict[str, Any], records: Records) -> str:
     """Set the fuser, then the knobs, which are the more special wish; tell what they read back as."""
-    fuser, why = fusers.choose(torch, spec["fuser"])
-    fusers.switch_on(torch, fuser)
-    live = fusers.is_on(torch, fuser)
+    fuser, why = environment.choose_fuser(torch, spec["fuser"])
+    environment.switch_on(torch, fuser)
+    live = environment.is_on(torch, fuser)
     records.write("fuser", requested=spec["fuser"], effective=fuser, live=live, why=why)
     for knob in _turn_knobs(torch, spec["knobs"]):
         records.write(**knob)
@@ -210,7 +224,7 @@ def _turn_knobs(torch: Any, wanted: dict[str, str]) -> list[dict[str, Any]]:
         if row.get("error"):
             text = "cannot set the knob %s=%s: %s" % (row["name"], row["requested"], row["error"])
             hint = "fusiondoc knobs lists what this torch has and which values it takes."
-            raise Refused("knob", text, hint, failures.CANNOT_RUN)
+            raise Refused("knob", text, hint, CANNOT_RUN)
     return rows
 
 
@@ -252,7 +266,7 @@ def _run_model(
     te_watch: te_plans.Waiting,
     modules: FusedModules,
 ) -> None:
-    switches = fusers.read_back(torch)
+    switches = environment.read_back(torch)
     loaded = ready(torch, spec, clock)
     frontend = spec.get("frontend") or "auto"
     if frontend == "te" or (frontend == "auto" and frontends.holds_te(loaded.model)):
@@ -281,10 +295,10 @@ def _run_model(
             scripted = to_torchscript(torch, model, shapes[0], spec["trace"], _noting(records))
             was_frozen = is_frozen(torch, scripted)
             scripted = frozen_if_asked(torch, spec, scripted, fuser, _noting(records))
-    if fusers.read_back(torch) != switches:
+    if environment.read_back(torch) != switches:
         # The user's module threw switches of its own; what was asked for holds.
         records.write("note", text="the file sets fuser switches itself; they were set back to --fuser")
-        fusers.switch_on(torch, fuser)
+        environment.switch_on(torch, fuser)
         _turn_knobs(torch, spec["knobs"])
     froze = is_frozen(torch, scripted)
     records.write(

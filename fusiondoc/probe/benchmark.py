@@ -13,8 +13,8 @@ import json
 import os
 from typing import Any, Callable, Sequence
 
+from . import Refused, UserError
 from .benchmark_steps import TORCHSCRIPT, Built, Given, Steps, build
-from .failures import Refused, UserError
 from .log_and_records import Records
 from .pass_inputs import on_gpu, parameters_of, tensors_in
 from .step_profile import MOST_STEPS as MOST_TRACED

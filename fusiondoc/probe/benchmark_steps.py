@@ -16,8 +16,7 @@ import sys
 import time
 from typing import Any, Callable, ContextManager, Sequence
 
-from . import fusers
-from .failures import CANNOT_RUN, Refused, UserError
+from . import CANNOT_RUN, Refused, UserError, environment
 from .models import frozen, to_torchscript
 from .pass_inputs import Shape, arguments_of, on_gpu, parameters_of, tensors_in
 from .verify import eager_twin, unfused
@@ -80,7 +79,7 @@ def _eager(torch: Any, model: Any) -> Built:
 
 
 def _torchscript(torch: Any, variant: str, model: Any, shape: Shape, backward: bool, trace: bool) -> Built:
-    fuser, _ = fusers.choose(torch, variant)
+    fuser, _ = environment.choose_fuser(torch, variant)
     if fuser == "nnc" and not on_gpu(torch, model, shape) and not torch._C._llvm_enabled():
         raise _cannot(
             "NNC has no compiler for the CPU in this torch (no LLVM): it would run through an evaluator that"
@@ -95,7 +94,7 @@ def _torchscript(torch: Any, variant: str, model: Any, shape: Shape, backward: b
         if model.training and not isinstance(model, torch.jit.ScriptModule):
             raise _cannot("oneDNN Graph fuses modules in eval mode only, and this one is in training mode")
         note = "frozen"
-    fusers.switch_on(torch, fuser)
+    environment.switch_on(torch, fuser)
     scripted = to_torchscript(torch, model, shape, trace)
     if fuser == "onednn":
         scripted = frozen(torch, scripted)
@@ -112,10 +111,10 @@ def _aot(torch: Any, variant: str, model: Any, shape: Shape) -> Built:
             "functorch.compile cannot be imported: %s" % str(error).split("\n")[0],
             "It is in torch from 1.13 on, and in the package functorch 0.2 for torch 1.12.",
         ) from None
-    fuser = "nvfuser" if fusers.why_no_nvfuser(torch) is None else "nnc"
+    fuser = "nvfuser" if environment.why_no_nvfuser(torch) is None else "nnc"
     if fuser == "nnc" and not on_gpu(torch, model, shape) and not torch._C._llvm_enabled():
         fuser = "none"  # NNC has no compiler for the CPU here.
-    fusers.switch_on(torch, fuser)
+    environment.switch_on(torch, fuser)
     scripted = _Scripted(torch)
     try:
         if variant == "aot":

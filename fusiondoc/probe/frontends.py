@@ -17,9 +17,9 @@ import sys
 import types
 from typing import Any, Iterator
 
+from . import CANNOT_RUN, Refused, UserError
 from .aot_records import WRAPPED
 from .aot_watch import ENTRIES, Watch
-from .failures import CANNOT_RUN, Refused, UserError
 from .log_and_records import Records
 from .replaced import Replaced
 from .te_plans import OPS

@@ -12,8 +12,8 @@ import re
 import time
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
+from . import Refused, UserError, hint_of
 from .benchmark_steps import Built, Given, Steps
-from .failures import Refused, UserError, hint_of
 from .log_and_records import LOG, Records, mark
 from .models import signature
 from .pass_inputs import Shape, arguments_of, call, named_of, parameters_of, tensors_in

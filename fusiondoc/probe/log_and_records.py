@@ -21,7 +21,7 @@ import tempfile
 import time
 from typing import Any, Callable, Iterator
 
-from .failures import NO_MORE_RECORDS
+from . import NO_MORE_RECORDS
 
 _IOLBF = 1
 """``_IOLBF`` of ``stdio.h`` in glibc, musl and macOS."""

@@ -15,7 +15,7 @@ import re
 import time
 from typing import Any, Callable, Iterator
 
-from .failures import Refused, UserError
+from . import Refused, UserError
 from .pass_inputs import by_position, named_of
 
 _MAKES_HINT = "If it makes the model, put model = %s() into a file and name that; or change the line above."

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Callable, Iterable, Sequence
 
-from .failures import Refused, UserError
+from . import Refused, UserError
 
 DTYPES = (
     "bfloat16",

@@ -24,9 +24,8 @@ import zlib
 from types import ModuleType
 from typing import Any, Callable, NamedTuple, Sequence
 
-from . import fusers, log_and_records
+from . import MODEL_FAILED, WRONG_USAGE, Refused, UserError, environment, log_and_records
 from .aot_watch import Watch
-from .failures import MODEL_FAILED, WRONG_USAGE, Refused, UserError
 from .frontends import FusedModules
 from .live_capture import LateWatch
 from .log_and_records import Clock, Records
@@ -167,7 +166,7 @@ def main_is_there() -> None:
 
 def _begin(torch: Any, asked: Asked, late: bool) -> None:
     log_and_records.line_buffer()
-    fusers.switch_on(torch, asked.fuser)
+    environment.switch_on(torch, asked.fuser)
     if asked.knobs:
         from . import knobs
 

@@ -16,7 +16,7 @@ import tempfile
 import time
 from typing import Any, Callable, Iterator
 
-from .failures import Refused, UserError
+from . import Refused, UserError
 from .log_and_records import Records
 from .pass_inputs import Shape, arguments_of, call, on_gpu, parameters_of, tensors_in
 

@@ -17,7 +17,7 @@ import zipfile
 from types import ModuleType
 from typing import Any, Iterator
 
-from .failures import Refused, UserError
+from . import Refused, UserError
 from .log_and_records import Clock
 from .models import device_of, home, move, signature
 from .pass_inputs import from_module, from_texts

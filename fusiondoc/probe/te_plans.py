@@ -15,7 +15,7 @@ import os
 import sys
 from typing import Any
 
-from .failures import CANNOT_RUN, Refused
+from . import CANNOT_RUN, Refused
 from .log_and_records import Records
 from .replaced import Replaced
 

@@ -13,7 +13,7 @@ import os
 import tempfile
 from typing import Any, Callable, Iterator, Sequence
 
-from .failures import CANNOT_RUN, Refused, UserError
+from . import CANNOT_RUN, Refused, UserError
 from .iterations import Passes
 from .log_and_records import Records
 from .pass_inputs import Shape, call, tensors_in

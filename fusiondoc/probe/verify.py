@@ -13,6 +13,7 @@ import io
 import random
 from typing import Any, Iterator, Sequence
 
+from . import CANNOT_RUN, Refused, UserError
 from .compare import (
     compare_rows,
     compare_statistics,
@@ -20,7 +21,6 @@ from .compare import (
     relative,
     statistics,
 )
-from .failures import CANNOT_RUN, Refused, UserError
 from .log_and_records import Records
 from .pass_inputs import Shape, arguments_of, call, named_of, parameters_of, tensors_in
 

@@ -26,7 +26,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import ChangeKind, Edit
-from fusiondoc.model.module_tree import outside
+from fusiondoc.model.modules_and_neighbours import outside
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import PACKAGES, Source, from_package

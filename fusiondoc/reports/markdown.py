@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Iterable, Sequence
 
 from fusiondoc.model import count
-from fusiondoc.model.module_tree import folded, outside
+from fusiondoc.model.modules_and_neighbours import folded, outside
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Expectation
 from fusiondoc.reports import run_words

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Callable, Iterable, NamedTuple, Sequence
 
 from fusiondoc.model import TE, count, fuser_title, is_te, takers
-from fusiondoc.model.module_tree import outside
+from fusiondoc.model.modules_and_neighbours import outside
 from fusiondoc.model.report import Group, Kernel, Report
 from fusiondoc.model.runs import Speed, Try
 

@@ -22,8 +22,8 @@ from fusiondoc.fuser_knobs.checks import (
 )
 from fusiondoc.masking import masked
 from fusiondoc.model import dataclass
-from fusiondoc.probe import fusers
 from fusiondoc.probe import knobs as probe_knobs
+from fusiondoc.probe.environment import switch_on
 from fusiondoc.probe.knobs import KNOBS, Blind, Readable, Skipped
 from fusiondoc.runner.interpreter import TorchFound, Tried
 
@@ -193,7 +193,7 @@ def _switches(fuser: str, found: TorchFound) -> list[str]:
     """The calls that the probe makes, by letting it make them on something that writes them down."""
     calls = _Calls(found.llvm)
     torch = SimpleNamespace(__version__=found.torch, version=SimpleNamespace(cuda=found.cuda), _C=calls)
-    fusers.switch_on(torch, fuser)
+    switch_on(torch, fuser)
     return calls.lines
 
 

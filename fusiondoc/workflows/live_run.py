@@ -24,7 +24,7 @@ from fusiondoc.errors import CannotRun, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
 from fusiondoc.model import REQUESTS
 from fusiondoc.model.report import Report
-from fusiondoc.probe import environment, fusers, live_capture, te_plans
+from fusiondoc.probe import environment, live_capture, te_plans
 from fusiondoc.probe.frontends import FusedModules
 from fusiondoc.probe.live_capture import LateWatch
 from fusiondoc.probe.log_and_records import Records
@@ -329,7 +329,11 @@ def _switched_on(torch: Any) -> str | None:
     switch = torch._C
     built_with_cuda = torch.version.cuda is not None
     with contextlib.suppress(AttributeError, RuntimeError):
-        if built_with_cuda and fusers.torch_release(torch) < (2, 2) and fusers.is_on(torch, "nvfuser"):
+        if (
+            built_with_cuda
+            and environment.torch_release(torch) < (2, 2)
+            and environment.is_on(torch, "nvfuser")
+        ):
             return "nvfuser"
         if hasattr(switch, "_jit_llga_enabled") and switch._jit_llga_enabled():
             return "onednn"

@@ -25,10 +25,10 @@ from fusiondoc.model.ranks_and_frontends import RankFacts, RankTold, named
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak, Verification
 from fusiondoc.model.source import Options, Target
-from fusiondoc.parsers.evidence import excerpts
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.read import read_logs
+from fusiondoc.parsers.rows import excerpts
 from fusiondoc.reports.json_format import read_report
 from fusiondoc.runner import peak_of
 from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, saved_bytes, source_of, sources_of

@@ -249,7 +249,7 @@ def _untouched(torch: Any, fn: Any) -> Iterator[None]:
 
 def _where(error: Exception) -> str:
     """The user's part of the traceback."""
-    from fusiondoc.probe.failures import users_traceback
+    from fusiondoc.probe import users_traceback
 
     inner = error.__traceback__
     while inner is not None and inner.tb_frame.f_code.co_filename == __file__:

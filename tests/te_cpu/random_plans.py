@@ -21,7 +21,7 @@ from record_plans import BF16, add, group, make
 from transformer_engine.pytorch.ops.fuser import OperationFuser
 from transformer_engine.pytorch.ops.op import BasicOperation, FusedOperation
 
-from fusiondoc.probe.failures import Refused
+from fusiondoc.probe import Refused
 from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.te_plans import Watch
 from fusiondoc.probe.te_run import recipe_named, under

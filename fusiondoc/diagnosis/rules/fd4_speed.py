@@ -10,7 +10,6 @@ from typing import Iterable, Mapping, Sequence
 
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
-from fusiondoc.diagnosis.specialisations import in_order
 from fusiondoc.diagnosis.speed_of_light import (
     BANDWIDTH,
     FLOOR_MS,
@@ -25,7 +24,7 @@ from fusiondoc.diagnosis.speed_of_light import (
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Source
-from fusiondoc.parsers.ir.types import TensorType, parse_type
+from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
 
 IN_A_ROW = 4
 """So many small groups in a row are worth a word."""

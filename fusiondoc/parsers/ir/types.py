@@ -205,3 +205,15 @@ def bytes_once(text: str) -> int | None:
         expanded = dimension < len(strides) and strides[dimension] == 0
         total *= min(size, 1) if expanded else size
     return total if total < 1 << 63 else None
+
+
+def in_order(tensor: TensorType) -> bool:
+    """Whether the tensor is contiguous: its strides follow from its sizes, and both are known."""
+    if tensor.sizes is None or tensor.strides is None:
+        return False
+    step = 1
+    for size, stride in zip(reversed(tensor.sizes), reversed(tensor.strides)):
+        if size is None or (size != 1 and stride != step):
+            return False
+        step *= size
+    return True

@@ -1,1 +1,158 @@
-"""Facts of a log to the rows of a report: groups, operators that are not fused, kernels."""
+"""Facts of a log to the rows of a report: groups, operators that are not fused, kernels.
+
+Here is the evidence of all rows: line numbers of the logs, packed until they are looked at, and those lines
+as text again, for a report that shows what proves it. For the texts the logs are read once more, and only as
+far as they must be; stdin cannot be read again.
+"""
+
+from __future__ import annotations
+
+from array import array
+from itertools import islice
+from operator import lt
+from typing import Iterable, Iterator, Sequence, overload
+
+from fusiondoc.errors import FusiondocError
+from fusiondoc.model.report import Evidence
+from fusiondoc.parsers.facts import unpack
+from fusiondoc.parsers.jit.message_runs import PREFIX
+from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.lines.tagged_lines import Tag, tagged_lines
+
+
+class PackedEvidence(Sequence[Evidence]):
+    """Lines in reading order, each once. Compares equal to any sequence of the same evidence.
+
+    An array that is in order already is kept as it is, not copied: a line may be said millions of times.
+    """
+
+    __slots__ = ("_files", "_lines")
+
+    def __init__(self, lines: Sequence[int], files: Sequence[str]) -> None:
+        self._lines = lines if isinstance(lines, array) else array("Q", lines)
+        if not all(map(lt, self._lines, islice(self._lines, 1, None))):
+            self._lines = array("Q", sorted(set(lines)))
+        self._files = files
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, index: int) -> Evidence: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Evidence]: ...
+
+    def __getitem__(self, index: int | slice) -> Evidence | Sequence[Evidence]:
+        if isinstance(index, slice):
+            return tuple(self._evidence(pos) for pos in self._lines[index])
+        return self._evidence(self._lines[index])
+
+    def __iter__(self) -> Iterator[Evidence]:
+        return map(self._evidence, self._lines)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"PackedEvidence({list(self)!r})"
+
+    def _evidence(self, pos: int) -> Evidence:
+        file, line = unpack(pos)
+        return Evidence(self._files[file], line)
+
+
+MOST_LINE = 600
+"""Characters of a line that are kept."""
+
+MOST_GRAPH = 300
+"""Lines of a graph that are kept."""
+
+_END = "  return ("
+
+
+def excerpts(
+    logs: Sequence[LogInput], lines: Iterable[Evidence], graphs: Iterable[Evidence]
+) -> dict[Evidence, str]:
+    """The text of ``lines``, and of the graphs that begin on the lines ``graphs`` (up to their return).
+
+    Without colours, ranks and times before each line, and without torch's ``[DUMP file:line]``. A log that
+    cannot be read again gives nothing.
+    """
+    found: dict[Evidence, str] = {}
+    singles: dict[str, set[int]] = {}
+    starts: dict[str, set[int]] = {}
+    for wanted, places in ((singles, lines), (starts, graphs)):
+        for place in places:
+            wanted.setdefault(place.file, set()).add(place.line)
+    done = set()
+    for log in logs:
+        of_log = singles.get(log.name, set()), starts.get(log.name, set())
+        if log.path is None or log.name in done or not any(of_log):
+            continue
+        done.add(log.name)
+        try:
+            _read(log, *of_log, found)
+        except (FusiondocError, OSError):
+            continue
+    return found
+
+
+def _read(log: LogInput, singles: set[int], starts: set[int], found: dict[Evidence, str]) -> None:
+    last = max(singles | starts)
+    reading: list[_Graph] = []
+    for number, tag, line in tagged_lines(log):
+        if number > last and not reading:
+            return
+        if not reading and number not in singles and number not in starts:
+            continue
+        stream, text = _bare(tag, line)
+        if number in singles:
+            found[Evidence(log.name, number)] = text[:MOST_LINE].strip()
+        reading = [graph for graph in reading if not graph.take(stream, text)]
+        if number in starts:
+            reading.append(_Graph(stream, text, Evidence(log.name, number), found))
+    for graph in reading:
+        graph.end()
+
+
+class _Graph:
+    """A graph that is being read: lines of its own stream, until it returns."""
+
+    def __init__(self, stream: bytes, first: str, place: Evidence, found: dict[Evidence, str]) -> None:
+        self._stream = stream
+        self._lines = [first[:MOST_LINE]]
+        self._place = place
+        self._found = found
+
+    def take(self, stream: bytes, text: str) -> bool:
+        """A line after the first; True when the graph has ended."""
+        if stream != self._stream:
+            return False
+        if not text.startswith(" "):
+            self.end()
+            return True
+        self._lines.append(text[:MOST_LINE])
+        if text.startswith(_END) or len(self._lines) > MOST_GRAPH:
+            self.end()
+            return True
+        return False
+
+    def end(self) -> None:
+        if len(self._lines) > MOST_GRAPH:
+            self._lines.append("  ... (cut; the log has the rest)")
+        self._found[self._place] = "\n".join(self._lines)
+
+
+def _bare(tag: Tag, line: bytes) -> tuple[bytes, str]:
+    """What tells the stream of a line (its process, the file of torch that prints), and the line itself."""
+    stream = b"" if tag is None else tag + b" "
+    found = PREFIX.match(line)
+    if found is not None:
+        stream += found.group(1)
+        line = line[found.end() :]
+        line = line[1:] if line.startswith(b" ") else line
+    return stream, line.decode("utf-8", "replace")

@@ -15,10 +15,10 @@ from typing import AbstractSet, Iterable, Iterator, Mapping, NamedTuple, Sequenc
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Group, Instance, Kernel, OpNode, Segment
 from fusiondoc.model.source import Source, SourceMap, user_source
-from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import CacheInstance, Facts, PlanUse, positions, unpack
 from fusiondoc.parsers.ir.types import bytes_once, holds_tensor, is_tensor
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
+from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.executors import Executor, executors_of
 
 Body = Tuple[Op, ...]

@@ -9,10 +9,10 @@ from typing import Iterable, Mapping, NamedTuple, Sequence, Tuple
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Dump, Fallback, Kernel, Segment
 from fusiondoc.model.runs import Spread
-from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, FallbackSeen, KernelUse, Runtime
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.jit.plan import PlanGroup
+from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable, Member
 from fusiondoc.parsers.rows.segment_rows import Cut, Scheduled, cuts_of, scheduled, segments_of
 

@@ -7,10 +7,10 @@ from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from fusiondoc.model.report import Program, ProgramNode
 from fusiondoc.model.source import SourceMap, user_source
-from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
+from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.executors import fused_elsewhere
 from fusiondoc.parsers.rows.group_rows import MOST_VALUES, GroupTable, PhasedPlan, beyond_the_most
 from fusiondoc.parsers.rows.unfused_rows import NodeReasons

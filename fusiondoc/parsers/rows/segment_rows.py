@@ -19,7 +19,6 @@ from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Segment
-from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import DumpSeen, KernelUse, Runtime
 from fusiondoc.parsers.kernels.dump_kernel import (
     Asked,
@@ -31,6 +30,7 @@ from fusiondoc.parsers.kernels.dump_kernel import (
     run_order,
     scheduler_of_parameters,
 )
+from fusiondoc.parsers.rows import PackedEvidence
 
 _HEAD = re.compile(r"__global__ void [^(]*\((.*?)\) {0,80}\{", re.S)
 _NAME = re.compile(r"\bT(\d{1,9})\b")

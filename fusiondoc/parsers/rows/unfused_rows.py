@@ -7,13 +7,13 @@ from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Proto
 
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.model.source import SourceMap, user_source
-from fusiondoc.parsers.evidence import PackedEvidence
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.types import bytes_once
 from fusiondoc.parsers.jit import NO_WORK
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.plan import LooseNode, Op
 from fusiondoc.parsers.jit.statements import Alike, Further, Statement, Statements, best_of, telling
+from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.executors import fused_elsewhere
 from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
 from fusiondoc.parsers.rows.tallies import BoundedRows, CountedRow, by_log

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from fusiondoc.comparison import Comparison
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.module_tree import outside
+from fusiondoc.model.modules_and_neighbours import outside
 from fusiondoc.model.report import Report
 from fusiondoc.reports import comparison as words
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list

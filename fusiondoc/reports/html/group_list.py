@@ -8,7 +8,7 @@ from typing import Sequence
 from markupsafe import Markup
 
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.module_tree import folded, layers_of_kernels, outside
+from fusiondoc.model.modules_and_neighbours import folded, layers_of_kernels, outside
 from fusiondoc.model.report import Group, Kernel
 from fusiondoc.model.source import from_package
 from fusiondoc.reports.html.page_context import (

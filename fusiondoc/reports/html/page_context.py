@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.codes import CODES, Loss
-from fusiondoc.model.module_tree import outside
+from fusiondoc.model.modules_and_neighbours import outside
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
 from fusiondoc.reports import source_code, wording

@@ -15,7 +15,7 @@ from typing import Dict, Iterator, Sequence
 from markupsafe import Markup
 
 from fusiondoc.model import count, dataclass, field
-from fusiondoc.model.module_tree import Module, module_tree, outside
+from fusiondoc.model.modules_and_neighbours import Module, module_tree, outside
 from fusiondoc.model.ranks_and_frontends import AotFunction
 from fusiondoc.model.report import OpNode, Unfused
 from fusiondoc.model.source import Source

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.module_tree import NO_OPERATORS
+from fusiondoc.model.modules_and_neighbours import NO_OPERATORS
 from fusiondoc.model.report import Evidence, Group, Program, ProgramNode, Report, Unfused
 from fusiondoc.reports.html.layout import Point, draw
 from fusiondoc.reports.html.page_context import QUOTED, Context, ReasonKind, hue, script_data, shown

@@ -9,7 +9,7 @@ from collections import Counter
 from statistics import median
 
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.module_tree import outside
+from fusiondoc.model.modules_and_neighbours import outside
 from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.reports.html.page_context import Context, ReasonKind
 from fusiondoc.reports.run_words import ONLY_TRYING, before_command, gain, no_plan, place, unlocks

@@ -1,10 +1,12 @@
-"""The sections of the terminal report that say what to do now, on fallbacks, findings and the log itself; and
-the text of ``check``: a line for each expectation, the broken ones with what was found instead."""
+"""The sections of the terminal report that say what to do now and what was tried (``--try``, ``--verify``),
+on fallbacks, findings and the log itself; and the text of ``check``: a line for each expectation, the
+broken ones with what was found instead.
+"""
 
 from __future__ import annotations
 
 import shlex
-from typing import Sequence
+from typing import Callable, NamedTuple, Sequence
 
 from rich.console import Group as Lines
 from rich.console import RenderableType
@@ -15,7 +17,7 @@ from rich.text import Text
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import PlannedChange
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.model.runs import NO_BACKWARD, Expectation
+from fusiondoc.model.runs import NO_BACKWARD, Expectation, Try, Verification
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.run_words import (
     ONLY_TRYING,
@@ -39,7 +41,7 @@ from fusiondoc.reports.text import (
     names_and_texts,
     prose,
 )
-from fusiondoc.reports.wording import DOING
+from fusiondoc.reports.wording import DOING, NO_DIFFERENCE, verdict_on_tries
 
 
 def fallbacks(report: Report) -> RenderableType | None:
@@ -248,3 +250,131 @@ def _command(report: Report, file: str) -> str:
 def sentence(one: Expectation) -> str:
     """``expected X; found Y: why``."""
     return f"expected {one.expected}; found {one.found}" + (f": {one.why}" if one.why else "")
+
+
+def tries(report: Report) -> RenderableType | None:
+    """The runs with a change against the run as it was asked for; None without ``--try``. Columns that would
+    be empty are left out."""
+    if not report.tries:
+        return None
+    asked, longest = report.tries[0], max(len(row.change) for row in report.tries)
+    columns = [
+        column
+        for column in _COLUMNS
+        if column.always or any(column.text(row) not in ("-", "0") for row in report.tries)
+    ]
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("change", no_wrap=longest <= _MOST_ON_A_LINE)
+    for column in columns:
+        table.add_column(column.name, justify="right", no_wrap=True)
+    for row in report.tries:
+        base = report.tries[row.against]
+        cells = [Text(column.text(row), style=column.style(row, base)) for column in columns]
+        failed = row.problem is not None and row is not asked
+        table.add_row(Text(row.change), *([Text("failed", style="bold red")] if failed else cells))
+    lines: list[RenderableType] = [table]
+    lines += [
+        Text(f"{row.change}: {row.problem}", style="dim") for row in report.tries if row.problem is not None
+    ]
+    if any(row.speed is not None for row in report.tries):
+        lines.append(Text("speed: against the run as asked, timed in turns and without logs", style="dim"))
+        if any(row.against and row.frozen for row in report.tries):
+            lines.append(Text("what is frozen is compared with the first run that is frozen", style="dim"))
+    elif any(row.steady_seconds is None and row.groups for row in report.tries):
+        why = "no speed where NNC ran through its own evaluator (no LLVM in this torch)"
+        lines.append(Text(why, style="dim"))
+    lines.append(Text(verdict_on_tries(report.tries), style="bold"))
+    return Lines(*lines)
+
+
+_MOST_ON_A_LINE = 36
+"""Characters of a change that is never broken, so that the numbers have room at 80 columns."""
+
+
+class _Column(NamedTuple):
+    name: str
+    text: Callable[[Try], str]
+    style: Callable[[Try, Try], str] = lambda row, asked: ""
+    always: bool = False
+
+
+def _speed_of_try(row: Try) -> str:
+    """Against the run as it was asked for."""
+    if row.speed is None:
+        return "-"
+    return f"{row.speed.value:.2f}×" if row.speed.differs else NO_DIFFERENCE
+
+
+_COLUMNS = (
+    _Column("groups", lambda row: str(row.groups), always=True),
+    _Column(
+        "fused",
+        lambda row: str(row.ops_fused),
+        lambda row, asked: "green" if row.ops_fused > asked.ops_fused else "",
+        always=True,
+    ),
+    _Column(
+        "not fused",
+        lambda row: str(row.unfused),
+        lambda row, asked: "green" if row.unfused < asked.unfused else "",
+        always=True,
+    ),
+    _Column("fallbacks", lambda row: str(row.fallbacks)),
+    _Column("GB/s", lambda row: "-" if row.gb_per_s is None else f"{row.gb_per_s:,.0f}"),
+    _Column("speed", _speed_of_try),
+    _Column(
+        "wrong",
+        lambda row: "-" if row.wrong is None else str(row.wrong),
+        lambda row, asked: "bold red" if row.wrong else "",
+    ),
+)
+
+
+_MOST_COMPARED = 20
+
+
+def verification(report: Report) -> RenderableType | None:
+    """One row for each compared tensor, those that differ first; None without ``--verify``."""
+    if not report.verification:
+        return None
+    by_name: dict[str, list[Verification]] = {}
+    for row in report.verification:
+        by_name.setdefault(row.what, []).append(row)
+    rows = sorted(by_name.values(), key=lambda rows: all(row.same for row in rows))
+    passes = len({row.iteration for row in report.verification})
+    right = sum(all(row.same for row in rows) for rows in by_name.values())
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("compared with eager", no_wrap=True)
+    for name in ("same", "off by", "of its size", "allowed"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for one in rows[:_MOST_COMPARED]:
+        table.add_row(*_verified_row(one, passes))
+    head = f"{right} of {len(by_name)} results are the same in all of {passes} passes"
+    lines: list[RenderableType] = [Text(head), table]
+    if len(rows) > _MOST_COMPARED:
+        lines.append(Text(f"... {len(rows) - _MOST_COMPARED} more: --format json has all", style="dim"))
+    return Lines(*lines)
+
+
+def _verified_row(rows: Sequence[Verification], passes: int) -> Sequence[Text]:
+    same = sum(row.same for row in rows)
+    worst = max(rows, key=lambda row: (not row.same, row.max_rel is None, row.max_rel or 0.0))
+    remarks = []
+    if worst.by == "statistics":
+        remarks.append("by statistics")
+    noted = next((row.detail for row in (worst, *rows) if row.detail), None)
+    if noted:
+        remarks.append(noted)
+    return (
+        Text(worst.what),
+        Text(f"{same}/{len(rows)}", style="" if same == len(rows) else "bold red"),
+        Text(_number(worst.max_abs)),
+        Text(_number(worst.max_rel)),
+        Text("equal" if worst.tolerance == 0 else _number(worst.tolerance)),
+        Text(": ".join(remarks), style="dim"),
+    )
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2g}"

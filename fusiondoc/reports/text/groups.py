@@ -15,7 +15,7 @@ from rich.text import Text
 
 from fusiondoc.model import count, is_te
 from fusiondoc.model.codes import CODES, Loss
-from fusiondoc.model.module_tree import folded, outside
+from fusiondoc.model.modules_and_neighbours import folded, outside
 from fusiondoc.model.ranks_and_frontends import AotFunction, TeFuser, TePass, TePlan, TeStep, TeTime
 from fusiondoc.model.report import SEVERITIES, Group, Reason, Report, Unfused
 from fusiondoc.model.runs import by_inputs

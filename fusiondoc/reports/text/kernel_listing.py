@@ -16,7 +16,7 @@ from rich.text import Text
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model import count
-from fusiondoc.model.module_tree import folded, layers_of_kernels
+from fusiondoc.model.modules_and_neighbours import folded, layers_of_kernels
 from fusiondoc.model.report import Dump, Group, Instance, Kernel, Report
 from fusiondoc.model.source import Source
 from fusiondoc.reports.printable import in_github_log, one_line, visible

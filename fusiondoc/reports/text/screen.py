@@ -1,4 +1,6 @@
-"""The terminal report: its first screen answers "did it fuse, what not, why, how fast"."""
+"""The terminal report: its first screen answers "did it fuse, what not, why, how fast"; the sections on speed
+and time follow here, the others beside it.
+"""
 
 from __future__ import annotations
 
@@ -13,35 +15,33 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model import TE, count
+from fusiondoc.model.bench import Part
 from fusiondoc.model.codes import CODES, Loss
-from fusiondoc.model.module_tree import outside
+from fusiondoc.model.modules_and_neighbours import outside
 from fusiondoc.model.report import Report
+from fusiondoc.model.runs import Speed
 from fusiondoc.reports import run_words
 from fusiondoc.reports.printable import visible_in
-from fusiondoc.reports.run_words import last_word, sentence
+from fusiondoc.reports.run_words import last_word, milliseconds, remarks, sentence, share
 from fusiondoc.reports.source_code import with_near_paths, with_near_places
 from fusiondoc.reports.text import (
+    MOST_ROWS,
     STYLES,
     Detail,
     Indented,
+    bar,
     drawn,
     fields,
     linked,
+    more,
     plain,
+    size,
     sparkline,
 )
-from fusiondoc.reports.text.findings import fallbacks, findings, log, plan
-from fusiondoc.reports.text.further_runs import (
-    pairs,
-    speed,
-    tries,
-    verdict,
-    verification,
-    where_time_goes,
-)
+from fusiondoc.reports.text.findings import fallbacks, findings, log, plan, tries, verification
 from fusiondoc.reports.text.groups import aot, by_reason, groups, ranks, shapes, te_plans, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
-from fusiondoc.reports.wording import covered, fuser, groups_of, verdict_on_tries
+from fusiondoc.reports.wording import NO_DIFFERENCE, against, covered, fuser, groups_of, verdict_on_tries
 
 
 def heading(report: Report, all_of_it: bool = False) -> RenderableType:
@@ -253,6 +253,122 @@ def program(report: Report) -> RenderableType | None:
     """The models of a program that ran as it is, and its steps; None of another run."""
     lines = run_words.script_lines(report)
     return Lines(*(Text(line) for line in lines)) if lines else None
+
+
+def pairs(report: Report) -> list[tuple[Speed | None, Speed | None]]:
+    """(eager, the other way) of each shape and phase, in the order of the report."""
+    found: dict[tuple[int, str], dict[str, Speed]] = {}
+    for row in report.speed:
+        found.setdefault((row.inputs, row.phase), {})[row.way] = row
+    both = [(one.get("eager"), one.get("fused") or one.get("scripted")) for one in found.values()]
+    return [pair for pair in both if pair != (None, None)]
+
+
+def speed(report: Report, width: int) -> RenderableType | None:
+    """A row for each shape and phase, and what warming up took; None without times. The spread is left out
+    where ``width`` columns have no room for it."""
+    rows = pairs(report)
+    if not rows:
+        return None
+    several = len({row.inputs for row in report.speed}) > 1
+    memory = any(row.memory_bytes is not None for row in report.speed)
+    shown = rows[:MOST_ROWS]
+    other = next((two.way for _, two in rows if two is not None), "fused")
+    names = [*(["inputs"] if several else []), "ms", "eager", other, f"{other} is"]
+    names += ["memory, eager", other] if memory else []
+    cells = [_row(eager, fused, several, memory, True) for eager, fused in shown]
+    if _width(names, cells) > width:
+        cells = [_row(eager, fused, several, memory, False) for eager, fused in shown]
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for name in names:
+        table.add_column(name, justify="left" if name == "ms" else "right", no_wrap=True)
+    for row in cells:
+        table.add_row(*row)
+    lines: list[RenderableType] = [table, *more(len(rows))]
+    lines += [Text(text) for text in _warm_up(report)]
+    if report.speed_note:
+        lines.append(Text(report.speed_note, style="dim"))
+    return Lines(*lines)
+
+
+def _width(names: list[str], rows: list[list[Text]]) -> int:
+    """Columns that the table takes, with two spaces between its own."""
+    return sum(max(len(name), *(len(row[i]) for row in rows)) + 2 for i, name in enumerate(names)) - 2
+
+
+def _row(eager: Speed | None, fused: Speed | None, several: bool, memory: bool, spread: bool) -> list[Text]:
+    known = eager or fused
+    assert known is not None
+    cells = [Text(str(known.inputs))] if several else []
+    cells += [
+        Text(known.phase),
+        Text(_time(eager, spread)),
+        Text(_time(fused, spread)),
+        verdict(eager, fused),
+    ]
+    if memory:
+        for one in (eager, fused):
+            cells.append(Text("-" if one is None or one.memory_bytes is None else size(one.memory_bytes)))
+    return cells
+
+
+def verdict(eager: Speed | None, fused: Speed | None) -> Text:
+    """``2.57× as fast``, or that no difference could be shown."""
+    if eager is None or fused is None or not fused.ms.median:
+        return Text("-")
+    times, differs = against(eager, fused)
+    if not differs:
+        return Text(NO_DIFFERENCE)
+    return Text(f"{times:.2f}× as fast", style="green" if times > 1 else "yellow")
+
+
+def _time(one: Speed | None, spread: bool) -> str:
+    """``31.9 (30.1 to 39.9)``, or the median alone."""
+    if one is None:
+        return "-"
+    if not spread:
+        return _ms(one.ms.median)
+    return f"{_ms(one.ms.median)} ({_ms(one.ms.min)} to {_ms(one.ms.max)})"
+
+
+def _ms(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _warm_up(report: Report) -> list[str]:
+    """What the first passes took: profiling and compiling."""
+    said = []
+    for row in report.speed:
+        if row.way != "eager" and row.inputs == 0 and len(row.warmup_ms) > 1:
+            times = ", ".join(_ms(value) for value in row.warmup_ms[:5])
+            said.append(f"warm-up, {row.phase}: {sparkline(row.warmup_ms)}  {times} ms")
+    return said
+
+
+_MOST_LAYERS = 8
+
+
+def where_time_goes(report: Report) -> RenderableType | None:
+    """Kinds of work and the modules that take most of a step; None without a profile."""
+    steps = report.steps
+    if steps is None:
+        return Text(report.steps_note, style="dim") if report.steps_note is not None else None
+    lines: list[RenderableType] = [_parts("of a step", steps.parts)]
+    if len(steps.layers) > 1:
+        lines += ["", _parts("by module", steps.layers[:_MOST_LAYERS])]
+    lines += ["", *(Text(text) for text in remarks(report))]
+    return Lines(*lines)
+
+
+def _parts(name: str, parts: Sequence[Part]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column(name, overflow="fold")
+    table.add_column("takes", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    for part in parts:
+        table.add_row(part.what, milliseconds(part.ms), share(part.share), bar(part.share, 20))
+    return table
 
 
 def render(
