@@ -289,6 +289,8 @@ class Reading:
             self._streams[tag].facts.rank = rank
         by = "files" if self._by_files else how_told(self._streams, self._first)
         facts = [stream.facts for stream in self._streams.values()]
+        for use in (use for one in facts for use in one.plans):
+            use.stated.settle()
         report, observed = assemble(facts, files, sources or {}, work_out, _stats(self._counts, files))
         parse = replace(report.parse, seconds=time.perf_counter() - self._began)
         return replace(report, parse=parse), replace(observed, ranks_by=by)

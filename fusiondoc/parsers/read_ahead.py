@@ -457,6 +457,8 @@ class Sent:
                 continue
             state, size, lines, steps, counted, headers, last_headers, after = told
             made = [self._step(text, at, step) for step in steps]
+            if number >= 0:
+                made = self._stream.messages.condensed(made)
             stretch = Stretch(
                 State(*state), size, lines, b"", b"", made, counted, headers, last_headers, State(*after)
             )

@@ -132,6 +132,8 @@ class Tape:
         self._before: Counted = (0, 0, 0)
         self._unrecognised = 0
         self._doing = False
+        self.condensed: Callable[[list[Step]], list[Step]] = list
+        """Makes fewer steps that do the same."""
 
     def begin(self, at: int, pos: int, state: State) -> None:
         self.steps, self.headers, self.last_headers = [], {}, {}
@@ -349,6 +351,7 @@ class Repeats:
         start, held = tape.at, tape.held
         noted = tape.told(at, pos, after)
         if noted is not None:
+            noted = noted._replace(steps=tape.condensed(noted.steps))
             self._kept.keep(noted, text, start, held)
 
 

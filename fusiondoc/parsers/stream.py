@@ -104,6 +104,8 @@ class Stream:
         self._tape, self._repeats = reader or _tape_of(counts)
         self._kernels = KernelTracker(facts)
         self.messages = JitMessages(facts, self._tape, self._kernels, layers)
+        if reader is None:
+            self._tape.condensed = self.messages.condensed
         self._partitions = OneDnnPartitions(facts)
         self._dumps = dumps = KernelDumps(self._kernels)
         tape = self._tape

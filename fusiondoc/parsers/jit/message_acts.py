@@ -6,7 +6,7 @@ lines stand again (``repeats.py``)."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Callable, Sequence
 
 from fusiondoc.parsers.facts import (
     CacheInstance,
@@ -26,11 +26,12 @@ from fusiondoc.parsers.jit.rejections import (
     MERGING,
     REMARKS,
     FailedConditions,
-    Rejections,
+    NncState,
 )
-from fusiondoc.parsers.jit.statements import NodeText, Statements, merge, state, with_source
+from fusiondoc.parsers.jit.statements import Block, NodeText, OfPass, merge, state, state_all
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.kernels.nnc_and_onednn import NncKernels
+from fusiondoc.parsers.repeats import Step
 from fusiondoc.parsers.work import Work
 
 POINTER_MADE = b"GraphCache constructor: "
@@ -40,6 +41,8 @@ FELL_BACK = b"`compile_fusion` hits fallback on graph"
 _TOO_SMALL = b"Fusion group is too small, unmerging: "
 SINGLE = (FAILED, CONSIDERING, MERGING, INTO, _TOO_SMALL, *REMARKS)
 """How the messages of one line begin that NNC's pass prints."""
+
+_LOOKS = (CONSIDERING, MERGING)
 
 LOOKS_AT = "Considering node:"
 """Counted among the headers: NNC states what it refuses."""
@@ -56,6 +59,8 @@ class MessageActs:
         self._regions = Regions(layers)
         self._known = KnownPlans(facts, self._regions)
         self._conditions = FailedConditions()
+        self._conditions_again = FailedConditions()
+        """Of lines that are read once for all."""
         self.nnc = NncKernels(facts)
         self._pointer = b""
         self._caches: dict[bytes, CacheInstance] = {}
@@ -66,8 +71,7 @@ class MessageActs:
         """The last plan that NNC left, and where it is printed."""
         self._goes_on: tuple[PlanUse, int] | None = None
         """The plan of NNC that nvFuser goes on with."""
-        self._pending = Statements()
-        """What was stated since the last plan: it belongs to the next one."""
+        self._pending = OfPass()
         self.of_header: dict[bytes, Callable[[int, int, Print], None]] = {
             b"Before Compilation:": lambda _, at, g: self._left_by_nvfuser(at, g),
             b"After TExprFuser:": lambda _, at, g: self._left_by_nnc(at, g),
@@ -80,9 +84,70 @@ class MessageActs:
             b"Profiled Graph:": self._profiled,
             b"TensorExprKernel graph (Before graph optimization):": self._nnc_compiles,
         }
+        begin_work = (self._cache_made, self._compile_fell_back, self._nnc_compiles)
+        self._no_work = {
+            *(self.rejected, self.nnc_lines, self.logged, self.nvfuser_starts, self.nnc_starts),
+            *(act for act in self.of_header.values() if act not in begin_work),
+        }
+        """Acts that neither begin work of a fuser nor ask whether it is over."""
 
-    def rejected(self, pos: int, found: Sequence[tuple[int, Any]]) -> None:
-        Rejections.note(pos, found, self._pending)
+    def rejected(self, pos: int, found: Block) -> None:
+        state_all(self._pending.statements, pos, found)
+
+    def _rejected_again(self, pos: int, found: Block) -> None:
+        self._pending.add(pos, found)
+
+    def _nnc_lines_again(self, pos: int, found: Block, looked_at: int, behind: NncState) -> None:
+        self._pending.add(pos, found)
+        if looked_at:
+            self._looked_at(looked_at)
+        self._conditions.goes_on(behind)
+
+    def condensed(self, steps: list[Step]) -> list[Step]:
+        """Fewer steps that do the same as those of a stretch which is done again: that work is over is noted
+        once, and what nodes are refused for is read from the lines of NNC here and not each time."""
+        made: list[Step] = []
+        over = False
+        lines: list[tuple[int, bytes]] = []
+        """Of NNC, one after the other."""
+        for step in steps:
+            act, line, arguments, _ = step
+            if act == self.work_over:
+                if over:
+                    continue
+                over = True
+            elif act not in self._no_work:
+                over = False
+            if act == self.nnc_lines:
+                lines += [(line + i, text) for i, text in enumerate(arguments[0]) if text.startswith(SINGLE)]
+                continue
+            if act == self.work_over and lines:
+                # Which of them comes first does not matter.
+                made.append(step)
+                continue
+            made += self._nnc_steps(lines)
+            lines = []
+            made.append((self._rejected_again, *step[1:]) if act == self.rejected else step)
+        return [*made, *self._nnc_steps(lines)]
+
+    def _nnc_steps(self, lines: list[tuple[int, bytes]]) -> list[Step]:
+        """What is done for lines of NNC that stand again."""
+        made: list[Step] = []
+        rest = list(lines)
+        while rest:
+            end = next((i for i, (_, text) in enumerate(rest) if text.startswith(_TOO_SMALL)), len(rest))
+            first = next((i for i, (_, text) in enumerate(rest[:end]) if text.startswith(_LOOKS)), end)
+            block = self._conditions_again.known_again(rest[first:end])
+            if block is None:
+                first = end
+            made += [(self.nnc_lines, line, ([text],), None) for line, text in rest[:first]]
+            if block is not None and first < end:
+                looked_at = sum(text.startswith(CONSIDERING) for _, text in rest[first:end])
+                behind = self._conditions_again.state
+                made.append((self._nnc_lines_again, 0, (block, looked_at, behind), None))
+            made += [(self.nnc_lines, line, ([text],), None) for line, text in rest[end : end + 1]]
+            rest = rest[end + 1 :]
+        return made
 
     def logged(self, pos: int, file: str) -> None:
         """A file of torch printed something."""
@@ -105,19 +170,17 @@ class MessageActs:
             self._pointer_line(payload, pos + i)
 
     def _nnc_line(self, payload: bytes, pos: int) -> None:
-        if payload.startswith(FAILED):
-            self._conditions.failed(payload[len(FAILED) :], pos, self._pending)
-        elif payload.startswith(CONSIDERING):
-            self._conditions.look_at(payload[len(CONSIDERING) :])
-            self._facts.headers[LOOKS_AT] = self._facts.headers.get(LOOKS_AT, 0) + 1
-        elif payload.startswith(MERGING):
-            self._conditions.look_at(payload[len(MERGING) :])
-        elif payload.startswith(INTO):
-            self._conditions.goes_into(payload[len(INTO) :])
-        elif payload in REMARKS:
-            self._conditions.remarked(payload)
-        elif payload.startswith(_TOO_SMALL):
+        if payload.startswith(_TOO_SMALL):
             self._too_small(payload[len(_TOO_SMALL) :], pos)
+            return
+        if payload.startswith(CONSIDERING):
+            self._looked_at(1)
+        said = self._conditions.take(payload)
+        if said:
+            state_all(self._pending.statements, pos, [(0, one) for one in said])
+
+    def _looked_at(self, nodes: int) -> None:
+        self._facts.headers[LOOKS_AT] = self._facts.headers.get(LOOKS_AT, 0) + nodes
 
     def _pointer_line(self, payload: bytes, pos: int) -> None:
         facts = self._facts
@@ -148,9 +211,12 @@ class MessageActs:
         nnc, self._nnc_left, self._goes_on = self._nnc_left, None, None
         if header == PASS_STARTS[0] and nnc is not None and nnc[2].printed() == graph.printed():
             self._goes_on = nnc[:2]
+        self._pass_has_no_plan()
+
+    def _pass_has_no_plan(self) -> None:
         if self._pending:
-            merge(self._facts.unplanned, self._pending)
-        self._pending = Statements()
+            merge(self._facts.unplanned, self._pending.statements)
+            self._pending = OfPass()
 
     def _executed(self, at: int, graph: Print, simple: bool = False) -> None:
         self._plan(at, graph, PlanLevel.EXECUTOR, simple)
@@ -178,8 +244,8 @@ class MessageActs:
         if graph.stretches is not None:
             use.stretches[at] = graph.stretches
         if self._pending:
-            merge(use.stated, self._pending if same_names else with_source(self._pending), same_names)
-            self._pending = Statements()
+            self._pending.belongs_to(use.stated, at, same_names)
+            self._pending = OfPass()
         iterations = len(self._facts.iterations)
         if iterations:
             self._facts.compiling.add(iterations - 1)
@@ -246,10 +312,10 @@ class MessageActs:
             if value in group.values:
                 for kind, source in group.body:
                     text = "a group of one operator is not worth a kernel and was undone"
-                    state(self._pending, NodeText(kind, source, value, True), "FD220", text, pos)
+                    state(self._pending.statements, NodeText(kind, source, value, True), "FD220", text, pos)
 
     def close(self) -> None:
         """The log ends: what was stated last belongs to no plan."""
-        merge(self._facts.unplanned, self._pending)
-        self._pending = Statements()
+        self._pass_has_no_plan()
+        self._no_work.clear()
         self.of_header.clear()  # they refer to this object: it goes at once, and all that was gathered

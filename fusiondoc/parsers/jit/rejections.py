@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from sys import intern
-from typing import TYPE_CHECKING, Iterator, Sequence
+from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence, Tuple
 
 from fusiondoc.parsers.ir import parse_values, split_tail
 from fusiondoc.parsers.ir.parse import LONG, NODE, parse_node
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
-from fusiondoc.parsers.jit.statements import NodeText, Statement, Statements, state
+from fusiondoc.parsers.jit.statements import Block, NodeText, Said
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.jit.message_runs import Lines
@@ -95,32 +95,19 @@ def _read_node(text: bytes) -> NodeText | None:
     return NodeText(intern(kind), source, outputs[0].name if outputs else "", tensor)
 
 
-class _Known:
-    """A rejection line that was read before, and where its last evidence went."""
-
-    __slots__ = ("code", "into", "node", "said", "text")
-
-    def __init__(self, node: NodeText, code: str, text: str) -> None:
-        self.node = node
-        self.code = code
-        self.text = text
-        self.into: Statements | None = None
-        self.said: Statement | None = None
-
-
 _KEPT = 5_000
 """Distinct lines that are remembered, 600 bytes each: more than the passes of a large model print."""
 
-_UNREAD = _Known(NodeText("", None, "", False), "", "")
+_UNREAD = Said(NodeText("", None, "", False), "", "")
 
 
 class Rejections:
     """Gathers rejections; equal lines are read once."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, _Known | None] = {}
+        self._known: dict[bytes, Said | None] = {}
 
-    def found(self, run: Lines, cut: int) -> Sequence[tuple[int, _Known]]:
+    def found(self, run: Lines, cut: int) -> Block:
         """The rejections in a run of lines of partition.cpp, and which line each is on; what is none (blocks
         of a node) is passed over."""
         found = run.seen.rejections if run.seen is not None else None
@@ -130,17 +117,7 @@ class Rejections:
                 run.seen.rejections = found
         return found
 
-    @staticmethod
-    def note(pos: int, found: Sequence[tuple[int, _Known]], into: Statements) -> None:
-        """Note what a run from ``pos`` on says."""
-        for offset, one in found:
-            if one.into is into and one.said is not None:
-                one.said.lines.append(pos + offset)
-            else:
-                one.into = into
-                one.said = state(into, one.node, one.code, one.text, pos + offset)
-
-    def _known_lines(self, run: Lines, cut: int) -> Iterator[tuple[int, _Known]]:
+    def _known_lines(self, run: Lines, cut: int) -> Iterator[tuple[int, Said]]:
         """The rejections, and which line each is on. Most lines are of blocks of nodes: they are not split
         off."""
         known, text = self._known, run.text
@@ -163,14 +140,14 @@ class Rejections:
                     yield number, one
             at = text.find(REJECTS, end)
 
-    def _read(self, payload: bytes) -> _Known | None:
+    def _read(self, payload: bytes) -> Said | None:
         found = REJECTED.match(payload)
         if found is None:
             return None
         said = found.group(1)
         code, text = CODES.get(said, ("FD201", said.decode("utf-8", "replace")))
         node = read_node(found.group(2))
-        return _Known(node, code, text) if node is not None else None
+        return Said(node, code, text) if node is not None else None
 
 
 FAILED = b"Failed cond "
@@ -273,45 +250,79 @@ REMARKS = {
 """What stands on the line before ``typesAreSupported(node)``, in plain words: conv2dIsSupported and
 matmulIsSupported of torch/csrc/jit/tensorexpr/kernel.cpp and operators/conv2d.cpp."""
 
+_UNKNOWN = b"?"
+"""In place of what nodes are tried to go into, where that stands before the lines that are looked at."""
+
 _NEVER_STARTS = ("prim::Constant", "prim::Param", "prim::TensorExprGroup")
+
+
+NncState = Tuple[Optional[bytes], Optional[bytes], Optional[str]]
+"""The node that is looked at, what it is tried to go into, the remark before the next condition."""
 
 
 class FailedConditions:
     """The small state machine that ties each ``Failed cond`` to its node."""
 
     def __init__(self) -> None:
-        self._node: bytes | None = None
-        self._into: bytes | None = None
-        self._remark: str | None = None
+        self.state: NncState = (None, None, None)
         self._known: dict[bytes, NodeText | None] = {}
 
-    def look_at(self, node: bytes) -> None:
-        """A node is being considered, or tried as the next member of a group."""
-        self._node, self._remark = node, None
+    def take(self, payload: bytes) -> Sequence[Said]:
+        """A message of one line; what it says of nodes."""
+        node, into, remark = self.state
+        if payload.startswith(FAILED):
+            self.state = node, into, None
+            return self._failed(payload[len(FAILED) :], node, into, remark)
+        if payload.startswith(CONSIDERING):
+            # A node is being considered,
+            self.state = payload[len(CONSIDERING) :], into, None
+        elif payload.startswith(MERGING):
+            # or tried as the next member of a group,
+            self.state = payload[len(MERGING) :], into, None
+        elif payload.startswith(INTO):
+            # which is this one.
+            self.state = node, payload[len(INTO) :], remark
+        elif payload in REMARKS:
+            self.state = node, into, REMARKS[payload]
+        return ()
 
-    def goes_into(self, node: bytes) -> None:
-        """What the next nodes are tried as members of."""
-        self._into = node
-
-    def remarked(self, remark: bytes) -> None:
-        """One of REMARKS: why the next condition fails."""
-        self._remark = REMARKS[remark]
-
-    def failed(self, condition: bytes, pos: int, into: Statements) -> None:
+    def _failed(
+        self, condition: bytes, looked_at: bytes | None, into: bytes | None, remark: str | None
+    ) -> Sequence[Said]:
         text = condition.decode("utf-8", "replace").strip()
-        remark, self._remark = self._remark, None
-        if text == WRAPPER or self._node is None:
-            return
-        node = self._read(self._node)
+        if text == WRAPPER or looked_at is None:
+            return ()
+        node = self._read(looked_at)
         if node is None or node.kind in _NEVER_STARTS:
-            return
+            return ()
         code, words = CONDITIONS.get(text, ("FD219", f"NNC's condition `{text}` does not hold"))
-        state(into, node, code, remark if remark is not None and code == "FD215" else words, pos)
-        if code == "FD216" and self._into is not None:
+        said = Said(node, code, remark if remark is not None and code == "FD215" else words)
+        if code == "FD216" and into is not None:
             # Of an operator that was to begin a group it says the same.
-            begins = self._read(self._into)
+            begins = self._read(into)
             if begins is not None and begins.kind not in _NEVER_STARTS:
-                state(into, begins, code, f"moving {node.kind} to it {_REORDERS}", pos)
+                return said, Said(begins, code, f"moving {node.kind} to it {_REORDERS}")
+        return (said,)
+
+    def known_again(self, payloads: Iterable[tuple[int, bytes]]) -> Block | None:
+        """What lines say, with their numbers, if it is the same whatever stands before them; ``state`` is
+        then that behind them."""
+        said: list[tuple[int, Said]] = []
+        self.state = None, _UNKNOWN, None
+        for number, payload in payloads:
+            if self.state[0] is None and not payload.startswith((CONSIDERING, MERGING)):
+                return None
+            into = self.state[1]
+            told = self.take(payload)
+            if into is _UNKNOWN and any(one.code == "FD216" for one in told):
+                return None
+            said += [(number, one) for one in told]
+        return said
+
+    def goes_on(self, state: NncState) -> None:
+        """Lines were read whose ``state`` it is by ``known_again``."""
+        node, into, remark = state
+        self.state = node, self.state[1] if into is _UNKNOWN else into, remark
 
     def _read(self, text: bytes) -> NodeText | None:
         if text not in self._known:

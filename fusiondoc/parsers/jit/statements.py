@@ -4,7 +4,7 @@ Of very many nodes only which they are, not where each of it was said."""
 from __future__ import annotations
 
 from array import array
-from typing import Dict, Iterable, Mapping, NamedTuple
+from typing import Dict, Iterable, Mapping, NamedTuple, Sequence, Tuple
 
 from fusiondoc.parsers.jit.plan import Op
 
@@ -13,6 +13,9 @@ MOST_NODES = 20_000
 
 MOST_NAMES = 1000
 """Names of one statement; of more it is not told of which nodes it was said."""
+
+MOST_AGAIN = 50
+"""Passes of one plan that are known again."""
 
 MOST_TELLING = (
     *("FD202", "FD203", "FD206", "FD205", "FD204", "FD201", "FD207"),
@@ -94,6 +97,38 @@ class Further:
         self.said.lines.extend(lines)
 
 
+class Said:
+    """What a line says of a node, and where its last evidence went."""
+
+    __slots__ = ("code", "into", "node", "said", "text")
+
+    def __init__(self, node: NodeText, code: str, text: str) -> None:
+        self.node = node
+        self.code = code
+        self.text = text
+        self.into: Statements | None = None
+        self.said: Statement | None = None
+
+    @property
+    def key(self) -> Op:
+        node = self.node
+        return node.kind, node.source if node.source is not None else "%" + node.value
+
+
+Block = Sequence[Tuple[int, Said]]
+"""What several lines say, and which line each is."""
+
+
+class PassAgain(NamedTuple):
+    """What was said in a pass whose lines are in the log again."""
+
+    blocks: Sequence[tuple[int, Block]]
+    """And where each begins, from the line of the plan that the pass left."""
+    of_plan: bool
+    plans: array[int]
+    """Where that plan stands again."""
+
+
 class Statements(Dict[Op, Dict[str, Statement]]):
     """(op, source) -> reason code -> statement. A node without a source has its first output as "source"
     ("%name")."""
@@ -102,6 +137,51 @@ class Statements(Dict[Op, Dict[str, Statement]]):
         super().__init__()
         self.further: dict[Alike, Further] = {}
         """Those about nodes beyond MOST_NODES."""
+        self._again: dict[object, PassAgain] = {}
+
+    def passed_again(self, blocks: Sequence[tuple[int, Block]], plan: int, of_plan: bool) -> bool:
+        """A pass has left a plan at ``plan``, in which ``blocks`` were said and nothing else. If that stood
+        in the log before it adds nothing but lines: they are put down once for all when they are asked for
+        (``settle``). Else it is False, and they are to be merged."""
+        known = of_plan, *((pos - plan, id(block)) for pos, block in blocks)
+        again = self._again.get(known)
+        if again is not None:
+            again.plans.append(plan)
+            return True
+        if len(self._again) >= MOST_AGAIN:
+            self.settle()
+            self._again.clear()
+        # It holds the blocks: nothing else gets the ids that they have.
+        before = [(pos - plan, block) for pos, block in blocks]
+        self._again[known] = PassAgain(before, of_plan, array("Q"))
+        return False
+
+    def settle(self) -> None:
+        """Put down the lines of the passes that were in the log again."""
+        changed: dict[int, Statement] = {}
+        for blocks, of_plan, plans in self._again.values():
+            for before, block in blocks if plans else ():
+                for offset, one in block:
+                    said = self._said_of(one, of_plan)
+                    if said is not None:
+                        at = before + offset
+                        said.lines.extend([plan + at for plan in plans])
+                        changed[id(said)] = said
+            del plans[:]
+        for said in changed.values():
+            said.lines = array("Q", sorted(said.lines))
+
+    def _said_of(self, one: Said, of_plan: bool) -> Statement | None:
+        """The statement that has its lines; None if it is of the names of another print (``with_source``)."""
+        key = one.key
+        if not of_plan and (key[1] or "").startswith("%"):
+            return None
+        said = self.get(key, {}).get(one.code)
+        if said is None:
+            node = one.node
+            alike = Alike(node.kind, one.code, one.text, node.tensor, node.source is not None)
+            said = self.beyond(alike).said
+        return said
 
     def of(self, node: Op) -> Mapping[str, Statement]:
         """What is said of a node, by code."""
@@ -143,6 +223,48 @@ def state(into: Statements, node: NodeText, code: str, text: str, pos: int) -> S
     elif len(said.values) < MOST_NAMES:
         said.values.add(node.value)
     return said
+
+
+def state_all(into: Statements, pos: int, block: Block) -> None:
+    """Note what the lines from ``pos`` on say."""
+    for offset, one in block:
+        if one.into is into and one.said is not None:
+            one.said.lines.append(pos + offset)
+        else:
+            one.into = into
+            one.said = state(into, one.node, one.code, one.text, pos + offset)
+
+
+class OfPass:
+    """What is said since the last plan: it belongs to the next one."""
+
+    def __init__(self) -> None:
+        self._statements = Statements()
+        self._blocks: list[tuple[int, Block]] = []
+        """Of stretches that stood in the log before; not noted yet."""
+
+    def __bool__(self) -> bool:
+        return bool(self._blocks or self._statements)
+
+    def add(self, pos: int, block: Block) -> None:
+        """Lines that stood in the log before, from ``pos`` on; they are one object each time."""
+        if block:
+            self._blocks.append((pos, block))
+
+    @property
+    def statements(self) -> Statements:
+        """All that is said."""
+        for pos, block in self._blocks:
+            state_all(self._statements, pos, block)
+        self._blocks.clear()
+        return self._statements
+
+    def belongs_to(self, into: Statements, plan: int, of_plan: bool) -> None:
+        """It is of the pass that left the plan which is printed at ``plan``. ``of_plan`` as for ``merge``."""
+        if not self._statements and into.passed_again(self._blocks, plan, of_plan):
+            return
+        said = self.statements
+        merge(into, said if of_plan else with_source(said), of_plan)
 
 
 def merge(into: Statements, more: Statements, of_plan: bool = False) -> None:
