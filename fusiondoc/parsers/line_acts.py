@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Sequence
 
 from fusiondoc.parsers.facts import Facts, FallbackSeen, LineCounts, PassMark, positions
+from fusiondoc.parsers.kernels.dump_kinds import digest_of
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.lines.error_texts import LastWords
+from fusiondoc.parsers.repeats import Step
 
 
 class LineActs:
@@ -23,8 +25,8 @@ class LineActs:
         self._kernels = kernels
         self._last_words = last_words
 
-    def compiled(self, pos: int, name: bytes, source: bytes) -> None:
-        self._kernels.compiled(name, source, pos)
+    def compiled(self, pos: int, name: bytes, source: bytes, digest: bytes | None = None) -> None:
+        self._kernels.compiled(name, source, pos, digest)
         self._facts.work.compiles(name.decode("ascii", "replace"), pos)
         if self._facts.iterations:
             self._facts.compiling.add(len(self._facts.iterations) - 1)
@@ -52,7 +54,16 @@ class LineActs:
         self._kernels.performed(figures, pos)
         self._facts.work.ran(pos)
 
-    def launched(self, pos: int, figures: Sequence[bytes]) -> None:
+    def condensed(self, steps: list[Step]) -> list[Step]:
+        """Steps that do the same as those of a stretch which is done again: the digest of a kernel's source
+        is made once."""
+        return [
+            (act, line, (*arguments[:2], digest_of(arguments[1])), piece) if act == self.compiled else step
+            for step in steps
+            for act, line, arguments, piece in (step,)
+        ]
+
+    def launched(self, pos: int, figures: tuple[bytes, ...]) -> None:
         self._kernels.launched(figures, pos)
         self._facts.work.launched = pos
 

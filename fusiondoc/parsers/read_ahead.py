@@ -212,16 +212,16 @@ def _chunks_of(log: LogInput) -> Iterator[tuple[Any, ...]]:
     parts = _Parts(log)
     for part in parts:
         ahead.begin_chunk(part.may_leave)
-        text = part.text
-        read = stream.feed_text(text, line)
-        line += read
+        text, size = part.text, len(part.text)
+        line += stream.feed_text(text, line)
         if ahead.left is not None:
-            text = parts.leave(part, ahead.left)
+            size = ahead.left
+            parts.rest = text[size:] + parts.rest
         ahead.close_chunk(text, line, stream.state_before(parts.rest) if parts.rest else None)
-        sent = text if part.place is None else b""
+        sent = text[:size] if part.place is None else b""
         new = stream.messages.prefixes(prefixes)
         prefixes += len(new)
-        yield part.read, part.cut, part.place, len(text), sent, len(parts.rest), new, ahead.items
+        yield part.read, part.cut, part.place, size, sent, len(parts.rest), new, ahead.items
 
 
 class _Part(NamedTuple):
@@ -244,11 +244,6 @@ class _Parts:
         self.rest = b""
         """What was read and is of the next part."""
 
-    def leave(self, part: _Part, at: int) -> bytes:
-        """The lines of the part from ``at`` on are of the next one, too; what is left of it."""
-        self.rest = part.text[at:] + self.rest
-        return part.text[:at]
-
     def __iter__(self) -> Iterator[_Part]:
         cut: list[tuple[int, bool]] = []
         as_it_is = _stands_as_it_is(self._log)
@@ -266,7 +261,7 @@ class _Parts:
             self.rest = text[at:]
             place = end - len(chunk) - len(rest) if there and rest_there else None
             rest_there = there
-            yield _Part(len(chunk), list(cut), place, rest + text[:at], len(rest))
+            yield _Part(len(chunk), list(cut), place, b"".join((rest, memoryview(text)[:at])), len(rest))
             cut.clear()
         if self.rest:
             rest, self.rest = self.rest, b""
@@ -458,7 +453,7 @@ class Sent:
             state, size, lines, steps, counted, headers, last_headers, after = told
             made = [self._step(text, at, step) for step in steps]
             if number >= 0:
-                made = self._stream.messages.condensed(made)
+                made = self._stream.condensed(made)
             stretch = Stretch(
                 State(*state), size, lines, b"", b"", made, counted, headers, last_headers, State(*after)
             )

@@ -221,9 +221,8 @@ class Tape:
                 continue
             graph = Print(text[at + piece.start : at + piece.end], piece.cut, None, piece.digest)
             act(pos + line, pos + piece.line, graph)
-            if piece.digest is None and graph.known_digest is not None:
-                known = piece._replace(digest=graph.known_digest)
-                stretch.steps[number] = act, line, arguments, known  # it is not looked for again
+            if piece.digest is None:  # it is made once
+                stretch.steps[number] = act, line, arguments, piece._replace(digest=graph.digest)
         counts, (recognised, output, truncated) = self.counts, stretch.counted
         counts.recognised += recognised
         counts.user_output += output

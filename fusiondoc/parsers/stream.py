@@ -38,7 +38,7 @@ from fusiondoc.parsers.lines.error_texts import (
     stage_of,
     tells_of_a_crash,
 )
-from fusiondoc.parsers.repeats import LATER, Repeats, RunAct, State, Stretch, Tape, is_first
+from fusiondoc.parsers.repeats import LATER, Repeats, RunAct, State, Step, Stretch, Tape, is_first
 from fusiondoc.parsers.work import KernelNamed
 
 MARK = re.compile(
@@ -104,8 +104,6 @@ class Stream:
         self._tape, self._repeats = reader or _tape_of(counts)
         self._kernels = KernelTracker(facts)
         self.messages = JitMessages(facts, self._tape, self._kernels, layers)
-        if reader is None:
-            self._tape.condensed = self.messages.condensed
         self._partitions = OneDnnPartitions(facts)
         self._dumps = dumps = KernelDumps(self._kernels)
         tape = self._tape
@@ -119,6 +117,8 @@ class Stream:
         self._bare = BareGraphs(self.messages.bare if reader is None else _not_looked_at, counts)
         self._last_words = LastWords(facts, self.messages.settle)
         self._acts = LineActs(facts, counts, self._kernels, self._last_words)
+        if reader is None:
+            self._tape.condensed = self.condensed
         self._warning = False
         self._blank = 0
         self._after = 0
@@ -180,6 +180,10 @@ class Stream:
             *(self._dumps.take_at, self._partitions.take),
         ]
         return [*own, *acts], run_acts
+
+    def condensed(self, steps: list[Step]) -> list[Step]:
+        """Fewer steps that do the same as those of a stretch which is done again."""
+        return self.messages.condensed(self._acts.condensed(steps))
 
     def acts_on_reading(self) -> tuple[Callable[..., None], ...]:
         """Those of them that tell what the lines after it are."""

@@ -47,6 +47,8 @@ _LOOKS = (CONSIDERING, MERGING)
 LOOKS_AT = "Considering node:"
 """Counted among the headers: NNC states what it refuses."""
 
+_MOST_GRADIENTS = 1_000
+
 PASS_STARTS = (b"Before Fusion:", b"Before TExprFuser:")
 
 
@@ -72,6 +74,8 @@ class MessageActs:
         self._goes_on: tuple[PlanUse, int] | None = None
         """The plan of NNC that nvFuser goes on with."""
         self._pending = OfPass()
+        self._gradients: dict[bytes, tuple[str, ...] | None] = {}
+        """What ``profiled_gradient`` finds in graphs, by their digests."""
         self.of_header: dict[bytes, Callable[[int, int, Print], None]] = {
             b"Before Compilation:": lambda _, at, g: self._left_by_nvfuser(at, g),
             b"After TExprFuser:": lambda _, at, g: self._left_by_nnc(at, g),
@@ -293,7 +297,14 @@ class MessageActs:
         self._facts.fallbacks.append(FallbackSeen("compile", True, lines, cache, self._known.group(graph)))
 
     def _profiled(self, pos: int, _: int, graph: Print) -> None:
-        kinds = profiled_gradient(graph)
+        digest = graph.known_digest  # to make it costs more than to read the first lines
+        kinds = self._gradients.get(digest, ()) if digest is not None else ()
+        if kinds == ():
+            kinds = profiled_gradient(graph)
+            if digest is not None:
+                if len(self._gradients) >= _MOST_GRADIENTS:
+                    self._gradients.clear()
+                self._gradients[digest] = kinds
         if kinds is not None:
             self._facts.gradients_profiled.setdefault(kinds, positions()).append(pos)
         if self._facts.iterations:

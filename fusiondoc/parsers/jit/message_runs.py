@@ -208,10 +208,13 @@ class Print:
     @property
     def whole(self) -> bool:
         """Whether the end of its graph is among the lines."""
-        cut = self.cut
-        return b"  return (" in self.text and any(
-            line.startswith(b"  return (", cut) for line in reversed(self.text.split(b"\n"))
-        )
+        text, cut = self.text, self.cut
+        at = text.rfind(b"  return (")
+        while at >= 0:
+            if at - cut == text.rfind(b"\n", 0, at) + 1:
+                return True
+            at = text.rfind(b"  return (", 0, at)
+        return False
 
 
 def _lines_of(text: bytes) -> Iterator[bytes]:

@@ -91,6 +91,7 @@ class JitMessages:
         self._acts = acts = MessageActs(facts, kernels, layers)
         self.bare = acts.bare
         self.condensed = acts.condensed
+        """See there."""
         self._rejected = RunAct(acts.rejected, self._rejections_in, REJECTS)
         self._pointers = RunAct(acts.pointer_lines, _payloads)
         self._nnc_says = RunAct(acts.nnc_lines, _payloads)

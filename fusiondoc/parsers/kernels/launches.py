@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from functools import lru_cache
 from typing import Sequence, Tuple
 
 from fusiondoc.parsers.facts import CacheInstance, Facts, KernelUse
@@ -67,13 +68,13 @@ class KernelTracker:
         self._recent.append((cache, set()))
         self.placer.runs(cache)
 
-    def compiled(self, name: bytes, code: bytes, pos: int) -> None:
-        """A codegen frame: the source of a kernel. The same kernel again is a recompile for a larger
-        block."""
+    def compiled(self, name: bytes, code: bytes, pos: int, digest: bytes | None = None) -> None:
+        """A codegen frame: the source of a kernel, and the digest of that if it is known. The same kernel
+        again is a recompile for a larger block."""
         self.flush()
         text = name.decode("ascii", "replace")
         owner = self._recent[-1][0] if self._recent else None
-        digest = digest_of(code)
+        digest = digest or digest_of(code)
         for kernel in self._of_graph.get((text, _key(owner)), ()):
             if kernel.digest in (None, digest):
                 break
@@ -88,7 +89,7 @@ class KernelTracker:
         self.last = kernel
         self.placer.named(kernel)
 
-    def launched(self, figures: Sequence[bytes], pos: int) -> None:
+    def launched(self, figures: tuple[bytes, ...], pos: int) -> None:
         """``figures``: what LAUNCH found."""
         self.flush()
         if figures[0] == b"-1" and figures[3] == b"-1":
@@ -246,7 +247,8 @@ class KernelTracker:
             self._of_owner.setdefault(id(owner), []).append(kernel)
 
 
-def launch_of(figures: Sequence[bytes]) -> Launch:
+@lru_cache(maxsize=4_000)  # a kernel is launched with the same ones many times
+def launch_of(figures: tuple[bytes, ...]) -> Launch:
     """Of what LAUNCH found."""
     numbers = [max(1, int(n)) for n in figures[:6]]
     return (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5]), int(figures[6])
