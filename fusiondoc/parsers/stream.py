@@ -13,7 +13,7 @@ from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
 from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
 from fusiondoc.parsers.jit.message_runs import FRAME, GLUED, PREFIX, Lines, Print, RunEnds, may_hold_a_mark
-from fusiondoc.parsers.jit.messages import JitMessages
+from fusiondoc.parsers.jit.messages import OF_NNC, JitMessages
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader, KernelDumps
 from fusiondoc.parsers.kernels.launches import (
     BANDWIDTH,
@@ -145,9 +145,14 @@ class Stream:
                 pos += len(lines)
             else:
                 prefix = found.group()
-                run = self._run_ends.run(text, at, prefix)
+                run = self._run_ends.of_nnc(text, at) if found.group(1) == OF_NNC else None
+                if run is not None:
+                    self._leave_others()
+                    self.messages.take_several(prefix, run, pos)
+                else:
+                    run = self._run_ends.run(text, at, prefix)
+                    self._take_run(prefix, run, pos)
                 end = at + len(run.text) + 1
-                self._take_run(prefix, run, pos)
                 pos += run.length
             at = end
         self._repeats.leave()
@@ -202,9 +207,7 @@ class Stream:
         if found is not None:
             if not is_first(text, found.end()):
                 return False
-            if self._blank:
-                self._end_blanks(False)
-            self._text.leave()
+            self._leave_others()
         elif text.startswith(b"====", at) and FRAME.match(text, at) is not None and not self._bare.open:
             if self._blank:
                 self._end_blanks(True)
@@ -227,10 +230,14 @@ class Stream:
         self.messages.last_ones, self._warning = after[:3], after.warning
 
     def _take_run(self, prefix: bytes, run: Lines, pos: int) -> None:
+        self._leave_others()
+        self.messages.take(prefix, run, pos)
+
+    def _leave_others(self) -> None:
+        """A message comes: what is no message ends before it."""
         if self._blank:
             self._end_blanks(False)
         self._text.leave()
-        self.messages.take(prefix, run, pos)
 
     def feed(self, lines: list[bytes], pos: int) -> None:
         """Consecutive lines of the log; ``pos`` is the position of the first."""

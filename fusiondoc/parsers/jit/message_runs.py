@@ -31,6 +31,13 @@ FRAME = re.compile(rb"={4,7} [Cc]odegen output for kernel: \S+ ={4,7}\n")
 _BEHIND_A_LINE = re.compile(
     rb"\n(?=\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\]|%s)" % FRAME.pattern
 )
+_OF_NNC = re.compile(
+    rb"(?:\[(?:DEBUG|UPDATE|DUMP) tensorexpr_fuser\.cpp:\d{3,}\] "
+    rb"(?:Considering node:|Failed cond |Trying to merge: |Current fusion group: )[^\n]*\n){2,500}"
+)
+"""Messages of one line that NNC prints for each node, from four places of its source in turn: taken together,
+they are a tenth of the runs that they are one by one. So few that a stretch can begin behind them."""
+
 _SHORT = 6
 """Lines of a run that are looked at one by one, before its prefix is worth a pattern of its own."""
 _MOST_PATTERNS = 500
@@ -145,6 +152,12 @@ class RunEnds:
         elif len(alike) < _MOST_ALIKE:
             alike.append(Seen(end - at, length, sha256(own).digest()))
         return Lines(own, length, None, start)
+
+    @staticmethod
+    def of_nnc(text: bytes, at: int) -> Lines | None:
+        """The line at ``at`` and those after it, if they are several messages of NNC of one line each."""
+        found = _OF_NNC.match(text, at)
+        return Lines(found.group()[:-1], text.count(b"\n", at, found.end()), None, at) if found else None
 
     def of_prefix(self, text: bytes, at: int, prefix: bytes) -> int:
         """Behind the line at ``at`` and those after it that begin with ``prefix``."""

@@ -64,6 +64,9 @@ def _nvfuser_release(prefixes: Iterable[bytes]) -> str | None:
 _INDENTED = (b"  Added node ", b"  Got #partitions: ")
 """Messages of torch/csrc/jit/codegen/onednn/graph_helper.cpp that begin like the lines of a graph."""
 
+OF_NNC = b"tensorexpr_fuser"
+"""The file of torch whose messages of one line are taken together."""
+
 _AFTER_WORK = (*PLAN_FILES, "partition")
 """Files of torch whose messages stand before or after the work on a group, never inside it."""
 
@@ -94,7 +97,7 @@ class JitMessages:
         """See there."""
         self._rejected = RunAct(acts.rejected, self._rejections_in, REJECTS)
         self._pointers = RunAct(acts.pointer_lines, _payloads)
-        self._nnc_says = RunAct(acts.nnc_lines, _payloads)
+        self._nnc_says = RunAct(acts.nnc_lines, _behind_prefixes)
         self._nnc_prints = {
             "kernel": RunAct(acts.nnc.nest_lines, _payloads),
             "cuda_codegen": RunAct(acts.nnc.cuda_lines, _payloads),
@@ -168,6 +171,16 @@ class JitMessages:
             self._take_headless(prefix, lines, cut, pos)
             return
         self._held = prefix if self._open[prefix].complete else None
+
+    def take_several(self, prefix: bytes, lines: Lines, pos: int) -> None:
+        """Messages of NNC of one line each, as ``RunEnds`` finds them; ``prefix`` is that of the first."""
+        self._tape.do(self._acts.work_over, pos)
+        self.settle()
+        last = lines.text.rfind(b"\n") + 1
+        self._last_single = lines.text[last : lines.text.index(b"]", last) + 1]
+        self._logged(self._file(prefix), pos)
+        self._tape.do_run(self._nnc_says, pos, lines, 0)
+        self._counts.recognised += lines.length
 
     def _take_headless(self, prefix: bytes, lines: Lines, cut: int, pos: int) -> None:
         """Lines of a graph whose header is not in the log; the message after it may follow among them."""
@@ -312,6 +325,11 @@ class JitMessages:
 def _payloads(lines: Lines, cut: int) -> tuple[list[bytes]]:
     """What is printed on each line."""
     return ([line[cut:] for line in lines.split()],)
+
+
+def _behind_prefixes(lines: Lines, _: int) -> tuple[list[bytes]]:
+    """The same where each line has a prefix of its own."""
+    return ([line[line.index(b"]") + 2 :] for line in lines.split()],)
 
 
 def _going_on(lines: list[bytes], cut: int) -> int:
