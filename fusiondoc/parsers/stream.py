@@ -100,7 +100,8 @@ class Stream:
     ) -> None:
         self.facts = facts
         self._counts = counts
-        self._run_ends = RunEnds()
+        # Who reads ahead does not look into graphs: to find their digests would be all for nothing.
+        self._run_ends = RunEnds(remembers=reader is None)
         self._tape, self._repeats = reader or _tape_of(counts)
         self._kernels = KernelTracker(facts)
         self.messages = JitMessages(facts, self._tape, self._kernels, layers)

@@ -28,7 +28,7 @@ from fusiondoc.parsers.jit.rejections import (
     FailedConditions,
     NncState,
 )
-from fusiondoc.parsers.jit.statements import Block, NodeText, OfPass, merge, state, state_all
+from fusiondoc.parsers.jit.statements import Block, NodeText, OfPass, Said, merge, state, state_all
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.kernels.nnc_and_onednn import NncKernels
 from fusiondoc.parsers.repeats import Step
@@ -103,8 +103,7 @@ class MessageActs:
 
     def _nnc_lines_again(self, pos: int, found: Block, looked_at: int, behind: NncState) -> None:
         self._pending.add(pos, found)
-        if looked_at:
-            self._looked_at(looked_at)
+        self._looked_at(looked_at)
         self._conditions.goes_on(behind)
 
     def condensed(self, steps: list[Step]) -> list[Step]:
@@ -165,26 +164,27 @@ class MessageActs:
             self._cache_begins(pos)
 
     def nnc_lines(self, pos: int, payloads: list[bytes]) -> None:
+        said: list[tuple[int, Said]] = []
+        looked_at = 0
         for i, payload in enumerate(payloads):
-            if payload.startswith(SINGLE):
-                self._nnc_line(payload, pos + i)
+            if payload.startswith(_TOO_SMALL):
+                state_all(self._pending.statements, pos, said)
+                said.clear()
+                self._too_small(payload[len(_TOO_SMALL) :], pos + i)
+                continue
+            looked_at += payload.startswith(CONSIDERING)
+            for one in self._conditions.take(payload):
+                said.append((i, one))
+        self._looked_at(looked_at)
+        state_all(self._pending.statements, pos, said)
 
     def pointer_lines(self, pos: int, payloads: list[bytes]) -> None:
         for i, payload in enumerate(payloads):
             self._pointer_line(payload, pos + i)
 
-    def _nnc_line(self, payload: bytes, pos: int) -> None:
-        if payload.startswith(_TOO_SMALL):
-            self._too_small(payload[len(_TOO_SMALL) :], pos)
-            return
-        if payload.startswith(CONSIDERING):
-            self._looked_at(1)
-        said = self._conditions.take(payload)
-        if said:
-            state_all(self._pending.statements, pos, [(0, one) for one in said])
-
     def _looked_at(self, nodes: int) -> None:
-        self._facts.headers[LOOKS_AT] = self._facts.headers.get(LOOKS_AT, 0) + nodes
+        if nodes:
+            self._facts.headers[LOOKS_AT] = self._facts.headers.get(LOOKS_AT, 0) + nodes
 
     def _pointer_line(self, payload: bytes, pos: int) -> None:
         facts = self._facts

@@ -10,6 +10,7 @@ the group of its consumer. Two of the checks print what they found before the co
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from sys import intern
 from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence, Tuple
 
@@ -260,6 +261,15 @@ NncState = Tuple[Optional[bytes], Optional[bytes], Optional[str]]
 """The node that is looked at, what it is tried to go into, the remark before the next condition."""
 
 
+@lru_cache(maxsize=500)
+def _of_condition(condition: bytes) -> tuple[str, str] | None:
+    """Code and plain words of a condition as it is printed; None for WRAPPER."""
+    text = condition.decode("utf-8", "replace").strip()
+    if text == WRAPPER:
+        return None
+    return CONDITIONS.get(text, ("FD219", f"NNC's condition `{text}` does not hold"))
+
+
 class FailedConditions:
     """The small state machine that ties each ``Failed cond`` to its node."""
 
@@ -289,13 +299,13 @@ class FailedConditions:
     def _failed(
         self, condition: bytes, looked_at: bytes | None, into: bytes | None, remark: str | None
     ) -> Sequence[Said]:
-        text = condition.decode("utf-8", "replace").strip()
-        if text == WRAPPER or looked_at is None:
+        stated = _of_condition(condition)
+        if stated is None or looked_at is None:
             return ()
         node = self._read(looked_at)
         if node is None or node.kind in _NEVER_STARTS:
             return ()
-        code, words = CONDITIONS.get(text, ("FD219", f"NNC's condition `{text}` does not hold"))
+        code, words = stated
         said = Said(node, code, remark if remark is not None and code == "FD215" else words)
         if code == "FD216" and into is not None:
             # Of an operator that was to begin a group it says the same.
