@@ -72,8 +72,10 @@ def of_torch(row: Unfused, run: RunFacts) -> bool:
 
 def between_libraries(row: Unfused, run: RunFacts) -> bool:
     """Whether only kernels of a library keep it from what it could fuse with."""
+    if row.reason.code != "FD227":
+        return False
     barrier = _barrier(row)
-    return row.reason.code == "FD227" and barrier in operators.LIBRARY and _recipe(barrier, run) is None
+    return barrier in operators.LIBRARY and _recipe(barrier, run) is None
 
 
 def _recipe(op: str, run: RunFacts) -> Recipe | None:

@@ -239,11 +239,11 @@ def _cuts_region(place: Place) -> Reason | None:
     """FD231: between two differentiable graphs, and the reason why they are two. Before the rule for views: a
     view that torch keeps out costs nothing itself, and yet keeps what is around it apart."""
     flow, node = place.flow, place.node
-    if node.kind != OPERATOR or place.loose.op == "prim::GetAttr":
+    if not flow.regions or node.kind != OPERATOR or place.loose.op == "prim::GetAttr":
         return None
     why = no_formula(node)
     sides = (node.before, node.after)
-    if why and flow.regions and all(any(flow.nodes[i].kind == REGION for i in side) for side in sides):
+    if why and all(any(flow.nodes[i].kind == REGION for i in side) for side in sides):
         return reason(
             "FD231",
             f"gradients are recorded, and it {why}: one differentiable graph ends before it and another"
@@ -400,22 +400,22 @@ CATCH_ALL = ("FD201", "FD211", "FD212", "FD214")
 """What the fusers state of everything that they do not know: also of branches, loops, views and operators
 that change a tensor in place, for which there is a better word."""
 
-RULES: tuple[Rule, ...] = (
-    control_flow,
-    bookkeeping,
-    _cuts_region,
-    nothing_to_gain,
-    in_place,
-    dtype,
-    dimensions,
-    device,
-    no_rule,
-    gradient,
-    untyped,
-    many_arguments,
-    read_before,
-    surroundings,
-)
+_OF_KIND: tuple[Rule, ...] = (control_flow, bookkeeping, _cuts_region, nothing_to_gain, in_place)
+_OF_TYPES: tuple[Rule, ...] = (dtype, dimensions, device, no_rule)
+"""Of the operator, its types and the fuser alone."""
+_OF_PLACE: tuple[Rule, ...] = (gradient, untyped, many_arguments, read_before, surroundings)
+"""In this order."""
+
+_MOST_KNOWN = 4096
+"""Operators with types whose reason is kept: the nodes of a plan are few different ones."""
+
+
+def _first(rules: tuple[Rule, ...], place: Place) -> Reason | None:
+    for rule in rules:
+        found = rule(place)
+        if found is not None:
+            return found
+    return None
 
 
 class Reasons:
@@ -430,6 +430,7 @@ class Reasons:
     def __init__(self, requested: str | None = None, torch: str | None = None) -> None:
         self._requested = requested
         self._torch = torch
+        self._known: dict[tuple[object, ...], Reason | None] = {}
 
     def __call__(self, outside: Outside) -> Reason | None:
         fuser = outside.fuser
@@ -438,21 +439,31 @@ class Reasons:
         if fuser is None and self._requested in FUSERS:
             fuser = self._requested
         place = Place(outside, fuser, self._torch or outside.release)
-        for rule in RULES:
-            found = rule(place)
-            if found is not None:
-                return found
+        found = _first(_OF_KIND, place) or self._of_types(place) or _first(_OF_PLACE, place)
+        if found is not None:
+            return found
         cause = refused_by_form(place.node, place.loose.op) if place.fuser == "nvfuser" else None
         return reason("FD201", cause) if cause is not None else None
+
+    def _of_types(self, place: Place) -> Reason | None:
+        """What rules it out for its kind and types, worked out once for equal ones."""
+        key = place.loose.op, place.node.inputs, place.node.outputs, place.fuser, place.torch
+        try:
+            return self._known[key]
+        except KeyError:
+            pass
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        found = self._known[key] = _first(_OF_TYPES, place)
+        return found
 
     def refine(self, outside: Outside, stated: Reason) -> Reason:
         """The true cause behind a stated reason that names several, or the wrong one."""
         place = Place(outside, outside.fuser or "nvfuser", self._torch or outside.release)
         if stated.code in CATCH_ALL:
-            for rule in (control_flow, bookkeeping, _cuts_region, nothing_to_gain, in_place):
-                cause = rule(place)
-                if cause is not None:
-                    return cause
+            cause = _first(_OF_KIND, place)
+            if cause is not None:
+                return cause
         if stated.code == "FD216":
             around = surroundings(place)
             if around is not None and around.code == "FD227":

@@ -70,6 +70,12 @@ def _parsed(text: str) -> Source | None:
     return Source(file, int(line), None if column is None else int(column))
 
 
+def file_of(text: str | None) -> str | None:
+    """The file of the position that a text names, as ``Source.parse`` would; a report asks for each row."""
+    found = _WRITTEN.match(text) if text else None
+    return found[1] if found is not None else None
+
+
 _INSTALLED = re.compile(r".*(?:^|[/\\])(?:site|dist)-packages[/\\](?=.)", re.DOTALL)
 
 
@@ -109,14 +115,19 @@ SourceMap = Mapping[str, str]
 ``|source`` for all operators there, without its column for graphs of AOTAutograd."""
 
 
-@lru_cache(maxsize=4096)
 def user_line(source: str) -> str | None:
     """``file:line`` if the range is in the user's own files; None for torch's own and for autodiff
     formulas."""
-    if _LIBRARY.search(source):
+    found = _WRITTEN.match(source)
+    if found is None:
         return None
-    found = Source.parse(source)
-    return found.at_line if found is not None and found.column is not None else None
+    file, line, column = found.groups()
+    return None if column is None or _of_library(file) else f"{file}:{int(line)}"
+
+
+@lru_cache(maxsize=1024)
+def _of_library(file: str) -> bool:
+    return _LIBRARY.search(file) is not None
 
 
 def user_source(op: str, source: str | None, known: SourceMap) -> str | None:

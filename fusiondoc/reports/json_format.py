@@ -23,7 +23,18 @@ from inspect import getmro
 from itertools import repeat
 from json.encoder import encode_basestring
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    NamedTuple,
+    Sequence,
+    TypeVar,
+    Union,
+)
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
@@ -70,15 +81,27 @@ def value_of(thing: Any, name: str) -> Any:
     return getattr(thing, name)
 
 
+class _Written(NamedTuple):
+    """A field of a dataclass in JSON."""
+
+    name: str
+    key: str
+    """Its name as JSON text, and the colon."""
+    null: str
+    """The same and ``null``."""
+    bounded: bool
+
+
 @lru_cache(maxsize=None)
-def _written(kind: Any) -> tuple[tuple[str, str, bool], ...] | None:
-    """Of a dataclass each field in JSON: name, the name as JSON text, whether it is bounded; else None."""
+def _written(kind: Any) -> tuple[_Written, ...] | None:
+    """The fields of a dataclass; None for another class."""
     if not is_dataclass(kind):
         return None
     made: Any = kind
     bounded = _bounded(made)
     return tuple(
-        (name, f'"{name}": ', bounded and name in ("evidence", _LEFT_OUT)) for name in names_in_json(made)
+        _Written(name, f'"{name}": ', f'"{name}": null', bounded and name in ("evidence", _LEFT_OUT))
+        for name in names_in_json(made)
     )
 
 
@@ -104,10 +127,14 @@ def text_of(value: Any, margin: str = "\n") -> str:
     written = _written(kind)
     if written is not None:
         parts = []
-        for name, quoted, bounded in written:
+        for name, key, null, bounded in written:
             item = value_of(value, name) if bounded else getattr(value, name)
-            simple = _SIMPLE.get(type(item))
-            parts.append(quoted + (simple(item) if simple is not None else text_of(item, inner)))
+            if item is None:
+                parts.append(null)
+            elif type(item) is str:
+                parts.append(key + encode_basestring(item))
+            else:
+                parts.append(key + text_of(item, inner))
         return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}" if parts else "{}"
     if isinstance(value, Enum):
         return text_of(value.value, margin)

@@ -43,6 +43,8 @@ def in_github_log(text: str) -> str:
 
 def in_json(text: str) -> str:
     """A JSON document with hidden characters in JSON's own escapes: the same data, safe on a terminal."""
+    if text.isascii() and "\x7f" not in text:
+        return text  # a writer of JSON has escaped the others of ASCII
     return _HIDDEN.sub(_json_escape, text)
 
 

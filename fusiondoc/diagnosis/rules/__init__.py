@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from enum import Enum
+from functools import lru_cache
 from pathlib import Path
 from typing import Callable, Iterable, Sequence
 
@@ -24,7 +25,7 @@ from fusiondoc.model import dataclass, field, is_te
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Evidence, Finding, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Time
-from fusiondoc.model.source import Source
+from fusiondoc.model.source import file_of
 from fusiondoc.parsers.observed import Observed
 
 
@@ -147,17 +148,21 @@ class RunFacts:
                 return Owner.UNKNOWN if plain else Owner.FORMULA
         if row.source is None and row.user_source is None and row.phase == "backward":
             return Owner.FORMULA  # what torch adds of gradients that meet
-        place = Source.parse(row.user_source) or Source.parse(row.source)
-        if place is None:
-            return Owner.UNKNOWN
-        if in_torch(place.file):
-            return Owner.TORCH
-        if _PACKAGE.search(place.file):
-            return Owner.PACKAGE
-        if self.project is not None and place.file.startswith(("/", "\\")):
-            inside = self.project in Path(place.file).parents
-            return Owner.USER if inside or row.user_source is not None else Owner.PACKAGE
-        return Owner.USER
+        file = file_of(row.user_source) or file_of(row.source)
+        return _owner_of(file, self.project, row.user_source is not None) if file else Owner.UNKNOWN
+
+
+@lru_cache(maxsize=1024)
+def _owner_of(file: str, project: Path | None, called: bool) -> Owner:
+    """Whose file it is. ``called``: a line of the user's is known; else one outside the project is not the
+    user's."""
+    if in_torch(file):
+        return Owner.TORCH
+    if _PACKAGE.search(file):
+        return Owner.PACKAGE
+    if project is not None and file.startswith(("/", "\\")) and project not in Path(file).parents:
+        return Owner.USER if called else Owner.PACKAGE
+    return Owner.USER
 
 
 def in_torch(source: str | None) -> bool:

@@ -195,6 +195,14 @@ class Node:
             made = self._attributes = split_attributes(made)
         return made or _NO_ATTRIBUTES
 
+    def attribute(self, name: str) -> str | None:
+        """The printed text of one attribute; None if it has none of that name."""
+        made = self._attributes
+        if isinstance(made, str) and ", " not in made:
+            only, equals, value = made.partition("=")
+            return value if equals and only.strip() == name else None
+        return self.attributes.get(name)
+
     def walk(self) -> Iterator[Node]:
         """This node and all nodes of its blocks, depth first, in print order."""
         yield self

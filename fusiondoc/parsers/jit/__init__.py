@@ -19,6 +19,7 @@ node sets an element of the list of sizes by the dimension as it is written
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Callable, Iterable, Iterator
 
 from fusiondoc.model import FUSERS, NNC, dataclass
@@ -74,7 +75,7 @@ def is_operator(node: Node) -> bool:
         return False
     if kind in NO_WORK:
         return False
-    return any(is_tensor(v.type) or holds_tensor(v.type) for v in node.outputs)
+    return any(map(holds_tensor, [v.type for v in node.outputs]))
 
 
 def is_fallback(nodes: Iterable[Node]) -> bool:
@@ -102,6 +103,12 @@ def of_autodiff(node: Node) -> bool:
 _ONE_NUMBER = re.compile(r"\w+\((requires_grad=[01], )?device=cpu\)\Z")
 """The type of a tensor of one number on the CPU."""
 
+
+@lru_cache(maxsize=4096)
+def _is_one_number(text: str) -> bool:
+    return _ONE_NUMBER.match(text) is not None
+
+
 _SIZE = re.compile(r"Long\((requires_grad=0, )?device=cpu\)\Z")
 """That of a size or an index."""
 
@@ -123,10 +130,10 @@ class HostNumbers:
         """A node that is no operator."""
         constant = node.kind == "prim::Constant"
         if node.kind == "prim::NumToTensor" or (
-            constant and any(_ONE_NUMBER.match(value.type) for value in node.outputs)
+            constant and any(map(_is_one_number, [value.type for value in node.outputs]))
         ):
             self._names.update(value.name for value in node.outputs)
-        elif constant and node.attributes.get("value", "").startswith("{"):
+        elif constant and (node.attribute("value") or "").startswith("{"):
             # A tensor of one number, of which the executor's plan does not tell where it is.
             self._constants.update(value.name for value in node.outputs)
 

@@ -130,6 +130,14 @@ def _any_requires_grad(types: tuple[str, ...]) -> bool:
     return any("requires_grad=1" in text for text in types)
 
 
+def _value_of(node: Node) -> str | None:
+    """Of a constant, as printed; None for another node."""
+    if node.kind != "prim::Constant":
+        return None
+    value = node.attribute("value")
+    return "None" if value is None else value
+
+
 class Flow:
     """Built while a plan is walked, in order."""
 
@@ -167,16 +175,17 @@ class Flow:
         new.outputs = self._types_of([value.name for value in outputs])
         new.arguments = len(inputs) + len(outputs)
         new.operands = tuple(map(self._operand, inputs))
-        new.requires_grad = _any_requires_grad(new.inputs) or _any_requires_grad(new.outputs)
+        if _any_requires_grad(new.inputs) or _any_requires_grad(new.outputs):
+            new.requires_grad = self.gradients = True
         self.nodes.append(new)
-        self.regions = self.regions or kind == REGION
-        self.gradients = self.gradients or new.requires_grad
+        if kind == REGION:
+            self.regions = True
         for name in tensors:
             self._link(name, index)
         if node.kind in _MAKES_OF_A_SIZE:
             for maker in self._behind_numbers(node.inputs):
                 self.nodes[maker].sizes = _and(self.nodes[maker].sizes, index)
-        if kind in (GROUP, OPERATOR):
+        if kind in (OPERATOR, GROUP) and len(tensors) < len(inputs):
             numbers = [name for name in inputs if name not in tensors and not self._is_constant(name)]
             for maker in self._behind_numbers(numbers) if numbers else ():
                 self.nodes[maker].numbers = _and(self.nodes[maker].numbers, index)
@@ -192,21 +201,20 @@ class Flow:
 
     def _operand(self, name: str) -> Operand:
         made = self._maker.get(name)
-        makers = self._made.get(name, ())
-        by = next(iter(makers)) if len(makers) == 1 else None
+        makers = self._made.get(name)
+        by = next(iter(makers)) if makers and len(makers) == 1 else None
+        text = self._types.get(name, "")
         if made is None:
-            return Operand(self.type_of(name), "", None, (), by)
+            return Operand(text, "", None, (), by)
         if made.kind == "prim::ListConstruct" and len(made.inputs) <= _LONGEST_LIST:
             parts = tuple(self.constant(n) for n in made.inputs)
-            return Operand(self.type_of(name), made.kind, None, parts, by)
-        return Operand(self.type_of(name), made.kind, self.constant(name), (), by)
+            return Operand(text, made.kind, None, parts, by)
+        return Operand(text, made.kind, _value_of(made), (), by)
 
     def constant(self, name: str) -> str | None:
         """The value of a constant as printed; None for anything else."""
         made = self._maker.get(name)
-        if made is None or made.kind != "prim::Constant":
-            return None
-        return made.attributes.get("value", "None")
+        return None if made is None else _value_of(made)
 
     def _is_constant(self, name: str) -> bool:
         """Whether it is a constant that no node of the flow makes."""
@@ -239,9 +247,11 @@ class Flow:
             self._link(name, control)
 
     def remember(self, node: Node) -> None:
-        """Every node, also of numbers: conditions are traced back through them."""
+        """Every node, also of numbers: conditions are traced back through them; and the types of its
+        values."""
         for value in node.outputs:
             self._maker[value.name] = node
+            self.define(value.name, value.type)
 
     def condition_of(self, node: Node) -> str:
         """What a prim::If or prim::Loop depends on."""
@@ -318,7 +328,9 @@ class Flow:
         return "a condition"
 
     def _link(self, name: str, index: int) -> None:
+        nodes = self.nodes
         for maker in self._made.get(name, ()):
             if maker != index:
-                self.nodes[index].before = _and(self.nodes[index].before, maker)
-                self.nodes[maker].after = _and(self.nodes[maker].after, index)
+                taker, made = nodes[index], nodes[maker]
+                taker.before = _and(taker.before, maker) if taker.before else (maker,)
+                made.after = _and(made.after, index) if made.after else (index,)

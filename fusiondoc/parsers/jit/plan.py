@@ -190,7 +190,11 @@ def _may_be_fallback(dump: Dump) -> bool:
     returned = graph.outputs
     if len(returned) != 1:
         return False
-    makers = [node for node in graph.nodes if any(v.name == returned[0] for v in node.outputs)]
+    # A graph can have 100,000 nodes: all are looked at only where one of the two kinds returns it.
+    name = returned[0]
+    if not any(node.kind in _RETURN and _makes(node, name) for node in graph.nodes):
+        return False
+    makers = [node for node in graph.nodes if _makes(node, name)]
     if len(makers) != 1:
         return False
     maker = makers[0]
@@ -203,6 +207,13 @@ def _may_be_fallback(dump: Dump) -> bool:
     elif maker.kind != "prim::TupleConstruct":
         return False
     return not any(of_autodiff(node) for node in (*graph.walk(), *copies))
+
+
+_RETURN = ("prim::If", "prim::TupleConstruct")
+
+
+def _makes(node: Node, name: str) -> bool:
+    return any(value.name == name for value in node.outputs)
 
 
 def _body_of(dump: Dump, node: Node) -> Iterable[Node]:
@@ -256,9 +267,10 @@ class _Walk:
         for node in nodes:
             kind = node.kind
             flow.remember(node)
-            for value in node.outputs:
-                flow.define(value.name, value.type)
-            if kind in FUSION_KINDS:
+            if kind == "prim::Constant":  # half of them
+                self.plan.users = self.plan.users or _from_file(node.source)
+                self._numbers.made(node)
+            elif kind in FUSION_KINDS:
                 self._group(node, block)
             elif kind == "prim::DifferentiableGraph":
                 self._region(node, block)
@@ -331,12 +343,13 @@ class _Walk:
             self.plan.numbers.add((kind, node.source))
             return
         index = self.flow.add(CONTROL if blocks else OPERATOR, node, block)
+        added = self.flow.nodes[index]
         outputs = node.outputs
         name = outputs[0].name if outputs else ""
-        self.flow.nodes[index].ran = self._profiled.ran.get(name)
-        ran = self._profiled.blocks.get(name, ())
+        added.ran = self._profiled.ran.get(name)
+        ran = self._profiled.blocks.get(name, ()) if blocks else ()
         if blocks:
-            self.flow.nodes[index].condition = self.flow.condition_of(node)
+            added.condition = self.flow.condition_of(node)
             self.flow.decides(index, node)
         for inner_block, inner_ran in zip(blocks, ran or repeat(None)):
             for place, value in enumerate(inner_block.params):
@@ -347,7 +360,7 @@ class _Walk:
             self.flow.leave_block(index, inner_block.outputs)
         if operator:
             types = tuple([v.type for v in outputs])
-            known = self.flow.nodes[index].outputs
+            known = added.outputs
             types = known if types == known else types
             layer = self.layers.of.get(id(node))
             self.loose.append(LooseNode(kind, node.source, name, node.line, types, index, layer))

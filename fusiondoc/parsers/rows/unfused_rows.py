@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from typing import AbstractSet, Dict, Iterable, List, Mapping, NamedTuple, Protocol, Sequence
 
 from fusiondoc.model.report import Reason, Unfused
@@ -226,16 +227,18 @@ class _UnfusedTable:
             for node, said in zip(nodes, statements)
             if said and said[0].code not in ABOUT_A_MERGE
         }
+        before: Reason | None = None
         for node, said in zip(nodes, statements):
             self._placed.add((node.op, node.source))
-            settled = self._settled.get((node.op, node.source, phase))
-            if settled is not None and told:
-                if flow is not None:
-                    self.reasons[flow.nodes[node.place]] = settled.reason
+            flow_node = flow.nodes[node.place] if flow is not None else None
+            settled = self._settled.get((node.op, node.source, phase)) if told else None
+            if settled is not None:
+                if flow_node is not None:
+                    self.reasons[flow_node] = settled.reason
                 if not settled.reason.stated:
                     settled.lines.extend(use.places(node.line))
                 continue
-            ran = flow.nodes[node.place].ran if flow is not None else None
+            ran = flow_node.ran if flow_node is not None else None
             stated = self._stated(said[0]) if said else None
             if ran is False:
                 reason = _NEVER_RAN
@@ -256,20 +259,23 @@ class _UnfusedTable:
                     if reason.code == NO_RULE:
                         said = self._of_kind(node)
                         reason = self._stated(said[0]) if said else reason
-                reason = self._alike.setdefault(reason, reason)
-            if flow is not None:
-                self.reasons[flow.nodes[node.place]] = reason
+                if reason is not before:
+                    before = reason = self._alike.setdefault(reason, reason)
+            if flow_node is not None:
+                self.reasons[flow_node] = reason
             key = (node.op, node.source, phase, reason.code, reason.text, ran)
             row = rows[node.place] = self.rows.of(key, reason.stated)
             counts[row] = counts.get(row, 0) + 1
-            moved[row] = moved.get(row, 0) + (2 * _bytes_of(flow, node) if flow is not None else 0)
+            moved[row] = moved.get(row, 0) + (
+                2 * _bytes_of(flow_node.outputs) if flow_node is not None else 0
+            )
             if use.level == PlanLevel.FUSION_PASS:
                 settled_here.setdefault((node.op, node.source, phase), row)
             if node.layer is not None:
                 layers[row, node.layer] += 1
             for statement in said:
                 row.say(statement)
-            if not any(statement.lines for statement in said):
+            if not said or not any(statement.lines for statement in said):
                 row.lines.extend(use.places(node.line))
         for (row, layer), count in layers.items():
             row.add_layer(layer, count, copies)
@@ -385,6 +391,7 @@ def _enter(index: _Stated, statements: Statements) -> None:
             mine.setdefault(code, []).append(said)
 
 
-def _bytes_of(flow: Flow, node: LooseNode) -> int:
-    """Bytes of what it makes; 0 where the sizes are not known."""
-    return sum(bytes_once(text) or 0 for text in flow.nodes[node.place].outputs)
+@lru_cache(maxsize=1024)
+def _bytes_of(outputs: tuple[str, ...]) -> int:
+    """Bytes of what a node makes; 0 where the sizes are not known. A plan has few different types."""
+    return sum([bytes_once(text) or 0 for text in outputs])
