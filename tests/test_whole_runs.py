@@ -42,9 +42,9 @@ LOGS = sorted(FIXTURES.glob("*/*.log.xz")) if THOROUGH else [FIXTURES / f"{one}.
 RECORDINGS = ROOT.parent / "shared" / "recordings"
 
 
-def read(blocks: Iterable[bytes]) -> tuple[Report, Observed]:
+def read(blocks: Iterable[bytes] | None, path: Path | None = None) -> tuple[Report, Observed]:
     reading = Reading()
-    reading.take(LogInput("some.log", None), blocks)
+    reading.take(LogInput("some.log", path), blocks)
     reading.close()
     report, observed = reading.report(["some.log"])
     # Of messages that nobody reads only whether there are any is of use, and counted are their runs.
@@ -101,8 +101,25 @@ AGAIN = (
 )
 
 
+@pytest.fixture
+def again(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of the stretches that were done again; they are short, as in small logs."""
+    done: list[int] = []
+    real = Tape.do_again
+
+    def do_again(tape: Tape, stretch: Stretch, *place: Any) -> None:
+        done.append(stretch.size)
+        real(tape, stretch, *place)
+
+    monkeypatch.setattr(Tape, "do_again", do_again)
+    monkeypatch.setattr(repeats, "LEAST", 1 << 12)
+    return done
+
+
 @pytest.mark.parametrize("seed", range(20 if THOROUGH else 1))
-def test_what_stands_in_a_log_again_is_done_again(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stands_in_a_log_again_is_done_again(
+    seed: int, again: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Logs after one another, in any order and also in part, cut into chunks anywhere."""
     chance = random.Random(seed)
     one = [lzma.decompress((FIXTURES / f"logs/{name}.log.xz").read_bytes()) for name in AGAIN]
@@ -113,21 +130,57 @@ def test_what_stands_in_a_log_again_is_done_again(seed: int, monkeypatch: pytest
     ]
     data = b"".join(parts)
     simple = line_by_line(data, monkeypatch)
-    done: list[int] = []
-    real = Tape.do_again
-
-    def do_again(tape: Tape, stretch: Stretch, *place: Any) -> None:
-        done.append(stretch.size)
-        real(tape, stretch, *place)
-
-    monkeypatch.setattr(Tape, "do_again", do_again)
-    monkeypatch.setattr(repeats, "LEAST", 1 << 12)  # of small logs
     assert read([data]) == simple
-    assert sum(done) > len(data) // 10
+    assert sum(again) > len(data) // 10
     for most in (60_013, 300_007) if THOROUGH else (150_001,):
         cut = pieces(data, most, seed)
         # An outer prefix is learnt from the first chunk.
         assert read([b"".join(cut[:5]), *cut[5:]]) == simple, most
+
+
+def test_what_stands_again_where_a_chunk_ends_is_done_again(
+    again: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stretches that reach behind a chunk were read line by line each time: here nearly all of them."""
+    some = lzma.decompress((FIXTURES / "logs/nvfuser-2.1.2-control-flow.log.xz").read_bytes())
+    log = tmp_path / "some.log"
+    log.write_bytes(some * 12)
+    monkeypatch.setattr("fusiondoc.parsers.lines.log_files.CHUNK_BYTES", 60_013)
+    report, observed = read(None, log)
+    assert (report, observed) == line_by_line(some * 12, monkeypatch)
+    assert sum(again) > len(some) * 7
+
+
+def test_sources_of_kernels_that_stand_again_are_done_again(
+    again: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no message between them. Whose the blank lines are depends on what follows."""
+    code = b"".join(b"  T1[%d] = T0[%d];\n" % (i, i) for i in range(300))
+    ran = b"kernel%d run in 0.1 ms, achieved: 100 GB/s\n\n"
+    kernels = b"".join(FRAME % i + b"\n" + code + b"=" * 38 + b"\n" + ran % i for i in range(1, 6))
+    data = (kernels + b"\n\n\n") * 4 + b"loss 1.5\n\n" + kernels + b"\n\n" + PASS + b"Other:\n" + kernels
+    report, observed = read([data])
+    assert (report, observed) == line_by_line(data, monkeypatch)
+    assert [kernel.launches for kernel in report.kernels] == [6] * 5
+    assert sum(again) > len(kernels) * 2
+
+
+def test_what_a_pass_says_again_has_its_lines(again: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines of a pass that stands in a log again are put down once for all."""
+    prefix = b"[UPDATE partition.cpp:236] rejecting node from fusion (node not parsible): "
+    names = b"abcdefghij"
+    nodes = [b"%%%c : Tensor = aten::sort(%%x) # a.py:%d:1\n" % (name, name) for name in names]
+    graph = b"Before Compilation:\n", b"graph(%x : Tensor):\n", *(b"  " + node for node in nodes)
+    before = PASS + b"Before Fusion:\n" + PASS + b"graph(%x : Tensor):\n" + PASS + b"  return (%x)\n"
+    said = b"".join(prefix + node for node in nodes) * 5
+    plan = b"".join(PASS[:-2] + b"4] " + line for line in (*graph, b"  return (%a)\n"))
+    one = before + said + plan
+    data = one * 12
+    report, observed = read([data])
+    assert (report, observed) == line_by_line(data, monkeypatch)
+    assert {len(row.evidence) for row in report.unfused} == {5 * 12}
+    assert [place.line for place in report.unfused[0].evidence][-1] > one.count(b"\n") * 11
+    assert sum(again) > len(data) // 3
 
 
 def test_what_goes_on_behind_a_stretch_is_not_cut_off_by_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, how_told, rank_of, ranks
 from fusiondoc.parsers.observed import Observed, observed_in
 from fusiondoc.parsers.read_ahead import KnownChunks, Sent, is_worth_it
+from fusiondoc.parsers.repeats import NEVER
 from fusiondoc.parsers.rows.bounded_rows import bounded
 from fusiondoc.parsers.rows.group_rows import GroupTable, RunOfGroups, group_rows, groups_of
 from fusiondoc.parsers.rows.kernel_rows import fallbacks_of, kernels_of
@@ -234,7 +235,10 @@ class Reading:
         for tag, text in tagged.stretches():
             if own is not None and (tag is None or rank_of(tag) is None):
                 tag = own  # its name tells more than what stands before its lines
-            count = self._stream(tag).feed_text(text, position(self._logs, number))
+            may_leave = NEVER if tagged.may_leave is None else tagged.may_leave
+            count, size = self._stream(tag).feed_part(text, position(self._logs, number), may_leave)
+            if size < len(text):
+                tagged.leave(text[size:])
             self._counts.lines += count
             number += count
         self._log_read(own, tagged.first)

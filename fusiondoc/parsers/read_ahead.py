@@ -18,12 +18,22 @@ import sys
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Callable, Generator, Iterator, NamedTuple, Sequence, Tuple, cast
 
-from fusiondoc.parsers import repeats
 from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit.message_runs import FRAME, PREFIX, Lines, Print
 from fusiondoc.parsers.lines.log_files import COMPRESSED, LogInput, read_chunks, taken_ahead, utf16_decoder
 from fusiondoc.parsers.lines.tagged_lines import clean, is_plain
-from fusiondoc.parsers.repeats import LATER, Kept, Piece, RunAct, State, Step, Stretch, Tape, is_first
+from fusiondoc.parsers.repeats import (
+    NEVER,
+    Kept,
+    Piece,
+    Repeats,
+    RunAct,
+    State,
+    Step,
+    Stretch,
+    Tape,
+    is_first,
+)
 from fusiondoc.parsers.stream import Stream
 
 if TYPE_CHECKING:
@@ -112,69 +122,50 @@ class _Recorder(Tape):
         self.held += 200
 
 
-class _Ahead:
-    """Cuts the lines of one stream into stretches, in place of ``Repeats``."""
+class _Ahead(Repeats):
+    """Cuts all lines of one stream into stretches."""
 
     def __init__(self, tape: _Recorder) -> None:
-        self._tape = tape
-        self._kept = Kept(with_steps=False)
-        self._keep = False
+        super().__init__(tape, Kept(with_steps=False))
+        self._is_kept = False
         """Whether the stretch that is noted is to be kept."""
         self.items: list[Item] = []
         """Of the chunk that is read."""
         self.numbers: dict[Callable[..., None] | int, int] = {}
         """Of what is done, and of the ids of what is done for runs."""
-        self.may_leave = 0
-        """From here on, what stands in the text may be read with the next chunk."""
-        self.left: int | None = None
-        """From here on it is."""
+
+    def begin_text(self, may_leave: int) -> None:
+        super().begin_text(may_leave)
+        self.items = []
 
     def leave(self) -> None:
         """What is noted may go on behind the text: see ``close_chunk``."""
-
-    def begin_chunk(self, may_leave: int) -> None:
-        self.items, self.may_leave, self.left = [], may_leave, None
 
     def close_chunk(self, text: bytes, pos: int, after: State | None) -> None:
         """The lines of the chunk are read; ``pos`` is that of the next line, ``after`` None if something is
         open."""
         if after is not None and self._tape.steps is not None:
-            self.note(text, len(text), pos, after)
+            self._note(text, len(text), pos, after)
         self._tape.spoil()
 
-    def close(self) -> None:
-        self._kept.clear()
+    def _begin(self, text: bytes, at: int, pos: int, now: Callable[[], State], begins: bool) -> None:
+        self._is_kept = self._kept.began(text, at)
+        self._tape.begin(at, pos, now())
 
-    def met(self, text: bytes, at: int, pos: int, now: Callable[[], State]) -> Stretch | None:
-        """As in ``Repeats``, but that all stretches are noted."""
-        tape, kept = self._tape, self._kept
-        begins = kept.begins(text, at)
-        if tape.steps is not None and at - tape.at >= (repeats.SHORTEST if begins else repeats.LEAST):
-            self.note(text, at, pos, now())
-        again = kept.met(text, at, now) if begins else None
-        if again is None and begins and at >= self.may_leave and kept.reaches(text, at):
-            again, self.left = LATER, at
-        if again is not None:
-            if tape.steps is not None:
-                self.note(text, at, pos, now())
-            if again is not LATER:
-                self.items.append((at, again.number))
-        elif tape.steps is None:
-            self._keep = kept.began(text, at)
-            tape.begin(at, pos, now())
-        return again
-
-    def note(self, text: bytes, at: int, pos: int, after: State) -> None:
-        """The stretch that ends at ``at``, unless its lines must be read again."""
+    def _note(self, text: bytes, at: int, pos: int, after: State) -> None:
+        """It is sent, unless its lines must be read again."""
         tape = self._tape
         noted = tape.told(at, pos, after)
         if noted is None or noted.state.open != after.open:  # a message broke off in it
             return
-        if self._keep:
+        if self._is_kept:
             noted = self._kept.keep(noted, text, tape.at, tape.held)
             if not noted.number:
                 self.items.append(FORGET)
         self.items.append(self._sent(tape.at, noted))
+
+    def _again(self, at: int, stretch: Stretch) -> None:
+        self.items.append((at, stretch.number))
 
     def _sent(self, at: int, noted: Stretch) -> Item:
         numbers = self.numbers
@@ -211,12 +202,10 @@ def _chunks_of(log: LogInput) -> Iterator[tuple[Any, ...]]:
     line, prefixes = 1, 0
     parts = _Parts(log)
     for part in parts:
-        ahead.begin_chunk(part.may_leave)
-        text, size = part.text, len(part.text)
-        line += stream.feed_text(text, line)
-        if ahead.left is not None:
-            size = ahead.left
-            parts.rest = text[size:] + parts.rest
+        text = part.text
+        lines, size = stream.feed_part(text, line, part.may_leave)
+        line += lines
+        parts.rest = text[size:] + parts.rest
         ahead.close_chunk(text, line, stream.state_before(parts.rest) if parts.rest else None)
         sent = text[:size] if part.place is None else b""
         new = stream.messages.prefixes(prefixes)
@@ -265,7 +254,7 @@ class _Parts:
             cut.clear()
         if self.rest:
             rest, self.rest = self.rest, b""
-            yield _Part(0, [], end - len(rest) if rest_there else None, rest, len(rest))
+            yield _Part(0, [], end - len(rest) if rest_there else None, rest, NEVER)
 
 
 def _last_begin(text: bytes, start: int) -> int:

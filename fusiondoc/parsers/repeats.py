@@ -311,49 +311,6 @@ def _begin(text: bytes, at: int) -> int:
     return hash(text[at : at + HEAD] + text[probe : probe + PROBE])
 
 
-class Repeats:
-    """Finds stretches of one stream that were met before. ``text`` is one of whole lines."""
-
-    def __init__(self, tape: Tape) -> None:
-        self._tape = tape
-        self._kept = Kept()
-        self._next = 0
-        """Before this place no stretch begins but one like those that began before."""
-
-    def leave(self) -> None:
-        """The text ends: a stretch that is being noted may go on behind it."""
-        self._tape.spoil()
-        self._next = 0
-
-    def close(self) -> None:
-        self._kept.clear()
-
-    def met(self, text: bytes, at: int, pos: int, now: Callable[[], State]) -> Stretch | None:
-        """The stretch that stands at ``at`` again. If none does, one may be noted from here on."""
-        tape, kept = self._tape, self._kept
-        begins = kept.begins(text, at)
-        if tape.steps is not None and at - tape.at >= (SHORTEST if begins else LEAST):
-            self._keep(text, at, pos, now())
-        again = kept.met(text, at, now) if begins else None
-        if again is not None:
-            tape.spoil()
-            self._next = at + again.size
-        elif tape.steps is None and (begins or at >= self._next):
-            if kept.began(text, at):
-                tape.begin(at, pos, now())
-            else:
-                self._next = at + LEAST
-        return again
-
-    def _keep(self, text: bytes, at: int, pos: int, after: State) -> None:
-        tape = self._tape
-        start, held = tape.at, tape.held
-        noted = tape.told(at, pos, after)
-        if noted is not None:
-            noted = noted._replace(steps=tape.condensed(noted.steps))
-            self._kept.keep(noted, text, start, held)
-
-
 LATER = Stretch(
     State(None, None, (), False, False, False),
     0,
@@ -367,6 +324,75 @@ LATER = Stretch(
     State(None, None, (), False, False, False),
 )
 """In place of one: what stands here is to be read together with what follows behind the text."""
+
+
+NEVER = 1 << 62
+"""Behind all places of a text."""
+
+
+class Repeats:
+    """Finds stretches of one stream that were met before. ``text`` is one of whole lines."""
+
+    def __init__(self, tape: Tape, kept: Kept | None = None) -> None:
+        self._tape = tape
+        self._kept = kept or Kept()
+        self._next = 0
+        """Before this place no stretch begins but one like those that began before."""
+        self._may_leave = NEVER
+        self.left: int | None = None
+        """Where LATER was said."""
+
+    def begin_text(self, may_leave: int) -> None:
+        """A text begins; from ``may_leave`` on, what stands in it may be read with what follows it."""
+        self._may_leave, self.left = may_leave, None
+
+    def leave(self) -> None:
+        """The text ends: a stretch that is being noted may go on behind it."""
+        self._tape.spoil()
+        self._next = 0
+
+    def close(self) -> None:
+        self._kept.clear()
+
+    def met(self, text: bytes, at: int, pos: int, now: Callable[[], State]) -> Stretch | None:
+        """The stretch that stands at ``at`` again, or LATER. If none does, one may be noted from here on."""
+        tape, kept = self._tape, self._kept
+        begins = kept.begins(text, at)
+        if tape.steps is not None and at - tape.at >= (SHORTEST if begins else LEAST):
+            self._note(text, at, pos, now())
+        again = kept.met(text, at, now) if begins else None
+        if again is None and begins and at >= self._may_leave and kept.reaches(text, at):
+            again, self.left = LATER, at
+        if again is None:
+            if tape.steps is None:
+                self._begin(text, at, pos, now, begins)
+            return None
+        if tape.steps is not None:
+            self._note(text, at, pos, now())
+        if again is not LATER:
+            self._again(at, again)
+        return again
+
+    def _begin(self, text: bytes, at: int, pos: int, now: Callable[[], State], begins: bool) -> None:
+        """No stretch that is known stands here, and none is being noted."""
+        if begins or at >= self._next:
+            if self._kept.began(text, at):
+                self._tape.begin(at, pos, now())
+            else:
+                self._next = at + LEAST
+
+    def _note(self, text: bytes, at: int, pos: int, after: State) -> None:
+        """The stretch that is being noted ends at ``at``."""
+        tape = self._tape
+        start, held = tape.at, tape.held
+        noted = tape.told(at, pos, after)
+        if noted is not None:
+            noted = noted._replace(steps=tape.condensed(noted.steps))
+            self._kept.keep(noted, text, start, held)
+
+    def _again(self, at: int, stretch: Stretch) -> None:
+        """That one stands here again."""
+        self._next = at + stretch.size
 
 
 def may_begin(text: bytes, at: int) -> bool:

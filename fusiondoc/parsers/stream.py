@@ -7,7 +7,7 @@ that little is done per line.
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterable, Match, Protocol, Sequence
+from typing import Callable, Iterable, Match, Sequence
 
 from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
@@ -74,16 +74,7 @@ def _not_looked_at(graph: Print, at: int, rest: bool) -> bool:
     return True
 
 
-class Finder(Protocol):
-    """Finds stretches that need not be read: see ``Repeats``. The rest of a text is not read where it says
-    LATER."""
-
-    def met(self, text: bytes, at: int, pos: int, now: Callable[[], State]) -> Stretch | None: ...
-    def leave(self) -> None: ...
-    def close(self) -> None: ...
-
-
-def _tape_of(counts: LineCounts) -> tuple[Tape, Finder]:
+def _tape_of(counts: LineCounts) -> tuple[Tape, Repeats]:
     tape = Tape(counts)
     return tape, Repeats(tape)
 
@@ -96,7 +87,7 @@ class Stream:
         facts: Facts,
         counts: LineCounts,
         layers: Sequence[LiveLayers] = (),
-        reader: tuple[Tape, Finder] | None = None,
+        reader: tuple[Tape, Repeats] | None = None,
     ) -> None:
         self.facts = facts
         self._counts = counts
@@ -127,7 +118,8 @@ class Stream:
 
     def feed_text(self, text: bytes, pos: int) -> int:
         """Consecutive lines of the log as one text, each with its line end; ``pos`` is the position of the
-        first. How many they are. The same as ``feed`` of them: runs of JIT log lines are not split."""
+        first. How many they are. The same as ``feed`` of them: runs of JIT log lines are not split. Where
+        the finder of stretches says LATER the rest is not read."""
         first, at = pos, 0
         while at < len(text):
             found = PREFIX.match(text, at)
@@ -158,6 +150,13 @@ class Stream:
             at = end
         self._repeats.leave()
         return pos - first
+
+    def feed_part(self, text: bytes, pos: int, may_leave: int) -> tuple[int, int]:
+        """As ``feed_text``, but that lines from ``may_leave`` on may be left which are better read with what
+        follows the text. How many lines and bytes are read."""
+        self._repeats.begin_text(may_leave)
+        lines, left = self.feed_text(text, pos), self._repeats.left
+        return lines, len(text) if left is None else left
 
     def feed_stretches(self, text: bytes, known: Iterable[tuple[int, Stretch]], pos: int) -> int:
         """As ``feed_text``, where another process knows what stands in stretches of the text, and where each

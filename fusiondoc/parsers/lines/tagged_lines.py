@@ -220,6 +220,10 @@ class TaggedLog:
         self._read = read
         self._cut = cut
         self._tags = RankTags(())
+        self._rest = b""
+        """Of the last stretch: it is read with the next one."""
+        self.may_leave: int | None = None
+        """Lines of the last stretch from here on may be left."""
         self._chunks = 0
         """Taken so far."""
 
@@ -227,6 +231,10 @@ class TaggedLog:
     def first(self) -> bytes | None:
         """The text behind the tag None, once lines are read."""
         return self._tags.first
+
+    def leave(self, rest: bytes) -> None:
+        """These lines at the end of the last stretch come once more, with the next one; see ``may_leave``."""
+        self._rest = rest
 
     def _cut_behind(self, size: int, first: bool) -> None:
         """A line is cut in the chunk that comes next."""
@@ -266,9 +274,15 @@ class TaggedLog:
                 if outer is not None:
                     self._tags = RankTags(outer.prefixes(sample))
             if outer is None:
+                if self._blocks is None:  # what a file that grows holds is asked for at once
+                    rest, self._rest, self.may_leave = self._rest, b"", len(self._rest)
+                    text = rest + text
                 yield Stretch(None, text)
             else:
                 yield from self._of_processes(outer, text[:-1].split(b"\n"))
+        if self._rest:
+            self.may_leave = None
+            yield Stretch(None, self._rest)
 
     def _of_processes(self, outer: OuterPrefix, lines: list[bytes]) -> Iterator[Stretch]:
         tags = self._tags
