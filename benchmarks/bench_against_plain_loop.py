@@ -2,7 +2,7 @@
 
     python benchmarks/bench_against_plain_loop.py [--seconds 140] [--processes 2] [--json FILE] [BLOCK ...]
 
-The blocks are those of the nvFuser tutorial (fusiondoc/suites/tutorial_blocks.py: composite, primitive,
+The blocks are those of the nvFuser tutorial (fusiondoc/suites/timed_programs.py: composite, primitive,
 rms_norm), forward and backward, 64x128x1024 float32 on a GPU and small on a CPU. Each variant that this torch
 has is made twice in a process of its own: as bench makes it, and by hand. Five times, bench's loop and the
 plain one run about 0.12 s each, twice, in the order one, other, other, one. ``torch.utils.benchmark`` times
@@ -24,7 +24,7 @@ import torch
 
 from fusiondoc.probe import Refused, UserError
 from fusiondoc.probe.benchmark_steps import Built, Given, Steps, build
-from fusiondoc.suites import tutorial_blocks
+from fusiondoc.suites import timed_programs
 
 BLOCKS = {"composite": 3, "primitive": 3, "rms_norm": 2}
 """How many vectors each takes behind its two activations."""
@@ -75,7 +75,7 @@ def measure(name: str, variant: str) -> Iterator[dict[str, Any]]:
     from torch.utils.benchmark import Timer
 
     torch.manual_seed(0)
-    block = getattr(tutorial_blocks, name)
+    block = getattr(timed_programs, name)
     inputs = tensors(name)
     ones = torch.ones_like(inputs[0])
     shape = lambda: inputs  # noqa: E731

@@ -7,8 +7,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from fusiondoc.version import LOADED as _LOADED  # noqa: F401 - first of all, as its time counts
-from fusiondoc.version import __version__
+from fusiondoc.version import __version__  # first of all, as its time counts
 
 if TYPE_CHECKING:
     from fusiondoc.api import (

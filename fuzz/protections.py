@@ -121,7 +121,7 @@ TAKEN = (
     Taken(
         "time of colours",
         _LINES + "test_colours_of_code_take_time_in_proportion",
-        "reports/source_code.py",
+        "reports/wording_and_source.py",
         "(?P<f>^[ \\t]*@",
         "(?P<f>^\\s*@",
     ),
@@ -262,7 +262,7 @@ TAKEN = (
     Taken(
         "limit of a saved report",
         _LINES + "test_a_saved_report_has_a_limit",
-        "workflows/inputs.py",
+        "workflows/__init__.py",
         "        if size > MOST_REPORT_BYTES:",
         "        if False:",
     ),

@@ -19,8 +19,7 @@ from conftest import FIXTURES
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.trust import request_again
 from fusiondoc.errors import UsageError
-from fusiondoc.workflows import archives, bundle
-from fusiondoc.workflows.inputs import source_of
+from fusiondoc.workflows import archives, bundle, source_of
 
 SECRET = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 PROJECT = "/home/qzuser.qzname/work/acme-model"

@@ -164,7 +164,7 @@ def test_versions(torch: str, wanted: str, fits: bool) -> None:
     ],
 )  # fmt: skip
 def test_what_is_a_target_and_what_a_log(argument: str, target: bool, tmp_path: Path, monkeypatch) -> None:
-    from fusiondoc.workflows.inputs import is_target
+    from fusiondoc.workflows import is_target
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.py").mkdir()

@@ -27,8 +27,8 @@ from fusiondoc.model.source import Target
 from fusiondoc.reports import REPORT_FORMATS, code_annotations, render_comparison, render_report, sarif
 from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.printable import visible
-from fusiondoc.reports.source_code import NearPaths
 from fusiondoc.reports.text.findings import expectation_text
+from fusiondoc.reports.wording_and_source import NearPaths
 from fusiondoc.workflows.load import report_from
 
 SCHEMAS = FIXTURES / "schemas"

@@ -170,9 +170,9 @@ def test_a_bench_as_csv_holds_no_formula_and_no_command() -> None:
 
 
 def test_a_result_larger_than_any_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fusiondoc.workflows import inputs
+    from fusiondoc import workflows
 
-    monkeypatch.setattr(inputs, "_MOST_BYTES", 500)
+    monkeypatch.setattr(workflows, "_MOST_BYTES", 500)
     (tmp_path / "a.json").write_text(BENCH)
     with pytest.raises(UsageError, match="larger than any result"):
-        inputs.saved_bench(str(tmp_path / "a.json"))
+        workflows.saved_bench(str(tmp_path / "a.json"))

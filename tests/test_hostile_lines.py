@@ -18,7 +18,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.parsers.lines.error_texts import read_error
 from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, read_chunks
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.reports import source_code
+from fusiondoc.reports import wording_and_source
 
 NODE = b"  %3 : Tensor = aten::add(%1, %2, %4) # a.py:3:4"
 UPDATE = b"[UPDATE partition.cpp:70] "
@@ -157,7 +157,7 @@ def test_colours_of_code_take_time_in_proportion(part: str) -> None:
     def taken(size: int) -> float:
         text = part * (size // len(part))
         start = time.process_time()
-        for colour in (source_code.cuda, source_code.python):
+        for colour in (wording_and_source.cuda, wording_and_source.python):
             assert "".join(value for _, value in colour(text)) == text
         return time.process_time() - start
 
@@ -251,7 +251,7 @@ def test_what_its_name_alone_calls_compressed_is_refused(ending: str, tmp_path: 
 
 
 def test_a_saved_report_has_a_limit(fusiondoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fusiondoc.workflows.inputs.MOST_REPORT_BYTES", 1 << 20)
+    monkeypatch.setattr("fusiondoc.workflows.MOST_REPORT_BYTES", 1 << 20)
     for text, said in (
         (b" \n" * (1 << 20), "larger than any report"),
         (b" " * (5 << 20), "a line of more than"),

@@ -35,10 +35,10 @@ from fusiondoc.model.source import Options
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.reports import render_report
 from fusiondoc.reports.run_words import gain
-from fusiondoc.reports.source_code import with_near_places
 from fusiondoc.reports.text import Detail
 from fusiondoc.reports.text.screen import _shortened, render
-from fusiondoc.runner.variables import knob_lines
+from fusiondoc.reports.wording_and_source import with_near_places
+from fusiondoc.runner.launch import knob_lines
 from fusiondoc.workflows.load import report_from
 
 TENSOR = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cpu)"

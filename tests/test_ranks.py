@@ -24,7 +24,7 @@ from fusiondoc.model.report import Report
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.probe import rank_process
 from fusiondoc.reports.run_words import rank_sentences, ranks_merged
-from fusiondoc.workflows.inputs import with_ranks
+from fusiondoc.workflows import with_ranks
 
 LOGS = ROOT / "fixtures" / "logs"
 

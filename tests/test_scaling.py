@@ -18,7 +18,7 @@ from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.model.report import Evidence, Fallback, Report
 from fusiondoc.parsers.jit import statements
 from fusiondoc.parsers.kernels import dump_kinds
-from fusiondoc.parsers.rows import bounded_rows, group_rows, kernel_rows, programs, tallies
+from fusiondoc.parsers.rows import group_rows, kernel_rows, programs, tallies
 from fusiondoc.reports.html import render as render_page
 from fusiondoc.reports.json_format import render
 from fusiondoc.workflows.load import report_from
@@ -222,7 +222,7 @@ def test_what_names_a_group_that_is_left_out_does_not_name_it_any_more(tmp_path:
     (tmp_path / "one.log").write_text("".join(equal_caches(3)))
     report = report_from([str(tmp_path / "one.log")])
     rows = [fallback("run", "G1", 1), fallback("run", "G2", 150), fallback("run", "G3", 150)]
-    cut = bounded_rows.bounded(replace(report, fallbacks=tuple(rows)), 1)
+    cut = tallies.bounded(replace(report, fallbacks=tuple(rows)), 1)
     assert [len(kernel.groups) + kernel.groups_left_out for kernel in cut.kernels] == [3]
     assert [len(group.kernels) + group.kernels_left_out for group in cut.groups] == [3]
     assert [instance.kernels for instance in cut.groups[0].instances] == [("K1",)]
@@ -230,7 +230,7 @@ def test_what_names_a_group_that_is_left_out_does_not_name_it_any_more(tmp_path:
     first, others = cut.fallbacks
     assert (first, others.group, others.count) == (rows[0], None, 4)
     assert (len(others.evidence), others.evidence_left_out) == (200, 100)
-    assert bounded_rows.bounded(report, 3) is report
+    assert tallies.bounded(report, 3) is report
 
 
 def test_large_parts_of_a_text_are_written_one_by_one(tmp_path: Path) -> None:

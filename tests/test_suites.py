@@ -79,7 +79,7 @@ def test_programs_run_beside_any_torch(program) -> None:
 
 def test_every_case_names_a_program_and_inputs_that_can_be_read() -> None:
     functions = {}
-    for file in ("tutorial_blocks.py", "xformers_patterns.py"):
+    for file in ("timed_programs.py",):
         tree = ast.parse((ROOT / "fusiondoc" / "suites" / file).read_text("utf-8"))
         functions[file] = {
             node.name: len(node.args.args) for node in tree.body if isinstance(node, ast.FunctionDef)
@@ -231,7 +231,7 @@ def test_a_case_runs_and_wrapping_in_every_call_compiles_in_every_call(
 def test_programs_compute_what_their_names_say() -> None:
     """Against other ways to write the same, with nothing dropped; modules are scripted too."""
     torch = pytest.importorskip("torch")
-    from fusiondoc.suites import tutorial_blocks, xformers_patterns
+    from fusiondoc.suites import timed_programs
 
     functional = torch.nn.functional
     torch.manual_seed(3)
@@ -242,21 +242,21 @@ def test_programs_compute_what_their_names_say() -> None:
     try:
         summed = x + bias + residual
         expected = functional.layer_norm(summed, (16,), weight, shift, 1e-12)
-        apart = tutorial_blocks.primitive(x, residual, weight, bias, shift) - expected
+        apart = timed_programs.primitive(x, residual, weight, bias, shift) - expected
         assert apart.abs().max() < 1e-5
-        normed = tutorial_blocks.rms_norm(x, residual, weight, bias) / weight
+        normed = timed_programs.rms_norm(x, residual, weight, bias) / weight
         assert torch.allclose(normed.square().mean(2), torch.ones(2, 4))
-        pre = xformers_patterns.bias_dropout_residual_norm_pre(x, residual, weight, shift, bias)
+        pre = timed_programs.bias_dropout_residual_norm_pre(x, residual, weight, shift, bias)
         assert torch.allclose(pre, functional.layer_norm(x + bias, (16,), weight, shift) + residual)
     finally:
         functional.dropout = before
-    module = xformers_patterns.block_16
+    module = timed_programs.block_16
     assert torch.jit.script(module)(x).shape == x.shape
-    assert xformers_patterns.attention_16_float16.outer.weight.dtype == torch.float16
+    assert timed_programs.attention_16_float16.outer.weight.dtype == torch.float16
     with pytest.raises(AttributeError):
-        xformers_patterns.__getattr__("blok_16")
+        timed_programs.__getattr__("blok_16")
 
 
 def test_cases_name_their_program_by_its_file() -> None:
-    case = Case("a", "b", "tutorial_blocks.py:composite", ("float32[2]",))
-    assert case.target.endswith("tutorial_blocks.py:composite") and case.name == "a b"
+    case = Case("a", "b", "timed_programs.py:composite", ("float32[2]",))
+    assert case.target.endswith("timed_programs.py:composite") and case.name == "a b"

@@ -15,7 +15,7 @@ from command_line import ROOT, Run, runs_in_this_process
 from running import python_apart, write
 from valid_json import validate
 
-from fusiondoc.runner.variables import quiet_environment
+from fusiondoc.runner.launch import quiet_environment
 from fusiondoc.workflows import follow_ups
 
 pytestmark = pytest.mark.torch

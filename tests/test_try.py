@@ -24,7 +24,7 @@ from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.model.runs import Try
 from fusiondoc.model.source import Options
 from fusiondoc.reports.text.findings import tries as table_of_tries
-from fusiondoc.reports.wording import verdict_on_tries
+from fusiondoc.reports.wording_and_source import verdict_on_tries
 from fusiondoc.workflows import bench_turns, follow_ups
 from fusiondoc.workflows.follow_ups import speeds_in_turns
 

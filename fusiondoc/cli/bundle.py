@@ -39,9 +39,9 @@ def command(capture: str | None, output: Path | None, no_source: bool, dry_run: 
     """
     from fusiondoc.captures.capture import Capture
     from fusiondoc.captures.store import CaptureStore
+    from fusiondoc.workflows import is_capture
     from fusiondoc.workflows.archives import ENDINGS, is_archive_name
     from fusiondoc.workflows.bundle import bundle
-    from fusiondoc.workflows.inputs import is_capture
 
     if output is not None and not is_archive_name(output.name):
         raise UsageError(f"{output}: a bundle is a {' or '.join(ENDINGS)} file", "Such as -o report.tar.xz")

@@ -71,7 +71,7 @@ def command(
     if expectations is not None:
         _known_sections(expectations, only)
     from fusiondoc.cli.config import heard
-    from fusiondoc.workflows.inputs import is_target
+    from fusiondoc.workflows import is_target
 
     failed = None
     if targets and is_target(targets[0], tell):

@@ -105,7 +105,7 @@ def command(
         raise UsageError("A and B cannot both be stdin", "Save one of the logs to a file.")
     from fusiondoc.comparison import reached
     from fusiondoc.comparison.compare_reports import compare
-    from fusiondoc.workflows.inputs import two_benches
+    from fusiondoc.workflows import two_benches
     from fusiondoc.workflows.load import side
 
     benches = two_benches(a, b)

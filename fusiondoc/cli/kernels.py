@@ -89,7 +89,7 @@ def command(
       fusiondoc kernels train.log --group G2 --save code/
     """
     from fusiondoc.reports.text.kernel_listing import available, choose, narrowed
-    from fusiondoc.workflows.inputs import is_target
+    from fusiondoc.workflows import is_target
     from fusiondoc.workflows.load import with_peak
 
     dumps = tuple(dict.fromkeys(one for text in options["dumps"] for one in text.split(",") if one))

@@ -268,7 +268,7 @@ def launcher_arguments() -> tuple[str, ...]:
 def store_for(options: dict[str, Any]) -> CaptureStore:
     """Where the capture of a run goes, with the name that ``--name`` gives it; notes go to stderr."""
     from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.workflows.inputs import is_target
+    from fusiondoc.workflows import is_target
 
     name = options.get("name")
     if name is not None and is_target(name):

@@ -22,7 +22,7 @@ from fusiondoc.fixes.recipes_in_code import helping
 from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.runner.variables import knob_lines
+from fusiondoc.runner.launch import knob_lines
 
 with contextlib.suppress(ImportError):
     import libcst as cst

@@ -96,6 +96,17 @@ def parse_version(text: str) -> Version:
     return int(match.group(1)), int(match.group(2))
 
 
+def has_nvfuser(torch: str, cuda: str | None) -> bool:
+    """Whether TorchScript of this torch version and build holds nvFuser (1.10 to 2.1, CUDA builds)."""
+    return cuda is not None and (1, 10) <= release(torch) < (2, 2)
+
+
+def release(torch: str) -> tuple[int, int]:
+    """(major, minor) of a torch version."""
+    match = re.match(r"(\d+)\.(\d+)", torch)
+    return (int(match.group(1)), int(match.group(2))) if match else (0, 0)
+
+
 class Span(NamedTuple):
     """The versions from ``first`` to ``last``, both included; open to newer ones if ``last`` is NEWEST."""
 

@@ -32,9 +32,14 @@ from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import PACKAGES, Source, from_package
 from fusiondoc.reports.printable import in_json, markdown, visible
 from fusiondoc.reports.run_words import gain, plan_in_markdown, unlocks
-from fusiondoc.reports.source_code import run_folder, with_near_paths, with_near_places
 from fusiondoc.reports.text.findings import sentence
-from fusiondoc.reports.wording import covered, groups_of
+from fusiondoc.reports.wording_and_source import (
+    covered,
+    groups_of,
+    run_folder,
+    with_near_paths,
+    with_near_places,
+)
 
 EXPECTATION = "expectation"
 """What machine formats call the rule behind a broken expectation."""

@@ -16,12 +16,12 @@ from fusiondoc.reports import run_words
 from fusiondoc.reports.printable import markdown as _text
 from fusiondoc.reports.printable import markdown_code as _code
 from fusiondoc.reports.run_words import plan_in_markdown
-from fusiondoc.reports.source_code import near, where_from, with_near_paths, without_column
-from fusiondoc.reports.wording import (
+from fusiondoc.reports.wording_and_source import (
     covered,
     dims,
     fuser,
     machine,
+    near,
     never_ran,
     peak_share,
     percent,
@@ -32,6 +32,9 @@ from fusiondoc.reports.wording import (
     speedups,
     times,
     verdict,
+    where_from,
+    with_near_paths,
+    without_column,
 )
 
 LIMIT = 65_536

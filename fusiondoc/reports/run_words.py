@@ -26,8 +26,7 @@ from fusiondoc.model.ranks_and_frontends import (
 from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.runs import ScriptModel, ScriptRun, Steps, Time
 from fusiondoc.reports.printable import markdown, markdown_code, one_line
-from fusiondoc.reports.source_code import near
-from fusiondoc.reports.wording import covered, size, verdict
+from fusiondoc.reports.wording_and_source import covered, near, size, verdict
 
 LEAST_SHARE = 0.005
 """A part below this share is left out of a sentence."""

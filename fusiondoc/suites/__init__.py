@@ -1,7 +1,7 @@
 """Programs that ``fusiondoc bench --suite`` times, and the table of their cases: sizes, variants, and the
 figures that their authors published.
 
-``tutorial_blocks`` and ``xformers_patterns`` import torch and run in children, as any target does.
+``timed_programs`` imports torch and runs in children, as any target does.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ _BLOCKS = {"composite": 3, "primitive": 3, "rms_norm": 2}
 def _tutorial(batch: int, length: int, width: int) -> tuple[Case, ...]:
     cases = []
     for block, vectors in _BLOCKS.items():
-        program = f"tutorial_blocks.py:{block}"
+        program = f"timed_programs.py:{block}"
         inputs = _block(batch, length, width, vectors)
         cases += [Case(block, "static", program, inputs), Case(block, "random", program, inputs, random=True)]
     return tuple(cases)
@@ -187,7 +187,7 @@ def _xformers(
 
 def _case(block: str, program: str, shape: tuple[int, int, int], dtype: str, inputs: tuple[str, ...]) -> Case:
     sizes = "x".join(map(str, shape))
-    return Case(block, f"{sizes} {dtype}", f"xformers_patterns.py:{program}", inputs)
+    return Case(block, f"{sizes} {dtype}", f"timed_programs.py:{program}", inputs)
 
 
 _PATTERNS = "*dropout*"

@@ -1,1 +1,312 @@
-"""The use cases under the commands: load, run, run again, time, try; no click."""
+"""The use cases under the commands: load, run, run again, time, try; no click. Here: what an argument of a
+command names.
+
+That is a target to run, a log, a capture, a saved report, or stdin.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path, PurePath
+from typing import Callable, Sequence
+
+from fusiondoc.captures import FOLDER
+from fusiondoc.captures.capture import Capture
+from fusiondoc.captures.request import ARCHIVE_ENDINGS
+from fusiondoc.captures.store import CaptureStore
+from fusiondoc.errors import UsageError
+from fusiondoc.model import dataclass
+from fusiondoc.model.bench import Bench, Suite
+from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, find_logs, read_chunks
+from fusiondoc.reports.json_format import (
+    looks_like_bench,
+    looks_like_report,
+    looks_like_suite,
+    read_bench,
+    read_suite,
+)
+from fusiondoc.whole_files import open_given
+from fusiondoc.workflows.archives import Unpacked, is_archive_name, unpack
+
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*(\(.*\))?\Z", re.DOTALL)
+_ENDINGS = "|".join(map(re.escape, ARCHIVE_ENDINGS))
+_FILE = re.compile(rf"(\.py|{_ENDINGS})(:[^/\\]*|:[^/\\(]*\(.*\))?\Z", re.IGNORECASE | re.DOTALL)
+MOST_REPORT_BYTES = 128 << 20
+"""Of a saved report, unpacked: reading one takes about ten times as much memory."""
+
+_JSON = re.compile(r"\.json(\.(gz|xz|bz2|zst))?\Z", re.IGNORECASE)
+
+
+class Kind(Enum):
+    """The kinds of things to report on."""
+
+    LOG = "log"
+    """A file, or a folder of them."""
+    CAPTURE = "capture"
+    REPORT = "saved report"
+    STDIN = "stdin"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Something to report on. ``text`` is how the user names it; ``path`` where it is, None for stdin."""
+
+    kind: Kind
+    text: str
+    path: Path | None = None
+    unpacked: Unpacked | None = None
+    """Of a bundle: where it is unpacked."""
+
+    def capture(self) -> Capture:
+        """The capture that this is; UsageError if it cannot be read."""
+        assert self.kind is Kind.CAPTURE and self.path is not None
+        return Capture(self.path, Path(self.text) if self.unpacked else None, self.unpacked)
+
+
+def is_target(argument: str, tell: Callable[[str], None] | None = None) -> bool:
+    """Whether an argument is a model to run, by its form alone but for one case.
+
+    ``FILE.py``, ``FILE.py:NAME``, ``FILE.pt`` and ``package.module:NAME`` are; all else is a log. An existing
+    file or folder of the form ``module:NAME`` is a log, which ``tell`` is told; so is a folder of any name.
+    """
+    path = Path(argument)
+    if path.is_dir():
+        return False
+    if _FILE.search(argument):
+        return True
+    if _MODULE.match(argument) is None:
+        return False
+    if path.exists():
+        if tell is not None:
+            tell(
+                f"note: '{argument}' is read as a log, because there is such a file; for the module, run from"
+                " another folder"
+            )
+        return False
+    return True
+
+
+def source_of(argument: str) -> Source:
+    """What an argument that is no target names. A path comes before the name of a capture (or a part of it
+    that only one has); a file is a saved report by its ending ``.json`` or by how it begins.
+
+    Raises:
+        UsageError: there is no such thing.
+    """
+    path = Path(argument)
+    if argument == "-":
+        return Source(Kind.STDIN, argument)
+    if is_capture(path):
+        return Source(Kind.CAPTURE, argument, path)
+    if path.is_dir():
+        _no_folder_of_reports(argument, path)
+        return Source(Kind.LOG, argument, path)
+    if path.is_file() and is_archive_name(path.name):
+        unpacked = unpack(path)
+        return Source(Kind.CAPTURE, argument, unpacked.path, unpacked)
+    if path.is_file():
+        return Source(Kind.REPORT if _holds_report(argument, path) else Kind.LOG, argument, path)
+    if path.exists():  # a pipe: what is read of it is gone
+        return Source(Kind.LOG, argument, path)
+    return Source(Kind.CAPTURE, argument, _named(argument))
+
+
+def sources_of(arguments: Sequence[str]) -> list[Source]:
+    """What the arguments of a command name that takes parts of one run: the newest capture without any.
+
+    Raises:
+        UsageError: there is no such thing; a saved report, which is a whole run, is one of several.
+    """
+    if not arguments:
+        newest = CaptureStore().newest()
+        return [Source(Kind.CAPTURE, newest.name, newest.path)]
+    sources = [source_of(argument) for argument in arguments]
+    for one in sources:
+        if one.kind is Kind.REPORT and len(sources) > 1:
+            raise UsageError(
+                f"{one.text} is a saved report, which is not a part of a run",
+                "Name it alone, or compare two of them: fusiondoc compare A B",
+            )
+    return sources
+
+
+def logs_of(sources: Sequence[Source]) -> list[LogInput]:
+    """The logs of some sources; those of a capture for its folder. Each has its rank, if names tell it."""
+    return with_ranks(find_logs([one.text if one.path is None else str(one.path) for one in sources]))
+
+
+def is_capture(path: Path) -> bool:
+    """Whether this is the folder of a capture."""
+    return (path / "request.json").is_file()
+
+
+def named_json(text: str) -> bool:
+    """Whether a name is that of a JSON file, compressed or not."""
+    return _JSON.search(Path(text).name) is not None
+
+
+def _holds_report(argument: str, path: Path) -> bool:
+    return named_json(argument) or looks_like_report(next(read_chunks(LogInput(argument, path)), b""))
+
+
+def _no_folder_of_reports(argument: str, path: Path) -> None:
+    saved = sorted(path.glob("*.json"))
+    if saved and not any(one.suffix != ".json" for one in path.iterdir() if one.is_file()):
+        raise UsageError(f"{argument} holds JSON files and no log", f"Name one of them: {saved[0]}")
+
+
+def _named(argument: str) -> Path:
+    """The capture of that name, or ``latest``, ``latest~1``."""
+    store = CaptureStore()
+    try:
+        return store.get(argument).path
+    except UsageError as error:
+        if not error.message.startswith(f"there is no capture '{argument}'"):
+            raise
+        where = f"{FOLDER}/ here" if store.folder == Path.cwd() / FOLDER else store.folder
+        hint = error.hint if store.paths() else f"Name a file; there are no captures in {where}."
+    try:
+        find_logs([argument])
+    except UsageError as error:
+        # Files that are near it, or where to look for logs.
+        if error.hint and error.hint.startswith(("Did you mean", "It is a link")):
+            hint = error.hint
+    raise UsageError(f"there is no log, folder, report or capture '{argument}'", hint)
+
+
+def saved_bytes(name: str, path: Path) -> bytes:
+    """The content of a file that should be a saved report, unpacked; ``name`` is what messages call it.
+
+    Raises:
+        UsageError: it cannot be read, or is larger than a report can be.
+    """
+    data: list[bytes] = []
+    size = 0
+
+    def cut(size: int, first: bool) -> None:
+        raise UsageError(
+            f"{name} has a line of more than {MOST_LINE >> 20} MiB, as no report that fusiondoc wrote has",
+            "Write it again: fusiondoc parse LOG --format json --output FILE.json",
+        )
+
+    for chunk in read_chunks(LogInput(name, path), cut):
+        data.append(chunk)
+        size += len(chunk)
+        if size > MOST_REPORT_BYTES:
+            raise UsageError(f"{name} is larger than any report", "Read the logs themselves.")
+    return b"".join(data)
+
+
+_MOST_BYTES = 64 << 20
+
+
+def saved_bench(argument: str) -> Bench | Suite | None:
+    """The bench, or the suite, in that file; None if it is something else (a log, a report, a capture).
+
+    Raises:
+        UsageError: it is damaged, too large, or of a newer fusiondoc.
+    """
+    path = Path(argument)
+    try:
+        if not path.is_file():
+            return None
+        with open_given(path) as file:
+            start = file.read(200)
+            if not looks_like_bench(start) and not looks_like_suite(start):
+                return None
+            data = start + file.read(_MOST_BYTES)
+    except OSError:
+        return None  # who reads it as a log says why it cannot be read
+    if len(data) >= _MOST_BYTES:
+        raise UsageError(f"{argument} is larger than any result of fusiondoc bench", "Name another file.")
+    return read_suite(data, argument) if looks_like_suite(start) else read_bench(data, argument)
+
+
+def two_benches(a: str, b: str) -> tuple[Bench, Bench] | tuple[Suite, Suite] | None:
+    """Both, if both are benches, or both suites; None if none is either.
+
+    Raises:
+        UsageError: one is and the other is not.
+    """
+    old, new = saved_bench(a), saved_bench(b)
+    if old is None and new is None:
+        return None
+    if old is None or new is None:
+        bench, other = (b, a) if old is None else (a, b)
+        raise UsageError(
+            f"{bench} is a result of fusiondoc bench, and {other} is not",
+            "Give two of them: fusiondoc bench TARGET -o NAME.json.",
+        )
+    if isinstance(old, Suite) and isinstance(new, Suite):
+        return old, new
+    if isinstance(old, Bench) and isinstance(new, Bench):
+        return old, new
+    suite, other = (a, b) if isinstance(old, Suite) else (b, a)
+    raise UsageError(
+        f"{suite} is the result of a suite, and {other} of a bench of one target",
+        "Give two of a kind: two of fusiondoc bench --suite NAME, or two of fusiondoc bench TARGET.",
+    )
+
+
+_ATTEMPT = re.compile(r"(?P<above>.*/)?attempt_(?P<attempt>\d{1,6})/(?P<rank>\d{1,6})/[^/]+\Z")
+"""``none_x8k/attempt_0/1/stderr.log``: torch's elastic launcher with --log-dir and --redirects
+(``LocalElasticAgent._make_log_dir``, torch/distributed/elastic/agent/server/local_elastic_agent.py, 1.12 to
+2.13). The number is the local one of that machine."""
+_CAPTURED = re.compile(r"(?P<above>.*/)?ranks/(?P<rank>\d{1,6})/log\Z")
+_NAMED = re.compile(r"(?:\A|[^a-z])(?:rank|task|worker|proc)[ ._=-]?(\d{1,9})(?![0-9])", re.IGNORECASE)
+"""``rank0.log``, ``train-rank_3.txt``, and ``1/rank.0/stdout`` of mpirun --output-filename."""
+
+
+def with_ranks(logs: Sequence[LogInput]) -> list[LogInput]:
+    """The logs, each with the rank that its name says, if these are at least two; else as they are.
+
+    Of a launcher that started the ranks again, the last attempt is kept. Local numbers of several machines'
+    folders are counted on, in the order of the folders.
+    """
+    by_launcher = [_ATTEMPT.match(_posix(log)) for log in logs]
+    if logs and all(by_launcher):
+        return _of_launcher(logs, [one for one in by_launcher if one is not None])
+    numbers = [_number(log) for log in logs]
+    known = {number for number in numbers if number is not None}
+    if len(known) < 2:
+        return list(logs)
+    return [replace(log, rank=number) for log, number in zip(logs, numbers)]
+
+
+def _posix(log: LogInput) -> str:
+    return "" if log.path is None else PurePath(log.path).as_posix()
+
+
+def _number(log: LogInput) -> int | None:
+    text = _posix(log)
+    captured = _CAPTURED.match(text)
+    if captured is not None:
+        return int(captured["rank"])
+    found = None
+    for part in text.split("/")[-3:]:
+        named = _NAMED.search(part)
+        found = int(named[1]) if named else found
+    return found
+
+
+def _of_launcher(logs: Sequence[LogInput], names: Sequence[re.Match[str]]) -> list[LogInput]:
+    last: dict[str, int] = defaultdict(int)
+    most: dict[str, int] = defaultdict(int)
+    for one in names:
+        above = one["above"] or ""
+        last[above] = max(last[above], int(one["attempt"]))
+        most[above] = max(most[above], int(one["rank"]))
+    before: dict[str, int] = {}
+    number = 0
+    for above in sorted(most):
+        before[above] = number
+        number += most[above] + 1
+    kept = [
+        replace(log, rank=before[one["above"] or ""] + int(one["rank"]))
+        for log, one in zip(logs, names)
+        if int(one["attempt"]) == last[one["above"] or ""]
+    ]
+    return kept if len({log.rank for log in kept}) > 1 else [replace(log, rank=None) for log in kept]

@@ -34,7 +34,7 @@ from fusiondoc.parsers.read import Reading
 from fusiondoc.reports.printable import one_line
 from fusiondoc.reports.text import drawn
 from fusiondoc.reports.text.kernel_listing import source_lines
-from fusiondoc.reports.wording import phase_of, runs_of, size
+from fusiondoc.reports.wording_and_source import phase_of, runs_of, size
 from fusiondoc.runner import peak_of
 from fusiondoc.runner.child import Interruptions
 from fusiondoc.runner.launch import Progress, ShowProgress

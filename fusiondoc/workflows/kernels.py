@@ -16,7 +16,7 @@ from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Place, Within
 from fusiondoc.captures.trust import request_again, texts
 from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
-from fusiondoc.fuser_knobs import catalogue
+from fusiondoc.fuser_knobs import catalogue, has_nvfuser, release
 from fusiondoc.fuser_knobs.checks import USUAL, check_dumps, how_to_set, is_set, together
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import Dump, Evidence, Group, Kernel, Report
@@ -25,9 +25,8 @@ from fusiondoc.reports.json_format import as_dict
 from fusiondoc.reports.text.kernel_listing import chosen, ending, narrowed, present, render
 from fusiondoc.runner.interpreter import inspect
 from fusiondoc.runner.launch import ShowProgress
-from fusiondoc.runner.variables import has_nvfuser, release
 from fusiondoc.whole_files import read_within, write_whole
-from fusiondoc.workflows.inputs import Kind, is_capture, sources_of
+from fusiondoc.workflows import Kind, is_capture, sources_of
 from fusiondoc.workflows.load import report_from, report_of
 from fusiondoc.workflows.run import Tell, run_target
 

@@ -30,7 +30,7 @@ from fusiondoc.probe.live_capture import LateWatch
 from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.program_watch import ProgramWatch
 from fusiondoc.runner.capped_log import GrowingLog
-from fusiondoc.runner.variables import run_environment
+from fusiondoc.runner.launch import run_environment
 from fusiondoc.version import __version__
 from fusiondoc.workflows.load import report_of
 

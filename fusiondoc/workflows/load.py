@@ -31,7 +31,7 @@ from fusiondoc.parsers.read import read_logs
 from fusiondoc.parsers.rows import excerpts
 from fusiondoc.reports.json_format import read_report
 from fusiondoc.runner import peak_of
-from fusiondoc.workflows.inputs import Kind, Source, logs_of, named_json, saved_bytes, source_of, sources_of
+from fusiondoc.workflows import Kind, Source, logs_of, named_json, saved_bytes, source_of, sources_of
 
 
 def report_from(

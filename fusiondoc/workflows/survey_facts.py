@@ -26,8 +26,8 @@ from fusiondoc.model.survey_answers import RunRow, SavedNode, SavedReport, Saved
 from fusiondoc.model.typed_fields import json_within, sound
 from fusiondoc.parsers.lines.log_files import is_log_name
 from fusiondoc.reports.json_format import read_part
+from fusiondoc.workflows import is_capture, named_json, saved_bytes
 from fusiondoc.workflows.archives import is_archive_name
-from fusiondoc.workflows.inputs import is_capture, named_json, saved_bytes
 
 _BLOCK = 1 << 20
 _OF_CAPTURE = (REQUEST, RECORDS, "log")

@@ -44,7 +44,7 @@ class LogInput:
     name: str
     path: Path | None
     rank: int | None = None
-    """The process that it is the log of, where its name or the launcher tells (``workflows/inputs.py``)."""
+    """The process that it is the log of, where its name or the launcher tells (``workflows/__init__.py``)."""
 
 
 def find_logs(arguments: Sequence[str]) -> list[LogInput]:

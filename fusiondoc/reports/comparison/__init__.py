@@ -22,8 +22,7 @@ from fusiondoc.comparison import (
 from fusiondoc.model import count, fuser_title
 from fusiondoc.model.report import OpNode
 from fusiondoc.reports.printable import markdown, markdown_code
-from fusiondoc.reports.source_code import near, near_paths_of, where_from, with_near_paths
-from fusiondoc.reports.wording import short_type
+from fusiondoc.reports.wording_and_source import near, near_paths_of, short_type, where_from, with_near_paths
 
 KINDS = {
     "operators": "with other operators",

@@ -16,7 +16,7 @@ from fusiondoc.model import dataclass
 from fusiondoc.reports import comparison as words
 from fusiondoc.reports.html.page_context import colours, render_page
 from fusiondoc.reports.html.program_view import Picture, main_program, picture, within
-from fusiondoc.reports.source_code import near
+from fusiondoc.reports.wording_and_source import near
 
 _HERE = Path(__file__).resolve().parent
 _STYLE = _HERE.parent / "html" / "page.css"

@@ -40,8 +40,7 @@ from fusiondoc.reports.html.run_views import (
 from fusiondoc.reports.html.summary import header, plan_view
 from fusiondoc.reports.printable import visible
 from fusiondoc.reports.run_words import ranks_merged
-from fusiondoc.reports.source_code import near, with_near_paths
-from fusiondoc.reports.wording import fuser, machine, runs_of, verdict
+from fusiondoc.reports.wording_and_source import fuser, machine, near, runs_of, verdict, with_near_paths
 from fusiondoc.version import __version__
 
 _HERE = Path(__file__).resolve().parent

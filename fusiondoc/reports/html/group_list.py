@@ -24,8 +24,7 @@ from fusiondoc.reports.html.page_context import (
 )
 from fusiondoc.reports.html.summary import Bar, peak_bar
 from fusiondoc.reports.run_words import ranks_where, takes
-from fusiondoc.reports.source_code import where_from, without_column
-from fusiondoc.reports.wording import (
+from fusiondoc.reports.wording_and_source import (
     dims,
     further_values,
     never_ran,
@@ -37,6 +36,8 @@ from fusiondoc.reports.wording import (
     short_type,
     size,
     times,
+    where_from,
+    without_column,
 )
 
 Facts = Sequence["tuple[str, str | None]"]

@@ -22,8 +22,7 @@ from fusiondoc.model.source import Source
 from fusiondoc.reports import run_words
 from fusiondoc.reports.html.page_context import Context, hue
 from fusiondoc.reports.html.summary import Bar
-from fusiondoc.reports.source_code import near
-from fusiondoc.reports.wording import percent, seconds
+from fusiondoc.reports.wording_and_source import near, percent, seconds
 
 MOST_MODULES = 1000
 

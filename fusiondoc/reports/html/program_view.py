@@ -16,7 +16,7 @@ from fusiondoc.model.report import Evidence, Group, Program, ProgramNode, Report
 from fusiondoc.reports.html.layout import Point, draw
 from fusiondoc.reports.html.page_context import QUOTED, Context, ReasonKind, hue, script_data, shown
 from fusiondoc.reports.printable import visible
-from fusiondoc.reports.wording import runs_of
+from fusiondoc.reports.wording_and_source import runs_of
 
 _CHARACTER = 6.9
 """Width of a character of the pictures' type, 11.5 px monospace."""

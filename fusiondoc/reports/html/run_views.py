@@ -20,8 +20,15 @@ from fusiondoc.reports.html.group_list import Facts
 from fusiondoc.reports.html.page_context import QUOTED, Context, Quotes, can_change, shown
 from fusiondoc.reports.html.summary import Bar
 from fusiondoc.reports.run_words import milliseconds, remarks, sentence, share, takes
-from fusiondoc.reports.source_code import near
-from fusiondoc.reports.wording import DOING, NO_DIFFERENCE, percent, seconds, size, verdict_on_tries
+from fusiondoc.reports.wording_and_source import (
+    DOING,
+    NO_DIFFERENCE,
+    near,
+    percent,
+    seconds,
+    size,
+    verdict_on_tries,
+)
 
 _ALONE = 3
 """So many equal passes in a row have a line each; more are put together."""

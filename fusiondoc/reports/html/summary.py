@@ -13,7 +13,16 @@ from fusiondoc.model.modules_and_neighbours import outside
 from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.reports.html.page_context import Context, ReasonKind
 from fusiondoc.reports.run_words import ONLY_TRYING, before_command, gain, no_plan, place, unlocks
-from fusiondoc.reports.wording import Speedup, covered, fuser, machine, peak_share, percent, speedups, verdict
+from fusiondoc.reports.wording_and_source import (
+    Speedup,
+    covered,
+    fuser,
+    machine,
+    peak_share,
+    percent,
+    speedups,
+    verdict,
+)
 
 _MOST = 4
 

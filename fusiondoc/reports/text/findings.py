@@ -29,7 +29,6 @@ from fusiondoc.reports.run_words import (
     takes,
     unlocks,
 )
-from fusiondoc.reports.source_code import near, with_near_paths, with_near_places
 from fusiondoc.reports.text import (
     MOST_ROWS,
     STYLES,
@@ -41,7 +40,14 @@ from fusiondoc.reports.text import (
     names_and_texts,
     prose,
 )
-from fusiondoc.reports.wording import DOING, NO_DIFFERENCE, verdict_on_tries
+from fusiondoc.reports.wording_and_source import (
+    DOING,
+    NO_DIFFERENCE,
+    near,
+    verdict_on_tries,
+    with_near_paths,
+    with_near_places,
+)
 
 
 def fallbacks(report: Report) -> RenderableType | None:

@@ -22,9 +22,16 @@ from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Texts
 from fusiondoc.reports import run_words
 from fusiondoc.reports.run_words import takes
-from fusiondoc.reports.source_code import code_at, where_from, with_near_places
 from fusiondoc.reports.text import MOST_ROWS, STYLES, more, size
-from fusiondoc.reports.wording import further_values, never_ran, short_type, times
+from fusiondoc.reports.wording_and_source import (
+    code_at,
+    further_values,
+    never_ran,
+    short_type,
+    times,
+    where_from,
+    with_near_places,
+)
 
 
 def groups(report: Report, every: bool = False) -> RenderableType | None:

@@ -20,9 +20,8 @@ from fusiondoc.model.modules_and_neighbours import folded, layers_of_kernels
 from fusiondoc.model.report import Dump, Group, Instance, Kernel, Report
 from fusiondoc.model.source import Source
 from fusiondoc.reports.printable import in_github_log, one_line, visible
-from fusiondoc.reports.source_code import cuda, near
 from fusiondoc.reports.text import MOST_ROWS, bar, drawn, more, plain
-from fusiondoc.reports.wording import dims
+from fusiondoc.reports.wording_and_source import cuda, dims, near
 
 ENDINGS = {
     "cuda_kernel": ".cu",

@@ -23,7 +23,6 @@ from fusiondoc.model.runs import Speed
 from fusiondoc.reports import run_words
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.run_words import last_word, milliseconds, remarks, sentence, share
-from fusiondoc.reports.source_code import with_near_paths, with_near_places
 from fusiondoc.reports.text import (
     MOST_ROWS,
     STYLES,
@@ -41,7 +40,16 @@ from fusiondoc.reports.text import (
 from fusiondoc.reports.text.findings import fallbacks, findings, log, plan, tries, verification
 from fusiondoc.reports.text.groups import aot, by_reason, groups, ranks, shapes, te_plans, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
-from fusiondoc.reports.wording import NO_DIFFERENCE, against, covered, fuser, groups_of, verdict_on_tries
+from fusiondoc.reports.wording_and_source import (
+    NO_DIFFERENCE,
+    against,
+    covered,
+    fuser,
+    groups_of,
+    verdict_on_tries,
+    with_near_paths,
+    with_near_places,
+)
 
 
 def heading(report: Report, all_of_it: bool = False) -> RenderableType:

@@ -1,12 +1,18 @@
-"""The patterns that xFormers fused with ``memory_efficient_fusion``, and the layers that hold them.
+"""The programs of the suites: blocks of the nvFuser tutorial, and patterns that xFormers fused.
+
+The tutorial's blocks are what stands behind a matrix product in a transformer: bias, dropout, residual,
+normalisation, with torch's own layer norm, with one written from means and products, and with RMSNorm.
+Constants are in the functions because ``memory_efficient_fusion`` takes tensors alone.
 
 xFormers 0.0.12 to 0.0.21 had bias + activation + dropout, bias + dropout + residual, and the same with a
 layer norm before the residual is added ("pre") or after it ("post"). Whole layers and a whole block were what
 its authors gave up on for memory and CUDA errors: ``feed_forward_512``, ``attention_512_float16``,
 ``block_1024`` are modules of that width, made when they are asked for.
 
+    fusiondoc bench --suite tutorial
+    fusiondoc bench timed_programs.py:rms_norm --backward --input 'float32[64,128,1024]:grad' ...
     fusiondoc bench --suite xformers
-    fusiondoc bench xformers_patterns.py:bias_gelu_dropout --backward --variant aot --variant aot-each-call \
+    fusiondoc bench timed_programs.py:bias_gelu_dropout --backward --variant aot --variant aot-each-call \
         --input 'float16[8,512,1024]:grad' --input 'float16[1024]:grad'
 """
 
@@ -15,6 +21,30 @@ from typing import Optional
 
 import torch
 import torch.nn.functional as F
+
+
+def composite(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, shift: torch.Tensor
+) -> torch.Tensor:
+    summed = F.dropout(x + bias, 0.1, True) + residual
+    return F.layer_norm(summed, (x.size(2),), weight, shift)
+
+
+def primitive(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, shift: torch.Tensor
+) -> torch.Tensor:
+    summed = F.dropout(x + bias, 0.1, True) + residual
+    centred = summed - summed.mean(2, keepdim=True)
+    variance = (centred * centred).mean(2, keepdim=True)
+    return weight * (centred / torch.sqrt(variance + 1e-12)) + shift
+
+
+def rms_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
+) -> torch.Tensor:
+    summed = F.dropout(x + bias, 0.1, True) + residual
+    mean_square = (summed * summed).mean(2, keepdim=True)
+    return weight * (summed / torch.sqrt(mean_square + 1e-12))
 
 
 def bias_relu_dropout(x: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
