@@ -38,7 +38,7 @@ def as_json(fusiondoc: Run, *args: object) -> dict:
     return content
 
 
-@pytest.mark.parametrize("log", every(3, LOGS), ids=lambda p: p.name)
+@pytest.mark.parametrize("log", every(6, LOGS), ids=lambda p: p.name)
 def test_every_log_against_the_next(log: Path, fusiondoc: Run) -> None:
     other = LOGS[(LOGS.index(log) + 1) % len(LOGS)]
     content = as_json(fusiondoc, log, other)
@@ -85,7 +85,7 @@ def test_a_saved_report_is_the_log_it_was_made_of(fusiondoc: Run, tmp_path: Path
     assert [c["kinds"] for c in told[0]["groups"]] == [["split"]]
 
 
-@pytest.mark.parametrize("log", LOGS, ids=lambda p: p.name)
+@pytest.mark.parametrize("log", every(4, LOGS), ids=lambda p: p.name)
 def test_a_saved_report_reads_back_whole(log: Path, fusiondoc: Run) -> None:
     from fusiondoc.reports.json_format import read_report, render
 

@@ -14,6 +14,7 @@ import pytest
 from conftest import FIXTURES, ROOT, Run
 from made_log import large_log
 from one_page import Page
+from thorough import every
 
 import fusiondoc
 from fusiondoc.model.bench import Ratio
@@ -38,7 +39,7 @@ def texts(page: str) -> str:
     return unescape(re.sub(r"<[^>]+>", " ", page))
 
 
-@pytest.mark.parametrize("log", [*LOGS, CAPTURE], ids=lambda p: p.name)
+@pytest.mark.parametrize("log", [*every(3, LOGS), CAPTURE], ids=lambda p: p.name)
 def test_every_log_gives_a_valid_page(log: Path) -> None:
     page = render(report_from([str(log)]))
     read = Page(page)
@@ -49,7 +50,7 @@ def test_every_log_gives_a_valid_page(log: Path) -> None:
     assert "@import" not in page and "url(" not in page.split("</style>")[0]
 
 
-@pytest.mark.parametrize("log", LOGS, ids=lambda p: p.name)
+@pytest.mark.parametrize("log", every(3, LOGS), ids=lambda p: p.name)
 def test_the_page_names_every_group_kernel_and_reason(log: Path) -> None:
     report = report_from([str(log)])
     page = render(report)

@@ -15,7 +15,7 @@ SCHEMA = json.loads((ROOT / "docs" / "report.schema.json").read_text())
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
 
 
-@pytest.mark.parametrize("log", every(2, LOGS), ids=lambda p: p.name)
+@pytest.mark.parametrize("log", every(4, LOGS), ids=lambda p: p.name)
 def test_every_log_gives_a_valid_report(log: Path, fusiondoc: Run) -> None:
     done = fusiondoc("parse", log, "--format", "json")
     assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ from typing import Iterator, Mapping, NamedTuple
 import pytest
 from command_line import ROOT
 
+pytestmark = pytest.mark.xdist_group("layers")  # all arrows are looked for once
 PACKAGE = ROOT / "fusiondoc"
 MOST_LINES = 500
 EVERYWHERE = {"masking", "version", "whole_files"}
@@ -64,7 +65,7 @@ def _imports_of(text: str) -> list[tuple[ast.Import | ast.ImportFrom, bool]]:
 
 
 def _imports(node: ast.AST, typing_only: bool) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-    for child in ast.iter_child_nodes(node):
+    for child in _statements(node):
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             yield child, typing_only
         elif isinstance(child, ast.If) and "TYPE_CHECKING" in (
@@ -74,6 +75,14 @@ def _imports(node: ast.AST, typing_only: bool) -> Iterator[tuple[ast.Import | as
             yield from _imports(child, True)
         else:
             yield from _imports(child, typing_only)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Those right inside ``node``: expressions, which hold no import, are most of a file."""
+    for block in ("body", "orelse", "handlers", "finalbody", "cases"):
+        inner = getattr(node, block, ())
+        if isinstance(inner, list):  # that of a lambda or of a conditional expression is no list
+            yield from inner
 
 
 def _targets(

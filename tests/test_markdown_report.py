@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import FIXTURES, Run
 from made_log import hostile_log, large_log
+from thorough import every
 
 from fusiondoc.reports.markdown import LIMIT, render
 from fusiondoc.workflows.load import report_from
@@ -20,7 +21,7 @@ def without_code(text: str) -> str:
     return re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
 
 
-@pytest.mark.parametrize("log", LOGS, ids=lambda p: p.name)
+@pytest.mark.parametrize("log", every(3, LOGS), ids=lambda p: p.name)
 def test_every_log(log: Path) -> None:
     report = report_from([str(log)])
     text = render(report)
@@ -33,7 +34,7 @@ def test_every_log(log: Path) -> None:
         assert f"| {kernel.id} `{kernel.name}` |" in text
 
 
-@pytest.mark.parametrize("log", LOGS, ids=lambda p: p.name)
+@pytest.mark.parametrize("log", every(3, LOGS), ids=lambda p: p.name)
 def test_tables_have_equal_rows(log: Path) -> None:
     columns = None
     for line in render(report_from([str(log)])).split("\n"):

@@ -57,7 +57,9 @@ def test_the_package_imports_torch_nowhere_else() -> None:
         if "probe" not in path.relative_to(package).parts:
             name = path.relative_to(package).as_posix()
             source = path.read_text("utf-8")
-            assert ("torch" in imported(ast.parse(source))) == (name in RUN_IN_CHILDREN), path
+            named = re.search(r"^\s*(from|import) .*\btorch\b", source, re.M)  # few files are worth a parse
+            found = bool(named) and "torch" in imported(ast.parse(source))
+            assert found == (name in RUN_IN_CHILDREN), path
             assert not re.search(r"^\s*(from|import) .*timed_programs", source, re.M), path
             if re.search(r"(import_module|__import__)\(\s*.torch\b", source):
                 by_name.add(path.relative_to(package).as_posix())

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import FIXTURES
 from made_log import large_log
+from thorough import every
 
 from fusiondoc.model.report import Evidence, Program, Report
 from fusiondoc.parsers.rows import programs
@@ -21,7 +22,7 @@ def read(log: Path) -> Report:
     return report_from([str(log)])
 
 
-@pytest.mark.parametrize("log", LOGS, ids=lambda p: p.name)
+@pytest.mark.parametrize("log", every(3, LOGS), ids=lambda p: p.name)
 def test_nodes_stand_where_their_evidence_says(log: Path) -> None:
     lines = lzma.decompress(log.read_bytes()).decode("utf-8", "replace").split("\n")
     report = read(log)
@@ -33,7 +34,7 @@ def test_nodes_stand_where_their_evidence_says(log: Path) -> None:
                 assert node.source in line
 
 
-@pytest.mark.parametrize("log", LOGS, ids=lambda p: p.name)
+@pytest.mark.parametrize("log", every(3, LOGS), ids=lambda p: p.name)
 def test_programs_agree_with_groups_and_unfused_rows(log: Path) -> None:
     report = read(log)
     groups = {group.id: group for group in report.groups}
