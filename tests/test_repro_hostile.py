@@ -35,7 +35,7 @@ from fusiondoc.repro.minimise import Outcome
 from fusiondoc.repro.permitted import WRITTEN
 from fusiondoc.repro.write import Written, groups_of, listed, notes, write_script
 
-HOW_MANY = int(os.environ.get("FUSIONDOC_HOSTILE_LOGS", examples(400)))
+HOW_MANY = int(os.environ.get("FUSIONDOC_HOSTILE_LOGS", examples(200)))
 PACKAGE = str(ROOT / "fusiondoc") + os.sep
 NAMES = ["FUSER", "DYNAMIC", "RUNS", "IR", "INPUTS", "OUTPUTS", "RANDOM"]
 DATA = (ast.Constant, ast.List, ast.Load, ast.UnaryOp, ast.USub, ast.keyword, ast.Name, ast.Call)

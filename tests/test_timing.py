@@ -296,6 +296,7 @@ def test_what_prints_or_waits_is_dropped() -> None:
     assert environment.dropped == ("PYTORCH_NVFUSER_DUMP", "ONEDNN_VERBOSE")
 
 
+@pytest.mark.cold
 def test_the_profiler_does_not_import_torchs_compiler() -> None:
     code = f"""
         import sys, torch

@@ -30,6 +30,7 @@ import torch  # noqa: F401 - what takes two seconds
 
 with contextlib.suppress(ImportError):
     import sympy  # noqa: F401 - and half a second, which torch imports at the first trace
+    import torch._functorch.aot_autograd  # noqa: F401 - and one to two more: at a step of an optimizer, or by AOTAutograd
 
 MOST_BYTES = 1 << 16
 AT_START = ("PYTHON", "LD_", "OMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCH_", "CUDA_", "NVIDIA_", "COV")
