@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from any_text import CHARACTERS
 from conftest import FIXTURES, Run
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -152,7 +153,7 @@ def test_a_file_that_cannot_be_written(fusiondoc: Run, tmp_path: Path) -> None:
 
 
 @settings(max_examples=examples(100), deadline=None)
-@given(st.text(max_size=20))
+@given(st.text(CHARACTERS, max_size=20))
 def test_any_name_is_written_so_that_it_is_read(text: str) -> None:
     assert yaml.safe_load(f"name: {quoted(text)}")["name"] == text
 

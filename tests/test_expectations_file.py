@@ -9,6 +9,7 @@ import json
 import jsonschema
 import pytest
 import yaml
+from any_text import CHARACTERS
 from conftest import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -155,7 +156,7 @@ def test_schema_and_program_take_the_same_files(data: dict) -> None:
 @settings(max_examples=examples(300), deadline=None)
 @given(
     st.one_of(
-        st.text(max_size=60),
+        st.text(CHARACTERS, max_size=60),
         st.lists(
             st.sampled_from(
                 ["groups", ":", " ", "\n", "- ", "  ", "[", "]", "{", "}", "ops", ", ", "add", "&a", "*a", "<<", "? ",

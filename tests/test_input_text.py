@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from any_text import CHARACTERS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,7 +76,7 @@ def test_what_is_printed_is_read_again(dtype: str, sizes: list[int], blank: str)
     assert (parsed.dtype, parsed.sizes) == (dtype, tuple(sizes))
 
 
-@given(st.text(max_size=40))
+@given(st.text(CHARACTERS, max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         parse_input(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from any_text import ASCII, CHARACTERS
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -37,8 +38,8 @@ pieces = st.sampled_from(
         "a=",
     ]
 )
-ascii_text = st.lists(pieces | st.text(st.characters(max_codepoint=127), max_size=4), max_size=8).map("".join)
-any_text = st.lists(pieces | st.text(max_size=4), max_size=8).map("".join)
+ascii_text = st.lists(pieces | st.text(ASCII, max_size=4), max_size=8).map("".join)
+any_text = st.lists(pieces | st.text(CHARACTERS, max_size=4), max_size=8).map("".join)
 integers = st.integers(-(2**63), 2**63 - 1)
 numbers = st.floats(allow_nan=False)
 values = st.one_of(

@@ -26,7 +26,7 @@ import threading
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-import torch  # noqa: F401 - what takes two seconds
+import torch
 
 with contextlib.suppress(ImportError):
     import sympy  # noqa: F401 - and half a second, which torch imports at the first trace
