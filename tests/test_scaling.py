@@ -213,6 +213,30 @@ def test_groups_and_kernels_beyond_the_most_are_counted(
     render_page(report)
 
 
+def test_instances_operators_and_edges_beyond_the_most_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_row = re.sub(r"model\.py:\d+:", "model.py:1:", "".join(caches(10)))
+    (tmp_path / "one.log").write_text(one_row)
+    whole = report_from([str(tmp_path / "one.log")])
+    assert not [one for one in whole.findings if one.code == "FD912"]
+    for limit, most in (("MOST_INSTANCES", 7), ("MOST_OPERATORS", 1)):
+        monkeypatch.setattr(group_rows, limit, most)
+    monkeypatch.setattr(programs, "MOST_EDGES", 4)
+    report = report_from([str(tmp_path / "one.log")])
+    (group,), (all_of_it,) = report.groups, whole.groups
+    assert (len(group.instances), group.instances_left_out, group.count) == (7, 3, 10)
+    assert (len(group.nodes), group.nodes_left_out, group.operators) == (1, 1, 20)
+    assert group.nodes == all_of_it.nodes[:1] and group.instances == all_of_it.instances[:7]
+    assert (report.fusion_groups, report.coverage) == (whole.fusion_groups, whole.coverage)
+    (program,), (drawn,) = report.programs, whole.programs
+    assert (len(drawn.edges), drawn.edges_left_out) == (9, 0)
+    assert (program.edges, program.edges_left_out) == (drawn.edges[:4], 5)
+    (said,) = [one.message for one in report.findings if one.code == "FD912"]
+    assert said.startswith("3 instances of groups and 1 operator of groups and 5 edges of plans are left out")
+    assert '"instances_left_out": 3' in render(report)
+
+
 def fallback(stage: str, group: str | None, lines: int) -> Fallback:
     evidence = tuple(Evidence("one.log", line) for line in range(lines))
     return Fallback(stage, group, 2, True, "an error", evidence)

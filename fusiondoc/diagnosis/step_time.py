@@ -220,7 +220,7 @@ def with_step_times(report: Report, trace: Trace, told: Profiled) -> Report:
             groups[group.id] = groups.get(group.id, 0.0) + ms * part
             for instance in group.instances:
                 if instance.layer is not None:
-                    one = ms * part / len(group.instances)
+                    one = ms * part / group.count
                     layers[instance.layer] = layers.get(instance.layer, 0.0) + one
         row = None if unit.group else ties.row(unit)
         if row is not None:

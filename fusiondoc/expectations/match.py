@@ -128,6 +128,7 @@ def _group(
     known = {group.id: group for group in report.groups}
     of_groups = {name: instances_in(known[name], wanted.layer) for name in ids}
     number = sum(map(len, of_groups.values()))
+    number += 0 if wanted.layer else sum(known[name].instances_left_out for name in ids)
     holds = wanted.count.holds(number)
     near = None
     shown = ", ".join(

@@ -47,7 +47,7 @@ def operators_by_layer(report: Report) -> dict[str, InLayer]:
     for group in report.groups:
         for one in group.instances if group.specialisation == 1 else ():
             if one.layer is not None:
-                found[one.layer] = found.get(one.layer, InLayer()) + InLayer(fused=len(group.nodes))
+                found[one.layer] = found.get(one.layer, InLayer()) + InLayer(fused=group.size)
     for row in outside(report):
         for layer, number in zip(row.layers, row.layer_counts):
             found[layer] = found.get(layer, InLayer()) + InLayer(unfused=number)

@@ -122,6 +122,10 @@ class Group:
     """Kernels of its graph that ``kernels`` does not list: hundreds of groups share hundreds of them."""
     evidence_left_out: int = 0
     """Lines of evidence that a saved report does not hold."""
+    nodes_left_out: int = 0
+    """Operators beyond those in ``nodes``."""
+    instances_left_out: int = 0
+    """Nodes of plans beyond those in ``instances``."""
 
     @property
     def ops(self) -> tuple[str, ...]:
@@ -135,12 +139,17 @@ class Group:
     @property
     def count(self) -> int:
         """How many nodes it stands for."""
-        return len(self.instances)
+        return len(self.instances) + self.instances_left_out
+
+    @property
+    def size(self) -> int:
+        """Operators of one instance."""
+        return len(self.nodes) + self.nodes_left_out
 
     @property
     def operators(self) -> int:
         """Operators of all its instances."""
-        return len(self.nodes) * len(self.instances)
+        return self.size * self.count
 
 
 @dataclass(frozen=True)
@@ -326,6 +335,8 @@ class Program:
     """Nodes left out of it."""
     values_left_out: int = 0
     """Inputs and outputs of its nodes beyond the first thousand of each."""
+    edges_left_out: int = 0
+    """Edges between its nodes beyond those in ``edges``."""
 
 
 @dataclass(frozen=True)

@@ -279,7 +279,7 @@ def write_script(known: Groups, name: str, output: Path | None, force: bool, fus
 
 def _title(found: Found, known: Groups) -> str:
     group = found.group
-    total = count(len(group.nodes), "operator")
+    total = count(group.size, "operator")
     phase = f"{group.phase}, " if group.phase else ""
     return f"Group {group.id} ({group.kind}, {phase}{total}) of {known.place(found.file, found.line)}."
 

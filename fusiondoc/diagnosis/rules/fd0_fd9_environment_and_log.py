@@ -20,6 +20,8 @@ from fusiondoc.parsers.jit.message_acts import LOOKS_AT
 from fusiondoc.parsers.kernels.dump_kinds import BUDGET
 from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
 from fusiondoc.parsers.observed import LoggedError
+from fusiondoc.parsers.rows.group_rows import MOST_INSTANCES, MOST_OPERATORS
+from fusiondoc.parsers.rows.programs import MOST_EDGES
 from fusiondoc.parsers.rows.tallies import MOST_ROWS
 
 
@@ -389,6 +391,19 @@ def more_than_rows(report: Report, context: Context) -> Iterable[Finding]:
             f"{report.kernel_texts_left_out:,} sources and dumps of kernels are left out: a report holds the"
             f" first {BUDGET >> 20} MiB of them",
             advice="Fewer dump options, or logs of parts of the model, show the others.",
+        )
+    parts = (
+        (sum(group.instances_left_out for group in report.groups), "instance", "of groups"),
+        (sum(group.nodes_left_out for group in report.groups), "operator", "of groups"),
+        (sum(program.edges_left_out for program in report.programs), "edge", "of plans"),
+    )
+    listed = [f"{count(number, one)} {of}" for number, one, of in parts if number]
+    if listed:
+        yield finding(
+            "FD912",
+            f"{' and '.join(listed)} are left out: a report lists the first {MOST_INSTANCES:,} instances and"
+            f" {MOST_OPERATORS:,} operators of a group, and {MOST_EDGES:,} edges of all plans",
+            advice="Nothing: numbers of groups and operators count them.",
         )
     if not report.unfused_left_out:
         return

@@ -89,10 +89,10 @@ def fused_producer(first: Group, again: Group, report: Report) -> FusedProducer 
             group for group in report.groups if group.id not in (first.id, again.id) and _makes(group, tensor)
         ]
         if makers:
-            number = len(first.instances)
+            number = first.count
             likely = min(
                 makers,
-                key=lambda g: (g.id not in before, abs(len(g.instances) - number), len(g.nodes)),
+                key=lambda g: (g.id not in before, abs(g.count - number), len(g.nodes)),
             )
             return FusedProducer(likely, change.place, change.before, change.after)
     return None

@@ -30,6 +30,13 @@ MOST_VALUES = 1_000
 """Inputs, and outputs, of a node that a report lists: a large differentiable graph has some hundred."""
 
 
+MOST_INSTANCES = 20_000
+"""Nodes of plans that a group lists: a model of many equal blocks has some hundred."""
+
+MOST_OPERATORS = 10_000
+"""Operators that a group lists: the largest have some hundred."""
+
+
 class PhasedPlan(NamedTuple):
     """A plan that counts, and the phase that it is of."""
 
@@ -364,7 +371,9 @@ def _finished(
         phase=row.phase,
         specialisation=row.specialisation,
         respecialises=row.first.id if row.first is not None else None,
-        nodes=tuple(OpNode(op, source, user_source(op, source, sources)) for op, source in group.body),
+        nodes=tuple(
+            OpNode(op, source, user_source(op, source, sources)) for op, source in group.body[:MOST_OPERATORS]
+        ),
         inputs=group.inputs[:MOST_VALUES],
         outputs=group.outputs[:MOST_VALUES],
         values_left_out=beyond_the_most(group.inputs, group.outputs),
@@ -380,8 +389,10 @@ def _finished(
         segments=told.segments.get(row.id, ()),
         instances=tuple(
             Instance(one.group.layer or layer, tuple(told.run_by.get(one, ())), told.runs.of_member.get(one))
-            for one in row.members
+            for one in row.members[:MOST_INSTANCES]
         ),
+        nodes_left_out=max(0, len(group.body) - MOST_OPERATORS),
+        instances_left_out=max(0, len(row.members) - MOST_INSTANCES),
     )
 
 

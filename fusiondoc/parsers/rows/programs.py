@@ -18,6 +18,9 @@ from fusiondoc.parsers.rows.unfused_rows import NodeReasons
 MOST_NODES = 3_000
 """Nodes of all programs together: a picture of more helps nobody, and memory stays bounded."""
 
+MOST_EDGES = 20_000
+"""Edges of all programs together: one has about as many as nodes."""
+
 _FEW = 200
 """Plans that are compared with each other; of more only equal ones are found."""
 
@@ -58,6 +61,7 @@ class _ProgramTable:
         self._shapes: dict[int, int] = {}
         """Operators and groups of a program without their types -> how many programs have them."""
         self._nodes = 0
+        self._edges = 0
 
     def add(self, stream: PlansOfStream) -> None:
         """The plans of one stream."""
@@ -90,6 +94,8 @@ class _ProgramTable:
         drawing = _Drawing(self, shown, stream, ran, left)
         nodes = drawing.nodes
         self._nodes += len(nodes)
+        edges = sorted(drawing.edges)[: MOST_EDGES - self._edges]
+        self._edges += len(edges)
         shape = hash((phase, tuple(g.body for g in plan.groups), tuple((n.op, n.source) for n in plan.loose)))
         nth = self._shapes[shape] = self._shapes.get(shape, 0) + 1
         self._seen[key] = len(self._programs)
@@ -101,9 +107,10 @@ class _ProgramTable:
                 iteration=facts.iterations[use.iteration].index if use.iteration is not None else None,
                 ranks=() if facts.rank is None else (facts.rank,),
                 nodes=tuple(nodes),
-                edges=tuple(sorted(drawing.edges)),
+                edges=tuple(edges),
                 cut=drawing.cut,
                 values_left_out=drawing.values_left_out,
+                edges_left_out=len(drawing.edges) - len(edges),
             )
         )
         return len(self._programs) - 1

@@ -157,7 +157,7 @@ def _label(node: ProgramNode, groups: Mapping[str, Group]) -> list[str]:
 
 
 def _group_label(group: Group) -> list[str]:
-    head = f"{group.id}  {count(len(group.nodes), 'operator')}" + ("  FELL BACK" if group.fallback else "")
+    head = f"{group.id}  {count(group.size, 'operator')}" + ("  FELL BACK" if group.fallback else "")
     lines = [""]
     for op in runs_of(group.ops):
         if lines[-1] and len(lines[-1]) + len(op) > _LONGEST - 8:
@@ -180,7 +180,7 @@ def _size(lines: Sequence[str]) -> Point:
 def _spoken(node: ProgramNode, group: Group | None) -> str:
     where = shown(node.user_source or node.source)
     if group is not None:
-        text = f"{group.id}, fusion group of {count(len(group.nodes), 'operator')}"
+        text = f"{group.id}, fusion group of {count(group.size, 'operator')}"
         return text + (", fell back" if group.fallback else "")
     text = {"control": f"{node.op}, control flow", "region": "differentiable graph"}.get(node.kind, node.op)
     if node.reason is not None:

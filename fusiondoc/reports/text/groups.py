@@ -102,7 +102,7 @@ def _others(alike: list[Group]) -> Text:
 def _group_head(group: Group, ranks: str | None) -> Text:
     head = Text(group.id + times(group), style="bold green")
     head.append(f"  {group.kind}", style="default")
-    facts = [group.phase or "phase unknown", count(len(group.nodes), "operator")]
+    facts = [group.phase or "phase unknown", count(group.size, "operator")]
     if group.respecialises:
         facts.append(f"specialisation {group.specialisation} of {group.respecialises}")
     if group.time is not None:
