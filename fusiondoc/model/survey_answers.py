@@ -195,6 +195,8 @@ class SavedGroup:
     nodes: tuple[SavedNode, ...]
     instances: tuple[Any, ...]
     kernels: tuple[str, ...]
+    nodes_left_out: int = 0
+    instances_left_out: int = 0
 
 
 @dataclass(frozen=True)

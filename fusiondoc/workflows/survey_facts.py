@@ -319,9 +319,9 @@ def _facts(report: Report | SavedReport, name: str, kind: str, content: str) -> 
         ops = tuple(node.op for node in group.nodes)
         places = tuple(dict.fromkeys(filter(None, map(_place, group.nodes))))
         key = GroupKey(model, group.phase or None, ops, places)
-        count = group.count
+        count = len(group.instances) + group.instances_left_out
         nodes_of_all += count
-        operators += group.size * count if group.specialisation == 1 else 0
+        operators += (len(ops) + group.nodes_left_out) * count if group.specialisation == 1 else 0
         before = groups.get(key)
         own = count if group.specialisation == 1 or before is None else 0
         fell = group.fallback or (before is not None and before.fell_back)

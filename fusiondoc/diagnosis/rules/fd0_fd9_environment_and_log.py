@@ -10,11 +10,11 @@ from typing import Iterable
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
+from fusiondoc.diagnosis.ranks_compared import to_do
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
 from fusiondoc.model import count
-from fusiondoc.model.ranks_and_frontends import RankDifference
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.jit.message_acts import LOOKS_AT
 from fusiondoc.parsers.kernels.dump_kinds import BUDGET
@@ -461,7 +461,7 @@ def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
         )
     if not differences:
         return
-    advised = [(one, _to_do(one)) for one in differences]
+    advised = [(one, to_do(one)) for one in differences]
     first, advice = next((pair for pair in advised if pair[1] is not None), advised[0])
     more = f"; and {len(differences) - 1} more differences" if len(differences) > 1 else ""
     yield finding(
@@ -470,25 +470,6 @@ def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
         advice=advice or "Nothing, if it is meant: the section on ranks has each difference.",
         severity=None if advice is not None else "note",
     )
-
-
-def _to_do(one: RankDifference) -> str | None:
-    """What to change for a difference; None where it may be meant."""
-    if one.what == "group" and (one.why or "").startswith("other types"):
-        return (
-            "Give all ranks batches of one size (drop_last=True, or padding). Each size compiles a plan of"
-            " its own, and the others wait meanwhile."
-        )
-    return _RANKS_TO_DO.get(one.what)
-
-
-_RANKS_TO_DO = {
-    "ended": "Mend that rank first. What the others lack may only be what they had not come to.",
-    "torch": "Give all ranks the same torch: other releases fuse other groups.",
-    "gpu": "Put the ranks on equal GPUs, or expect the slowest to set the pace.",
-    "no groups": "Let that rank run what the others run. The section on ranks says why it has no group.",
-    "fallback": "See why groups fell back there (FD301). The others wait for that rank.",
-}
 
 
 def _still(left: LeftRunning) -> str:
