@@ -47,11 +47,11 @@ def test_links_of_the_repository_become_links_of_the_site(link: str, page: str, 
 
 
 def test_every_option_of_every_command_is_on_its_page() -> None:
-    from fusiondoc.cli import COMMANDS
+    from fusiondoc.cli import COMMANDS, command_of
 
     for name in COMMANDS:
         text = hooks.options_of(name)
-        command = importlib.import_module(f"fusiondoc.cli.{name}").command
+        command = command_of(name)
         for option in (word for param in command.params for word in param.opts if word.startswith("--")):
             assert re.search(rf"(?<![\w-]){option}(?![\w-])", text), (name, option)
         assert f"[`{name}`]({name}.md)" in hooks.commands_page()

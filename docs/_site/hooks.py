@@ -109,8 +109,9 @@ def commands_page() -> str:
 
 def options_of(name: str) -> str:
     """Usage and options of a command and of its subcommands, as Markdown."""
-    command: click.Command = importlib.import_module(f"fusiondoc.cli.{name}").command
-    return "## Options\n\n" + "\n".join(_options(command, f"fusiondoc {name}"))
+    from fusiondoc.cli import command_of
+
+    return "## Options\n\n" + "\n".join(_options(command_of(name), f"fusiondoc {name}"))
 
 
 def _options(command: click.Command, path: str) -> Iterator[str]:

@@ -37,6 +37,18 @@ COMMANDS = {
 }
 """Command name -> help line. The module of a command is imported when it runs, never before."""
 
+_BESIDE = {"survey": "parse", "fix": "diagnose", "bundle": "captures", "repro": "kernels"}
+"""Commands that stand in the file of another one, which they share most with: ``NAME_command`` there."""
+
+
+def command_of(name: str) -> click.Command:
+    """The command of that name, one of COMMANDS."""
+    beside = _BESIDE.get(name)
+    module = importlib.import_module(f"fusiondoc.cli.{beside or name}")
+    command = getattr(module, f"{name}_command" if beside else "command")
+    assert isinstance(command, click.Command)
+    return command
+
 
 _MOST_WIDTH = 100
 """Of help, in columns."""
@@ -51,9 +63,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"fusiondoc.cli.{cmd_name}").command
-        assert isinstance(command, click.Command)
-        return command
+        return command_of(cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

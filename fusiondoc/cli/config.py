@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import sys
@@ -46,7 +45,7 @@ def apply(ctx: click.Context, path: str, kind: str, commands: Iterable[str]) -> 
     settings = read(path, kind)
     if settings is None:
         return
-    known = {name: _options(name) for name in SHARING if name in commands}
+    known = {name: _options(ctx, name) for name in SHARING if name in commands}
     ignore = settings.options.pop("ignore", None)
     for key in (captures.IN, captures.LAST):
         named = settings.options.pop(key, None) or settings.options.pop(key.replace("-", "_"), None)
@@ -83,7 +82,7 @@ def apply(ctx: click.Context, path: str, kind: str, commands: Iterable[str]) -> 
             raise UsageError(f"{place}: {name} takes a value or a list, not a table", _HINT)
         if name not in commands:
             raise _unknown(name, place, settings.where, [*every, *commands])
-        options = _options(name)
+        options = _options(ctx, name)
         for key, value in values.items():
             if _dashed(key) not in options:
                 raise _unknown(key, value.place, f"{settings.where}, {name}", options)
@@ -120,9 +119,11 @@ def heard(report: Report) -> Report:
     return report
 
 
-def _options(command: str) -> dict[str, click.Option]:
+def _options(ctx: click.Context, command: str) -> dict[str, click.Option]:
     """The long options of a command by name, without --help."""
-    found = importlib.import_module(f"fusiondoc.cli.{command}").command
+    assert isinstance(ctx.command, click.Group)
+    found = ctx.command.get_command(ctx, command)
+    assert found is not None
     return {
         name[2:]: param
         for param in found.params

@@ -1,4 +1,4 @@
-"""From a target to a diff: changes found, tried, and kept where they help. (named as cli/fix.py: its work)
+"""From a target to a diff: changes found, tried, and kept where they help.
 
 ``fix --apply`` writes the changed files, with a backup beside each. Nothing is written unless everything
 can be: files inside the project only, unchanged since they were read, without uncommitted changes of the

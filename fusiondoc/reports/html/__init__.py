@@ -1,5 +1,6 @@
-"""The HTML report: one self-contained page that needs no network and runs nothing of the log; and a small
-fragment for a notebook's output cell.
+"""The HTML report: one self-contained page that needs no network and runs nothing of the log, with its first
+screen (did it fuse, what not, why, how fast; what to do now); and a small fragment for a notebook's output
+cell.
 
 Python prepares typed values (the views), ``templates/`` make HTML of them. Style and script are part of the
 page; its Content-Security-Policy allows these two by their hashes and nothing else. The fragment of a report
@@ -9,9 +10,11 @@ or a comparison has no script, no style sheet and nothing from the network; ever
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
 from hashlib import sha256
 from html import escape
 from pathlib import Path
+from statistics import median
 from typing import Callable, Iterable, Sequence
 
 from markupsafe import Markup
@@ -19,10 +22,10 @@ from markupsafe import Markup
 from fusiondoc.comparison import Comparison
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.modules_and_neighbours import outside
-from fusiondoc.model.report import Report
+from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.reports import comparison as words
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
-from fusiondoc.reports.html.page_context import Context, colours, render_page
+from fusiondoc.reports.html.page_context import Bar, Context, ReasonKind, colours, peak_bar, render_page
 from fusiondoc.reports.html.program_parts import aot_view, module_list, script_view, source_view
 from fusiondoc.reports.html.program_view import program_view
 from fusiondoc.reports.html.run_views import (
@@ -37,11 +40,245 @@ from fusiondoc.reports.html.run_views import (
     time_line,
     tries_view,
 )
-from fusiondoc.reports.html.summary import header, plan_view
 from fusiondoc.reports.printable import visible
-from fusiondoc.reports.run_words import ranks_merged
-from fusiondoc.reports.wording_and_source import fuser, machine, near, runs_of, verdict, with_near_paths
+from fusiondoc.reports.run_words import (
+    ONLY_TRYING,
+    before_command,
+    gain,
+    no_plan,
+    place,
+    ranks_merged,
+    unlocks,
+)
+from fusiondoc.reports.wording_and_source import (
+    Speedup,
+    covered,
+    fuser,
+    machine,
+    near,
+    peak_share,
+    percent,
+    runs_of,
+    speedups,
+    verdict,
+    with_near_paths,
+)
 from fusiondoc.version import __version__
+
+_MOST = 4
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Did it fuse?"""
+
+    answer: str
+    bar: Bar | None = None
+    said: str | None = None
+    groups: str | None = None
+    fallbacks: str | None = None
+
+
+@dataclass(frozen=True)
+class NotFused:
+    """What did not? ``tally``: (operator, how many) of the first kinds; ``more``: kinds beyond them."""
+
+    total: int
+    tally: tuple[tuple[str, int], ...]
+    more: int
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why? ``otherwise`` is said where there is neither a problem nor a reason."""
+
+    worst: Finding | None
+    reasons: tuple[ReasonKind, ...]
+    otherwise: str
+
+
+@dataclass(frozen=True)
+class Light:
+    """The kernels that take longest against the peak: (id, name, bar)."""
+
+    median: str
+    kernels: tuple[tuple[str, str, Bar], ...]
+    note: str
+
+
+@dataclass(frozen=True)
+class Fast:
+    """How fast? ``passes``: nothing else is known, but the time line is."""
+
+    speedups: tuple[Speedup, ...]
+    light: Light | None
+    note: str | None
+    passes: bool
+
+
+@dataclass(frozen=True)
+class Header:
+    """Title, machine and the four answers."""
+
+    name: str
+    verdict: str
+    where: str
+    fuser_why: str | None
+    fused: Fused
+    not_fused: NotFused
+    why: Why
+    fast: Fast
+
+
+def header(context: Context) -> Header:
+    report = context.report
+    why = report.fuser.why
+    why = why[len("auto: ") :] if why and why.startswith("auto: ") else why
+    says_more = why is not None and why != "asked for" and why not in fuser(report)
+    gone = next((one for one in report.findings if one.in_header), None)
+    return Header(
+        name=report.target.name or "",
+        verdict=verdict(report),
+        where=" · ".join([*machine(report), fuser(report)]),
+        fuser_why=f"{gone.message} ({gone.code})" if gone is not None else why if says_more else None,
+        fused=_fused(report),
+        not_fused=_not_fused(context),
+        why=_why(context),
+        fast=_fast(report),
+    )
+
+
+def _fused(report: Report) -> Fused:
+    cover, share = report.coverage, covered(report, percent)
+    if not report.groups:
+        return Fused("No" if report.unfused else "Not known", said="No fusion group in the log.")
+    phases = Counter(group.phase for group in report.groups for _ in group.instances)
+    named = [f"{phases[phase]} {phase}" for phase in ("forward", "backward") if phases[phase]]
+    groups = count(report.fusion_groups, "group") + (f": {', '.join(named)}" if named else "")
+    fallen = sum(one.count for one in report.fallbacks)
+    fallbacks = count(fallen, "fallback") if fallen else None
+    if cover.fraction is None:
+        said = f"{count(report.fused_operators, 'operator')}, {share}" if share is not None else None
+        return Fused(str(report.fusion_groups), said=said, groups=groups, fallbacks=fallbacks)
+    said = f"{cover.ops_fused} of {cover.ops_total} operators: {share}"
+    return Fused(
+        percent(cover.fraction),
+        Bar(cover.fraction, str(share)),
+        said,
+        groups,
+        fallbacks,
+    )
+
+
+def _not_fused(context: Context) -> NotFused:
+    """What can be changed first."""
+    counts: dict[str, int] = {}
+    stated: dict[str, bool] = {}
+    for row in outside(context.report):
+        counts[row.op] = counts.get(row.op, 0) + row.count
+        stated[row.op] = stated.get(row.op, False) or row.reason.stated
+    order = sorted(counts, key=lambda op: (op in context.fixed, not stated[op], -counts[op], op))
+    tally = tuple((op, counts[op]) for op in order[:_MOST])
+    return NotFused(sum(counts.values()), tally, max(0, len(order) - _MOST))
+
+
+def _why(context: Context) -> Why:
+    findings = context.report.findings
+    worst = next((f for f in findings if f.severity == "error"), None)
+    first = findings[0].message if findings else "Nothing to explain."
+    return Why(worst, tuple(context.reasons[: _MOST - (worst is not None)]), first)
+
+
+def _fast(report: Report) -> Fast:
+    timed = [kernel for kernel in report.kernels if kernel.gb_per_s is not None]
+    known = tuple(speedups(report)[:_MOST])
+    if known or timed:
+        return Fast(known, _light(report, timed) if timed else None, report.speed_note, False)
+    passes = any(one.seconds is not None for one in report.iterations)
+    return Fast((), None, report.speed_note or "The log holds no bandwidth of a kernel.", passes)
+
+
+def _light(report: Report, timed: list[Kernel]) -> Light:
+    """Against the peak bandwidth or, without one, the fastest of them."""
+    timed = sorted(timed, key=lambda k: -(k.ms.median if k.ms else 0.0))
+    rates = [kernel.gb_per_s.median for kernel in timed if kernel.gb_per_s]
+    fastest = max(rates) or 1.0
+    rows = []
+    for kernel, rate in list(zip(timed, rates))[:_MOST]:
+        share = peak_share(kernel, report)
+        if share is None:
+            bar = Bar(rate / fastest, f"{rate:,.0f} GB/s")
+        else:
+            bar = peak_bar(share, f"{rate:,.0f} GB/s, {percent(share)} of peak")
+        rows.append((kernel.id, kernel.name, bar))
+    if report.peak is not None:
+        note = f"Peak {report.peak.gb_per_s:,.0f} GB/s ({report.peak.source})."
+    elif peak_share(timed[0], report) is not None:
+        note = "Against the memory bandwidth of the device, as its driver tells."
+    else:
+        note = "Peak of the device not known: bars are against the fastest kernel."
+    if any((peak_share(k, report) or 0) > 1 for k in timed):
+        note += " Over 100 % the data come from a cache."
+    return Light(f"{median(rates):,.0f}", tuple(rows), note)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of the plan; ``diff``: its lines, with - and +."""
+
+    change: str
+    gain: str
+    where: str
+    unlocks: str
+    diff: str | None
+    note: str | None
+    python: str | None
+    first: str | None
+    command: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """At most three steps, best first; without any ``note`` says why."""
+
+    note: str | None
+    steps: tuple[Step, ...]
+    to_try: str | None = None
+    """What only trying tells: the command."""
+    trying: str = ONLY_TRYING
+    title: str | None = None
+    """Instead of "Do this first"."""
+
+
+def plan_view(context: Context) -> Plan | None:
+    """None for a saved report that has none."""
+    report = context.report
+    if not report.plan and report.plan_note is None:
+        return None
+    note = None if report.plan else f"{report.plan_note}."
+    steps = tuple(
+        Step(
+            one.change,
+            gain(one),
+            place(one),
+            unlocks(one),
+            _diff(one.before, one.after),
+            one.note,
+            one.python,
+            before_command(one),
+            one.command,
+        )
+        for one in report.plan
+    )
+    return Plan(note, steps, report.plan_try, title=None if steps else no_plan(report))
+
+
+def _diff(before: str | None, after: str | None) -> str | None:
+    if before is None or after is None:
+        return None
+    rows = [f"- {row}" for row in before.split("\n")]
+    return "\n".join([*rows, *(f"+ {row}" for row in after.split("\n"))])
+
 
 _HERE = Path(__file__).resolve().parent
 

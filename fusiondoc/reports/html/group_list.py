@@ -16,13 +16,14 @@ from fusiondoc.reports.html.page_context import (
     MOST_KERNELS,
     MOST_QUOTING,
     MOST_ROWS,
+    Bar,
     Context,
     Quotes,
     ReasonKind,
     hue,
+    peak_bar,
     shown,
 )
-from fusiondoc.reports.html.summary import Bar, peak_bar
 from fusiondoc.reports.run_words import ranks_where, takes
 from fusiondoc.reports.wording_and_source import (
     dims,

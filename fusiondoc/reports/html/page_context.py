@@ -1,6 +1,6 @@
 """What pages and their parts share: templates, in which everything is escaped unless it is Markup and an
 unknown name is an error; code with syntax colours (lines of spans with a few classes, for Python, CUDA and
-TorchScript IR); texts that were read once, colours of reasons, the room that is left.
+TorchScript IR); texts that were read once, colours of reasons, bars, the room that is left.
 """
 
 from __future__ import annotations
@@ -332,3 +332,22 @@ def _lines(report: Report) -> Iterable[Evidence]:
     for rows in (report.unfused[:MOST_IN_TABLE], report.findings, report.fallbacks):
         for row in rows:
             yield from islice(row.evidence, QUOTED)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar of ``share`` (0 to 1, more is over) of its room; ``label`` says the same in words."""
+
+    share: float
+    label: str
+    kind: str = ""
+
+    @property
+    def width(self) -> str:
+        """Of 100; what is more than nothing shows."""
+        return f"{min(100.0, max(1.5, self.share * 100)):.1f}" if self.share > 0 else "0"
+
+
+def peak_bar(share: float, label: str) -> Bar:
+    """A share of the peak; over it the data come from a cache."""
+    return Bar(share, label, "over" if share > 1 else "")

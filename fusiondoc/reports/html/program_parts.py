@@ -20,8 +20,7 @@ from fusiondoc.model.ranks_and_frontends import AotFunction
 from fusiondoc.model.report import OpNode, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.reports import run_words
-from fusiondoc.reports.html.page_context import Context, hue
-from fusiondoc.reports.html.summary import Bar
+from fusiondoc.reports.html.page_context import Bar, Context, hue
 from fusiondoc.reports.wording_and_source import near, percent, seconds
 
 MOST_MODULES = 1000

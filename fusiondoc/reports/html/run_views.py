@@ -17,8 +17,7 @@ from fusiondoc.model.report import Fallback, Finding, Report
 from fusiondoc.model.runs import Expectation, Iteration, KnobState, Speed, Try, UnrecognisedLine, Verification
 from fusiondoc.reports import run_words
 from fusiondoc.reports.html.group_list import Facts
-from fusiondoc.reports.html.page_context import QUOTED, Context, Quotes, can_change, shown
-from fusiondoc.reports.html.summary import Bar
+from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, Quotes, can_change, shown
 from fusiondoc.reports.run_words import milliseconds, remarks, sentence, share, takes
 from fusiondoc.reports.wording_and_source import (
     DOING,
