@@ -426,6 +426,8 @@ class Sent:
         acts, run_acts = stream.acts()
         self._acts: Sequence[Any] = (*acts, *run_acts)
         self._kept: dict[int, Stretch] = {}
+        self._condensed: set[int] = set()
+        """Which of them have fewer steps: those that stood in the log again; few do if all is different."""
 
     def stretches(self, chunk: Chunk) -> Iterator[tuple[int, Stretch]]:
         """Those of a chunk, and where they begin in it."""
@@ -434,21 +436,27 @@ class Sent:
         for item in chunk.items:
             if item == FORGET:
                 self._kept.clear()
+                self._condensed.clear()
                 continue
             at, number, *told = item
             if not told:
-                yield at, self._kept[number]
+                yield at, self._stands_again(number)
                 continue
             state, size, lines, steps, counted, headers, last_headers, after = told
             made = [self._step(text, at, step) for step in steps]
-            if number >= 0:
-                made = self._stream.condensed(made)
             stretch = Stretch(
                 State(*state), size, lines, b"", b"", made, counted, headers, last_headers, State(*after)
             )
             if number >= 0:
                 self._kept[number] = stretch
             yield at, stretch
+
+    def _stands_again(self, number: int) -> Stretch:
+        stretch = self._kept[number]
+        if number not in self._condensed:
+            stretch = self._kept[number] = stretch._replace(steps=self._stream.condensed(stretch.steps))
+            self._condensed.add(number)
+        return stretch
 
     def _step(self, text: bytes, at: int, step: tuple[int, int, tuple[Any, ...], Any]) -> Step:
         number, line, arguments, piece = step

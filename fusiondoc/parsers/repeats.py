@@ -30,7 +30,7 @@ behind them: whose blank lines at its end are depends on what follows)."""
 MOST_ALIKE = 100
 """Stretches that are remembered of one head. Most of them are told apart by their tails."""
 MOST_STEPS = 200_000
-MOST_BYTES = 12 << 20
+MOST_BYTES = 8 << 20
 """Of all stretches that are kept: steps, and bytes of lines that these hold."""
 MOST_MARKS = 50_000
 
