@@ -123,7 +123,7 @@ def text_of(value: Any, margin: str = "\n") -> str:
         return simple(value)
     inner = margin + "  "
     if kind is tuple:
-        return _sequence_text(value, inner, margin)
+        return _sequence_text(value, inner, margin) if value else "[]"
     written = _written(kind)
     if written is not None:
         parts = []
@@ -133,6 +133,8 @@ def text_of(value: Any, margin: str = "\n") -> str:
                 parts.append(null)
             elif type(item) is str:
                 parts.append(key + encode_basestring(item))
+            elif type(item) is int:
+                parts.append(f"{key}{item}")
             else:
                 parts.append(key + text_of(item, inner))
         return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}" if parts else "{}"

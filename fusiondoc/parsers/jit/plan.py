@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from hashlib import blake2b
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Iterable, NamedTuple, Tuple
 
 from fusiondoc.model import dataclass, field
@@ -387,20 +387,26 @@ def _group_of(
     params, returned = body.params, body.outputs
     types = {v.name: v.type for v in params}
     numbers = {v.name: i for i, v in enumerate(params)}
-    canonical: list[object] = [v.type for v in params]
+    canonical = [v.type for v in params]
     for node in body.walk():
-        scope = node.scope
-        canonical += (node.kind, [numbers.get(v) for v in node.inputs], sorted(node.attributes.items()))
+        node_kind, scope = node.kind, node.scope
+        canonical.append(node_kind)
+        canonical += [str(numbers.get(v)) for v in node.inputs]
+        attributes = node.attributes
+        if attributes:
+            canonical += ["[", *chain.from_iterable(sorted(attributes.items())), "]"]
         if scope:
-            canonical.append(scope)
+            canonical += ("scope", scope)
         for value in node.outputs:
-            types[value.name] = value.type
-            numbers[value.name] = len(numbers)
-            canonical.append(value.type)
-        if node.kind != "prim::Constant":
-            ops.append((node.kind, node.source))
+            name_of, text = value.name, value.type
+            types[name_of] = text
+            numbers[name_of] = len(numbers)
+            canonical += (":", text)
+        if node_kind != "prim::Constant":
+            ops.append((node_kind, node.source))
             nodes.append(node)
-    canonical.append([numbers.get(v) for v in returned])
+    canonical.append("return")
+    canonical += [str(numbers.get(v)) for v in returned]
     symbols: dict[str, str] = {}
 
     def rename(found: re.Match[str]) -> str:
@@ -411,7 +417,7 @@ def _group_of(
 
     inputs = tuple(renamed(v.type) for v in params)
     outputs = tuple(renamed(types.get(name, "")) for name in returned)
-    key = blake2b(repr(canonical).encode(), digest_size=16).digest()
+    key = blake2b("\0".join(canonical).encode("utf-8", "surrogatepass"), digest_size=16).digest()
     return PlanGroup(
         kind,
         name,

@@ -150,9 +150,10 @@ class _UnfusedTable:
             for index in (self._of_phase.setdefault(phase, {}), self._anywhere):
                 _enter(index, use.stated)
         _enter(self._anywhere, self._facts.unplanned)
-        ran = [use.plan.ops() for use, _ in uses]
+        regions = any(use.plan.diff_graphs for use, _ in uses)
+        ran = [use.plan.ops() for use, _ in uses] if regions else []
         for use, _ in uses:
-            if use.level == PlanLevel.FUSION_PASS:
+            if use.level == PlanLevel.FUSION_PASS and use.plan.numbers:
                 self._numbers |= use.plan.numbers - use.plan.ops()
         self._mark_unseen(uses)
         self._note_region_ends(uses)
@@ -179,6 +180,8 @@ class _UnfusedTable:
         """Plans that no fusion pass looked at: with gradients and without a differentiable graph the executor
         leaves them as they are (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp). Where other graphs
         had a pass, that is the only reason; in a log without any, every fuser may be off."""
+        if all(use.level != PlanLevel.EXECUTOR for use, _ in uses):
+            return
         trained = any(mark.phase == "backward" for mark in self._facts.iterations)
         passed = frozenset().union(*(use.plan.ops() for use, _ in uses if use.level == PlanLevel.FUSION_PASS))
         for use, _ in uses:
