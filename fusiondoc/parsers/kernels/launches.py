@@ -247,7 +247,7 @@ class KernelTracker:
             self._of_owner.setdefault(id(owner), []).append(kernel)
 
 
-@lru_cache(maxsize=4_000)  # a kernel is launched with the same ones many times
+@lru_cache(maxsize=500)  # a kernel is launched with the same ones many times
 def launch_of(figures: tuple[bytes, ...]) -> Launch:
     """Of what LAUNCH found."""
     numbers = [max(1, int(n)) for n in figures[:6]]
