@@ -34,7 +34,8 @@ def state():
         "descriptors": [(os.fstat(n).st_dev, os.fstat(n).st_ino) for n in (1, 2)],
         "open": len(list(DESCRIPTORS.iterdir())) if DESCRIPTORS.is_dir() else None,
         "level": torch._C._jit_get_logging_option(),
-        "environment": dict(os.environ),
+        # Torch itself sets that one, when AOTAutograd first asks where inductor's cache is.
+        "environment": {k: v for k, v in os.environ.items() if k != "TORCHINDUCTOR_CACHE_DIR"},
         "streams": [(id(s), s.line_buffering, s.write_through) for s in (sys.stdout, sys.stderr)],
         "functions": [
             *(id(getattr(torch.jit, name)) for name in ("script", "trace", "load", "freeze")),
