@@ -15,8 +15,7 @@ from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import UsageError
 from fusiondoc.probe import live_capture
 
-# cold: AOTAutograd sets a variable of the process that imports it
-pytestmark = [pytest.mark.torch, pytest.mark.cold, pytest.mark.xdist_group("live capture")]
+pytestmark = [pytest.mark.torch, pytest.mark.xdist_group("live capture")]
 
 LIVE = Path(__file__).parent / "live"
 
