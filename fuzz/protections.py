@@ -79,7 +79,7 @@ TAKEN = (
     Taken(
         "--trust-log",
         _HOSTILE + "test_files_of_a_log_run_only_if_the_user_trusts_it",
-        "cli/kernels.py",
+        "cli/repro.py",
         "    if minimise and not trust_log:",
         "    if False:",
     ),

@@ -24,7 +24,7 @@ from thorough import examples
 
 from fusiondoc.captures.capture import REQUEST
 from fusiondoc.captures.trust import sign
-from fusiondoc.cli.kernels import repro_command as command
+from fusiondoc.cli.repro import command
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import INIT
 from fusiondoc.parsers.lines.log_files import LogInput

@@ -37,15 +37,10 @@ COMMANDS = {
 }
 """Command name -> help line. The module of a command is imported when it runs, never before."""
 
-_BESIDE = {"survey": "parse", "fix": "diagnose", "bundle": "captures", "repro": "kernels"}
-"""Commands that stand in the file of another one, which they share most with: ``NAME_command`` there."""
-
 
 def command_of(name: str) -> click.Command:
     """The command of that name, one of COMMANDS."""
-    beside = _BESIDE.get(name)
-    module = importlib.import_module(f"fusiondoc.cli.{beside or name}")
-    command = getattr(module, f"{name}_command" if beside else "command")
+    command = importlib.import_module(f"fusiondoc.cli.{name}").command
     assert isinstance(command, click.Command)
     return command
 

@@ -1,15 +1,11 @@
-"""``fusiondoc captures`` and ``bundle``: what ``.fusiondoc/`` of the current folder holds, and a capture as
-one file for a bug report.
-"""
+"""``fusiondoc captures``: what ``.fusiondoc/`` of the current folder holds."""
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator
+from typing import Any, Iterator
 
 import click
 
@@ -17,14 +13,10 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Seconds
 from fusiondoc.captures.store import CaptureStore, given_name, is_kept
 from fusiondoc.cli.options import captures_option
-from fusiondoc.cli.output import complete_captures, format_option, output_option, say, tell
+from fusiondoc.cli.output import complete_captures, format_option, say, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked_in
 from fusiondoc.reports.printable import one_line, visible
-
-if TYPE_CHECKING:
-    from fusiondoc.workflows.bundle import Bundle
-
 
 SCHEMA = "fusiondoc.captures/1"
 
@@ -206,74 +198,3 @@ def _seconds(measured: Seconds) -> Iterator[str]:
         yield f"{measured.child:.2f} in the model's process"
     if measured.overhead is not None:
         yield f"{measured.overhead:.2f} added by fusiondoc"
-
-
-@click.command("bundle")
-@click.argument("capture", required=False, metavar="[CAPTURE]", shell_complete=complete_captures)
-@output_option("A .tar.xz or .zip file; by default CAPTURE.tar.xz in this folder.", metavar="FILE")
-@click.option("--no-source", is_flag=True, help="Leave out the copies of your Python files.")
-@click.option("--dry-run", is_flag=True, help="Show what would be in it, and write nothing.")
-@captures_option
-def bundle_command(capture: str | None, output: Path | None, no_source: bool, dry_run: bool) -> int:
-    """Pack a capture for a bug report, with names and secrets replaced; without CAPTURE, the newest.
-
-    User, host, home folder, project folder and e-mail addresses become other names, and what looks like a
-    secret becomes ***, in every file: also in the log and in copies of your sources. The table says what was
-    replaced where; look at the file before you send it. `fusiondoc parse FILE` makes the same report of it;
-    a bundle is never run again.
-
-    \b
-    Examples:
-      fusiondoc bundle --dry-run              what would be in it
-      fusiondoc bundle bias_gelu -o gelu.tar.xz
-      fusiondoc parse gelu.tar.xz
-    """
-    from fusiondoc.captures.capture import Capture
-    from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.workflows import is_capture
-    from fusiondoc.workflows.archives import ENDINGS, is_archive_name
-    from fusiondoc.workflows.bundle import bundle
-
-    if output is not None and not is_archive_name(output.name):
-        raise UsageError(f"{output}: a bundle is a {' or '.join(ENDINGS)} file", "Such as -o report.tar.xz")
-    if capture is None:
-        found = CaptureStore().newest()
-    else:
-        path = Path(capture)
-        found = Capture(path) if is_capture(path) else CaptureStore().get(capture)
-    if output is None:
-        name = re.sub(r"[^\w.=+-]", "_", found.path.resolve().name, flags=re.ASCII)
-        output = Path(f"{name}.tar.xz")
-    try:
-        done = bundle(found, None if dry_run else output, not no_source)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {output}: {error.strerror}",
-            "Name another file with -o; the folder for temporary files (TMPDIR) needs space too.",
-        ) from None
-    _show(done, None if dry_run else output)
-    return 0
-
-
-def _show(done: Bundle, output: Path | None) -> None:
-    """What it holds, and what was replaced how often."""
-    from rich.table import Table
-
-    from fusiondoc.reports.text import drawn, size
-
-    table = Table.grid(padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(overflow="fold")
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("FILE", "SIZE", "REPLACED")
-    for one in done.files:
-        replaced = ", ".join(f"{kind} {number}" for kind, number in one.replaced.items())
-        table.add_row(one.name, size(one.size), replaced or "nothing")
-    say(drawn(table, shutil.get_terminal_size((80, 24)).columns, colour=False), nl=False)
-    if done.left_out:
-        tell(f"left out: {', '.join(done.left_out)}")
-    if output is None:
-        tell("nothing was written (--dry-run)")
-    else:
-        tell(f"wrote {output} ({size(output.stat().st_size)}); look at it before you send it, and")
-        tell(f"read it with: fusiondoc parse {output}")

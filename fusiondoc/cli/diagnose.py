@@ -1,14 +1,10 @@
-"""``fusiondoc diagnose`` and ``fix``: run a model in a process of its own, capture what the fuser says, and
-report; and changes to a program that let more of it fuse, each tried, as a diff or applied.
-"""
+"""``fusiondoc diagnose``: run a model in a process of its own, capture what the fuser says, and report."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -26,19 +22,12 @@ from fusiondoc.cli.output import (
     complete_files,
     emit,
     exit_status,
-    format_option,
     output_checked,
-    output_option,
     report_options,
     tell,
-    write,
     write_file,
 )
 from fusiondoc.errors import INTERRUPTED, UsageError
-from fusiondoc.model.change_plan import MOST_TRIES
-
-if TYPE_CHECKING:
-    from fusiondoc.model.change_plan import Fixes
 
 
 @click.command(name="diagnose")
@@ -167,131 +156,3 @@ def command(
         packed = trace_file.suffix == ".gz"
         write_file(trace_file, named_trace_of(done.capture, done.report, packed), "--trace-file")
     return exit_status(report, fail_on)
-
-
-_FORMATS = ("diff", "json", "markdown")
-_ENDINGS = {".diff": "diff", ".patch": "diff", ".json": "json", ".md": "markdown"}
-
-
-def _checked(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
-    """Refuse a file whose ending says no format before anything runs."""
-    if value is not None and not value.parent.is_dir():
-        raise UsageError(
-            f"Cannot write {value}: there is no folder {value.parent}", "Make the folder, or choose another."
-        )
-    if value is not None and value.suffix.lower() not in _ENDINGS and not ctx.params.get("format_"):
-        raise UsageError(
-            f"{value}: no format has the ending {value.suffix or '(none)'}",
-            f"Known: {', '.join(_ENDINGS)}; or name one with --format.",
-        )
-    return value
-
-
-@click.command(name="fix")
-@click.argument("target", shell_complete=complete_files)
-@run_options
-@click.option("--apply", "apply_", is_flag=True, help="Write the changes, with a backup beside each file.")
-@click.option(
-    "--force", is_flag=True, help="With --apply: also over changes that are not committed on those lines."
-)
-@click.option(
-    "--inference", is_flag=True, help="Also try what changes the program for inference: eval mode, frozen."
-)
-@format_option(_FORMATS, "Of what is printed: the diff alone (default), or all that was tried.")
-@output_option("Write it to this file; its ending gives the format.", callback=_checked)
-@click.option(
-    "--tries",
-    type=click.IntRange(min=1),
-    default=MOST_TRIES,
-    show_default=True,
-    metavar="N",
-    help="Run at most this many changed programs.",
-)
-@click.option(
-    "--time/--no-time",
-    "timed",
-    default=True,
-    help="Time what fuses more, and leave out what is slower (default).",
-)
-def fix_command(
-    target: str,
-    apply_: bool,
-    force: bool,
-    inference: bool,
-    tries: int,
-    timed: bool,
-    format_: str | None,
-    output: Path | None,
-    **options: Any,
-) -> int:
-    """Find changes to the program of TARGET that let more of it fuse, and print them as a diff.
-
-    Each change runs in a process of its own, on a changed copy of the file. It is kept if more is fused, if
-    outputs and gradients stay the same and if it is not slower. The diff goes to stdout, the gain of each
-    change and what did not help to stderr. Needs libcst: pip install 'fusiondoc[fix]'.
-
-    \b
-    Examples:
-      fusiondoc fix model.py
-      fusiondoc fix model.py:net --backward > fusion.diff
-      fusiondoc fix model.py --backward --apply
-      fusiondoc fix model.py -o fixes.json
-    """
-    # Here: --help and shell completion need none of it.
-    from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.fixes.syntax import require_libcst
-    from fusiondoc.reports import fixes_found
-    from fusiondoc.runner.launch import terminal_progress
-    from fusiondoc.workflows.fix import apply, fix_target, uncommitted
-
-    require_libcst()
-    if force and not apply_:
-        raise UsageError("--force has no meaning without --apply", "Add --apply, or leave --force out.")
-    request = make_request(target, (), options)
-    if apply_ and not force and request.target.path is not None and uncommitted(request.target.path):
-        name = _short(request.target.path)
-        tell(f"note: {name} has changes that are not committed; --apply writes over none without --force")
-    found = fix_target(
-        request,
-        CaptureStore(),
-        inference=inference,
-        most_tries=tries,
-        timed=timed,
-        tell=tell,
-        progress=terminal_progress,
-    )
-    fixes, here = found.fixes, f"{request.cwd.resolve()}{os.sep}"
-    kind = format_ or (_ENDINGS[output.suffix.lower()] if output is not None else "diff")
-    write(_document(fixes, kind, here, output), output)
-    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
-    # A document on stdout has all of it.
-    told = fixes_found.lines(fixes, here)
-    for line in told if kind == "diff" or output is not None else (fixes_found.verdict(fixes),):
-        for part in fixes_found.within(line, width):
-            tell(part)
-    if apply_ and fixes.interrupted:
-        tell("nothing was written")
-    elif apply_:
-        for path, backup in apply(found.files, request.cwd, force):
-            tell(f"written: {_short(path)} (before: {_short(backup)})")
-    elif found.files:
-        names = [_short(one.source.path) for one in found.files]
-        tell(f"{', '.join(names)} {'was' if len(names) == 1 else 'were'} not changed: --apply writes it")
-    return INTERRUPTED if fixes.interrupted else 0
-
-
-def _document(fixes: Fixes, kind: str, here: str, output: Path | None) -> str:
-    from fusiondoc.reports import fixes_found
-    from fusiondoc.reports.printable import visible
-
-    if kind == "json":
-        return fixes_found.as_json(fixes)
-    if kind == "markdown":
-        return fixes_found.as_markdown(fixes, here)
-    # A terminal gets no control characters of the source; patch gets the diff as it is.
-    return visible(fixes.diff) if output is None and sys.stdout.isatty() else fixes.diff
-
-
-def _short(path: Path) -> str:
-    here = Path.cwd().resolve()
-    return str(path.relative_to(here)) if here in path.parents else str(path)

@@ -1,28 +1,21 @@
-"""``fusiondoc kernels`` and ``repro``: the generated kernels, and what was dumped of them; and one group of a
-log as a stand-alone Python file, and that file made smaller.
-"""
+"""``fusiondoc kernels``: the generated kernels, and what was dumped of them."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 import click
 
-from fusiondoc.cli.options import captures_option, make_request, peak_option, run_options, store_for
-from fusiondoc.cli.output import complete_files, format_option, in_colour, output_option, say, tell, write
+from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
+from fusiondoc.cli.output import complete_files, format_option, in_colour, output_option, tell, write
 from fusiondoc.errors import INTERRUPTED, UsageError
-from fusiondoc.model import CHOICES
 
 if TYPE_CHECKING:
     from fusiondoc.model.report import Kernel, Report
-    from fusiondoc.repro.write import Groups
     from fusiondoc.workflows.kernels import Looked
-
 
 _SORT = (
     "id",
@@ -194,131 +187,3 @@ def _remarks(report: Report, kernels: Sequence[Kernel], dumps: Sequence[str]) ->
     lacking = [one for one in dumps if one not in present(kernels)] if kernels else []
     if lacking:
         tell(f"note: no kernel shown has {', '.join(lacking)}")
-
-
-@click.command(name="repro")
-@click.argument("logs", nargs=-1, metavar="[LOG]...")
-@click.option(
-    "--group", "-g", "group", metavar="ID", help="The group, such as G3; without it the groups are listed."
-)
-@output_option("The file to write; repro_ID.py by default.", metavar="FILE.py")
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
-@click.option(
-    "--fuser", type=click.Choice(CHOICES), help="The fuser that the file uses; by default that of the group."
-)
-@click.option(
-    "--minimise", is_flag=True, help="Remove operators while the failure remains; runs many children."
-)
-@click.option(
-    "--trust-log",
-    is_flag=True,
-    help="Let --minimise run files made from a log that is not a capture of this folder.",
-)
-@click.option(
-    "--python",
-    type=click.Path(),
-    metavar="PATH",
-    help="The interpreter whose torch --minimise uses; by default this one.",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=120.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Stop a child of --minimise after this long.",
-)
-@click.option(
-    "--tries",
-    type=click.IntRange(min=1),
-    default=200,
-    show_default=True,
-    metavar="N",
-    help="Stop --minimise after that many children.",
-)
-@captures_option
-def repro_command(
-    logs: tuple[str, ...],
-    group: str | None,
-    output: Path | None,
-    force: bool,
-    fuser: str | None,
-    minimise: bool,
-    trust_log: bool,
-    python: str | None,
-    timeout: float,
-    tries: int,
-) -> int:
-    """Write one group as a Python file that needs torch alone.
-
-    The file builds the group from its IR with inputs of the same dtype, sizes and strides, runs it unfused
-    and fused, compares, and raises the real error where the fuser fails. LOG is what `fusiondoc parse` takes;
-    without one, the newest capture. Only operators of fusers and plain constants are written; a log that
-    holds anything else is refused.
-
-    \b
-    Examples:
-      fusiondoc repro train.log                   which groups there are
-      fusiondoc repro train.log --group G3 --output g3.py
-      fusiondoc repro --group G3 --minimise       also the smallest that fails
-    """
-    from fusiondoc.reports.text import rows_of_lines
-    from fusiondoc.repro.write import listed, minimised_path, notes, write_minimised, write_script
-
-    if minimise and group is None:
-        raise UsageError(
-            "--minimise needs a group", "Name it with --group; without it the groups are listed."
-        )
-    if minimise and output is not None and minimised_path(output).exists() and not force:
-        raise UsageError(f"{minimised_path(output)} already exists", "Give --force to overwrite it.")
-    if minimise and not trust_log:
-        from fusiondoc.captures.store import CaptureStore
-        from fusiondoc.captures.trust import refuse_foreign
-
-        refuse_foreign(logs, CaptureStore(), "--minimise")
-    with _known_groups(logs, group) as known:
-        if group is None:
-            say(rows_of_lines(listed(known)), nl=False)
-            tell("Choose one with --group ID.")
-            return 0
-        written = write_script(known, group, output, force, fuser)
-    for note in notes(written):
-        tell(f"note: {note}")
-    tell(f"wrote {written.path}; run it: python {written.path}")
-    if not minimise:
-        return 0
-    from fusiondoc.runner.interpreter import find_python
-
-    chosen = find_python(python or sys.executable)
-    return write_minimised(written, chosen, force, timeout, tries, tell)
-
-
-@contextmanager
-def _known_groups(arguments: tuple[str, ...], wanted: str | None) -> Iterator[Groups]:
-    """The groups of the logs, but those of Transformer Engine. Stdin is kept for as long as it is needed: the
-    log is read twice."""
-    from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.model import is_te
-    from fusiondoc.parsers.lines.log_files import LogInput, read_chunks
-    from fusiondoc.repro.write import groups_of
-    from fusiondoc.workflows.load import logs_behind, report_from
-
-    with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
-        given = list(arguments) or [str(CaptureStore().newest().path)]
-        if "-" in given:
-            kept = Path(folder) / "stdin.log"
-            with kept.open("wb") as file:
-                file.writelines(read_chunks(LogInput("<stdin>", None)))
-            given = [str(kept) if argument == "-" else argument for argument in given]
-        report = report_from(given)
-        groups = tuple(one for one in report.groups if not is_te(one.kind))
-        if report.te is not None and (
-            not groups or wanted in {one.id for one in report.groups} - {g.id for g in groups}
-        ):
-            raise UsageError(
-                "groups of Transformer Engine's operation fuser have no TorchScript graph to write",
-                "Put the operators into a file of their own, with the shapes that fusiondoc parse shows, and"
-                " run that: fusiondoc diagnose FILE.py:NAME --frontend te",
-            )
-        logs = logs_behind(report)
-        yield groups_of(groups, logs, {str(Path(folder) / "stdin.log"): "<stdin>"})

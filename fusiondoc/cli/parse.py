@@ -1,27 +1,14 @@
-"""``fusiondoc parse`` and ``survey``: the report from logs and captures; and what many captures, logs and
-reports have in common.
-"""
+"""``fusiondoc parse``: the report from logs and captures."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from fusiondoc.cli.options import captures_option, peak_option, source_root_option
-from fusiondoc.cli.output import (
-    check_fail_on,
-    complete_files,
-    emit,
-    exit_status,
-    in_colour,
-    report_options,
-    tell,
-    write,
-    write_file,
-)
+from fusiondoc.cli.output import check_fail_on, complete_files, emit, exit_status, report_options
 from fusiondoc.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,110 +82,3 @@ def _followed(
     path = None if logs[0] == "-" else Path(logs[0])
     with live_view(logs[0] if path is not None else "stdin", tell) as view:
         return follow(path, view, idle=idle, peak=peak, source_roots=source_root)
-
-
-_ENDINGS = {
-    ".json": "json",
-    ".html": "html",
-    ".htm": "html",
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".txt": "text",
-}
-_TABLES = ("runs", "groups", "gone", "reasons", "outliers", "unreadable", "duplicates")
-
-
-@click.command(name="survey")
-@click.argument("places", nargs=-1, required=True, metavar="PATH_OR_URL...", shell_complete=complete_files)
-@click.option(
-    "--engine",
-    type=click.Choice(("local", "dask", "ray")),
-    default="local",
-    show_default=True,
-    help="What reads: processes of this machine, or a Dask or Ray cluster that you have.",
-)
-@click.option(
-    "--address", metavar="ADDRESS", help="Of that cluster: tcp://HOST:8786 of Dask, HOST:6379 of Ray."
-)
-@click.option(
-    "--workers", type=click.IntRange(min=1), help="Processes of the local engine; one for each core."
-)
-@click.option(
-    "--table",
-    type=click.Choice(_TABLES),
-    default="runs",
-    show_default=True,
-    help="What CSV and Parquet hold.",
-)
-@click.option(
-    "--format",
-    "-f",
-    "format_",
-    type=click.Choice(("text", "html", "json", "csv", "parquet")),
-    is_eager=True,
-    help="Default: text.",
-)
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write to this file; its ending gives the format.",
-)
-def survey_command(
-    places: tuple[str, ...],
-    engine: str,
-    address: str | None,
-    workers: int | None,
-    table: str,
-    format_: str | None,
-    output: Path | None,
-) -> int:
-    """What many runs have in common: which groups exist in which share of them, what is gone since, why
-    operators are in no group, and which kernels are slow where.
-
-    PATH_OR_URL is a saved report, a capture, a log, or a folder of them; also an address that fsspec knows
-    (s3://bucket/folder). Each of them is a run.
-
-    \b
-    Examples:
-      fusiondoc survey reports/
-      fusiondoc survey s3://bucket/fusion/ -o survey.html
-      fusiondoc survey reports/ --table groups -o groups.parquet
-      fusiondoc survey reports/ --engine dask --address tcp://10.0.0.1:8786
-    """
-    format_ = _format(format_, output)
-    from fusiondoc.reports import survey_documents as documents
-    from fusiondoc.workflows.survey import survey
-
-    found = survey(places, engine=engine, address=address, workers=workers, tell=tell)
-    if format_ == "parquet":
-        assert output is not None
-        write_file(output, documents.as_parquet(found, table), "--output")
-    elif format_ == "csv":
-        write(documents.as_csv(found, table), output)
-    elif format_ == "json":
-        write(documents.as_json(found), output)
-    elif format_ == "html":
-        write(documents.as_page(found), output)
-    else:
-        width = shutil.get_terminal_size((80, 24)).columns
-        write(documents.as_text(found, width=width, colour=in_colour(output)), output)
-    return 0
-
-
-def _format(format_: str | None, output: Path | None) -> str:
-    if output is not None and not output.parent.is_dir():
-        raise UsageError(
-            f"Cannot write {output}: there is no folder {output.parent}",
-            "Make the folder, or choose another.",
-        )
-    if format_ is None and output is not None:
-        format_ = _ENDINGS.get(output.suffix.lower())
-        if format_ is None:
-            raise UsageError(
-                f"{output}: no format has the ending {output.suffix or '(none)'}",
-                f"Known: {', '.join(_ENDINGS)}; or name one with --format.",
-            )
-    if format_ == "parquet" and output is None:
-        raise UsageError("Parquet is not a text format", "Name a file: --output runs.parquet")
-    return format_ or "text"
