@@ -111,11 +111,6 @@ class Stretch(NamedTuple):
         digest = sha256(memoryview(text)[at:end]).digest()
         return self._replace(tail=text[end - TAIL : end + 1], digest=digest)
 
-    def stands(self, text: bytes, at: int) -> bool:
-        """Whether its lines are there again, and what may follow a stretch behind them."""
-        end = at + self.size
-        return may_begin(text, end) and sha256(memoryview(text)[at:end]).digest() == self.digest
-
 
 class Tape:
     """Does what lines ask for, and notes it while a stretch is met for the second time."""
@@ -267,15 +262,22 @@ class Kept:
         return False
 
     def met(self, text: bytes, at: int, now: Callable[[], State]) -> Stretch | None:
-        """The one that stands here again."""
+        """The one whose lines stand here again, with what may follow a stretch behind them."""
         alike = self._by_head.get(text[at : at + HEAD])
         if alike is None:
             return None
         state = now()
+        digests: dict[int, bytes] = {}  # by size: prints that differ in their numbers alone have the same
         for one in alike:
+            end = at + one.size
             # The tail, which costs least, is that of few.
-            end_alike = text.startswith(one.tail, at + one.size - TAIL)
-            if end_alike and one.state.reads_as(state) and one.stands(text, at):
+            if not (text.startswith(one.tail, end - TAIL) and one.state.reads_as(state)):
+                continue
+            if not may_begin(text, end):
+                continue
+            if one.size not in digests:
+                digests[one.size] = sha256(memoryview(text)[at:end]).digest()
+            if digests[one.size] == one.digest:
                 return one
         return None
 
