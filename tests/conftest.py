@@ -61,6 +61,15 @@ or do their work in children, which are not measured. The others run without it,
 measured = frozenset(f"test_{name}" for name in _MEASURED.split())
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Of each worker pytest-cov (7.1) starts a measurement when it reads the arguments and another one for the
+    worker. The first is for nothing, and would go on where the second one is paused."""
+    coverage = sys.modules.get("coverage")
+    running = coverage and coverage.Coverage.current()
+    if hasattr(config, "workerinput") and running is not None:
+        running.stop()
+
+
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     controller = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
