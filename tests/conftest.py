@@ -62,7 +62,7 @@ measured = frozenset(f"test_{name}" for name in _MEASURED.split())
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Of each worker pytest-cov (7.1) starts a measurement when it reads the arguments and another one for the
+    """In each worker pytest-cov (7.1) starts a measurement when it reads the arguments, and then that of the
     worker. The first is for nothing, and would go on where the second one is paused."""
     coverage = sys.modules.get("coverage")
     running = coverage and coverage.Coverage.current()
