@@ -47,12 +47,15 @@ def test_options_of_a_run(fusiondoc: Run, tmp_path: Path) -> None:
         tmp_path,
         'fuser = "nnc"\nruns = 3\nknob = {nnc_reductions = true}\n[tool.fusiondoc.diagnose]\nbackward = true\n',
     )
-    done = fusiondoc("diagnose", ROOT / "examples" / "rms_norm.py", "-f", "json")
-    report = json.loads(done.stdout)
-    options = report["target"]["options"]
+    (tmp_path / "m.py").write_text(
+        "import torch\n\n\ndef model(x):\n    return torch.relu(x * 2)\n\n\n"
+        "inputs = (torch.ones(4, requires_grad=True),)\n"
+    )
+    done = fusiondoc("diagnose", "m.py", "-f", "json")
+    options = json.loads(done.stdout)["target"]["options"]
     assert (options["fuser"], options["runs"], options["backward"]) == ("nnc", 3, True)
     assert options["knobs"] == {"nnc_reductions": "on"}
-    fewer = fusiondoc("diagnose", ROOT / "examples" / "rms_norm.py", "-f", "json", "--runs", "2")
+    fewer = fusiondoc("diagnose", "m.py", "-f", "json", "--runs", "2")
     assert json.loads(fewer.stdout)["target"]["options"]["runs"] == 2
 
 
