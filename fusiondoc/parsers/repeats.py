@@ -313,18 +313,8 @@ def _begin(text: bytes, at: int) -> int:
     return hash(text[at : at + HEAD] + text[probe : probe + PROBE])
 
 
-LATER = Stretch(
-    State(None, None, (), False, False, False),
-    0,
-    0,
-    b"",
-    b"",
-    [],
-    (0, 0, 0),
-    {},
-    {},
-    State(None, None, (), False, False, False),
-)
+_AT_START = State(None, None, (), False, False, False)
+LATER = Stretch(_AT_START, 0, 0, b"", b"", [], (0, 0, 0), {}, {}, _AT_START)
 """In place of one: what stands here is to be read together with what follows behind the text."""
 
 

@@ -135,20 +135,24 @@ class MessageActs:
 
     def _nnc_steps(self, lines: list[tuple[int, bytes]]) -> list[Step]:
         """What is done for lines of NNC that stand again."""
+
+        def one_by_one(lines: list[tuple[int, bytes]]) -> list[Step]:
+            return [(self.nnc_lines, line, ([text],), None) for line, text in lines]
+
         made: list[Step] = []
-        rest = list(lines)
+        rest = lines
         while rest:
             end = next((i for i, (_, text) in enumerate(rest) if text.startswith(_TOO_SMALL)), len(rest))
             first = next((i for i, (_, text) in enumerate(rest[:end]) if text.startswith(_LOOKS)), end)
             block = self._conditions_again.known_again(rest[first:end])
             if block is None:
                 first = end
-            made += [(self.nnc_lines, line, ([text],), None) for line, text in rest[:first]]
+            made += one_by_one(rest[:first])
             if block is not None and first < end:
                 looked_at = sum(text.startswith(CONSIDERING) for _, text in rest[first:end])
                 behind = self._conditions_again.state
                 made.append((self._nnc_lines_again, 0, (block, looked_at, behind), None))
-            made += [(self.nnc_lines, line, ([text],), None) for line, text in rest[end : end + 1]]
+            made += one_by_one(rest[end : end + 1])
             rest = rest[end + 1 :]
         return made
 

@@ -36,6 +36,15 @@ class NodeText:
         self.value = value
         self.tensor = tensor
 
+    @property
+    def key(self) -> Op:
+        """By which ``Statements`` has it."""
+        return self.kind, self.source if self.source is not None else "%" + self.value
+
+    def alike(self, code: str, text: str) -> Alike:
+        """What it has in common with the others of which the same is said."""
+        return Alike(self.kind, code, text, self.tensor, self.source is not None)
+
 
 class Statement:
     """What the log says about one node, under one reason code."""
@@ -109,11 +118,6 @@ class Said:
         self.into: Statements | None = None
         self.said: Statement | None = None
 
-    @property
-    def key(self) -> Op:
-        node = self.node
-        return node.kind, node.source if node.source is not None else "%" + node.value
-
 
 Block = Sequence[Tuple[int, Said]]
 """What several lines say, and which line each is."""
@@ -173,14 +177,12 @@ class Statements(Dict[Op, Dict[str, Statement]]):
 
     def _said_of(self, one: Said, of_plan: bool) -> Statement | None:
         """The statement that has its lines; None if it is of the names of another print (``with_source``)."""
-        key = one.key
+        key = one.node.key
         if not of_plan and (key[1] or "").startswith("%"):
             return None
         said = self.get(key, {}).get(one.code)
         if said is None:
-            node = one.node
-            alike = Alike(node.kind, one.code, one.text, node.tensor, node.source is not None)
-            said = self.beyond(alike).said
+            said = self.beyond(one.node.alike(one.code, one.text)).said
         return said
 
     def of(self, node: Op) -> Mapping[str, Statement]:
@@ -205,11 +207,11 @@ class Statements(Dict[Op, Dict[str, Statement]]):
 
 def state(into: Statements, node: NodeText, code: str, text: str, pos: int) -> Statement:
     """Note that the log says ``code`` of ``node`` at ``pos``; the statement that now holds it."""
-    key = (node.kind, node.source if node.source is not None else "%" + node.value)
+    key = node.key
     codes = into.get(key)
     if codes is None:
         if len(into) >= MOST_NODES:
-            more = into.beyond(Alike(node.kind, code, text, node.tensor, node.source is not None))
+            more = into.beyond(node.alike(code, text))
             more.nodes.add(hash(key))
             more.said.lines.append(pos)
             return more.said
