@@ -1,4 +1,5 @@
-"""What a pass over the logs gathers, before it becomes a report: plans, rejections, kernels, fallbacks.
+"""What a pass over the logs gathers, before it becomes a report: plans, rejections, kernels, fallbacks,
+and the work of a fuser that is open.
 
 Line numbers are kept packed (``position``): millions of evidence lines must stay small.
 """
@@ -16,7 +17,6 @@ from fusiondoc.parsers.jit.plan import Plan, PlanGroup
 from fusiondoc.parsers.jit.statements import Statements
 from fusiondoc.parsers.kernels.dump_kinds import Text, TextStore
 from fusiondoc.parsers.lines.other_tools import OtherTools
-from fusiondoc.parsers.work import Work, WorkSeen
 
 _LINE_BITS = 40
 
@@ -262,6 +262,99 @@ class FallbackSeen:
     owner: CacheInstance | None = None
     graph: PlanGroup | None = None
     warned: bool = False
+
+
+class Work(NamedTuple):
+    """A fuser works on a group."""
+
+    stage: str
+    """"compile" or "run"."""
+    cache: CacheInstance | None
+    """Of nvFuser."""
+    line: int
+    graph: PlanGroup | None = None
+    """Of NNC: what it compiles."""
+
+
+class KernelNamed(NamedTuple):
+    """A kernel whose source was printed, and which has no time yet."""
+
+    name: str
+    line: int
+
+
+class CrashSeen(NamedTuple):
+    """What a shell, a launcher or the process itself says of the signal that ended it."""
+
+    text: str
+    line: int
+    work: Work | None
+    """What was open at that line."""
+    kernel: KernelNamed | None = None
+    """The kernel whose source was printed last, if it has no time yet."""
+
+
+@dataclass
+class WorkSeen:
+    """What a fuser works on in one process, in the order of its log, and whether the log shows its end: a
+    crash is of the work that is open.
+
+    nvFuser prints ``GraphCache created`` and ``running GraphCache`` before it compiles or runs a group, and
+    then nothing but kernels (torch/csrc/jit/codegen/cuda/kernel_cache.cpp, 1.12 to 2.1). NNC prints the graph
+    of a kernel before it compiles it, and runs the kernel without a word
+    (torch/csrc/jit/tensorexpr/kernel.cpp).
+    """
+
+    last: Work | None = None
+    over: int = -1
+    """The last line that only comes when the work before it is done."""
+    fell: int = -1
+    """The last line that tells of a fallback."""
+    launched: int = -1
+    """The last line of a launch, or of a kernel's source."""
+    timed: int = -1
+    """The last line with the time of a launch, which is printed once it is over."""
+    kernel: KernelNamed | None = None
+    cut_kernel: KernelNamed | None = None
+    """The kernel in whose source the log ends."""
+    crash: CrashSeen | None = None
+    """The first one."""
+
+    def open(self) -> Work | None:
+        """What has begun, where no line after it shows its end."""
+        if self.last is None or self.last.line < self.over:
+            return None
+        return None if self.timed > max(self.last.line, self.launched) else self.last
+
+    def fell_back(self, line: int) -> None:
+        """The work is over, and its operators run unfused."""
+        self.over = self.fell = line
+
+    def unfused(self) -> Work | None:
+        """What fell back, where nothing after it shows that its unfused operators are done."""
+        begun = self.last is not None and self.last.line < self.fell
+        return self.last if begun and self.over == self.fell else None
+
+    def first_run(self) -> bool:
+        """Whether the log ends in the first run of a group, or in its compilation."""
+        work = self.open()
+        return work is not None and work.cache is not None and work.cache.runs <= 1
+
+    def kernel_of(self, work: Work) -> str | None:
+        """The kernel that was compiled last since this work began, and did not come to its end."""
+        return self.kernel.name if self.kernel is not None and self.kernel.line > work.line else None
+
+    def compiles(self, kernel: str, line: int) -> None:
+        self.kernel = KernelNamed(kernel, line)
+        self.launched = line
+
+    def ran(self, line: int) -> None:
+        """A launch was timed."""
+        self.kernel, self.timed = None, line
+
+    def crashed(self, text: str, line: int) -> None:
+        if self.crash is None:
+            self.crash = CrashSeen(text, line, self.open(), self.kernel)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,10 @@ from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.report import Evidence
-from fusiondoc.parsers.facts import CacheInstance, PlanLevel
+from fusiondoc.parsers.facts import CacheInstance, KernelNamed, PlanLevel, Work
 from fusiondoc.parsers.jit.plan import PlanGroup
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import GroupRow, GroupTable
-from fusiondoc.parsers.work import KernelNamed, Work
 
 
 class LastWork(NamedTuple):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterable, Match, Sequence
 
-from fusiondoc.parsers.facts import Facts, LineCounts
+from fusiondoc.parsers.acts_on_facts import LineActs
+from fusiondoc.parsers.facts import Facts, KernelNamed, LineCounts
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
 from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
 from fusiondoc.parsers.jit.message_runs import FRAME, GLUED, PREFIX, Lines, Print, RunEnds, may_hold_a_mark
@@ -26,7 +27,6 @@ from fusiondoc.parsers.kernels.launches import (
 )
 from fusiondoc.parsers.kernels.nnc_and_onednn import MARKERS as ONEDNN
 from fusiondoc.parsers.kernels.nnc_and_onednn import OneDnnPartitions
-from fusiondoc.parsers.line_acts import LineActs
 from fusiondoc.parsers.lines.error_texts import (
     CONTINUES,
     FALLBACK,
@@ -39,7 +39,6 @@ from fusiondoc.parsers.lines.error_texts import (
     tells_of_a_crash,
 )
 from fusiondoc.parsers.repeats import LATER, Repeats, RunAct, State, Step, Stretch, Tape, is_first
-from fusiondoc.parsers.work import KernelNamed
 
 MARK = re.compile(
     rb"\[fusiondoc\] (?:iteration (\d{1,9})/(\d{1,9}) (\w+) inputs (\d{1,9})|end"

@@ -16,7 +16,7 @@ from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
 from fusiondoc.model import count
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.parsers.jit.message_acts import LOOKS_AT
+from fusiondoc.parsers.acts_on_facts import LOOKS_AT
 from fusiondoc.parsers.kernels.dump_kinds import BUDGET
 from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
 from fusiondoc.parsers.observed import LoggedError

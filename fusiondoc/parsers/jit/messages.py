@@ -2,7 +2,7 @@
 and which release of torch printed them, by the lines of its source that they name.
 
 A message has no end mark: a run of lines with one prefix is taken as a whole and split where its header text
-stands again. What they do to the facts is in ``message_acts.py``. Grammar: torch/csrc/jit/jit_log.cpp.
+stands again. What they do to the facts is in ``acts_on_facts.py``. Grammar: torch/csrc/jit/jit_log.cpp.
 
 The lines that tell a release are those of ``Before Fusion:`` and ``Before Compilation:`` of graph_fuser.cpp,
 of ``GraphCache constructor``, ``GraphCache created for graph`` and ``running GraphCache`` of
@@ -16,10 +16,7 @@ import re
 from itertools import islice
 from typing import Callable, Iterable, Mapping, Sequence
 
-from fusiondoc.parsers.facts import Facts
-from fusiondoc.parsers.jit.bare_graphs import PLAN_FILES, HeadlessPlans
-from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
-from fusiondoc.parsers.jit.message_acts import (
+from fusiondoc.parsers.acts_on_facts import (
     CACHE_MADE,
     FELL_BACK,
     PASS_STARTS,
@@ -28,6 +25,9 @@ from fusiondoc.parsers.jit.message_acts import (
     SINGLE,
     MessageActs,
 )
+from fusiondoc.parsers.facts import Facts
+from fusiondoc.parsers.jit.bare_graphs import PLAN_FILES, HeadlessPlans
+from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
 from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Lines, Print, Run
 from fusiondoc.parsers.jit.rejections import REJECTS, Rejections
 from fusiondoc.parsers.kernels.launches import KernelTracker

@@ -20,8 +20,7 @@ import re
 from typing import Callable
 
 from fusiondoc.model import dataclass
-from fusiondoc.parsers.facts import ErrorSeen, Facts
-from fusiondoc.parsers.work import Work
+from fusiondoc.parsers.facts import ErrorSeen, Facts, Work
 
 CODEGEN = "codegen"
 """nvFuser's own code failed: lowering, scheduling, binding of inputs."""
