@@ -13,8 +13,7 @@ from command_line import Run
 from test_plan_changes import Made, planned
 
 from fusiondoc.captures.request import KeptRequest, KeptTarget
-from fusiondoc.diagnosis.changed_statements import number_kept, said_later
-from fusiondoc.diagnosis.edge_moves import placed_later
+from fusiondoc.diagnosis.changed_statements import number_kept, placed_later, said_later
 from fusiondoc.diagnosis.next_steps import with_plan
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.model.change_plan import ChangeKind, Edit

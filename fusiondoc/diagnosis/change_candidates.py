@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Sequence
+from typing import Iterator, Sequence
 
 from fusiondoc.diagnosis.advice import NO_RULE, REDUCTIONS, REPLACEABLE, other_fusers
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place, ranks_of
-from fusiondoc.diagnosis.changed_statements import number_kept
-from fusiondoc.diagnosis.edge_moves import before_one_tensor, may_be_read_as_it_was, placed_later
+from fusiondoc.diagnosis.changed_statements import number_kept, placed_later
 from fusiondoc.diagnosis.operators import (
     ALL_OUT_OF_PLACE,
     CALLED_BY,
     FILLS,
     IN_PLACE_ASSIGNS,
     LIBRARY,
+    OF_MANY_ELEMENTS,
     PERMUTATIONS,
     WITH_FLAG,
     WITH_FORMULA,
@@ -29,7 +29,7 @@ from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.diagnosis.unlocked import WouldBeGroup
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind, Edit
-from fusiondoc.model.report import Report, Unfused
+from fusiondoc.model.report import Program, Report, Unfused
 from fusiondoc.model.source import Source, from_package
 
 IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
@@ -84,9 +84,9 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
             one = _where_made(one, row.op, report, files)
         if one.kind is ChangeKind.NUMBER and not one.edits:
             continue
-        if one.kind is ChangeKind.OUT_OF_PLACE and may_be_read_as_it_was(row, report):
+        if one.kind is ChangeKind.OUT_OF_PLACE and _may_be_read_as_it_was(row, report):
             one = replace(one, conditional=True, note=ONE_NAME)
-        if one.kind is ChangeKind.MOVE and one.sure and not before_one_tensor(row, report):
+        if one.kind is ChangeKind.MOVE and one.sure and not _before_one_tensor(row, report):
             continue
         key = one.kind, one.change
         found[key] = _joined(found[key], one) if key in found else one
@@ -396,3 +396,43 @@ def _where_made(one: Candidate, op: str, report: Report, files: Sequence[str]) -
     if not made:
         return one
     return replace(one, edits=tuple(made), where=f"{made[0].file}:{made[0].line}", note=None, python=None)
+
+
+def _before_one_tensor(row: Unfused, report: Report) -> bool:
+    """Whether nothing takes the operator's result but a group of this one tensor that works on each element
+    by itself: another tensor there would have to be placed anew too."""
+    groups = {group.id: group for group in report.groups}
+    for program, place in _places_of(row, report):
+        after = [program.nodes[b] for a, b in program.edges if a == place]
+        group = groups.get(after[0].group or "") if len(after) == 1 else None
+        if group is None or len(group.inputs) != 1:
+            return False
+        if any(OF_MANY_ELEMENTS.search(one.op) for one in group.nodes):
+            return False
+    return True
+
+
+def _places_of(row: Unfused, report: Report) -> Iterator[tuple[Program, int]]:
+    """The nodes of plans that an operator outside groups is: indexes into ``nodes``."""
+    for program in report.programs:
+        for place, node in enumerate(program.nodes):
+            if node.op == row.op and node.source == row.source:
+                yield program, place
+
+
+def _may_be_read_as_it_was(row: Unfused, report: Report) -> bool:
+    """Whether what an operator changes in place may be read under another name: a view of it was made before,
+    it is a view itself, or what made it is read again behind the operator (``skip = h`` before ``h += y``).
+
+    Edges are of nodes, not of values: a group of several results that made it counts as if it were read.
+    """
+    for program, place in _places_of(row, report):
+        nodes = program.nodes
+        makers = {a for a, b in program.edges if b == place}
+        readers = {b for a, b in program.edges if a in makers}
+        if any(nodes[one].reason == "FD226" for one in makers | readers):
+            return True
+        named_anew = any(a == place for a, _ in program.edges)  # or h.relu_() alone
+        if named_anew and max(readers, default=place) > place:
+            return True
+    return False

@@ -1,5 +1,6 @@
 """Statements of the user's program, changed over several lines: what is printed goes behind what is computed,
-and a number that is read from a tensor stays the tensor.
+a number that is read from a tensor stays the tensor, and a view goes behind the line that computes each
+element of it.
 
 As in ``changed_lines.py``, only what is sure to mean the same is done, nothing is run, and the changed
 file is parsed again.
@@ -22,7 +23,7 @@ from fusiondoc.diagnosis.changed_lines import (
     shown_lines,
     statement_at,
 )
-from fusiondoc.diagnosis.operators import is_fusible
+from fusiondoc.diagnosis.operators import OF_EACH_ELEMENT, is_fusible
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import Edit
 
@@ -374,3 +375,79 @@ def _is_tensor(function: ast.FunctionDef, node: ast.expr, deep: int = 6) -> bool
             told = argument.annotation
             return argument.arg != "self" and (told is None or dotted(told).rpartition(".")[2] == "Tensor")
     return bool(stores) and all(_is_tensor(function, one.value, deep - 1) for one in stores)
+
+
+# -- what only places elements ------------------------------------------------------------------------------
+
+
+def placed_later(text: str, file: str, line: int, name: str) -> tuple[tuple[Edit, ...], str, str] | None:
+    """``h = x.view(4, 8)`` and a next line that computes each element of ``h``: the view around that line's
+    value; with the lines before and after.
+
+    Args:
+        name: of the operator that only places elements, such as ``view`` or ``flip``.
+    """
+    parsed = parsed_file(text)
+    for function in functions_of(parsed) if parsed is not None else ():
+        block = function.body
+        place = statement_at(block, line)
+        if parsed is None or place is None or place + 1 >= len(block):
+            continue
+        view, last = block[place], block[place + 1]
+        if not isinstance(view, ast.Assign) or not isinstance(last, (ast.Assign, ast.Return)):
+            return None
+        whole = all(one.lineno == last_line(one) and is_alone(parsed, block, one) for one in (view, last))
+        target, call, value = view.targets[0], view.value, last.value
+        if not whole or len(view.targets) != 1 or not isinstance(target, ast.Name) or value is None:
+            return None
+        if (
+            not isinstance(call, ast.Call)
+            or not isinstance(call.func, ast.Attribute)
+            or call.func.attr != name
+        ):
+            return None
+        of = dotted(call.func) == f"torch.{name}"
+        tensor = (call.args[0] if call.args else None) if of else call.func.value
+        if not isinstance(tensor, ast.Name) or not _each_element_of(value, target.id):
+            return None
+        rebound = isinstance(last, ast.Assign) and dotted(last.targets[0]) == target.id
+        behind = [one for later in block[place + 2 :] for one in ast.walk(later)]
+        if not rebound and any(isinstance(one, ast.Name) and one.id == target.id for one in behind):
+            return None
+        start, end = parsed.span(tensor)
+        first, stop = parsed.span(call)
+        row = parsed.lines[view.lineno - 1]
+        computed = parsed.text(value)
+        computed = computed if of or isinstance(value, ast.Call) else f"({computed})"
+        placed = f"{row[first:start]}{computed}{row[end:stop]}"
+        kept = "" if tensor.id == target.id else row[:first] + tensor.id + row[stop:]
+        after = parsed.lines[last.lineno - 1]
+        value_start, value_end = parsed.span(value)
+        edits = [
+            Edit(file, view.lineno, row, kept),
+            Edit(file, last.lineno, after, after[:value_start] + placed + after[value_end:]),
+        ]
+        if not is_python(parsed, edits):
+            return None
+        return tuple(edits), *shown_lines(parsed, edits, view.lineno, last.lineno)
+    return None
+
+
+def _each_element_of(node: ast.expr, name: str, deep: int = 0) -> bool:
+    """Whether an expression computes each element of a name, and of nothing else but numbers."""
+    if isinstance(node, ast.Name):
+        return deep > 0 and node.id == name
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
+        sides = [one for one in (node.left, node.right) if not isinstance(one, ast.Constant)]
+        return len(sides) == 1 and _each_element_of(sides[0], name, deep + 1)
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in OF_EACH_ELEMENT
+    ):
+        if node.keywords:
+            return False
+        if dotted(node.func.value) == "torch":
+            return len(node.args) == 1 and _each_element_of(node.args[0], name, deep + 1)
+        return not node.args and _each_element_of(node.func.value, name, deep + 1)
+    return False

@@ -25,8 +25,7 @@ from fusiondoc.diagnosis.changes_for_findings import (
     run_again,
     to_keep,
 )
-from fusiondoc.diagnosis.edge_moves import regions_as_groups
-from fusiondoc.diagnosis.parted_groups import prints_between_groups, with_numbers
+from fusiondoc.diagnosis.parted_groups import prints_between_groups, regions_as_groups, with_numbers
 from fusiondoc.diagnosis.rules import Context, has_torchscript, of_te, of_torchscript, run_facts
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import te_changes
 from fusiondoc.diagnosis.step_time import IDLE

@@ -16,6 +16,7 @@ not a constant. Sources:
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Mapping, NamedTuple
 
@@ -79,6 +80,17 @@ group wants them, so one outside a group is no loss."""
 
 PERMUTATIONS = frozenset(_named("flip fliplr flipud roll rot90"))
 """Operators whose result has the elements of their input, each once, at another place."""
+
+OF_EACH_ELEMENT = frozenset(
+    ["tanh", "sigmoid", "relu", "exp", "log", "sqrt", "rsqrt", "abs", "neg", "erf", "sin", "cos"]
+)
+"""Functions and methods of one tensor that compute each element by itself."""
+
+OF_MANY_ELEMENTS = re.compile(
+    r"norm|softmax|sum|mean|var|std|a?max$|a?min$|prod|any|all|sort|scatter|gather|prim::"
+)
+"""Operators, by parts of their names, whose results are no function of single elements; control flow."""
+
 
 _LIBRARY = """
 _convolution _native_multi_head_attention adaptive_avg_pool1d adaptive_avg_pool2d adaptive_max_pool1d

@@ -1,4 +1,5 @@
-"""Groups of a plan that nothing parts but what the program prints between them: which, and how the lines go.
+"""Groups of a plan that are parted by more than operators outside groups: by what the program prints between
+them, by a number that is waited for, by the end of a differentiable graph.
 
 NNC takes no operator past a print or a warning (``changed_statements.py``), and a differentiable graph ends
 there, which the log does not show as an operator outside groups: it is found in the user's lines between the
@@ -9,11 +10,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Iterator, Mapping, Sequence, Tuple
+from typing import AbstractSet, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.diagnosis.change_candidates import Candidate
 from fusiondoc.diagnosis.changed_statements import said_later
-from fusiondoc.diagnosis.edge_moves import regions_as_groups
 from fusiondoc.diagnosis.rules import RunFacts, in_package
 from fusiondoc.diagnosis.unlocked import WouldBeGroup, bytes_between
 from fusiondoc.model.change_plan import ChangeKind
@@ -145,3 +145,32 @@ def _joined(pairs: Sequence[Pair]) -> Iterator[WouldBeGroup]:
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
         saved = bytes_between(program, sorted(members))
         yield WouldBeGroup(frozenset(), frozenset(), (), groups, len(members), saved)
+
+
+def regions_as_groups(report: Report, moved: AbstractSet[int] | None = None) -> Report:
+    """The report with differentiable graphs that are one group each as these groups: torch ends a graph at a
+    view or a print, and makes one graph of both where it goes
+    (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp).
+
+    Args:
+        moved: rows of ``report.unfused``: only graphs beside their operators. None: all.
+    """
+    only = {one.id: one.nodes[0].group for one in report.programs if len(one.nodes) == 1 and not one.cut}
+    rows = {(report.unfused[row].op, report.unfused[row].source) for row in moved or ()}
+    if not any(only.values()) or (moved is not None and not rows):
+        return report
+    programs = []
+    for program in report.programs:
+        nodes = list(program.nodes)
+        for place in range(len(nodes)) if moved is None else _beside(program, rows):
+            group = only.get(nodes[place].program or "")
+            if nodes[place].kind == "region" and group is not None:
+                nodes[place] = replace(nodes[place], kind="group", group=group)
+        programs.append(replace(program, nodes=tuple(nodes)))
+    return replace(report, programs=tuple(programs))
+
+
+def _beside(program: Program, rows: AbstractSet[tuple[str, str | None]]) -> set[int]:
+    mine = {place for place, node in enumerate(program.nodes) if (node.op, node.source) in rows}
+    ends = [(a, b) for a, b in program.edges if a in mine or b in mine]
+    return {place for edge in ends for place in edge} - mine

@@ -10,8 +10,15 @@ from __future__ import annotations
 
 from typing import AbstractSet, Mapping, Optional, Sequence, Tuple
 
-from fusiondoc.diagnosis.edge_moves import OF_MANY_ELEMENTS
-from fusiondoc.diagnosis.operators import LIBRARY, PERMUTATIONS, VIEWS, WITH_FORMULA, is_fusible, taken_by
+from fusiondoc.diagnosis.operators import (
+    LIBRARY,
+    OF_MANY_ELEMENTS,
+    PERMUTATIONS,
+    VIEWS,
+    WITH_FORMULA,
+    is_fusible,
+    taken_by,
+)
 from fusiondoc.diagnosis.reasons import FOR_ITSELF, NEVER_LOOKED_AT, NNC_SELDOM
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.model import dataclass

@@ -12,8 +12,7 @@ import contextlib
 from typing import Iterator, NamedTuple, Sequence
 
 from fusiondoc.diagnosis.changed_statements import SAID, said_among
-from fusiondoc.diagnosis.edge_moves import EACH
-from fusiondoc.diagnosis.operators import PERMUTATIONS, plain_name
+from fusiondoc.diagnosis.operators import OF_EACH_ELEMENT, PERMUTATIONS, plain_name
 from fusiondoc.fixes import Edit, Proposal
 from fusiondoc.fixes.fixable import Program, Site
 from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
@@ -29,7 +28,7 @@ _PERMUTATIONS = frozenset([*map(plain_name, PERMUTATIONS), "index_select"])
 """Operators whose results are elements of their input, each at another place."""
 
 _JOINED, _OWNERS = ("torch.cat", "torch.stack", "torch.concat"), ("torch", "torch.nn.functional")
-_NAMES = EACH | {"silu", "gelu", "hardswish", "softplus", "expm1", "log1p", "reciprocal", "square"}
+_NAMES = OF_EACH_ELEMENT | {"silu", "gelu", "hardswish", "softplus", "expm1", "log1p", "reciprocal", "square"}
 """Functions and methods of one tensor that compute each element of its own."""
 
 
