@@ -24,8 +24,8 @@ from fusiondoc.model.report import Dump, Segment
 from fusiondoc.model.runs import Peak, Speed, Spread, Try, Verification
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.html import page_context, render
-from fusiondoc.reports.html.layout import draw
 from fusiondoc.reports.html.page_context import Context, can_change, colours
+from fusiondoc.reports.html.program_picture import draw
 from fusiondoc.reports.markdown import render as render_markdown
 from fusiondoc.workflows import load
 from fusiondoc.workflows.load import report_from
@@ -294,7 +294,7 @@ def test_the_parts_of_a_large_page_have_their_room(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(page_context, "MOST_DETAILS", 20_000)
     monkeypatch.setattr(page_context, "MOST_TEXT", 10_000)
     # The package has a function of the name of this module.
-    monkeypatch.setattr(sys.modules["fusiondoc.reports.html.program_view"], "MOST_BOXES", 30)
+    monkeypatch.setattr(sys.modules["fusiondoc.reports.html.program_parts"], "MOST_BOXES", 30)
     log = tmp_path / "large.log"
     log.write_text(large_log(groups=25, loose=60))
     page = render(report_from([str(log)]))

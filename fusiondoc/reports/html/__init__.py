@@ -26,8 +26,7 @@ from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.reports import comparison as words
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
 from fusiondoc.reports.html.page_context import Bar, Context, ReasonKind, colours, peak_bar, render_page
-from fusiondoc.reports.html.program_parts import aot_view, module_list, script_view, source_view
-from fusiondoc.reports.html.program_view import program_view
+from fusiondoc.reports.html.program_parts import aot_view, module_list, program_view, script_view, source_view
 from fusiondoc.reports.html.run_views import (
     expectations_view,
     findings_view,

@@ -1,4 +1,6 @@
-"""The program on the page: its modules, its source, and where its graphs come from.
+"""The program on the page: its plans, its modules, its source, and where its graphs come from.
+
+The section with the pictures of the plans: selector, filter by reason, details of each node.
 
 The rows of the module tree: which modules show, and which are folded.
 
@@ -10,18 +12,166 @@ graphs, their groups and what a partition keeps.
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, Sequence
+from itertools import islice
+from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
 
 from markupsafe import Markup
 
 from fusiondoc.model import count, dataclass, field
+from fusiondoc.model.codes import CODES
 from fusiondoc.model.modules_and_neighbours import Module, module_tree, outside
 from fusiondoc.model.ranks_and_frontends import AotFunction
-from fusiondoc.model.report import OpNode, Unfused
+from fusiondoc.model.report import Evidence, OpNode, Program, ProgramNode, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.reports import run_words
-from fusiondoc.reports.html.page_context import Bar, Context, hue
+from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, ReasonKind, hue, script_data, shown
+from fusiondoc.reports.html.program_picture import Picture, main_program, picture, within
+from fusiondoc.reports.printable import visible
 from fusiondoc.reports.wording_and_source import near, percent, seconds
+
+
+@dataclass(frozen=True)
+class Programs:
+    """``first`` is the program that is shown before another is chosen; ``data`` is for the page's script."""
+
+    note: str
+    first: str
+    pictures: tuple[Picture, ...]
+    reasons: tuple[ReasonKind, ...]
+    left: int
+    data: Markup
+
+
+_HINT = (
+    "Click a box, or move with the "
+    "arrow keys and press Enter, for its source line, IR, types and what the log says."
+)
+
+
+def program_view(context: Context) -> Programs | None:
+    """None where the log shows no plan."""
+    report = context.report
+    if not report.programs:
+        return None
+    data = NodeData(context)
+    first = main_program(report)
+    shown = within(report.programs, first, MOST_BOXES)
+    for program in shown:
+        data.add(program)
+    return Programs(
+        note=_HINT,
+        first=first,
+        pictures=tuple(picture(program, context.groups) for program in shown),
+        reasons=tuple(context.reasons),
+        left=report.programs_left_out + len(report.programs) - len(shown),
+        data=script_data(data.as_json()),
+    )
+
+
+MOST_BOXES = 2_000
+"""Of all pictures together: more take megabytes, and nobody reads them."""
+
+
+_Key = Tuple[str, Optional[str], Optional[str], str, str]
+"""Of a row of ``unfused``: operator, source, phase, code and text of the reason."""
+
+
+class NodeData:
+    """Of all programs of a page. Texts stand once and are named by their number."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._texts: dict[str, int] = {}
+        self._programs: dict[str, list[list[Any]]] = {}
+        self._rows: dict[_Key, int] = {}
+        self._reasons: list[list[Any]] = []
+        self._unfused: dict[_Key, Unfused] = {
+            (row.op, row.source, row.phase, row.reason.code, row.reason.text): row
+            for row in context.report.unfused
+        }
+
+    def add(self, program: Program) -> None:
+        self._programs[visible(program.id)] = [self._node(program, node) for node in program.nodes]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"texts": list(self._texts), "programs": self._programs, "reasons": self._reasons}
+
+    def _text(self, text: str | None) -> int:
+        return -1 if not text else self._texts.setdefault(visible(text), len(self._texts))
+
+    def _node(self, program: Program, node: ProgramNode) -> list[Any]:
+        """In the order that page.js reads."""
+        if node.group is not None:
+            return [self._text(node.group)]
+        evidence = node.evidence[0] if node.evidence else None
+        inside = program.nodes[node.inside] if node.inside is not None else None
+        return [
+            -1,
+            self._text(node.op),
+            self._text(shown(node.source)),
+            self._text(shown(node.user_source)),
+            self._text(self._context.code_at(node.user_source)),
+            self._reason(program, node),
+            self._text(node.condition),
+            self._text(f"{inside.op} at {shown(inside.user_source or inside.source)}" if inside else None),
+            [self._text(text) for text in node.inputs],
+            [self._text(text) for text in node.outputs],
+            self._text(self._context.place(evidence) if evidence else None),
+            self._text(self._printed(evidence)),
+            self._text(node.program),
+        ]
+
+    def _printed(self, evidence: Evidence | None) -> str | None:
+        """The line of the log, as far as the page has room."""
+        text = self._context.excerpt(evidence) if evidence is not None else None
+        return text if text is not None and self._context.takes_room("nodes", len(text)) else None
+
+    def _advice(self, node: ProgramNode, text: str) -> str:
+        """What is advised on an operator: by the finding on it, else by its code. One note is for all lines
+        of torch's own formulas, and one for all kernels of libraries."""
+        code, op = node.reason or "", node.op
+        of_torch = (node.source or "").startswith("<string>")
+        about = [f for f in self._context.report.findings if op in f.ops and f.advice]
+        folded = [f for f in about if f.code == "FD236" and ("formulas" in f.message) == of_torch]
+        found = [f for f in about if f.code == code]
+        exact = [f for f in found if text and text in f.message]
+        if of_torch and not exact:
+            found = folded
+        best = next(iter(exact or found or folded), None)
+        if best is not None and best.advice:
+            return best.advice
+        return (CODES[code].advice if code in CODES else None) or ""
+
+    def _reason(self, program: Program, node: ProgramNode) -> int:
+        if node.reason is None:
+            return -1
+        key = (node.op, node.source, program.phase, node.reason, node.reason_text or "")
+        if key in self._rows:
+            return self._rows[key]
+        row = self._unfused.get(key)
+        text = (
+            node.reason_text
+            if node.reason_text
+            else next((r.text for r in self._context.reasons if r.code == node.reason), "")
+        )
+        quotes = [
+            [visible(self._context.place(one)), visible(self._printed(one) or "")]
+            for one in islice(row.evidence if row else (), QUOTED)
+        ]
+        self._rows[key] = len(self._reasons)
+        self._reasons.append(
+            [
+                visible(node.reason),
+                visible(text),
+                bool(row and row.reason.stated),
+                quotes,
+                len(row.evidence) + row.evidence_left_out if row else 0,
+                visible(self._advice(node, text)),
+                visible(CODES[node.reason].title if node.reason in CODES else ""),
+            ]
+        )
+        return self._rows[key]
+
 
 MOST_MODULES = 1000
 

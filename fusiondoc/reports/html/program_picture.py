@@ -1,16 +1,235 @@
-"""Where the boxes of a graph stand: rows from top to bottom along the edges, few crossings, short ways.
+"""The picture of a program: which programs a page has room for, what each box says, and where the boxes and
+the ways between them stand, in the units of their SVG.
 
-The usual steps of a layered drawing (Sugiyama and others 1981): rows by longest path, order in a row by the
-mean place of the neighbours, places by least squares with a gap between neighbours.
+Rows go from top to bottom along the edges, with few crossings and short ways. The usual steps of a layered
+drawing (Sugiyama and others 1981): rows by longest path, order in a row by the mean place of the neighbours,
+places by least squares with a gap between neighbours.
 """
 
 from __future__ import annotations
 
-from typing import Iterable, Sequence, Tuple
+from dataclasses import replace
+from typing import Container, Iterable, Mapping, Sequence, Tuple
 
-from fusiondoc.model import dataclass
+from fusiondoc.model import count, dataclass
+from fusiondoc.model.modules_and_neighbours import NO_OPERATORS
+from fusiondoc.model.report import Group, Program, ProgramNode, Report
+from fusiondoc.reports.html.page_context import hue, shown
+from fusiondoc.reports.wording_and_source import runs_of
 
 Point = Tuple[float, float]
+
+_CHARACTER = 6.9
+"""Width of a character of the pictures' type, 11.5 px monospace."""
+_LINE = 16
+_PAD = 10
+_LONGEST = 34
+_MOST_LINES = 6
+
+
+@dataclass(frozen=True)
+class Box:
+    """A node of a picture. ``index`` is its number in the program."""
+
+    index: int
+    x: str
+    y: str
+    width: str
+    height: str
+    kinds: str
+    """Classes: how it looks."""
+    lines: tuple[tuple[int, str], ...]
+    """(height of its base line, text)."""
+    spoken: str
+    """What a screen reader says."""
+    group: str | None
+    reason: str | None
+    rounded: int
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A program; ``ways`` are paths of SVG. All but one are hidden."""
+
+    id: str
+    title: str
+    width: int
+    height: int
+    ways: tuple[str, ...]
+    boxes: tuple[Box, ...]
+    cut: int
+    values_left_out: int
+    pad: int = _PAD
+
+
+def title(program: Program) -> str:
+    """What a program is called in the selector."""
+    words = [program.id, program.phase or "phase unknown"]
+    if program.specialisation > 1:
+        words.append(f"specialisation {program.specialisation}")
+    if len(program.ranks) > 1:
+        words.append("ranks " + ", ".join(map(str, program.ranks)))
+    groups = sum(node.kind == "group" for node in program.nodes)
+    others = sum(node.reason is not None and node.op not in NO_OPERATORS for node in program.nodes)
+    regions = sum(node.kind == "region" for node in program.nodes)
+    parts = [count(groups, "group"), f"{others} outside"]
+    if regions:
+        parts.insert(0, count(regions, "differentiable graph"))
+    return f"{' · '.join(words)} — {', '.join(parts)}"
+
+
+def picture(program: Program, groups: Mapping[str, Group], changed: Container[int] = ()) -> Picture:
+    """The picture of a program, its boxes as one reads them. ``changed``: nodes that are marked so."""
+    kept = [i for i, node in enumerate(program.nodes) if node.op not in NO_OPERATORS]
+    place = {i: nth for nth, i in enumerate(kept)}
+    labels = [_label(program.nodes[i], groups) for i in kept]
+    edges = [(place[a], place[b]) for a, b in program.edges if a in place and b in place]
+    drawing = draw([_size(label) for label in labels], edges)
+    return Picture(
+        id=program.id,
+        title=title(program),
+        width=round(drawing.width),
+        height=round(drawing.height),
+        ways=tuple(map(_path, drawing.routes)),
+        boxes=tuple(
+            _box(
+                kept[nth],
+                program.nodes[kept[nth]],
+                labels[nth],
+                drawing.corners[nth],
+                groups,
+                kept[nth] in changed,
+            )
+            for nth in drawing.order
+        ),
+        cut=program.cut,
+        values_left_out=program.values_left_out,
+    )
+
+
+def _box(
+    index: int,
+    node: ProgramNode,
+    lines: Sequence[str],
+    corner: Point,
+    groups: Mapping[str, Group],
+    changed: bool,
+) -> Box:
+    width, height = _size(lines)
+    group = groups.get(node.group or "")
+    kinds = ["node", node.kind, *(["changed"] if changed else [])]
+    if group is not None and group.fallback:
+        kinds.append("fell")
+    elif node.reason is not None:
+        kinds += ["out", hue(node.reason)]
+    if node.inside is not None:
+        kinds.append("inner")
+    return Box(
+        index=index,
+        x=f"{corner[0]:.0f}",
+        y=f"{corner[1]:.0f}",
+        width=f"{width:.0f}",
+        height=f"{height:.0f}",
+        kinds=" ".join(kinds),
+        lines=tuple((_PAD + 9 + nth * _LINE, line) for nth, line in enumerate(lines)),
+        spoken=_spoken(node, group),
+        group=node.group,
+        reason=node.reason,
+        rounded=10 if node.kind == "control" else 5,
+    )
+
+
+def _label(node: ProgramNode, groups: Mapping[str, Group]) -> list[str]:
+    group = groups.get(node.group or "")
+    if group is not None:
+        return _group_label(group)
+    where = shown(node.user_source or node.source).rpartition("/")[2]
+    if node.kind == "control":
+        what = "loop" if node.op == "prim::Loop" else "branch"
+        lines = [f"{what} on {node.condition}" if what == "branch" and node.condition else what, where]
+    elif node.kind == "region":
+        lines = ["differentiable graph", f"its plan: {node.program}" if node.program else where]
+    else:
+        op = node.op[len("aten::") :] if node.op.startswith("aten::") else node.op
+        lines = [op, where]
+    if node.reason is not None:
+        lines[1] = f"{node.reason}  {lines[1]}".rstrip()
+    return [_short(line) for line in lines if line]
+
+
+def _group_label(group: Group) -> list[str]:
+    head = f"{group.id}  {count(group.size, 'operator')}" + ("  FELL BACK" if group.fallback else "")
+    lines = [""]
+    for op in runs_of(group.ops):
+        if lines[-1] and len(lines[-1]) + len(op) > _LONGEST - 8:
+            lines[-1] += ","
+            lines.append("")
+        lines[-1] += (", " if lines[-1] else "") + op
+    if len(lines) > _MOST_LINES:
+        lines[_MOST_LINES - 1 :] = ["…"]
+    return [head, *(_short(line) for line in lines if line)]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _size(lines: Sequence[str]) -> Point:
+    return max(map(len, lines)) * _CHARACTER + 2 * _PAD, len(lines) * _LINE + 2 * _PAD - 6
+
+
+def _spoken(node: ProgramNode, group: Group | None) -> str:
+    where = shown(node.user_source or node.source)
+    if group is not None:
+        text = f"{group.id}, fusion group of {count(group.size, 'operator')}"
+        return text + (", fell back" if group.fallback else "")
+    text = {"control": f"{node.op}, control flow", "region": "differentiable graph"}.get(node.kind, node.op)
+    if node.reason is not None:
+        text += f", not fused, {node.reason}"
+    return text + (f", {where}" if where else "")
+
+
+def _path(points: Sequence[Point]) -> str:
+    """A smooth way through the points; each leaves and enters its row straight up or down."""
+    parts = [f"M{points[0][0]:.0f} {points[0][1]:.0f}"]
+    for (x1, y1), (x2, y2) in zip(points, points[1:]):
+        if abs(x1 - x2) < 1:
+            parts.append(f"V{y2:.0f}")
+            continue
+        bend = max(12.0, abs(y2 - y1) / 2)
+        parts.append(f"C{x1:.0f} {y1 + bend:.0f} {x2:.0f} {y2 - bend:.0f} {x2:.0f} {y2:.0f}")
+    return "".join(parts)
+
+
+def within(programs: Sequence[Program], first: str, left: int) -> list[Program]:
+    """The programs that fit, the one that is shown first before all others; the last of them cut."""
+    fitting: dict[str, Program] = {}
+    for program in sorted(programs, key=lambda one: one.id != first):
+        if left > 0:
+            fitting[program.id] = _cut(program, left)
+            left -= len(program.nodes)
+    return [fitting[program.id] for program in programs if program.id in fitting]
+
+
+def _cut(program: Program, most: int) -> Program:
+    if len(program.nodes) <= most:
+        return program
+    edges = tuple(edge for edge in program.edges if max(edge) < most)
+    cut = program.cut + len(program.nodes) - most
+    return replace(program, nodes=program.nodes[:most], edges=edges, cut=cut)
+
+
+def main_program(report: Report) -> str:
+    """The program that is shown first: of the forward ones that with the most groups."""
+
+    def groups(program: Program) -> tuple[bool, int]:
+        return program.phase != "backward", sum(node.kind == "group" for node in program.nodes)
+
+    return max(report.programs, key=groups).id
+
+
+# -- where the boxes stand ---------------------------------------------------------------------------------
+
 
 GAP = 22.0
 ROW_GAP = 34.0
