@@ -11,7 +11,7 @@ import signal
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Generator, Iterator
+from typing import Callable, Generator
 
 import pytest
 from conftest import ROOT
@@ -64,6 +64,8 @@ class HereAndNow(KnownChunks):
 
     most: int | None = None
     """So many are sent before that process dies."""
+    waits: Callable[[int], bool] = staticmethod(lambda number: False)
+    """Whether the first process waits for the next one, which is then sent as it is."""
 
     def __init__(self, log: LogInput) -> None:
         assert log.path is not None
@@ -72,7 +74,7 @@ class HereAndNow(KnownChunks):
         self._path = log.path
 
     def sent(self) -> Generator[bytes, None, None]:
-        for number, message in enumerate(messages_of(self._log)):
+        for number, message in enumerate(messages_of(self._log, type(self).waits)):
             if number == self.most:
                 return
             yield message
@@ -82,7 +84,7 @@ class HereAndNow(KnownChunks):
 
 
 @pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def here(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Small chunks, read ahead in this process; sizes of the stretches that were not read a second time."""
     done: list[int] = []
     real = Stream.feed_stretches
@@ -97,8 +99,9 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     monkeypatch.setattr(Stream, "feed_stretches", feed)
     monkeypatch.setattr(log_files, "CHUNK_BYTES", 50_000)
     monkeypatch.setattr(repeats, "LEAST", 1 << 12)
-    yield done
-    HereAndNow.most = None
+    monkeypatch.setattr(HereAndNow, "most", None)
+    monkeypatch.setattr(HereAndNow, "waits", HereAndNow.waits)
+    return done
 
 
 @pytest.mark.parametrize("seed", range(20 if THOROUGH else 2))
@@ -113,8 +116,46 @@ def test_no_row_is_lost_or_changed(
     log = tmp_path / "some.log"
     log.write_bytes(b"".join(texts))
     monkeypatch.setattr(log_files, "CHUNK_BYTES", chance.choice((9_973, 50_000, 1 << 21)))
+    monkeypatch.setattr(HereAndNow, "waits", staticmethod(lambda number: chance.random() < 0.3))
     assert read(log) == read_alone(log, monkeypatch)
     assert sum(here) > log.stat().st_size // 10
+
+
+def test_where_the_first_process_waits_it_reads_a_part_itself(
+    here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a message breaks off in that part, or behind it, and the second process does not know it."""
+    log = tmp_path / "some.log"
+    torn = OTHER + b"Optimized Graph:\n" + OTHER + b"graph(%x : Tensor):\n"
+    whole = [graph_of(60, first) + OTHER + b"Other:\n" for first in range(0, 6_000, 60)]
+    log.write_bytes(b"".join(part + torn * (i % 7 == 3) for i, part in enumerate(whole)))
+    alone = read_alone(log, monkeypatch)
+    assert read(log) == alone
+    all_known = sum(here)
+    here.clear()
+    asked: list[int] = []
+    monkeypatch.setattr(HereAndNow, "waits", staticmethod(lambda number: not asked.append(number)))
+    assert read(log) == alone
+    assert asked[:3] == [2, 5, 8]  # two of three are read by the second one
+    assert all_known // 3 < sum(here) < all_known * 3 // 4
+
+
+def test_colours_and_carriage_returns_stand_in_the_file(
+    here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text that differs from the bytes of the file is not sent: it is made of them once more."""
+    text = text_of("logs/nvfuser-2.1.2-control-flow")
+    lines = [line for line in text.split(b"\n") if line]
+    for number, end in ((10, b"\x1b[31m \x1b[0m"), (300, b"\r"), (301, b"\x9b1m"), (302, b"\r50%\r")):
+        lines[number] += end
+    log = tmp_path / "some.log"
+    log.write_bytes((b"\n".join(lines) + b"\n") * 4)
+    assert read(log) == read_alone(log, monkeypatch)
+    with closing(HereAndNow(LogInput("some.log", log))) as known:
+        chunks = list(known)
+    assert {chunk.place is not None for chunk in chunks} == {True}
+    assert {chunk.stands != chunk.size for chunk in chunks} == {True, False}
+    assert sum(chunk.stands for chunk in chunks) == log.stat().st_size
 
 
 @pytest.mark.skipif(not THOROUGH or not RECORDINGS.is_dir(), reason="all recordings are read at night")

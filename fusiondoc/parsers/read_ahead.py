@@ -1,5 +1,6 @@
 """A second process that reads a long log ahead, on another core: it finds where messages, frames and dumps
-begin and end, and the first one does what they ask for (plans, groups, kernels, reasons).
+begin and end, and the first one does what they ask for (plans, groups, kernels, reasons). Where the first one
+waits, it reads a part of the log itself.
 
 What lines are depends on little that is known of those before them (``State`` of ``repeats.py``), so the
 second process needs no facts. It sends chunk by chunk where stretches stand that begin and end where nothing
@@ -68,8 +69,11 @@ class Chunk(NamedTuple):
     cut: list[tuple[int, bool]]
     """Lines that are longer than is kept: bytes left out of each, and whether they are its first."""
     place: int | None
-    """Where it stands in the file, if it does."""
+    """Where it stands in the file, if it does, ..."""
+    stands: int
+    """... and in how many bytes, colours and overwritten text (:func:`clean`) included."""
     size: int
+    """Of the text."""
     text: bytes
     """Nothing of one that stands in the file, while it is sent."""
     rest: int
@@ -131,12 +135,14 @@ class _Ahead(Repeats):
         """Whether the stretch that is noted is to be kept."""
         self.items: list[Item] = []
         """Of the chunk that is read."""
+        self.known = 0
+        """Bytes of it that stood in the log before."""
         self.numbers: dict[Callable[..., None] | int, int] = {}
         """Of what is done, and of the ids of what is done for runs."""
 
     def begin_text(self, may_leave: int) -> None:
         super().begin_text(may_leave)
-        self.items = []
+        self.items, self.known = [], 0
 
     def leave(self) -> None:
         """What is noted may go on behind the text: see ``close_chunk``."""
@@ -166,6 +172,7 @@ class _Ahead(Repeats):
 
     def _again(self, at: int, stretch: Stretch) -> None:
         self.items.append((at, stretch.number))
+        self.known += stretch.size
 
     def _sent(self, at: int, noted: Stretch) -> Item:
         numbers = self.numbers
@@ -187,8 +194,13 @@ class _Ahead(Repeats):
         )
 
 
-def _chunks_of(log: LogInput) -> Iterator[tuple[Any, ...]]:
-    """The chunks of the log as they are sent; none of one that several processes wrote."""
+def _chunks_of(log: LogInput, waits: Callable[[int], bool]) -> Iterator[tuple[Any, ...]]:
+    """The chunks of the log as they are sent; none of one that several processes wrote.
+
+    ``waits``: whether the first process has taken this number of chunks, and waits for the next one. Then it
+    gets one more, of which nothing is known: to read all of it takes less time than to wait. Not where the
+    log repeats itself, of which this process knows more.
+    """
     counts = LineCounts()
     tape = _Recorder(counts)
     ahead = _Ahead(tape)
@@ -200,17 +212,34 @@ def _chunks_of(log: LogInput) -> Iterator[tuple[Any, ...]]:
     }
     tape.real = frozenset(stream.acts_on_reading())
     line, prefixes = 1, 0
+    is_waited_for, last_whole = False, 0
     parts = _Parts(log)
-    for part in parts:
-        text = part.text
-        lines, size = stream.feed_part(text, line, part.may_leave)
-        line += lines
-        parts.rest = text[size:] + parts.rest
-        ahead.close_chunk(text, line, stream.state_before(parts.rest) if parts.rest else None)
-        sent = text[:size] if part.place is None else b""
-        new = stream.messages.prefixes(prefixes)
-        prefixes += len(new)
-        yield part.read, part.cut, part.place, size, sent, len(parts.rest), new, ahead.items
+    for number, part in enumerate(parts):
+        text, size = part.text, len(part.text)
+        new: tuple[bytes, ...] = ()
+        if is_waited_for:
+            ahead.items = []
+            is_waited_for, last_whole = False, number
+        else:
+            lines, size = stream.feed_part(text, line, part.may_leave)
+            line += lines
+            parts.leave(part, size)
+            after = stream.state_before(parts.rest) if parts.rest else None
+            ahead.close_chunk(text, line, after)
+            new = stream.messages.prefixes(prefixes)
+            prefixes += len(new)
+            is_new = after is not None and ahead.known * 2 < size
+            # One of which nothing is known is a short message: sent does not mean taken.
+            is_waited_for = is_new and number > last_whole + 1 and waits(number)
+        stands = (part.place, parts.begins - part.place, size, b"") if part.place is not None else None
+        yield (
+            part.read,
+            part.cut,
+            *(stands or (None, 0, size, text[:size])),
+            len(parts.rest),
+            new,
+            ahead.items,
+        )
 
 
 class _Part(NamedTuple):
@@ -232,6 +261,12 @@ class _Parts:
         self._log = log
         self.rest = b""
         """What was read and is of the next part."""
+        self.begins = 0
+        """Where that begins in the file."""
+        self._chunk = self._text = b""
+        """What was read last, and its text."""
+        self._from = 0
+        """Where it begins in the file."""
 
     def __iter__(self) -> Iterator[_Part]:
         cut: list[tuple[int, bool]] = []
@@ -241,20 +276,37 @@ class _Parts:
             text = clean(chunk)
             if not index and not is_plain(text):
                 return
-            there = as_it_is and not cut and text is chunk and text.endswith(b"\n")
+            there = as_it_is and not cut and chunk.endswith(b"\n")
             if text and not text.endswith(b"\n"):
                 text += b"\n"
             end += len(chunk) + sum(size for size, _ in cut)
+            self._chunk, self._text, self._from = chunk, text, end - len(chunk)
+            place = self.begins if there and rest_there else None
+            rest_there = there
             rest = self.rest
             at = _last_begin(text, max(0, len(text) - _LOOKED_BACK))
-            self.rest = text[at:]
-            place = end - len(chunk) - len(rest) if there and rest_there else None
-            rest_there = there
+            self._leave_from(at)
             yield _Part(len(chunk), list(cut), place, b"".join((rest, memoryview(text)[:at])), len(rest))
             cut.clear()
         if self.rest:
-            rest, self.rest = self.rest, b""
-            yield _Part(0, [], end - len(rest) if rest_there else None, rest, NEVER)
+            rest, begins = self.rest, self.begins
+            self.rest, self.begins = b"", end
+            yield _Part(0, [], begins if rest_there else None, rest, NEVER)
+
+    def leave(self, part: _Part, size: int) -> None:
+        """What stands behind so many bytes of the text of the last part is of the next one."""
+        if size < len(part.text):
+            self._leave_from(size - part.may_leave)
+
+    def _leave_from(self, at: int) -> None:
+        self.rest = self._text[at:]
+        begins = at
+        if self._text is not self._chunk:  # lines are the same, and their ends
+            begins = len(self._chunk) - 1
+            for _ in range(self._text.count(b"\n", at)):
+                begins = self._chunk.rfind(b"\n", 0, begins)
+            begins += 1
+        self.begins = self._from + begins
 
 
 def _last_begin(text: bytes, start: int) -> int:
@@ -310,17 +362,22 @@ def serve(path: str, out: IO[bytes]) -> None:
     import gc
 
     gc.disable()
+    sent = 0
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+        messages = messages_of(LogInput(path, Path(path)), lambda number: sent >= number)
         # Read by a thread, sent by this one: in the first process a thread would hold up what is done there.
-        for data in taken_ahead(messages_of(LogInput(path, Path(path))), _CHUNKS_AHEAD):
-            out.write(_LENGTH.pack(len(data)) + data)
+        for data in taken_ahead(messages, _CHUNKS_AHEAD):
+            out.write(_LENGTH.pack(len(data)))
+            out.write(data)
             out.flush()
+            sent += 1
 
 
-def messages_of(log: LogInput) -> Iterator[bytes]:
-    """What is sent of a log; nothing as the last message, and of a log that several processes wrote none."""
+def messages_of(log: LogInput, waits: Callable[[int], bool] = lambda number: False) -> Iterator[bytes]:
+    """What is sent of a log; nothing as the last message, and of a log that several processes wrote none.
+    ``waits``: whether that number of messages was taken."""
     anything = False
-    for chunk in _chunks_of(log):
+    for chunk in _chunks_of(log, waits):
         anything = True
         yield marshal.dumps(chunk)
     if anything:
@@ -366,6 +423,7 @@ class KnownChunks:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                env={**os.environ, **_ALLOCATION},
                 pass_fds=(theirs,),
                 start_new_session=True,
             )
@@ -379,8 +437,10 @@ class KnownChunks:
                     return
                 chunk = Chunk(*marshal.loads(data))
                 if chunk.place is not None:
-                    text = os.pread(file.fileno(), chunk.size, chunk.place)
-                    if len(text) < chunk.size:
+                    text = os.pread(file.fileno(), chunk.stands, chunk.place)
+                    if chunk.stands != chunk.size:
+                        text = clean(text)
+                    if len(text) != chunk.size:
                         return
                     chunk = chunk._replace(text=text)
                 yield chunk
@@ -395,6 +455,10 @@ class KnownChunks:
             self._child.wait()
         self._pipe.close()
 
+
+_ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": str(1 << 26), "MALLOC_TRIM_THRESHOLD_": str(1 << 27)}
+"""The C library of GNU keeps the memory of chunks for the next ones (mallopt(3)). It gives that of each back
+otherwise, and to get it again takes a fifth of the time of a log that repeats itself."""
 
 _SERVE = """
 import os
@@ -445,7 +509,7 @@ class Sent:
             state, size, lines, steps, counted, headers, last_headers, after = told
             made = [self._step(text, at, step) for step in steps]
             stretch = Stretch(
-                State(*state), size, lines, b"", b"", made, counted, headers, last_headers, State(*after)
+                State(*state), size, lines, b"", 0, made, counted, headers, last_headers, State(*after)
             )
             if number >= 0:
                 self._kept[number] = stretch
