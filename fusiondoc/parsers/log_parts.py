@@ -1,5 +1,5 @@
 """A log in parts that end where a message begins, if one does near the end of what was read, so that few
-messages stand in two parts; and where each part stands in the file, so that another process can read it there.
+messages stand in two parts; and where each part stands in the file, where another process can read it.
 """
 
 from __future__ import annotations
