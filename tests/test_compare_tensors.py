@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-import fusiondoc
+from fusiondoc.probe import passes, same_results
 
 torch = pytest.importorskip("torch")
 
 
-def probe(name: str) -> ModuleType:
-    """A file of the probe, which is no part of the package where it runs."""
-    path = Path(fusiondoc.__file__).parent / "probe" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"_tested_{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-compare = probe("compare")
-
-
 def row(fused: Any, eager: Any, tolerance: float = 1e-4) -> dict[str, Any]:
-    largest = compare.largest_of(torch, [eager])
-    result: dict[str, Any] = compare.compare_values(torch, fused, eager, tolerance, largest)
+    largest = same_results.largest_of(torch, [eager])
+    result: dict[str, Any] = same_results.compare_values(torch, fused, eager, tolerance, largest)
     return result
 
 
@@ -92,12 +74,12 @@ def test_statistics_tell_other_distributions_apart() -> None:
     def drop(p: float) -> Any:
         return (torch.rand(4096, generator=generator) > p).float() / (1 - p)
 
-    assert compare.compare_statistics(torch, drop(0.5), drop(0.5))["same"]
-    assert not compare.compare_statistics(torch, drop(0.3), drop(0.5))["same"]
-    assert not compare.compare_statistics(torch, drop(0.5) * 2, drop(0.5))["same"]
+    assert same_results.compare_statistics(torch, drop(0.5), drop(0.5))["same"]
+    assert not same_results.compare_statistics(torch, drop(0.3), drop(0.5))["same"]
+    assert not same_results.compare_statistics(torch, drop(0.5) * 2, drop(0.5))["same"]
     broken = drop(0.5)
     broken[0] = float("nan")
-    assert not compare.compare_statistics(torch, broken, drop(0.5))["same"]
+    assert not same_results.compare_statistics(torch, broken, drop(0.5))["same"]
 
 
 def test_what_hangs_on_random_numbers() -> None:
@@ -112,7 +94,7 @@ def test_what_hangs_on_random_numbers() -> None:
         d.bernoulli_(0.5)
         return a, b, c, d, (d + c).sum()
 
-    found = compare.random_flow(torch, function)
+    found = passes.random_flow(torch, function)
     assert found.outputs == [False, True, False, True, True]
     assert found.ops == ["aten::rand_like", "aten::bernoulli"]
 
@@ -125,8 +107,8 @@ def test_random_numbers_inside_control_flow() -> None:
             y = torch.nn.functional.dropout(x, 0.5, True)
         return y, x + 1
 
-    assert compare.random_flow(torch, function).outputs == [True, False]
-    assert compare.random_flow(torch, torch.jit.script(torch.nn.Linear(2, 2))).ops == []
+    assert passes.random_flow(torch, function).outputs == [True, False]
+    assert passes.random_flow(torch, torch.jit.script(torch.nn.Linear(2, 2))).ops == []
 
 
 def test_seeded_operators_of_torch_are_known() -> None:
@@ -141,5 +123,5 @@ def test_seeded_operators_of_torch_are_known() -> None:
         overload = getattr(packet, schema.overload_name or "default", None)
         if overload is not None and tag in overload.tags:
             seeded.add(name)
-    missing = seeded - compare.RANDOM
+    missing = seeded - passes.RANDOM
     assert seeded and not missing, sorted(missing)

@@ -188,7 +188,7 @@ def test_an_error_behind_the_models_own_code_is_not_one_of_its_inputs() -> None:
     import math
 
     from fusiondoc.probe import hint_of
-    from fusiondoc.probe.iterations import Passes
+    from fusiondoc.probe.passes import Passes
 
     passes = Passes.__new__(Passes)
     passes._torch = math  # a module with a file

@@ -108,7 +108,7 @@ class Verification:
     max_abs: float | None
     """Largest difference; of the statistics where ``by`` is "statistics"."""
     max_rel: float | None
-    """Largest difference over the size that counts (probe/compare.py); None for statistics."""
+    """Largest difference over the size that counts (probe/same_results.py); None for statistics."""
     tolerance: float | None
     """What ``max_rel`` may be."""
     dtype_same: bool

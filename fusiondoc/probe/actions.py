@@ -29,7 +29,6 @@ from . import (
 )
 from .aot_watch import Watch
 from .frontends import FusedModules
-from .iterations import Passes
 from .log_and_records import Clock, Records
 from .models import (
     as_given,
@@ -43,6 +42,7 @@ from .models import (
     to_torchscript,
 )
 from .pass_inputs import positional
+from .passes import Passes
 from .script_run import run_as_script
 from .targets import ready, runs_as_script
 
@@ -283,7 +283,7 @@ def _run_model(
         if not aot:
             model = not_compiled(model, _noting(records))
         if spec.get("results") and not aot:
-            from .verify import tell_results
+            from .same_results import tell_results
 
             tell_results(torch, model, shapes, spec, records)
         twin = None
@@ -311,7 +311,7 @@ def _run_model(
     )
     frontends.tell(records, spec, chosen, twin is not None)
     if spec.get("timing"):
-        from .iterations import Timing
+        from .benchmark import Timing
 
         with clock.users_work():
             shapes = [positional(model, one) for one in shapes]
@@ -389,12 +389,12 @@ def _given(torch: Any, shape: Any, spec: dict[str, Any]) -> Any:
 
 
 def _eager_twin(torch: Any, model: Any) -> Any:
-    from .verify import eager_twin
+    from .same_results import eager_twin
 
     return eager_twin(torch, model)
 
 
 def _verifier(torch: Any, scripted: Any, twin: Any, records: Records) -> Any:
-    from .verify import Verifier
+    from .passes import Verifier
 
     return Verifier(torch, scripted, twin, records)

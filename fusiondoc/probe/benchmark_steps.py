@@ -19,7 +19,7 @@ from typing import Any, Callable, ContextManager, Sequence
 from . import CANNOT_RUN, Refused, UserError, environment
 from .models import frozen, to_torchscript
 from .pass_inputs import Shape, arguments_of, on_gpu, parameters_of, tensors_in
-from .verify import eager_twin, unfused
+from .same_results import eager_twin, unfused
 
 TORCHSCRIPT = ("nvfuser", "nnc", "onednn", "none")
 AOT = ("aot", "aot-default", "aot-each-call")

@@ -14,9 +14,9 @@ import tempfile
 from typing import Any, Callable, Iterator, Sequence
 
 from . import CANNOT_RUN, Refused, UserError
-from .iterations import Passes
 from .log_and_records import Records
 from .pass_inputs import Shape, call, tensors_in
+from .passes import Passes
 from .step_profile import profiling
 from .te_plans import OPS, Watch
 

@@ -1,11 +1,21 @@
-"""Two tensors that should be the same: fused and eager.
+"""Whether results are the same: two tensors, fused and eager; and, for ``fusiondoc fix``, those of a changed
+program and of the program as it was.
 
-Which outputs of a graph depend on random numbers: those differ from run to run by design.
+For the second both run as they are written, without any fuser, from the same seed on the same inputs; whether
+the fuser then computes the same is for ``--verify`` to say (``passes.py``).
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence, Tuple
+import contextlib
+import copy
+import io
+import random
+from typing import Any, Callable, Iterator, Sequence, Tuple
+
+from . import CANNOT_RUN, Refused, UserError
+from .log_and_records import Records
+from .pass_inputs import Shape, arguments_of, call, parameters_of, tensors_in
 
 RELATIVE = {"float64": 1e-8, "complex128": 1e-8, "float32": 1e-4, "complex64": 1e-4, "float16": 1e-2}
 """How far a value may be off, by dtype. Fused kernels add in another order and keep intermediates in float32,
@@ -235,77 +245,180 @@ def _number(tensor: Any) -> float:
     return float(tensor)
 
 
-_NAMES = """
-dropout alpha_dropout feature_dropout feature_alpha_dropout native_dropout bernoulli binomial multinomial
-normal normal_functional uniform exponential geometric log_normal cauchy random poisson rrelu rrelu_with_noise
-rand rand_like randn randn_like randint randint_like randperm _standard_gamma _sample_dirichlet _fused_dropout
-scaled_dot_product_attention lstm gru rnn_tanh rnn_relu miopen_rnn rrelu_with_noise_functional
-"""
-"""Operators that draw random numbers, some only with a dropout above 0 (tagged ``nondeterministic_seeded`` in
-aten/src/ATen/native/native_functions.yaml of torch 2.13, and their in-place forms)."""
-
-RANDOM = frozenset("aten::" + name for name in _NAMES.split())
+# -- the program without a fuser ---------------------------------------------------------------------------
 
 
-class RandomFlow:
-    """What depends on random operators in a TorchScript graph.
+def eager_twin(torch: Any, model: Any, option: str = "--verify") -> Any:
+    """A copy of the model as the user gave it, taken before it is scripted or frozen.
 
-    ``ops``: their names, in order of the graph, each once. ``outputs``: for each tensor or other value that
-    the graph returns whether it depends on one; None where the graph returns a list or a dictionary, whose
-    elements it does not name.
+    What is TorchScript already has no Python code left: it is written out and read back, because a copy
+    would share the executors, and with them the fused plans; ``unfused`` then keeps the copy from being
+    optimised. Functions of Python are their own copies.
     """
-
-    def __init__(self, graph: Any) -> None:
-        self.ops: list[str] = []
-        self._tainted: set[str] = set()
-        before = -1
-        # In-place operators taint what was there before them: go round until nothing new is found.
-        while before != len(self._tainted):
-            before = len(self._tainted)
-            self._block(graph)
-        self.outputs = self._outputs(graph)
-
-    def _block(self, block: Any) -> bool:
-        """Whether a random operator stands in the block."""
-        found = False
-        for node in block.nodes():
-            kind = str(node.kind())
-            plain = kind[:-1] if kind.endswith("_") else kind
-            own = plain in RANDOM
-            if own and plain not in self.ops:
-                self.ops.append(plain)
-            for inner in node.blocks():
-                if self._block(inner):
-                    own = True
-            inputs = list(node.inputs())
-            if not own and not any(value.debugName() in self._tainted for value in inputs):
-                continue
-            found = True
-            self._tainted.update(value.debugName() for value in node.outputs())
-            if kind.endswith("_") and inputs:
-                self._tainted.add(inputs[0].debugName())
-        return found
-
-    def _outputs(self, graph: Any) -> list[bool] | None:
-        values = list(graph.outputs())
-        while len(values) == 1 and values[0].node().kind() == "prim::TupleConstruct":
-            values = list(values[0].node().inputs())
-        if any(value.type().kind() in ("ListType", "DictType", "TupleType") for value in values):
-            return None
-        return [value.debugName() in self._tainted for value in values if _is_tensor(value)]
-
-
-def _is_tensor(value: Any) -> bool:
-    kind = str(value.type().kind())
-    return kind == "TensorType" or (kind == "OptionalType" and "Tensor" in str(value.type()))
-
-
-def random_flow(torch: Any, scripted: Any) -> RandomFlow | None:
-    """Of a scripted model; None if this torch cannot show its graph."""
     try:
-        graph = scripted.inlined_graph.copy()
-        # Branches that constant arguments decide go: dropout(inplace=False) holds an in-place one.
-        torch._C._jit_pass_constant_propagation(graph)
-        return RandomFlow(graph)
-    except (AttributeError, RuntimeError):
-        return None
+        if isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+            buffer = io.BytesIO()
+            torch.jit.save(model, buffer)
+            buffer.seek(0)
+            return torch.jit.load(buffer)
+        return copy.deepcopy(model)
+    except Exception as error:
+        raise Refused(
+            "verify",
+            "%s: the model cannot be copied for the eager run: %s" % (option, str(error).split("\n")[0]),
+            "Leave %s out, or keep what cannot be copied out of the model." % option,
+            CANNOT_RUN,
+        ) from None
+
+
+@contextlib.contextmanager
+def unfused(torch: Any) -> Iterator[None]:
+    """TorchScript in the block runs as it was written, and says nothing in the JIT log: its plans are not
+    those of the model under test."""
+    switch = torch._C
+    levels = switch._jit_get_logging_option()
+    switch._jit_set_logging_option("")
+    try:
+        with torch.jit.optimized_execution(False):
+            yield
+    finally:
+        switch._jit_set_logging_option(levels)
+
+
+def _cotangent(torch: Any, number: int, output: Any) -> Any:
+    """What the backward pass of an output starts from: fixed normal random numbers. With ones many gradients,
+    such as that of a normalisation, are zero but for roundings."""
+    generator = torch.Generator().manual_seed(1000 + number)
+    drawn = torch.randn(output.shape, generator=generator)
+    return drawn.to(device=output.device, dtype=output.dtype)
+
+
+def differentiate(torch: Any, outputs: list[Any]) -> None:
+    """The backward pass from every output that requires grad."""
+    roots = [(one, _cotangent(torch, i, one)) for i, one in enumerate(outputs) if one.requires_grad]
+    if roots:
+        torch.autograd.backward([one for one, _ in roots], [start for _, start in roots])
+
+
+def random_state(torch: Any) -> list[Any]:
+    """Of the CPU's generator, then of each GPU's where CUDA is in use."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    return [torch.get_rng_state(), *cuda]
+
+
+def set_random_state(torch: Any, state: list[Any]) -> None:
+    """Back to what ``random_state`` gave."""
+    torch.set_rng_state(state[0])
+    if len(state) > 1:
+        torch.cuda.set_rng_state_all(state[1:])
+
+
+def same_state(torch: Any, one: list[Any], other: list[Any]) -> bool:
+    return len(one) == len(other) and all(torch.equal(a, b) for a, b in zip(one, other))
+
+
+def tell_results(
+    torch: Any, model: Any, shapes: Sequence[Shape], spec: dict[str, Any], records: Records
+) -> None:
+    """Keep the results of ``model``, or write a record ``same_results`` of how they compare with those kept.
+
+    Args:
+        model: as the user gave it; a copy of it runs.
+        spec: ``results`` {"file", "compare"}: where they are kept, and whether they already exist.
+    """
+    wanted = spec["results"]
+    before, pythons = random_state(torch), random.getstate()
+    shaken: list[Any] = []
+    try:
+        found = [_of_shape(torch, model, shape, number, spec) for number, shape in enumerate(shapes)]
+        if not wanted["compare"]:
+            shaken = [_of_shape(torch, model, shape, number, spec, 1) for number, shape in enumerate(shapes)]
+    finally:
+        random.setstate(pythons)
+        set_random_state(torch, before)
+    if not wanted["compare"]:
+        torch.save([rows for rows, _ in found], wanted["file"])
+        coarsest = _coarsest(torch, model, shapes)
+        for number, ((rows, _), (others, _)) in enumerate(zip(found, shaken)):
+            results = _compared(torch, others, rows, coarsest)
+            records.write("rounding", iteration=0, inputs=number, results=results)
+        return
+    kept = torch.load(wanted["file"])
+    coarsest = _coarsest(torch, model, shapes)
+    for number, (rows, drew) in enumerate(found):
+        theirs = kept[number] if number < len(kept) else []
+        results = _compared(torch, rows, theirs, coarsest)
+        records.write(
+            "same_results", iteration=0, inputs=number, random=["drawn"] if drew else [], results=results
+        )
+
+
+def _of_shape(
+    torch: Any, model: Any, shape: Shape, number: int, spec: dict[str, Any], shake: int = 0
+) -> tuple[list[Any], bool]:
+    """The rows of one pass, and whether random numbers were drawn in it.
+
+    Args:
+        shake: change every parameter and input by about so many roundings before.
+    """
+    twin = eager_twin(torch, model, "fix")
+    torch.manual_seed(number)
+    random.seed(number)
+    arguments = copy.deepcopy(arguments_of(shape))
+    if shake:
+        _shake(torch, parameters_of(twin) + tensors_in(torch, arguments), shake)
+    torch.manual_seed(number)
+    backward = spec["backward"]
+    wants_grad = backward or any(one.requires_grad for one in tensors_in(torch, arguments))
+    state = random_state(torch)
+    stage = "forward"
+    try:
+        with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad():
+            outputs = tensors_in(torch, call(twin, arguments))
+            stage = "backward"
+            if backward:
+                differentiate(torch, outputs)
+    except Exception as error:
+        raise UserError(stage) from error
+    drew = not same_state(torch, state, random_state(torch))
+    rows = [("forward", "output %d" % i, one) for i, one in enumerate(outputs)]
+    for i, one in enumerate(tensors_in(torch, arguments)):
+        rows.append(("forward", "argument %d after the call" % i, one))
+        if backward and one.requires_grad:
+            rows.append(("backward", "grad of argument %d" % i, one.grad))
+    if backward:
+        named = getattr(twin, "named_parameters", list)
+        rows += [("backward", "grad " + name, one.grad) for name, one in named() if one.requires_grad]
+    return [(phase, what, _kept(one)) for phase, what, one in rows], drew
+
+
+def _shake(torch: Any, tensors: list[Any], roundings: int) -> None:
+    """How far results then are apart is what roundings alone do to this program: a fused kernel rounds at
+    other places."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for one in tensors:
+            if one.is_floating_point():
+                sign = torch.randint(0, 2, one.shape, generator=generator) * 2 - 1
+                one.mul_((1 + sign * roundings * torch.finfo(one.dtype).eps).to(one.device, one.dtype))
+
+
+def _kept(tensor: Any) -> Any:
+    return None if tensor is None else tensor.detach().clone().cpu()
+
+
+def _coarsest(torch: Any, model: Any, shapes: Sequence[Shape]) -> float:
+    tensors = parameters_of(model)
+    for shape in shapes:
+        tensors = tensors + tensors_in(torch, arguments_of(shape))
+    return max([relative(torch, one.dtype) for one in tensors], default=0.0)
+
+
+def _compared(torch: Any, ours: list[Any], theirs: list[Any], coarsest: float) -> list[dict[str, Any]]:
+    """Another dtype is another result, and the words are those of two versions of a program."""
+    rows = compare_rows(torch, ours, theirs, coarsest)
+    for row in rows:
+        row["same"] = row["same"] and row["dtype_same"]
+        if row["detail"]:
+            row["detail"] = row["detail"].replace("eager", "before").replace("fused run", "changed program")
+    return rows

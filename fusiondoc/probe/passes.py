@@ -1,0 +1,440 @@
+"""The passes: forward, and backward if asked for, marked in the log and written to the records; and for
+``--verify`` each once more without fusion, on the same inputs.
+
+Which outputs of a graph depend on random numbers: those differ from run to run by design, and are held
+against eager ones by statistics.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import re
+import time
+from typing import Any, Callable, Sequence
+
+from . import Refused, UserError, hint_of
+from .log_and_records import LOG, Records, mark
+from .models import signature
+from .pass_inputs import Shape, arguments_of, call, named_of, tensors_in
+from .same_results import (
+    compare_rows,
+    compare_statistics,
+    differentiate,
+    random_state,
+    relative,
+    same_state,
+    set_random_state,
+    statistics,
+    unfused,
+)
+
+_WRONG_INPUT = re.compile(
+    r"Expected a value of type|expected at most|missing value for argument|Unknown keyword argument"
+    r"|takes \d+ positional arguments? but|missing \d+ required positional"
+)
+"""What TorchScript says (function_schema_inl.h, pybind_utils.h) when arguments do not fit the schema."""
+
+
+class Passes:
+    """Runs ``model`` ``runs`` times on each shape, one shape after the other; with a ``verifier`` every pass
+    is compared with an eager one."""
+
+    def __init__(
+        self,
+        torch: Any,
+        model: Any,
+        shapes: Sequence[Shape],
+        runs: int,
+        backward: bool,
+        records: Records,
+        verifier: Verifier | None = None,
+    ) -> None:
+        self._torch = torch
+        self._model = model
+        self._shapes = shapes
+        self._runs = runs
+        self._backward = backward
+        self._records = records
+        self._verifier = verifier
+        self._total = runs * len(shapes)
+        self._told = False
+        self._away: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Raises UserError (the model raised) or Refused (unfit inputs, nothing to differentiate)."""
+        index = 0
+        for number, shape in enumerate(self._shapes):
+            for _ in range(self._runs):
+                index += 1
+                self._one(index, number, shape)
+        mark("end")
+
+    def _one(self, index: int, number: int, shape: Shape) -> None:
+        torch = self._torch
+        arguments = arguments_of(shape)
+        tensors = tensors_in(torch, arguments)
+        # Without --backward a model runs as in inference unless an input asks for grad; parameters always do.
+        wants_grad = self._backward or any(tensor.requires_grad for tensor in tensors)
+        verifier = self._verifier
+        comparison = verifier.start(arguments) if verifier is not None else None
+        with torch.enable_grad() if wants_grad else torch.no_grad():
+            output = self._timed(index, number, "forward", lambda: self._forward(arguments))
+        outputs = tensors_in(torch, output)
+        gradients: dict[str, Any] = {}
+        if self._backward:
+            if not any(one.requires_grad for one in outputs):
+                raise Refused(
+                    "backward",
+                    "--backward: no output of the model requires grad",
+                    "Make an input require grad (--input 'float32[8,128]:grad', or requires_grad=True), "
+                    "or use a module with parameters.",
+                )
+            self._timed(index, number, "backward", lambda: self._differentiate(outputs))
+            if verifier is not None:
+                gradients = verifier.gradients(self._model, arguments)
+            for tensor in tensors + self._parameters():
+                tensor.grad = None
+        if comparison is not None:
+            comparison.finish(index, number, Results(outputs, gradients), wants_grad, self._backward)
+
+    def _timed(self, index: int, number: int, phase: str, work: Callable[[], Any]) -> Any:
+        mark("iteration %d/%d %s inputs %d" % (index, self._total, phase, number))
+        self._tell_of(LOG.away())
+        with LOG.in_place(), LOG.told_when_put_back(self._records.write):
+            began = time.perf_counter()
+            result = work()
+            if self._torch.cuda.is_initialized():
+                self._torch.cuda.synchronize()
+            turned = LOG.away()
+        if turned and turned != self._away:
+            # In the pass itself, or nothing was left to put back: something is missing from the log.
+            self._away = turned
+            self._records.write("redirected", **turned)
+        self._records.write(
+            "iteration",
+            index=index,
+            runs=self._total,
+            phase=phase,
+            inputs=number,
+            seconds=round(time.perf_counter() - began, 6),
+        )
+        return result
+
+    def _tell_of(self, away: dict[str, str]) -> None:
+        """Say once that the program's own descriptors are not those of the log."""
+        if away and not self._told and LOG.descriptor >= 0:
+            self._told = True
+            ways = " and ".join("%s %s" % one for one in sorted(away.items()))
+            text = "the program's %s; during the passes both go to the log all the same" % ways
+            self._records.write("note", text=text)
+
+    def _forward(self, arguments: tuple[Any, ...]) -> Any:
+        try:
+            return call(self._model, arguments)
+        except Exception as error:
+            text = str(error)
+            inside = "TorchScript interpreter" in text or self._in_users_code(error)
+            if _WRONG_INPUT.search(text) and not inside:
+                declared = signature(self._model)
+                told = [_described(self._torch, value) for value in arguments]
+                told += [
+                    "%s=%s" % (name, _described(self._torch, one))
+                    for name, one in named_of(arguments).items()
+                ]
+                given = ", ".join(told)
+                raise Refused(
+                    "inputs",
+                    "the inputs do not fit the model: %s\ngiven: (%s)" % (text.split("\n")[0], given),
+                    hint_of(text) or ("The model is declared as %s." % declared if declared else None),
+                ) from None
+            raise UserError("forward") from error
+
+    def _in_users_code(self, error: BaseException) -> bool:
+        """Whether it was raised behind a function of the program's: by a call with arguments of its own."""
+        trace = error.__traceback__
+        torchs = os.path.dirname(os.path.abspath(self._torch.__file__)) + os.sep
+        own = os.path.dirname(os.path.abspath(__file__)) + os.sep
+        while trace is not None:
+            file = trace.tb_frame.f_code.co_filename
+            if not file.startswith((torchs, own, "<")):
+                return True
+            trace = trace.tb_next
+        return False
+
+    def _differentiate(self, outputs: list[Any]) -> None:
+        torch = self._torch
+        try:
+            if self._verifier is not None:
+                self._verifier.differentiate(outputs)
+                return
+            roots = [one for one in outputs if one.requires_grad]
+            torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
+        except Exception as error:
+            raise UserError("backward") from error
+
+    def _parameters(self) -> list[Any]:
+        parameters = getattr(self._model, "parameters", None)
+        return list(parameters()) if callable(parameters) else []
+
+
+def _described(torch: Any, value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return "%s%s" % (str(value.dtype).replace("torch.", ""), list(value.shape))
+    return type(value).__name__
+
+
+# -- each pass once more without fusion --------------------------------------------------------------------
+
+_DRAWS = 3
+"""Eager runs with other random numbers, to see how far statistics are apart by themselves."""
+
+
+class Verifier:
+    """Compares every pass of ``scripted`` with the same pass of ``twin``."""
+
+    def __init__(self, torch: Any, scripted: Any, twin: Any, records: Records) -> None:
+        self._torch = torch
+        self._scripted = scripted
+        self._twin = twin
+        self._records = records
+        self._flow = random_flow(torch, scripted)
+
+    def start(self, arguments: tuple[Any, ...]) -> Comparison:
+        """To be called before the fused pass: inputs may be changed in it, random numbers will be drawn."""
+        torch = self._torch
+        self._copy_buffers()
+        return Comparison(torch, self, copy.deepcopy(arguments), random_state(torch))
+
+    def differentiate(self, outputs: list[Any]) -> None:
+        """The backward pass from every output that requires grad."""
+        differentiate(self._torch, outputs)
+
+    def gradients(self, model: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        """Gradients by name, those of the arguments first; they are cleared."""
+        torch = self._torch
+        found: dict[str, Any] = {}
+        for name, tensor in [*_named(torch, self._names(), arguments), *_parameters(model)]:
+            if tensor.requires_grad and name not in found:
+                found[name] = tensor.grad
+                tensor.grad = None
+        return found
+
+    def _names(self) -> list[str]:
+        schema = getattr(getattr(self._scripted, "forward", self._scripted), "schema", None)
+        if schema is None:
+            return []
+        # The first argument of a method is the module itself.
+        first = 1 if isinstance(self._scripted, self._torch.jit.ScriptModule) else 0
+        return [one.name for one in schema.arguments[first:]]
+
+    def _copy_buffers(self) -> None:
+        """The twin begins each pass with the buffers (running means ...) of the model under test."""
+        torch = self._torch
+        if not (hasattr(self._twin, "named_buffers") and hasattr(self._scripted, "named_buffers")):
+            return
+        own = dict(self._twin.named_buffers())
+        with torch.no_grad():
+            for name, buffer in self._scripted.named_buffers():
+                if name in own and own[name].shape == buffer.shape:
+                    own[name].copy_(buffer)
+
+    def eager(self, arguments: tuple[Any, ...], wants_grad: bool, backward: bool) -> Results:
+        """One eager pass."""
+        torch = self._torch
+        try:
+            with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad():
+                outputs = tensors_in(torch, call(self._twin, arguments))
+                if backward:
+                    self.differentiate(outputs)
+        except Exception as error:
+            raise UserError("verify") from error
+        return Results(outputs, self.gradients(self._twin, arguments) if backward else {})
+
+    def coarsest(self, arguments: tuple[Any, ...]) -> float:
+        """The tolerance of the least exact type among inputs and parameters."""
+        torch = self._torch
+        tensors = tensors_in(torch, arguments) + [one for _, one in _parameters(self._scripted)]
+        return max([relative(torch, tensor.dtype) for tensor in tensors], default=0.0)
+
+    def random_ops(self, drew: bool) -> list[str]:
+        """The random operators, if random numbers were drawn at all."""
+        return self._flow.ops if drew and self._flow is not None else []
+
+    def is_random(self, drew: bool, output: int | None) -> bool:
+        """Whether an output (None: a gradient) may depend on random numbers."""
+        hangs = self._flow.outputs if self._flow is not None and self._flow.ops else None
+        if not drew or hangs is None:
+            return drew
+        return any(hangs) if output is None else hangs[output : output + 1] != [False]
+
+    def write(self, **fields: Any) -> None:
+        self._records.write("verify", **fields)
+
+
+class Results:
+    """What a pass gave: output tensors, and gradients by name."""
+
+    def __init__(self, outputs: list[Any], gradients: dict[str, Any]) -> None:
+        self.outputs = outputs
+        self.gradients = gradients
+
+    def named(self) -> list[tuple[str, str, int | None, Any]]:
+        """(phase, what, number of the output, tensor)"""
+        rows: list[tuple[str, str, int | None, Any]] = [
+            ("forward", "output %d" % i, i, one) for i, one in enumerate(self.outputs)
+        ]
+        rows += [("backward", "grad " + name, None, one) for name, one in self.gradients.items()]
+        return rows
+
+
+class Comparison:
+    """One pass: made before the fused run, ``finish`` after it."""
+
+    def __init__(self, torch: Any, verifier: Verifier, arguments: tuple[Any, ...], state: Any) -> None:
+        self._torch = torch
+        self._verifier = verifier
+        self._arguments = arguments
+        self._state = state
+
+    def finish(self, index: int, number: int, fused: Results, wants_grad: bool, backward: bool) -> None:
+        """Run the eager twin from the same state, compare, and write the record."""
+        torch, verifier = self._torch, self._verifier
+        after = random_state(torch)
+        set_random_state(torch, self._state)
+        spare = copy.deepcopy(self._arguments)
+        tolerance = verifier.coarsest(self._arguments)
+        eager = verifier.eager(self._arguments, wants_grad, backward)
+        drew = not same_state(torch, self._state, random_state(torch))
+        with torch.no_grad():
+            rows = self._rows(fused, eager, tolerance, drew, spare, wants_grad, backward)
+        set_random_state(torch, after)
+        ops = verifier.random_ops(drew)
+        verifier.write(iteration=index, inputs=number, random=ops, results=rows)
+
+    def _rows(
+        self,
+        fused: Results,
+        eager: Results,
+        tolerance: float,
+        drew: bool,
+        spare: tuple[Any, ...],
+        wants_grad: bool,
+        backward: bool,
+    ) -> list[dict[str, Any]]:
+        torch, verifier = self._torch, self._verifier
+        outputs = {what: output for _, what, output, _ in fused.named()}
+        draws: list[dict[str, Any]] = []
+
+        def by_statistics(what: str, tensor: Any, other: Any, row: dict[str, Any]) -> dict[str, Any]:
+            if not verifier.is_random(drew, outputs[what]):
+                return row
+            row = compare_statistics(torch, tensor, other)
+            if row["same"]:
+                return row
+            if not draws:
+                draws.extend(self._draw(spare, wants_grad, backward))
+            seen = [statistics(torch, draw[what]) for draw in draws if draw.get(what) is not None]
+            return compare_statistics(torch, tensor, other, seen)
+
+        ours, theirs = ([(p, what, one) for p, what, _, one in of.named()] for of in (fused, eager))
+        return compare_rows(torch, ours, theirs, tolerance, by_statistics)
+
+    def _draw(self, spare: tuple[Any, ...], wants_grad: bool, backward: bool) -> list[dict[str, Any]]:
+        """Results of eager passes with other random numbers."""
+        found = []
+        for _ in range(_DRAWS):
+            arguments = copy.deepcopy(spare)
+            results = self._verifier.eager(arguments, wants_grad, backward)
+            found.append({what: tensor for _, what, _, tensor in results.named()})
+        return found
+
+
+def _parameters(model: Any) -> list[tuple[str, Any]]:
+    named = getattr(model, "named_parameters", None)
+    return list(named()) if callable(named) else []
+
+
+def _named(torch: Any, names: list[str], arguments: tuple[Any, ...]) -> list[tuple[str, Any]]:
+    found = []
+    given = [(names[i] if i < len(names) else "input %d" % i, value) for i, value in enumerate(arguments)]
+    for name, value in given + list(named_of(arguments).items()):
+        tensors = tensors_in(torch, value)
+        single = isinstance(value, torch.Tensor)
+        found += [(name if single else "%s[%d]" % (name, k), one) for k, one in enumerate(tensors)]
+    return found
+
+
+_NAMES = """
+dropout alpha_dropout feature_dropout feature_alpha_dropout native_dropout bernoulli binomial multinomial
+normal normal_functional uniform exponential geometric log_normal cauchy random poisson rrelu rrelu_with_noise
+rand rand_like randn randn_like randint randint_like randperm _standard_gamma _sample_dirichlet _fused_dropout
+scaled_dot_product_attention lstm gru rnn_tanh rnn_relu miopen_rnn rrelu_with_noise_functional
+"""
+"""Operators that draw random numbers, some only with a dropout above 0 (tagged ``nondeterministic_seeded`` in
+aten/src/ATen/native/native_functions.yaml of torch 2.13, and their in-place forms)."""
+RANDOM = frozenset("aten::" + name for name in _NAMES.split())
+
+
+class RandomFlow:
+    """What depends on random operators in a TorchScript graph.
+
+    ``ops``: their names, in order of the graph, each once. ``outputs``: for each tensor or other value that
+    the graph returns whether it depends on one; None where the graph returns a list or a dictionary, whose
+    elements it does not name.
+    """
+
+    def __init__(self, graph: Any) -> None:
+        self.ops: list[str] = []
+        self._tainted: set[str] = set()
+        before = -1
+        # In-place operators taint what was there before them: go round until nothing new is found.
+        while before != len(self._tainted):
+            before = len(self._tainted)
+            self._block(graph)
+        self.outputs = self._outputs(graph)
+
+    def _block(self, block: Any) -> bool:
+        """Whether a random operator stands in the block."""
+        found = False
+        for node in block.nodes():
+            kind = str(node.kind())
+            plain = kind[:-1] if kind.endswith("_") else kind
+            own = plain in RANDOM
+            if own and plain not in self.ops:
+                self.ops.append(plain)
+            for inner in node.blocks():
+                if self._block(inner):
+                    own = True
+            inputs = list(node.inputs())
+            if not own and not any(value.debugName() in self._tainted for value in inputs):
+                continue
+            found = True
+            self._tainted.update(value.debugName() for value in node.outputs())
+            if kind.endswith("_") and inputs:
+                self._tainted.add(inputs[0].debugName())
+        return found
+
+    def _outputs(self, graph: Any) -> list[bool] | None:
+        values = list(graph.outputs())
+        while len(values) == 1 and values[0].node().kind() == "prim::TupleConstruct":
+            values = list(values[0].node().inputs())
+        if any(value.type().kind() in ("ListType", "DictType", "TupleType") for value in values):
+            return None
+        return [value.debugName() in self._tainted for value in values if _is_tensor(value)]
+
+
+def _is_tensor(value: Any) -> bool:
+    kind = str(value.type().kind())
+    return kind == "TensorType" or (kind == "OptionalType" and "Tensor" in str(value.type()))
+
+
+def random_flow(torch: Any, scripted: Any) -> RandomFlow | None:
+    """Of a scripted model; None if this torch cannot show its graph."""
+    try:
+        graph = scripted.inlined_graph.copy()
+        # Branches that constant arguments decide go: dropout(inplace=False) holds an in-place one.
+        torch._C._jit_pass_constant_propagation(graph)
+        return RandomFlow(graph)
+    except (AttributeError, RuntimeError):
+        return None
