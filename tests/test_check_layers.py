@@ -14,7 +14,7 @@ from fusiondoc.expectations import is_in_layer
 from fusiondoc.expectations.match import Outcome, check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
-from fusiondoc.model.modules_and_neighbours import InLayer, operators_by_layer
+from fusiondoc.model.operator_places import InLayer, operators_by_layer
 from fusiondoc.model.report import Coverage, Report
 
 

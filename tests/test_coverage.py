@@ -19,8 +19,8 @@ from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.report import Report
 from fusiondoc.reports import code_annotations, markdown
 from fusiondoc.reports import comparison as words
+from fusiondoc.reports.formatting import groups_of
 from fusiondoc.reports.html import render as html
-from fusiondoc.reports.wording_and_source import groups_of
 from fusiondoc.workflows.load import report_from
 
 FOREIGN = FIXTURES / "foreign"

@@ -18,9 +18,9 @@ from fusiondoc.fixes import (
     added_lines,
     changed_text,
     constants,
-    in_place_and_operands,
     order,
     recipes_in_code,
+    same_operator,
 )
 from fusiondoc.fixes.added_lines import Place, _in_place_off, place_of_model
 from fusiondoc.fixes.fixable import Site
@@ -30,7 +30,7 @@ from fusiondoc.model.change_plan import ChangeKind
 def out_of_place(body: str, op: str, line: int = 2) -> str:
     """The body of a function after the change at one of its lines."""
     text = HEAD + body
-    edits = in_place_and_operands._edits_at(site(text, f"aten::{op}", HEAD.count("\n") + line))
+    edits = same_operator._edits_at(site(text, f"aten::{op}", HEAD.count("\n") + line))
     return changed_text(text, edits)[len(HEAD) :]
 
 
@@ -99,7 +99,7 @@ def test_flags_of_constructors() -> None:
         "g = mine.ReLU(inplace=True)\nh = nn.ReLU()\n"
     )
     program: Any = SimpleNamespace(files=[parsed(text)])
-    found = list(in_place_and_operands._constructors(program, frozenset()))
+    found = list(same_operator._constructors(program, frozenset()))
     after = changed_text(text, [edit for one in found for edit in one.edits])
     changed = [new for old, new in zip(text.split("\n"), after.split("\n")) if old != new]
     assert changed == [
@@ -298,10 +298,10 @@ def test_a_number_stays_a_tensor() -> None:
     text += "def g(x, s, n: int):\n    return x * float(s) + x * float(n)\n"
     file = parsed(text)
     program: Any = SimpleNamespace(ran=lambda of, node: of.function_of(node) is not None)
-    found = [edit for one in in_place_and_operands._items(program, file) for edit in one.edits]
+    found = [edit for one in same_operator._items(program, file) for edit in one.edits]
     assert changed_text(text, found) == text.replace("x * s.item()", "x * s").replace("float(s)", "s")
     program.ran = lambda of, node: False  # a function that is no part of the run
-    assert list(in_place_and_operands._items(program, file)) == []
+    assert list(same_operator._items(program, file)) == []
 
 
 def ordered(text: str, op: str, line: int) -> list[Proposal]:
@@ -489,7 +489,7 @@ def cast(line: str, op: str, types: list[str], text: str = "the fuser does not f
     node = SimpleNamespace(op=op, source="m.py:3:8", inputs=types)
     report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])])
     program: Any = SimpleNamespace(sites=[Site(row, parsed(source), 3)], files=[], report=report)
-    edits = [edit for one in in_place_and_operands.propose_operands(program) for edit in one.edits]
+    edits = [edit for one in same_operator.propose_operands(program) for edit in one.edits]
     return changed_text(source, edits).split("\n")[2].strip()
 
 
@@ -520,14 +520,12 @@ def test_a_dtype_of_another_tensor_and_a_tensor_of_a_number() -> None:
     for line in ("y = x.to(torch.half)", "y = x.to(m.device)", "y = x.to(m.dtype, True)"):
         source = parsed(HEAD + line)
         row: Any = SimpleNamespace(op="aten::to")
-        assert list(in_place_and_operands._type_as(Site(row, source, HEAD.count("\n") + 1))) == []
+        assert list(same_operator._type_as(Site(row, source, HEAD.count("\n") + 1))) == []
     text = HEAD + "y = x * torch.tensor(0.5, device=x.device)\n"
-    (found,) = in_place_and_operands._number(site(text, "aten::tensor", HEAD.count("\n") + 1))
+    (found,) = same_operator._number(site(text, "aten::tensor", HEAD.count("\n") + 1))
     assert changed_text(text, found.edits) == HEAD + "y = x * 0.5\n"
     for line in ("torch.tensor([0.5])", "torch.tensor(n)", "torch.tensor(0.5, requires_grad=True)"):
-        assert (
-            list(in_place_and_operands._number(site(HEAD + line, "aten::tensor", HEAD.count("\n") + 1))) == []
-        )
+        assert list(same_operator._number(site(HEAD + line, "aten::tensor", HEAD.count("\n") + 1))) == []
 
 
 # -- what is always given -----------------------------------------------------------------------------------

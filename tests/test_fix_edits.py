@@ -30,11 +30,11 @@ from fusiondoc.fixes import (
     Edit,
     Proposal,
     changed_text,
-    in_place_and_operands,
     order,
     overlapping,
     read_text,
     recipes_in_code,
+    same_operator,
     unified_diff,
 )
 from fusiondoc.fixes.fixable import Site
@@ -87,7 +87,7 @@ def test_only_the_meant_tokens_change(
         f"{name}  {sign} {value}{comment}\n{indent}{deep}return  {name}\n\n{indent}return inner\n"
     ).replace("\n", end)
     line = text[: text.index(f"{name}  {sign} ")].count("\n") + 1
-    edits = in_place_and_operands._edits_at(site(text, f"aten::{OPS[sign]}_", line))
+    edits = same_operator._edits_at(site(text, f"aten::{OPS[sign]}_", line))
     after = changed_text(text, edits)
     assert edits
     # What was put in, taken out again, leaves the file as it was, byte for byte.
@@ -152,10 +152,8 @@ def all_edits(file: ParsedFile, op: str, line: int) -> tuple[Edit, ...]:
         return found.edits if found is not None else ()
     if op == "item":
         program.files = [file]
-    proposals = (
-        [*order.propose(program)] if op == "view" else [*in_place_and_operands.propose_operands(program)]
-    )
-    return (*in_place_and_operands._edits_at(at), *(edit for one in proposals for edit in one.edits))
+    proposals = [*order.propose(program)] if op == "view" else [*same_operator.propose_operands(program)]
+    return (*same_operator._edits_at(at), *(edit for one in proposals for edit in one.edits))
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -18,7 +18,7 @@ from fusiondoc.errors import UsageError
 from fusiondoc.parsers.lines.error_texts import read_error
 from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, read_chunks
 from fusiondoc.parsers.read import read_logs
-from fusiondoc.reports import wording_and_source
+from fusiondoc.reports import formatting
 
 NODE = b"  %3 : Tensor = aten::add(%1, %2, %4) # a.py:3:4"
 UPDATE = b"[UPDATE partition.cpp:70] "
@@ -157,7 +157,7 @@ def test_colours_of_code_take_time_in_proportion(part: str) -> None:
     def taken(size: int) -> float:
         text = part * (size // len(part))
         start = time.process_time()
-        for colour in (wording_and_source.cuda, wording_and_source.python):
+        for colour in (formatting.cuda, formatting.python):
             assert "".join(value for _, value in colour(text)) == text
         return time.process_time() - start
 

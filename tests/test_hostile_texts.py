@@ -18,8 +18,9 @@ from conftest import FIXTURES
 
 from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.compare_reports import compare
+from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Dump, Evidence, Report, Segment
-from fusiondoc.model.runs import Expectation, Iteration, Peak, Speed, Spread, Suppressed, Try, Verification
+from fusiondoc.model.runs import Expectation, Iteration, Peak, Speed, Spread, Suppressed, Verification
 from fusiondoc.model.source import Options, Target
 from fusiondoc.model.typed_fields import field_types
 from fusiondoc.reports import code_annotations, json_format, markdown, sarif

@@ -18,10 +18,11 @@ from thorough import every
 
 import fusiondoc
 from fusiondoc.model.bench import Ratio
+from fusiondoc.model.change_plan import Try
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.modules_and_neighbours import outside
+from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Dump, Segment
-from fusiondoc.model.runs import Peak, Speed, Spread, Try, Verification
+from fusiondoc.model.runs import Peak, Speed, Spread, Verification
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.reports.html import page_context, render
 from fusiondoc.reports.html.page_context import Context, can_change, colours

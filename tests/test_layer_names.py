@@ -9,10 +9,10 @@ import pytest
 from conftest import FIXTURES
 
 import fusiondoc
-from fusiondoc.model.modules_and_neighbours import fold, folded, layers_of_kernels
+from fusiondoc.model.operator_places import fold, folded, layers_of_kernels
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import user_line
-from fusiondoc.reports.wording_and_source import near, where_from
+from fusiondoc.reports.formatting import near, where_from
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from conftest import FIXTURES
 from one_page import Page
 
 import fusiondoc
-from fusiondoc.model.modules_and_neighbours import Module, module_tree
+from fusiondoc.model.operator_places import Module, module_tree
 from fusiondoc.model.report import Report
 from fusiondoc.reports.html import render
 

@@ -28,16 +28,16 @@ from fusiondoc.diagnosis.recipes import RECIPES, recipe_page
 from fusiondoc.diagnosis.rules import Context, run_facts
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.fuser_knobs import catalogue
-from fusiondoc.model.change_plan import ChangeKind, Edit
+from fusiondoc.model.change_plan import ChangeKind, Edit, Try
 from fusiondoc.model.report import Evidence, Finding, OpNode, Program, ProgramNode, Reason, Report, Unfused
-from fusiondoc.model.runs import KnobState, Steps, Try
+from fusiondoc.model.runs import KnobState, Steps
 from fusiondoc.model.source import Options
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.reports import render_report
+from fusiondoc.reports.formatting import with_near_places
 from fusiondoc.reports.run_words import gain
 from fusiondoc.reports.text import Detail
 from fusiondoc.reports.text.screen import _shortened, render
-from fusiondoc.reports.wording_and_source import with_near_places
 from fusiondoc.runner.launch import knob_lines
 from fusiondoc.workflows.load import report_from
 

@@ -19,8 +19,8 @@ from running import write
 import fusiondoc as api
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.process_records import where_it_was
-from fusiondoc.model.ranks_and_frontends import RankDifference, Ranks, named, written
 from fusiondoc.model.report import Report
+from fusiondoc.model.runs import RankDifference, Ranks, rank_names, rank_numbers
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.probe import rank_process
 from fusiondoc.reports.run_words import rank_sentences, ranks_merged
@@ -198,7 +198,9 @@ def test_wrong_options_of_the_launcher(fusiondoc: Run, tmp_path: Path) -> None:
 def test_the_process_of_a_rank_keeps_how_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a program in place of the probe; an attempt before it is kept."""
     start = write(
-        tmp_path, "start.py", "import os, signal, sys\nprint(sys.argv[1])\nos.kill(os.getpid(), 9)\n"
+        tmp_path,
+        "start.py",
+        "import os, signal, sys\nprint(sys.argv[1], flush=True)\nos.kill(os.getpid(), 9)\n",
     )
     monkeypatch.setattr(rank_process, "START", str(start))
     monkeypatch.setattr(signal, "signal", lambda *_: None)
@@ -361,5 +363,5 @@ def test_a_log_that_tells_no_process_says_so(tmp_path: Path) -> None:
 
 
 def test_numbers_of_ranks_in_words() -> None:
-    assert written((3, 0, 1, 2, 7)) == "0-3, 7"
-    assert named((5,)) == "rank 5" and named((0, 1)) == "ranks 0-1"
+    assert rank_numbers((3, 0, 1, 2, 7)) == "0-3, 7"
+    assert rank_names((5,)) == "rank 5" and rank_names((0, 1)) == "ranks 0-1"

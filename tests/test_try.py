@@ -19,12 +19,12 @@ from fusiondoc.captures.request import RunRequest, parse_target
 from fusiondoc.diagnosis.changes_for_findings import FREEZE, IN_PLACE_OFF, effect, suggested
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model.bench import Ratio
+from fusiondoc.model.change_plan import Try
 from fusiondoc.model.codes import CODES, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.report import Reason, Unfused
-from fusiondoc.model.runs import Try
 from fusiondoc.model.source import Options
+from fusiondoc.reports.formatting import verdict_on_tries
 from fusiondoc.reports.text.findings import tries as table_of_tries
-from fusiondoc.reports.wording_and_source import verdict_on_tries
 from fusiondoc.workflows import bench_turns, follow_ups
 from fusiondoc.workflows.follow_ups import speeds_in_turns
 

@@ -19,7 +19,8 @@ from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.runs import Peak, Speed, Try
+from fusiondoc.model.change_plan import Try
+from fusiondoc.model.runs import Peak, Speed
 from fusiondoc.model.typed_fields import as_json, object_of, read_object, sound
 from fusiondoc.version import __version__
 from fusiondoc.whole_files import read_within

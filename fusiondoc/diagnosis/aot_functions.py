@@ -21,16 +21,17 @@ from fusiondoc.captures.frontend_records import (
     TracedNode,
 )
 from fusiondoc.captures.process_records import RanInstead, ScriptedModel, ScriptRecords, StepsTaken
-from fusiondoc.model.ranks_and_frontends import (
+from fusiondoc.model.other_frontends import (
     AotFunction,
     AotGraph,
     AotNode,
     AotValue,
     FusedModules,
     Partition,
+    ScriptModel,
+    ScriptRun,
 )
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import ScriptModel, ScriptRun
 from fusiondoc.model.source import Source
 
 DEFAULT = "default_partition"

@@ -18,10 +18,9 @@ from fusiondoc.diagnosis.rules import Context
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 from fusiondoc.fuser_knobs.catalogue import knob_line
 from fusiondoc.model import count, dataclass, field
-from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.change_plan import ChangeKind, PlannedChange, Try
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.report import Finding, Report, Unfused
-from fusiondoc.model.runs import Try
 from fusiondoc.model.source import Options
 
 

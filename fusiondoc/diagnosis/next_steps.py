@@ -32,7 +32,7 @@ from fusiondoc.diagnosis.step_time import IDLE
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model import count, dataclass, takers
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
-from fusiondoc.model.modules_and_neighbours import folded
+from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import GROUPS
 

@@ -7,7 +7,8 @@ from collections import defaultdict
 from statistics import median
 from typing import Hashable, Iterable, Mapping, Sequence
 
-from fusiondoc.model.ranks_and_frontends import (
+from fusiondoc.model.report import Group, Kernel, OpNode, Report, Unfused
+from fusiondoc.model.runs import (
     RankDifference,
     RankFacts,
     RankRow,
@@ -15,9 +16,8 @@ from fusiondoc.model.ranks_and_frontends import (
     RankTold,
     SharedGroup,
     SlowRank,
-    named,
+    rank_names,
 )
-from fusiondoc.model.report import Group, Kernel, OpNode, Report, Unfused
 
 _DEVICE = re.compile(r"device=(\w+):(\d+)")
 _MOST_KERNELS = 50
@@ -168,7 +168,7 @@ class _Compared:
         if missing:
             yield RankDifference(
                 "missing",
-                f"{named(missing)} left no log",
+                f"{rank_names(missing)} left no log",
                 missing,
                 why="Another machine's ranks are in a capture there; or they never started, which the"
                 " launcher's own output says."
@@ -188,7 +188,7 @@ class _Compared:
                     found[value].append(row.rank)
             if len(found) > 1:
                 for value, ranks in found.items():
-                    text = f"{what if what == 'torch' else 'GPU'} {value} on {named(tuple(ranks))}"
+                    text = f"{what if what == 'torch' else 'GPU'} {value} on {rank_names(tuple(ranks))}"
                     yield RankDifference(what, text, tuple(ranks))
         empty = [row.rank for row in rows if not row.groups]
         if empty and len(empty) < len(rows):
@@ -199,7 +199,7 @@ class _Compared:
         yield from self._group_differences({row.rank for row in rows if row.groups})
         fell = {row.rank for row in rows if row.fallbacks}
         if fell and len(fell) < len(rows):
-            text = f"groups fell back on {named(tuple(fell))} alone"
+            text = f"groups fell back on {rank_names(tuple(fell))} alone"
             yield RankDifference("fallback", text, tuple(sorted(fell)), why=self._fallback_error(fell))
 
     def _no_groups(self, rank: int) -> str | None:
@@ -222,7 +222,9 @@ class _Compared:
             for one in groups:
                 counts[one.count].append(self._place[one.id])
             if len(counts) > 1:
-                text = "; ".join(f"{n} times on {named(tuple(ranks))}" for n, ranks in sorted(counts.items()))
+                text = "; ".join(
+                    f"{n} times on {rank_names(tuple(ranks))}" for n, ranks in sorted(counts.items())
+                )
                 ids = tuple(one.id for one in groups)
                 text = f"{ids[0]} ({_ops(groups[0])}): {text}"
                 yield RankDifference("group", text, tuple(sorted(there)), ids)
@@ -231,7 +233,8 @@ class _Compared:
                 continue
             yield RankDifference(
                 "group",
-                f"{first.id} ({_ops(first)}) is on {named(tuple(there))} and not on {named(tuple(absent))}",
+                f"{first.id} ({_ops(first)}) is on {rank_names(tuple(there))}"
+                f" and not on {rank_names(tuple(absent))}",
                 tuple(sorted(there)),
                 tuple(one.id for one in groups),
                 self._why_absent(first, absent),

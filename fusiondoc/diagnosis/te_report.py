@@ -9,7 +9,7 @@ from fusiondoc.captures.frontend_records import Plan, PlannedOperator, Profile, 
 from fusiondoc.diagnosis.rules import te_coverage
 from fusiondoc.diagnosis.te_rules import LATEST, NO_RECIPE, Planner, version_of
 from fusiondoc.model import TE, TE_KIND, dataclass
-from fusiondoc.model.ranks_and_frontends import (
+from fusiondoc.model.other_frontends import (
     TeFuser,
     TeOperator,
     TePass,

@@ -28,7 +28,7 @@ from fusiondoc.expectations.near_miss import (
     too_slow,
 )
 from fusiondoc.model import dataclass
-from fusiondoc.model.modules_and_neighbours import InLayer, module_tree, operators_by_layer, outside
+from fusiondoc.model.operator_places import InLayer, module_tree, operators_by_layer, outside
 from fusiondoc.model.report import SEVERITIES, Finding, Group, Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS, NO_BACKWARD, Expectation
 

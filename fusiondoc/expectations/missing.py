@@ -12,7 +12,7 @@ from typing import Mapping, Sequence, Tuple
 
 from fusiondoc.expectations import GroupExpectation, SourceRange, instances_in
 from fusiondoc.model import dataclass
-from fusiondoc.model.modules_and_neighbours import GroupNeighbours, folded
+from fusiondoc.model.operator_places import GroupNeighbours, folded
 from fusiondoc.model.report import Group, OpNode, Report, Unfused
 from fusiondoc.model.source import Source, from_package, path_ends_with
 from fusiondoc.whole_files import read_within

@@ -20,7 +20,7 @@ from fusiondoc.expectations.missing import (
     without_namespace,
 )
 from fusiondoc.model import dataclass
-from fusiondoc.model.modules_and_neighbours import folded
+from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import Group, Instance, Kernel, Report
 
 _MOST_OPERATORS = 12

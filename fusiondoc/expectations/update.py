@@ -19,7 +19,7 @@ from fusiondoc.expectations.match import Outcome, check, lacks_backward, special
 from fusiondoc.expectations.missing import without_namespace
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.yaml_text import CannotEdit
-from fusiondoc.model.modules_and_neighbours import module_tree, outside
+from fusiondoc.model.operator_places import module_tree, outside
 from fusiondoc.model.report import Group, Report
 
 _WIDTH = 100

@@ -11,10 +11,10 @@ from fusiondoc.fixes import (
     Proposal,
     added_lines,
     constants,
-    in_place_and_operands,
     order,
     overlapping,
     recipes_in_code,
+    same_operator,
 )
 from fusiondoc.fixes.fixable import Program
 from fusiondoc.model import count, dataclass
@@ -146,10 +146,10 @@ def bundles(program: Program, more: Iterable[Proposal] = ()) -> list[Bundle]:
 
 
 def _all(program: Program) -> Iterator[Proposal]:
-    yield from in_place_and_operands.propose_out_of_place(program)
+    yield from same_operator.propose_out_of_place(program)
     yield from recipes_in_code.propose(program)
     yield from constants.propose(program)
-    yield from in_place_and_operands.propose_operands(program)
+    yield from same_operator.propose_operands(program)
     yield from order.propose(program)
     yield from added_lines.propose(program)
 

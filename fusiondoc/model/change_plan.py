@@ -1,5 +1,6 @@
-"""Changes of a program or of how it is run: their kinds, the plan of a report (what to do now), and what
-``fusiondoc fix`` tried (``fusiondoc.fix/1``): versions of a program in numbers, and what became of each."""
+"""Changes of a program or of how it is run: their kinds, the plan of a report (what to do now), the runs of
+``--try``, and what ``fusiondoc fix`` tried (``fusiondoc.fix/1``): versions of a program in numbers, and what
+became of each."""
 
 from __future__ import annotations
 
@@ -117,6 +118,46 @@ class PlannedChange:
     """Every line of the user's files that it changes, where its file is at hand."""
     python: str | None = None
     """Lines of Python that do the same from outside or for good; a comment before them says where they go."""
+
+
+@dataclass(frozen=True)
+class Try:
+    """A run of ``diagnose --try`` with one change; the first is the run as it was asked for."""
+
+    change: str
+    codes: tuple[str, ...]
+    """The findings that suggest the change."""
+    groups: int
+    ops_fused: int
+    unfused: int
+    fallbacks: int
+    gb_per_s: float | None
+    """Median over the kernels."""
+    steady_seconds: float | None
+    """Median time of a steady pass, backward included; None where it says nothing about speed."""
+    exit: int | None
+    """The exit status that a run of its own would have ended with; None if a signal ended it."""
+    problem: str | None = None
+    """Why it failed."""
+    wrong: int | None = None
+    """Results that differ from eager, over all passes; None without ``--verify``."""
+    capture: str | None = None
+    """Its folder inside the capture of the run."""
+    speed: Ratio | None = None
+    """Against the run that it is compared with, timed in turns and without logs; None where it was not."""
+    against: int = 0
+    """Which of the tries it is compared with: a frozen module with a frozen one."""
+    frozen: bool = False
+    """The module was frozen for it."""
+
+    def helps(self, base: Try) -> bool:
+        """Whether more is fused than in another run, or it is faster; and it is right and not slower."""
+        if self.problem is not None or self.wrong or self.fallbacks > base.fallbacks:
+            return False
+        if self.speed is not None and self.speed.differs:
+            return self.speed.value > 1
+        fewer = self.unfused < base.unfused and self.ops_fused >= base.ops_fused
+        return self.ops_fused > base.ops_fused or fewer
 
 
 SCHEMA = "fusiondoc.fix/1"

@@ -9,7 +9,7 @@ from enum import Enum
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.model.ranks_and_frontends import NOTHING_LOST, OF_TE
+from fusiondoc.model.other_frontends import NOTHING_LOST, OF_TE
 
 OTHER_FUSER = "another fuser"
 MORE_RUNS = "runs doubled"

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Mapping, Sequence
 
 from fusiondoc.model import dataclass, field
-from fusiondoc.model.change_plan import PlannedChange
-from fusiondoc.model.ranks_and_frontends import AotFunction, FusedModules, Ranks, TeReport
+from fusiondoc.model.change_plan import PlannedChange, Try
+from fusiondoc.model.other_frontends import AotFunction, FusedModules, ScriptRun, TeReport
 from fusiondoc.model.runs import (
     Coverage,
     Expectation,
@@ -19,13 +19,12 @@ from fusiondoc.model.runs import (
     KnobState,
     ParseStats,
     Peak,
-    ScriptRun,
+    Ranks,
     Speed,
     Spread,
     Steps,
     Suppressed,
     Time,
-    Try,
     Verification,
 )
 from fusiondoc.model.source import Target, Texts

@@ -26,20 +26,20 @@ from xml.etree.ElementTree import Element, SubElement
 
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import ChangeKind, Edit
-from fusiondoc.model.modules_and_neighbours import outside
+from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
 from fusiondoc.model.source import PACKAGES, Source, from_package
-from fusiondoc.reports.printable import in_json, markdown, visible
-from fusiondoc.reports.run_words import gain, plan_in_markdown, unlocks
-from fusiondoc.reports.text.findings import sentence
-from fusiondoc.reports.wording_and_source import (
+from fusiondoc.reports.formatting import (
     covered,
     groups_of,
     run_folder,
     with_near_paths,
     with_near_places,
 )
+from fusiondoc.reports.printable import in_json, markdown, visible
+from fusiondoc.reports.run_words import gain, plan_in_markdown, unlocks
+from fusiondoc.reports.text.findings import sentence
 
 EXPECTATION = "expectation"
 """What machine formats call the rule behind a broken expectation."""

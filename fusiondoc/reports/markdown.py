@@ -9,14 +9,11 @@ from itertools import islice
 from typing import Iterable, Sequence
 
 from fusiondoc.model import count
-from fusiondoc.model.modules_and_neighbours import folded, outside
+from fusiondoc.model.operator_places import folded, outside
 from fusiondoc.model.report import Finding, Group, Kernel, Report, Unfused
 from fusiondoc.model.runs import Expectation
 from fusiondoc.reports import run_words
-from fusiondoc.reports.printable import markdown as _text
-from fusiondoc.reports.printable import markdown_code as _code
-from fusiondoc.reports.run_words import plan_in_markdown
-from fusiondoc.reports.wording_and_source import (
+from fusiondoc.reports.formatting import (
     covered,
     dims,
     fuser,
@@ -36,6 +33,9 @@ from fusiondoc.reports.wording_and_source import (
     with_near_paths,
     without_column,
 )
+from fusiondoc.reports.printable import markdown as _text
+from fusiondoc.reports.printable import markdown_code as _code
+from fusiondoc.reports.run_words import plan_in_markdown
 
 LIMIT = 65_536
 """Characters of a comment on GitHub."""

@@ -12,21 +12,19 @@ from typing import Hashable, Sequence
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Part
 from fusiondoc.model.change_plan import PlannedChange
-from fusiondoc.model.ranks_and_frontends import (
+from fusiondoc.model.other_frontends import (
     AotFunction,
     AotGraph,
     AotValue,
     FusedModules,
     Partition,
-    RankRow,
-    Ranks,
-    SlowRank,
-    named,
+    ScriptModel,
+    ScriptRun,
 )
 from fusiondoc.model.report import Report, Unfused
-from fusiondoc.model.runs import ScriptModel, ScriptRun, Steps, Time
+from fusiondoc.model.runs import RankRow, Ranks, SlowRank, Steps, Time, rank_names
+from fusiondoc.reports.formatting import covered, near, size, verdict
 from fusiondoc.reports.printable import markdown, markdown_code, one_line
-from fusiondoc.reports.wording_and_source import covered, near, size, verdict
 
 LEAST_SHARE = 0.005
 """A part below this share is left out of a sentence."""
@@ -232,7 +230,7 @@ def ranks_where(report: Report, group: str) -> str | None:
     if report.ranks is None:
         return None
     there = report.ranks.of_group(group)
-    return named(there) if there else None
+    return rank_names(there) if there else None
 
 
 def of_ranks(ranks: Ranks) -> str:

@@ -28,12 +28,12 @@ from fusiondoc.model.survey_answers import (
     Survey,
     Unreadable,
 )
+from fusiondoc.reports.formatting import percent
 from fusiondoc.reports.json_format import plain
 from fusiondoc.reports.printable import in_json, visible_in
 from fusiondoc.reports.text import drawn, size
 from fusiondoc.reports.text import fields as names_and_values
 from fusiondoc.reports.text import plain as without_blocks
-from fusiondoc.reports.wording_and_source import percent
 
 TABLES: Mapping[str, type] = {
     "runs": RunRow,

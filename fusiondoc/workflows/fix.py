@@ -27,9 +27,8 @@ from fusiondoc.fixes.fixable import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, described
 from fusiondoc.fixes.syntax import ParsedFile, without_unused
 from fusiondoc.model import dataclass
-from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Version
+from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import Try
 from fusiondoc.runner.launch import ShowProgress, no_progress
 from fusiondoc.whole_files import write_whole
 from fusiondoc.workflows.fix_search import (

@@ -31,10 +31,10 @@ from fusiondoc.model.report import Group, Report
 from fusiondoc.parsers.lines.growing_logs import Go, GrowingLog, GrowingPipe, check_growing
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import Reading
+from fusiondoc.reports.formatting import phase_of, runs_of, size
 from fusiondoc.reports.printable import one_line
 from fusiondoc.reports.text import drawn
 from fusiondoc.reports.text.kernel_listing import source_lines
-from fusiondoc.reports.wording_and_source import phase_of, runs_of, size
 from fusiondoc.runner import peak_of
 from fusiondoc.runner.child import Interruptions
 from fusiondoc.runner.launch import Progress, ShowProgress

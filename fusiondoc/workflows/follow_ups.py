@@ -25,8 +25,9 @@ from fusiondoc.diagnosis.changes_for_findings import Change, eval_mode, suggeste
 from fusiondoc.errors import FusiondocError
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import EAGER, FORWARD, LEAST_ROUNDS, TRAINING, Ratio, of_processes
+from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Report
-from fusiondoc.model.runs import STEP, Speed, Spread, Try
+from fusiondoc.model.runs import STEP, Speed, Spread
 from fusiondoc.runner.interpreter import find_python, inspect
 from fusiondoc.runner.launch import ShowProgress, run
 from fusiondoc.workflows.bench import silent

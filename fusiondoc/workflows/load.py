@@ -21,9 +21,17 @@ from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.masking import masked, masked_in
 from fusiondoc.model import TE, dataclass
-from fusiondoc.model.ranks_and_frontends import RankFacts, RankTold, named
 from fusiondoc.model.report import Evidence, Report
-from fusiondoc.model.runs import FuserState, Iteration, KnobState, Peak, Verification
+from fusiondoc.model.runs import (
+    FuserState,
+    Iteration,
+    KnobState,
+    Peak,
+    RankFacts,
+    RankTold,
+    Verification,
+    rank_names,
+)
 from fusiondoc.model.source import Options, Target
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.observed import Observed
@@ -346,7 +354,7 @@ def _furthest_off(rows: Mapping[int, Verification]) -> Verification:
     off = tuple(rank for rank, row in rows.items() if row.same == worst.same)
     if worst.same or len(off) == len(rows):
         return worst
-    return replace(worst, detail="; ".join(filter(None, (f"on {named(off)} alone", worst.detail))))
+    return replace(worst, detail="; ".join(filter(None, (f"on {rank_names(off)} alone", worst.detail))))
 
 
 def told_by_log(observed: Observed) -> RankTold | None:

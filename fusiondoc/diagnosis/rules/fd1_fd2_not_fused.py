@@ -14,8 +14,8 @@ from fusiondoc.diagnosis.rules import Context, RunFacts, finding, run_facts
 from fusiondoc.diagnosis.rules.fd0_fd9_environment_and_log import HOW_TO_LOG, PLANS
 from fusiondoc.model import count
 from fusiondoc.model.codes import CODES, Loss
-from fusiondoc.model.modules_and_neighbours import folded
-from fusiondoc.model.ranks_and_frontends import AotFunction
+from fusiondoc.model.operator_places import folded
+from fusiondoc.model.other_frontends import AotFunction
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.runs import Time
 

@@ -17,8 +17,8 @@ from fusiondoc.diagnosis.te_rules import LATEST, NO_RECIPE, Planner, version_of
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.modules_and_neighbours import folded
-from fusiondoc.model.ranks_and_frontends import TeSplit
+from fusiondoc.model.operator_places import folded
+from fusiondoc.model.other_frontends import TeSplit
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.source import Source
 

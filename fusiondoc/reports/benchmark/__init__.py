@@ -7,7 +7,7 @@ from typing import Iterable
 from fusiondoc.comparison.bench_changes import ratio_of_medians
 from fusiondoc.model.bench import EAGER, TRAINING, Bench, BenchPhase, BenchVariant, Ratio
 from fusiondoc.reports import run_words
-from fusiondoc.reports.wording_and_source import size
+from fusiondoc.reports.formatting import size
 
 HOST_BOUND = 0.5
 """A GPU that is busy for less of the time waits for the host."""

@@ -21,8 +21,8 @@ from fusiondoc.comparison import (
 )
 from fusiondoc.model import count, fuser_title
 from fusiondoc.model.report import OpNode
+from fusiondoc.reports.formatting import near, near_paths_of, short_type, where_from, with_near_paths
 from fusiondoc.reports.printable import markdown, markdown_code
-from fusiondoc.reports.wording_and_source import near, near_paths_of, short_type, where_from, with_near_paths
 
 KINDS = {
     "operators": "with other operators",

@@ -14,9 +14,9 @@ from markupsafe import Markup
 from fusiondoc.comparison import Comparison, GroupChange, KernelChange, Side
 from fusiondoc.model import dataclass
 from fusiondoc.reports import comparison as words
+from fusiondoc.reports.formatting import near
 from fusiondoc.reports.html.page_context import colours, render_page
 from fusiondoc.reports.html.program_picture import Picture, main_program, picture, within
-from fusiondoc.reports.wording_and_source import near
 
 _HERE = Path(__file__).resolve().parent
 _STYLE = _HERE.parent / "html" / "page.css"

@@ -14,9 +14,9 @@ from rich.text import Text
 from fusiondoc.comparison import Comparison, GroupChange
 from fusiondoc.model import count
 from fusiondoc.reports import comparison as words
+from fusiondoc.reports.formatting import near, near_paths_of
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.text import MOST_ROWS, STYLES, Detail, drawn, fields, more, plain
-from fusiondoc.reports.wording_and_source import near, near_paths_of
 
 _BAD, _GOOD, _OTHER = "red", "green", "yellow"
 

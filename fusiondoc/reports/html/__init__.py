@@ -21,9 +21,22 @@ from markupsafe import Markup
 
 from fusiondoc.comparison import Comparison
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.modules_and_neighbours import outside
+from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.reports import comparison as words
+from fusiondoc.reports.formatting import (
+    Speedup,
+    covered,
+    fuser,
+    machine,
+    near,
+    peak_share,
+    percent,
+    runs_of,
+    speedups,
+    verdict,
+    with_near_paths,
+)
 from fusiondoc.reports.html.group_list import group_list, kernel_list, unfused_list
 from fusiondoc.reports.html.page_context import Bar, Context, ReasonKind, colours, peak_bar, render_page
 from fusiondoc.reports.html.program_parts import aot_view, module_list, program_view, script_view, source_view
@@ -48,19 +61,6 @@ from fusiondoc.reports.run_words import (
     place,
     ranks_merged,
     unlocks,
-)
-from fusiondoc.reports.wording_and_source import (
-    Speedup,
-    covered,
-    fuser,
-    machine,
-    near,
-    peak_share,
-    percent,
-    runs_of,
-    speedups,
-    verdict,
-    with_near_paths,
 )
 from fusiondoc.version import __version__
 

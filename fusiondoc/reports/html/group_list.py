@@ -8,24 +8,10 @@ from typing import Sequence
 from markupsafe import Markup
 
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.modules_and_neighbours import folded, layers_of_kernels, outside
+from fusiondoc.model.operator_places import folded, layers_of_kernels, outside
 from fusiondoc.model.report import Group, Kernel
 from fusiondoc.model.source import from_package
-from fusiondoc.reports.html.page_context import (
-    MOST_IN_TABLE,
-    MOST_KERNELS,
-    MOST_QUOTING,
-    MOST_ROWS,
-    Bar,
-    Context,
-    Quotes,
-    ReasonKind,
-    hue,
-    peak_bar,
-    shown,
-)
-from fusiondoc.reports.run_words import ranks_where, takes
-from fusiondoc.reports.wording_and_source import (
+from fusiondoc.reports.formatting import (
     dims,
     further_values,
     never_ran,
@@ -40,6 +26,20 @@ from fusiondoc.reports.wording_and_source import (
     where_from,
     without_column,
 )
+from fusiondoc.reports.html.page_context import (
+    MOST_IN_TABLE,
+    MOST_KERNELS,
+    MOST_QUOTING,
+    MOST_ROWS,
+    Bar,
+    Context,
+    Quotes,
+    ReasonKind,
+    hue,
+    peak_bar,
+    shown,
+)
+from fusiondoc.reports.run_words import ranks_where, takes
 
 Facts = Sequence["tuple[str, str | None]"]
 """Names and values; without a value they are left out."""

@@ -17,12 +17,12 @@ from markupsafe import Markup, escape
 
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.codes import CODES, Loss
-from fusiondoc.model.modules_and_neighbours import outside
+from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Evidence, Report
 from fusiondoc.model.source import Source
-from fusiondoc.reports import wording_and_source
+from fusiondoc.reports import formatting
+from fusiondoc.reports.formatting import near, without_column
 from fusiondoc.reports.printable import visible
-from fusiondoc.reports.wording_and_source import near, without_column
 
 _SHARED = Path(__file__).resolve().parent / "templates"
 """What pages other than the report's use of it: ``macros.html.jinja``."""
@@ -60,9 +60,9 @@ def _environment(folder: Path) -> Environment:
     )
     made.filters.update(
         count=count,
-        percent=wording_and_source.percent,
-        seconds=wording_and_source.seconds,
-        size=wording_and_source.size,
+        percent=formatting.percent,
+        seconds=formatting.seconds,
+        size=formatting.size,
         number=_number,
     )
     return made
@@ -97,11 +97,11 @@ class Highlighter:
 
     def python(self, text: str) -> list[Markup]:
         """The lines of a Python source."""
-        return self._lines(text, wording_and_source.python)
+        return self._lines(text, formatting.python)
 
     def cuda(self, text: str) -> list[Markup]:
         """The lines of a generated kernel."""
-        return self._lines(text, wording_and_source.cuda)
+        return self._lines(text, formatting.cuda)
 
     def ir(self, text: str) -> Markup:
         """TorchScript IR."""

@@ -19,15 +19,15 @@ from markupsafe import Markup
 
 from fusiondoc.model import count, dataclass, field
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.modules_and_neighbours import Module, module_tree, outside
-from fusiondoc.model.ranks_and_frontends import AotFunction
+from fusiondoc.model.operator_places import Module, module_tree, outside
+from fusiondoc.model.other_frontends import AotFunction
 from fusiondoc.model.report import Evidence, OpNode, Program, ProgramNode, Unfused
 from fusiondoc.model.source import Source
 from fusiondoc.reports import run_words
+from fusiondoc.reports.formatting import near, percent, seconds
 from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, ReasonKind, hue, script_data, shown
 from fusiondoc.reports.html.program_picture import Picture, main_program, picture, within
 from fusiondoc.reports.printable import visible
-from fusiondoc.reports.wording_and_source import near, percent, seconds
 
 
 @dataclass(frozen=True)

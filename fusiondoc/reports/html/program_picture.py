@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Container, Iterable, Mapping, Sequence, Tuple
 
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.modules_and_neighbours import NO_OPERATORS
+from fusiondoc.model.operator_places import NO_OPERATORS
 from fusiondoc.model.report import Group, Program, ProgramNode, Report
+from fusiondoc.reports.formatting import runs_of
 from fusiondoc.reports.html.page_context import hue, shown
-from fusiondoc.reports.wording_and_source import runs_of
 
 Point = Tuple[float, float]
 

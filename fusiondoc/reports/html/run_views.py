@@ -13,13 +13,11 @@ from typing import Sequence
 
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Part
+from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Fallback, Finding, Report
-from fusiondoc.model.runs import Expectation, Iteration, KnobState, Speed, Try, UnrecognisedLine, Verification
+from fusiondoc.model.runs import Expectation, Iteration, KnobState, Speed, UnrecognisedLine, Verification
 from fusiondoc.reports import run_words
-from fusiondoc.reports.html.group_list import Facts
-from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, Quotes, can_change, shown
-from fusiondoc.reports.run_words import milliseconds, remarks, sentence, share, takes
-from fusiondoc.reports.wording_and_source import (
+from fusiondoc.reports.formatting import (
     DOING,
     NO_DIFFERENCE,
     near,
@@ -28,6 +26,9 @@ from fusiondoc.reports.wording_and_source import (
     size,
     verdict_on_tries,
 )
+from fusiondoc.reports.html.group_list import Facts
+from fusiondoc.reports.html.page_context import QUOTED, Bar, Context, Quotes, can_change, shown
+from fusiondoc.reports.run_words import milliseconds, remarks, sentence, share, takes
 
 _ALONE = 3
 """So many equal passes in a row have a line each; more are put together."""

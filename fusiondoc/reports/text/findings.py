@@ -15,9 +15,17 @@ from rich.table import Table
 from rich.text import Text
 
 from fusiondoc.model import count
-from fusiondoc.model.change_plan import PlannedChange
+from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.model.runs import NO_BACKWARD, Expectation, Try, Verification
+from fusiondoc.model.runs import NO_BACKWARD, Expectation, Verification
+from fusiondoc.reports.formatting import (
+    DOING,
+    NO_DIFFERENCE,
+    near,
+    verdict_on_tries,
+    with_near_paths,
+    with_near_places,
+)
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.run_words import (
     ONLY_TRYING,
@@ -39,14 +47,6 @@ from fusiondoc.reports.text import (
     fields,
     names_and_texts,
     prose,
-)
-from fusiondoc.reports.wording_and_source import (
-    DOING,
-    NO_DIFFERENCE,
-    near,
-    verdict_on_tries,
-    with_near_paths,
-    with_near_places,
 )
 
 

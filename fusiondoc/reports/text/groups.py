@@ -15,15 +15,13 @@ from rich.text import Text
 
 from fusiondoc.model import count, is_te
 from fusiondoc.model.codes import CODES, Loss
-from fusiondoc.model.modules_and_neighbours import folded, outside
-from fusiondoc.model.ranks_and_frontends import AotFunction, TeFuser, TePass, TePlan, TeStep, TeTime
+from fusiondoc.model.operator_places import folded, outside
+from fusiondoc.model.other_frontends import AotFunction, TeFuser, TePass, TePlan, TeStep, TeTime
 from fusiondoc.model.report import SEVERITIES, Group, Reason, Report, Unfused
 from fusiondoc.model.runs import by_inputs
 from fusiondoc.model.source import Texts
 from fusiondoc.reports import run_words
-from fusiondoc.reports.run_words import takes
-from fusiondoc.reports.text import MOST_ROWS, STYLES, more, size
-from fusiondoc.reports.wording_and_source import (
+from fusiondoc.reports.formatting import (
     code_at,
     further_values,
     never_ran,
@@ -32,6 +30,8 @@ from fusiondoc.reports.wording_and_source import (
     where_from,
     with_near_places,
 )
+from fusiondoc.reports.run_words import takes
+from fusiondoc.reports.text import MOST_ROWS, STYLES, more, size
 
 
 def groups(report: Report, every: bool = False) -> RenderableType | None:

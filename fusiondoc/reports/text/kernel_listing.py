@@ -16,12 +16,12 @@ from rich.text import Text
 
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model import count
-from fusiondoc.model.modules_and_neighbours import folded, layers_of_kernels
+from fusiondoc.model.operator_places import folded, layers_of_kernels
 from fusiondoc.model.report import Dump, Group, Instance, Kernel, Report
 from fusiondoc.model.source import Source
+from fusiondoc.reports.formatting import cuda, dims, near
 from fusiondoc.reports.printable import in_github_log, one_line, visible
 from fusiondoc.reports.text import MOST_ROWS, bar, drawn, more, plain
-from fusiondoc.reports.wording_and_source import cuda, dims, near
 
 ENDINGS = {
     "cuda_kernel": ".cu",

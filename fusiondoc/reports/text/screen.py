@@ -17,10 +17,20 @@ from rich.text import Text
 from fusiondoc.model import TE, count
 from fusiondoc.model.bench import Part
 from fusiondoc.model.codes import CODES, Loss
-from fusiondoc.model.modules_and_neighbours import outside
+from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Speed
 from fusiondoc.reports import run_words
+from fusiondoc.reports.formatting import (
+    NO_DIFFERENCE,
+    against,
+    covered,
+    fuser,
+    groups_of,
+    verdict_on_tries,
+    with_near_paths,
+    with_near_places,
+)
 from fusiondoc.reports.printable import visible_in
 from fusiondoc.reports.run_words import last_word, milliseconds, remarks, sentence, share
 from fusiondoc.reports.text import (
@@ -40,16 +50,6 @@ from fusiondoc.reports.text import (
 from fusiondoc.reports.text.findings import fallbacks, findings, log, plan, tries, verification
 from fusiondoc.reports.text.groups import aot, by_reason, groups, ranks, shapes, te_plans, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
-from fusiondoc.reports.wording_and_source import (
-    NO_DIFFERENCE,
-    against,
-    covered,
-    fuser,
-    groups_of,
-    verdict_on_tries,
-    with_near_paths,
-    with_near_places,
-)
 
 
 def heading(report: Report, all_of_it: bool = False) -> RenderableType:

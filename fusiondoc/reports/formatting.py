@@ -1,8 +1,7 @@
-"""What reports say alike of figures and of source code.
+"""How every report writes figures, places and source code.
 
-Numbers, sizes and the verdict in words, for the reports that are pages. How places are named, the user's
-lines, where their files are at hand, and which parts of a text in CUDA, PTX or Python are keywords, strings,
-numbers, comments and names.
+Numbers, sizes and the verdict in words. How places are named, the user's lines, where their files are at
+hand, and which parts of a text in CUDA, PTX or Python are keywords, strings, numbers, comments and names.
 
 A text of a log may be made to be slow to read, so each pattern takes a part of it in one go and never looks
 for an end twice: time grows with the length of the text. Lexers of pygments 2.19 do not: that of CUDA takes
@@ -21,9 +20,10 @@ from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, 
 
 from fusiondoc.masking import texts_changed
 from fusiondoc.model import TE, count, fuser_title, is_te, takers
-from fusiondoc.model.modules_and_neighbours import outside
+from fusiondoc.model.change_plan import Try
+from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Evidence, Group, Kernel, Report
-from fusiondoc.model.runs import Speed, Try
+from fusiondoc.model.runs import Speed
 from fusiondoc.model.source import Source, Texts, from_package, without_packages
 
 NO_DIFFERENCE = "no difference"

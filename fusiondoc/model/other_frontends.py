@@ -1,12 +1,9 @@
-"""Parts of a report that only some runs have: ranks side by side, and what fuses beside TorchScript.
+"""What fuses beside TorchScript and its fusers, and what a script did with them: in runs that have it.
 
-``ranks``: which groups the processes of one run share, where they differ and why, and which of them is
-slowest.
-
-Beside TorchScript: what AOTAutograd made of the functions of a run (and modules that come to it by
-themselves), and Transformer Engine's fusers, their plans and what their operators take. Of AOTAutograd a
-tensor is counted once: a view of an input or of another saved tensor needs no memory of its own. The finding
-codes on Transformer Engine are here, of which model/codes.py makes codes.
+What AOTAutograd made of the functions of a run (and modules that come to it by themselves), and Transformer
+Engine's fusers, their plans and what their operators take. Of AOTAutograd a tensor is counted once: a view of
+an input or of another saved tensor needs no memory of its own. The finding codes on Transformer Engine are
+here, of which model/codes.py makes codes. Of a script: its models, its steps, and what torch.compile took.
 """
 
 from __future__ import annotations
@@ -321,133 +318,46 @@ NOTHING_LOST = frozenset({"FD246"})
 
 
 @dataclass(frozen=True)
-class RankFacts:
-    """What is known of a rank besides its log; None and empty where nothing tells."""
+class ScriptModel:
+    """A model that the program scripted, traced or loaded, or several of one type."""
 
-    rank: int
-    host: str | None = None
-    torch: str | None = None
-    gpu: str | None = None
-    ended: str | None = None
-    """How its process ended, such as "died of SIGKILL"; None where nothing tells."""
-    failed: bool = False
-    """It ended by itself, and not well."""
-    where: str | None = None
-    """``file:line`` in which it was when it was ended."""
-    restarts: int = 0
-    """How often the launcher had started it again."""
-    step_ms: tuple[float, ...] = ()
-    """From step to step (or of each pass), those after the compiling ones, in milliseconds."""
-
-
-@dataclass(frozen=True)
-class RankTold:
-    """How the ranks of a run are known, and what is known of each."""
-
-    known_by: str
-    """"launcher", "files" (their names), "prefixes" (of the lines), "order" (of tags that name no rank) or
-    "devices" (nothing else tells processes apart)."""
-    expected: int | None = None
-    """How many ranks the launcher started or was to start."""
-    ranks: tuple[RankFacts, ...] = ()
-    note: str | None = None
-
-
-@dataclass(frozen=True)
-class RankRow:
-    """What a rank has."""
-
-    rank: int
-    host: str | None
-    torch: str | None
-    gpu: str | None
-    ended: str | None
-    failed: bool
-    where: str | None
-    restarts: int
-    groups: int
-    """Fusion nodes: instances of its groups."""
-    operators: int
-    """Operators in them."""
-    unfused: int
-    fallbacks: int
-    kernels: int
-    kernel_ms: float | None
-    """Sum over its kernels of median time and launches, in milliseconds; None without times."""
-    step_ms: float | None
-    """Median step, in milliseconds."""
-
-
-@dataclass(frozen=True)
-class SharedGroup:
-    """Groups of several ranks that are equal: kind, phase, operators, lines and types but for the device's
-    number."""
-
+    name: str
+    """Its class, function or archive; where there are several, layers begin with it."""
+    how: str
+    """"scripted", "traced" or "loaded"; ", frozen" behind it if that was done too."""
+    at: str | None
+    """``file:line`` that made the first of them."""
+    count: int
+    planned: bool | None
+    """Whether an execution plan was made of it by the end of the run; None where it was gone by then."""
     groups: tuple[str, ...]
-    """Their ids, one a rank."""
-    ranks: tuple[int, ...]
+    """Ids of the rows of groups that are in it."""
+    operators_outside: int
+    """Tensor operators of it in no group."""
 
 
 @dataclass(frozen=True)
-class RankDifference:
-    """What some ranks have and others do not."""
+class ScriptRun:
+    """What the program did."""
 
-    what: str
-    """"group", "torch", "gpu", "fallback", "ended", "missing" or "no groups"."""
-    text: str
-    ranks: tuple[int, ...]
-    """Those that it is true of."""
-    groups: tuple[str, ...] = ()
-    why: str | None = None
-    """What is known of the cause; None where the logs do not tell."""
+    models: tuple[ScriptModel, ...]
+    steps: int
+    """How many steps it took; 0 where nothing tells what a step is."""
+    step_by: str | None
+    """What a step is: "AdamW.step", or the function named by ``--step-function``."""
+    compiled_frames: int
+    """Python functions that torch.compile took."""
+    compiled_graphs: int
+    inductor_kernels: int
+    reached: bool
+    """Whether TorchScript ran anything that a plan or a profile was made of."""
 
-
-@dataclass(frozen=True)
-class SlowRank:
-    """The slowest rank of a kernel, or of a step, against the median of the others."""
-
-    what: str
-    """The kernel's name, or "step"."""
-    rank: int
-    ms: float
-    others_ms: float
-    ratio: float
-    kernels: tuple[str, ...] = ()
-    """Ids of the kernel on each rank; none of a step."""
-
-
-@dataclass(frozen=True)
-class Ranks:
-    """All ranks of a run."""
-
-    known_by: str
-    expected: int | None
-    missing: tuple[int, ...]
-    """Ranks that were to be there and have left nothing."""
-    note: str | None
-    rows: tuple[RankRow, ...]
-    groups: tuple[SharedGroup, ...]
-    differences: tuple[RankDifference, ...]
-    slowest_step: SlowRank | None
-    slowest_kernels: tuple[SlowRank, ...]
-    """Of each kernel that several ranks have, the one with most to gain first; at most 50."""
-
-    def of_group(self, group: str) -> tuple[int, ...]:
-        """The ranks that have this group or one that equals it."""
-        return next((one.ranks for one in self.groups if group in one.groups), ())
-
-
-def written(ranks: tuple[int, ...]) -> str:
-    """``0-3, 6`` of 0, 1, 2, 3, 6."""
-    spans: list[list[int]] = []
-    for one in sorted(set(ranks)):
-        if spans and one == spans[-1][-1] + 1:
-            spans[-1][1:] = [one]
-        else:
-            spans.append([one])
-    return ", ".join("-".join(map(str, span)) for span in spans)
-
-
-def named(ranks: tuple[int, ...]) -> str:
-    """``rank 3``, or ``ranks 0-2``."""
-    return f"rank{'s' * (len(set(ranks)) != 1)} {written(ranks)}"
+    @property
+    def instead(self) -> str:
+        """What it ran where TorchScript was not reached: "eager PyTorch, 4 times SGD.step"."""
+        taken = f", {self.steps} times {self.step_by}" if self.steps else ""
+        if not self.compiled_graphs:
+            return f"eager PyTorch{taken}"
+        kernels = f", inductor kernels: {self.inductor_kernels}" if self.inductor_kernels else ""
+        functions, graphs = self.compiled_frames, self.compiled_graphs
+        return f"torch.compile (functions: {functions}, graphs: {graphs}{kernels}){taken}"

@@ -1,5 +1,5 @@
-"""An operator changed where it stands: one that works in place is written out of place, and operands become
-of the kind that the fuser takes.
+"""The same operator, written otherwise where it stands: out of place, or with operands of the kind that the
+fuser takes. (Others in its place: ``recipes_in_code.py``.)
 
 Out of place: ``x += y``, ``x.add_(y)``, ``F.relu(x, inplace=True)``, and ``nn.ReLU(inplace=True)`` where the
 user makes it. No fuser takes an operator that changes its input, and a differentiable graph ends before it.
