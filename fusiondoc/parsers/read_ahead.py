@@ -76,7 +76,8 @@ class Chunk(NamedTuple):
     """Bytes that were read and are of the next one."""
     prefixes: tuple[bytes, ...]
     """Of messages, that stand in it and in none before it."""
-    items: list[Item]
+    items: list[bytes]
+    """``Item``, each by itself: all of them together take several times as much memory."""
 
 
 # -- the second process -------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ class _Ahead(Repeats):
         super().__init__(tape, Kept(with_steps=False))
         self._is_kept = False
         """Whether the stretch that is noted is to be kept."""
-        self.items: list[Item] = []
+        self.items: list[bytes] = []
         """Of the chunk that is read."""
         self.known = 0
         """Bytes of it that stood in the log before."""
@@ -163,12 +164,15 @@ class _Ahead(Repeats):
         if self._is_kept:
             noted = self._kept.keep(noted, text, tape.at, tape.held)
             if not noted.number:
-                self.items.append(FORGET)
-        self.items.append(self._sent(tape.at, noted))
+                self._send(FORGET)
+        self._send(self._sent(tape.at, noted))
 
     def _again(self, at: int, stretch: Stretch) -> None:
-        self.items.append((at, stretch.number))
+        self._send((at, stretch.number))
         self.known += stretch.size
+
+    def _send(self, item: Item) -> None:
+        self.items.append(marshal.dumps(item))
 
     def _sent(self, at: int, noted: Stretch) -> Item:
         numbers = self.numbers
@@ -190,7 +194,7 @@ class _Ahead(Repeats):
         )
 
 
-def _chunks_of(log: LogInput, waits: Callable[[int], bool]) -> Iterator[tuple[Any, ...]]:
+def _chunks_of(log: LogInput, waits: Callable[[int], bool]) -> Iterator[Chunk]:
     """The chunks of the log as they are sent; none of one that several processes wrote.
 
     ``waits``: whether the first process has taken this number of chunks, and waits for the next one. Then it
@@ -227,15 +231,10 @@ def _chunks_of(log: LogInput, waits: Callable[[int], bool]) -> Iterator[tuple[An
             is_new = after is not None and ahead.known * 2 < size
             # One of which nothing is known is a short message: sent does not mean taken.
             is_waited_for = is_new and number > last_whole + 1 and waits(number)
-        stands = (part.place, parts.begins - part.place, size, b"") if part.place is not None else None
-        yield (
-            part.read,
-            part.cut,
-            *(stands or (None, 0, size, text[:size])),
-            len(parts.rest),
-            new,
-            ahead.items,
-        )
+        place = part.place
+        stands = parts.begins - place if place is not None else 0
+        sent = text[:size] if place is None else b""
+        yield Chunk(part.read, part.cut, place, stands, size, sent, len(parts.rest), new, ahead.items)
 
 
 def serve(path: str, out: IO[bytes]) -> None:
@@ -260,7 +259,7 @@ def messages_of(log: LogInput, waits: Callable[[int], bool] = lambda number: Fal
     anything = False
     for chunk in _chunks_of(log, waits):
         anything = True
-        yield marshal.dumps(chunk)
+        yield marshal.dumps(tuple(chunk))
     if anything:
         yield b""
 
@@ -317,6 +316,7 @@ class KnownChunks:
                     self.complete = True
                     return
                 chunk = Chunk(*marshal.loads(data))
+                del data
                 if chunk.place is not None:
                     text = os.pread(file.fileno(), chunk.stands, chunk.place)
                     if chunk.stands != chunk.size:
@@ -355,10 +355,10 @@ def _messages(pipe: IO[bytes]) -> Generator[bytes, None, None]:
         if len(head) < _LENGTH.size:
             return
         (size,) = _LENGTH.unpack(head)
-        data = pipe.read(size)
-        if len(data) < size:
+        data = [pipe.read(size)]
+        if len(data[0]) < size:
             return
-        yield data
+        yield data.pop()  # not held while it is looked at
         if not size:
             return
 
@@ -378,7 +378,7 @@ class Sent:
         """Those of a chunk, and where they begin in it."""
         text = chunk.text
         self._stream.messages.note_prefixes(chunk.prefixes)
-        for item in chunk.items:
+        for item in map(marshal.loads, chunk.items):
             if item == FORGET:
                 self._kept.clear()
                 self._condensed.clear()

@@ -230,6 +230,7 @@ class JitMessages:
         """The log ends: what is open stays cut off."""
         for prefix in list(self._open):
             self._finish(prefix)
+        self._rejections.clear()
         self._acts.close()
         self._facts.plans += self._headless.plans(self._headers, self._facts.plans)
         self._facts.release = _nvfuser_release(self._files)

@@ -108,6 +108,10 @@ class Rejections:
     def __init__(self) -> None:
         self._known: dict[bytes, Said | None] = {}
 
+    def clear(self) -> None:
+        """There are no more lines."""
+        self._known.clear()
+
     def found(self, run: Lines, cut: int) -> Block:
         """The rejections in a run of lines of partition.cpp, and which line each is on; what is none (blocks
         of a node) is passed over."""
