@@ -10,9 +10,8 @@ import pytest
 
 pytest.importorskip("libcst")
 
-from fusiondoc.fixes import SourceText
-from fusiondoc.fixes.fixable import Site
-from fusiondoc.fixes.syntax import ParsedFile
+from fusiondoc.fixes import Site
+from fusiondoc.fixes.source_file import ParsedFile, SourceText
 
 HEAD = "import torch\nimport torch.nn.functional as F\nfrom torch import nn\n\n"
 

@@ -13,17 +13,9 @@ pytest.importorskip("libcst")
 from fix_sites import HEAD, parsed, site
 
 from fusiondoc.diagnosis.recipes import RECIPES
-from fusiondoc.fixes import (
-    Proposal,
-    added_lines,
-    changed_text,
-    constants,
-    order,
-    recipes_in_code,
-    same_operator,
-)
+from fusiondoc.fixes import Proposal, Site, added_lines, constants, order, recipes_in_code, same_operator
 from fusiondoc.fixes.added_lines import Place, _in_place_off, place_of_model
-from fusiondoc.fixes.fixable import Site
+from fusiondoc.fixes.source_file import changed_text
 from fusiondoc.model.change_plan import ChangeKind
 
 

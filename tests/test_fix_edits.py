@@ -26,26 +26,23 @@ from valid_json import validate
 
 from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.errors import UsageError
-from fusiondoc.fixes import (
+from fusiondoc.fixes import Proposal, Site, order, recipes_in_code, same_operator
+from fusiondoc.fixes.proposals import Bundle
+from fusiondoc.fixes.source_file import (
     Edit,
-    Proposal,
+    ParsedFile,
+    Unreadable,
     changed_text,
-    order,
     overlapping,
     read_text,
-    recipes_in_code,
-    same_operator,
-    unified_diff,
+    without_unused,
 )
-from fusiondoc.fixes.fixable import Site
-from fusiondoc.fixes.proposals import Bundle
-from fusiondoc.fixes.syntax import ParsedFile, Unreadable, without_unused
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, ChangeKind, Fixes, Outcome, TriedFix, Version
 from fusiondoc.model.runs import Verification
 from fusiondoc.reports.fixes_found import as_json, as_markdown, lines, verdict, within
 from fusiondoc.workflows import fix, fix_search
-from fusiondoc.workflows.fix import ChangedFile, apply, as_tries, uncommitted
+from fusiondoc.workflows.fix import ChangedFile, apply, as_tries, uncommitted, unified_diff
 from fusiondoc.workflows.fix_search import Candidate, Rounding
 
 # -- only the meant tokens ----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from running import write
 
 import fusiondoc as api
 from fusiondoc.captures.capture import Capture
-from fusiondoc.captures.process_records import where_it_was
+from fusiondoc.captures.ending import where_it_was
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import RankDifference, Ranks, rank_names, rank_numbers
 from fusiondoc.parsers.lines.log_files import LogInput

@@ -12,9 +12,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Mapping
 
-from fusiondoc.captures.ending import Ended, Result, failure_of
+from fusiondoc.captures.ending import Ended, Result, failure_of, where_it_was
 from fusiondoc.captures.probe_records import LeftRunning, Records, raw_records, read_records, together
-from fusiondoc.captures.process_records import RANKS, where_it_was
+from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in

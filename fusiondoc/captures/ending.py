@@ -1,5 +1,5 @@
 """How a run ended (``result.json``), and what that means for the user: nothing, or an error with its exit
-status. The one place that works it out."""
+status; and where the program was then. The one place that works it out."""
 
 from __future__ import annotations
 
@@ -191,10 +191,29 @@ def _last_lines(log: Path) -> str:
     return "\n" + "\n".join(lines) if any(lines) else ""
 
 
-def _tail(log: Path) -> str:
+def _tail(log: Path, size: int = _TAIL_BYTES) -> str:
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+            file.seek(max(0, log.stat().st_size - size))
             return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+_STACK = re.compile(r'^  File "(?P<file>[^"\n]{1,500})", line (?P<line>\d{1,9}) in ', re.MULTILINE)
+_CURRENT = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\):$", re.MULTILINE)
+_STACK_BYTES = 64 << 10
+_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", "<string>")
+
+
+def where_it_was(log: Path) -> str | None:
+    """``file:line`` of the program in which a process was when a signal ended it, by the stack that Python's
+    faulthandler printed at the end of its log; None without one."""
+    text = _tail(log, _STACK_BYTES)
+    starts = [one.end() for one in _CURRENT.finditer(text)]
+    if not starts:
+        return None
+    frames = [(one["file"], one["line"]) for one in _STACK.finditer(text, starts[-1])]
+    own = [one for one in frames if not any(part in one[0] for part in _LIBRARIES)]
+    file_, line = (own or frames or [("", "")])[0]
+    return f"{file_}:{line}" if file_ else None

@@ -1,13 +1,12 @@
 """What the probe tells of the processes of a run: of a program that ran as it is (probe/program_watch.py,
-script_run.py), and of several ranks how each ended, where it was then, and whether by itself
-(probe/rank_process.py). One frozen dataclass a kind of record."""
+script_run.py), and of several ranks how each ended, and whether by itself (probe/rank_process.py).
+One frozen dataclass a kind of record."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import AbstractSet, Any, Callable, Iterable, Mapping, Sequence, TypeVar
 
 from fusiondoc.captures.frontend_records import (
@@ -253,27 +252,3 @@ def read_rank(all_of: Callable[[str], Sequence[Mapping[str, Any]]]) -> RankProce
     for one in all_of("rank"):
         found.update({name: value for name, value in one.items() if value is not None})
     return read_object(RankProcess, found) if found else None
-
-
-_STACK = re.compile(r'^  File "(?P<file>[^"\n]{1,500})", line (?P<line>\d{1,9}) in ', re.MULTILINE)
-_CURRENT = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\):$", re.MULTILINE)
-_TAIL_BYTES = 64 << 10
-_LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python", "<frozen", "<string>")
-
-
-def where_it_was(log: Path) -> str | None:
-    """``file:line`` of the program in which a process was when a signal ended it, by the stack that Python's
-    faulthandler printed at the end of its log; None without one."""
-    try:
-        with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
-        return None
-    starts = [one.end() for one in _CURRENT.finditer(text)]
-    if not starts:
-        return None
-    frames = [(one["file"], one["line"]) for one in _STACK.finditer(text, starts[-1])]
-    own = [one for one in frames if not any(part in one[0] for part in _LIBRARIES)]
-    file_, line = (own or frames or [("", "")])[0]
-    return f"{file_}:{line}" if file_ else None

@@ -111,7 +111,7 @@ def command(
     from fusiondoc.workflows.run import FollowUps, diagnose_target
 
     if try_fixes:
-        from fusiondoc.fixes.syntax import require_libcst
+        from fusiondoc.fixes.source_file import require_libcst
 
         require_libcst()
     launcher = launcher_arguments()

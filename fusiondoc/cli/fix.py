@@ -88,7 +88,7 @@ def command(
     """
     # Here: --help and shell completion need none of it.
     from fusiondoc.captures.store import CaptureStore
-    from fusiondoc.fixes.syntax import require_libcst
+    from fusiondoc.fixes.source_file import require_libcst
     from fusiondoc.reports import fixes_found
     from fusiondoc.runner.launch import terminal_progress
     from fusiondoc.workflows.fix import apply, fix_target, uncommitted

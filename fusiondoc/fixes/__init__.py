@@ -1,39 +1,29 @@
 """Changes to the text of a user's program that may let more of it fuse: what ``fusiondoc fix`` tries.
 
-A change is a set of edits of exact places, so that everything else of a file stays as it is, byte for byte.
-Here: what an edit is, what several make of a file together, and the diff that shows that. Offsets count
-characters of the decoded text, in which line ends are as they are in the file.
+Here: in what they are looked for, the report of the unchanged run and the user's files that may change; and
+what each family proposes.
 """
 
 from __future__ import annotations
 
-import difflib
-import io
-import re
-import tokenize
+from functools import cached_property
 from pathlib import Path
-from typing import Iterable, Mapping
+from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
+from fusiondoc.captures.request import TargetSpec
+from fusiondoc.captures.trust import project_root
 from fusiondoc.errors import UsageError
+from fusiondoc.fixes.source_file import Edit, ParsedFile, Unreadable, read_text
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.whole_files import read_within
+from fusiondoc.model.report import Report, Unfused
+from fusiondoc.model.source import Options, Source, from_package
 
-_MARK = b"\xef\xbb\xbf"
+if TYPE_CHECKING:
+    from libcst import CSTNode
 
-
-@dataclass(frozen=True)
-class Edit:
-    """``start`` to ``end`` of a file's text become ``text``; an insertion has them equal.
-
-    Insertions at one place come in the order of ``rank``.
-    """
-
-    path: Path
-    start: int
-    end: int
-    text: str
-    rank: int = 0
+COUNTER = "FD226"
+"""The reason of what only counts batches: nothing is gained by changing it."""
 
 
 @dataclass(frozen=True)
@@ -66,74 +56,161 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class SourceText:
-    """A source file: its text, and how that is written to disk."""
+class Site:
+    """An unfused operator with the user's line that makes it."""
 
-    path: Path
-    text: str
-    encoding: str
-    mark: bool
-    """It begins with a byte order mark."""
+    row: Unfused
+    file: ParsedFile
+    line: int
 
-    def bytes_of(self, text: str) -> bytes:
-        """Another text, written as this file is."""
-        return (_MARK if self.mark else b"") + text.encode(self.encoding)
+    @property
+    def where(self) -> str:
+        return f"{self.file.source.path}:{self.line}"
 
 
-def read_text(path: Path) -> SourceText:
-    """A Python source file in its own encoding.
+class Program:
+    """A program that ran, its files read.
 
-    Raises:
-        UsageError: it cannot be read as what it says it is.
+    Attributes:
+        gradients: are recorded in the run; None: not known.
+        unread: files of the user's that could not be read, and why.
     """
-    try:
-        data = read_within(path)
-        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-        mark = data.startswith(_MARK)
-        plain = "utf-8" if encoding == "utf-8-sig" else encoding
-        return SourceText(path, data[len(_MARK) * mark :].decode(plain), plain, mark)
-    except (OSError, SyntaxError, ValueError, LookupError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "Check the file and its encoding.") from None
 
+    def __init__(
+        self,
+        report: Report,
+        target: TargetSpec,
+        options: Options,
+        cwd: Path,
+        *,
+        training: bool | None,
+        is_module: bool,
+    ) -> None:
+        self.report = report
+        self.target = target
+        self.options = options
+        self.cwd = cwd
+        self.training = training
+        self.is_module = is_module
+        self.unread: dict[Path, str] = {}
+        self._files: dict[Path, ParsedFile | None] = {}
 
-def overlapping(edits: Iterable[Edit]) -> bool:
-    """Whether two of them change the same characters in different ways."""
-    end = (Path(), -1)
-    for edit in _in_order(edits):
-        if edit.path == end[0] and edit.start < end[1]:
-            return True
-        end = (edit.path, max(edit.end, end[1] if edit.path == end[0] else -1))
-    return False
+    @property
+    def fuser(self) -> str:
+        return self.report.fuser.effective or self.report.fuser.requested or "none"
 
+    @property
+    def torch(self) -> str | None:
+        return self.report.environment.get("torch")
 
-def changed_text(text: str, edits: Iterable[Edit]) -> str:
-    """The text of one file after its edits, which do not overlap; equal edits count once."""
-    made, place = [], 0
-    for edit in _in_order(edits):
-        made += [text[place : edit.start], edit.text]
-        place = edit.end
-    return "".join([*made, text[place:]])
+    @property
+    def backward(self) -> bool:
+        return bool(self.options.backward)
 
+    @cached_property
+    def roots(self) -> tuple[Path, ...]:
+        """Folders whose files are the user's: the project of the current folder, and that of the target."""
+        folders = [project_root(self.cwd)]
+        if self.target.path is not None:
+            folders.append(project_root(self.target.path.parent))
+        return tuple(dict.fromkeys(folders))
 
-def _in_order(edits: Iterable[Edit]) -> list[Edit]:
-    return sorted(dict.fromkeys(edits), key=lambda one: (str(one.path), one.start, one.end, one.rank))
+    @cached_property
+    def rows(self) -> Sequence[Unfused]:
+        """Unfused operators that ran."""
+        return [row for row in self.report.unfused if row.ran is not False and row.reason.code != COUNTER]
 
+    @cached_property
+    def sites(self) -> Sequence[Site]:
+        """Those that the user's own lines make."""
+        return list(self._sites(self.rows))
 
-def unified_diff(before: str, after: str, name: str) -> str:
-    """As ``git diff`` writes it: lines keep their ends, and a last line without one is marked."""
-    lines = difflib.unified_diff(_lines(before), _lines(after), f"a/{name}", f"b/{name}")
-    marked = (one if one.endswith("\n") else one + "\n\\ No newline at end of file\n" for one in lines)
-    return "".join(marked)
+    @cached_property
+    def idle_sites(self) -> Sequence[Site]:
+        """The same of operators that move no data, such as views."""
+        return list(self._sites([row for row in self.report.unfused if row.reason.code == COUNTER]))
 
+    def _sites(self, rows: Sequence[Unfused]) -> Iterator[Site]:
+        for row in rows:
+            place = Source.parse(row.user_source)
+            file = self.file(place.file) if place is not None else None
+            if place is not None and file is not None:
+                yield Site(row, file, place.line)
 
-def _lines(text: str) -> list[str]:
-    """Split at line feeds alone: a carriage return before one is part of the line."""
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
+    @cached_property
+    def lines_that_ran(self) -> frozenset[tuple[Path, int]]:
+        """The user's lines of operators in groups, and of those outside that ran."""
+        names = [row.user_source for row in self.rows]
+        names += [node.user_source for group in self.report.groups for node in group.nodes]
+        places = [place for place in map(Source.parse, dict.fromkeys(names)) if place is not None]
+        paths = {place.file: self.path_of(place.file) for place in places}
+        return frozenset((path, place.line) for place in places if (path := paths[place.file]) is not None)
 
+    def ran(self, file: ParsedFile, node: CSTNode) -> bool:
+        """Whether lines of the function around a node made operators of the run."""
+        function = file.function_of(node)
+        if function is None:
+            return False
+        lines = range(file.line(function), file.last_line(function) + 1)
+        return any(path == file.source.path and line in lines for path, line in self.lines_that_ran)
 
-def in_common(before: str, after: str) -> tuple[int, int]:
-    """How many characters two lines have in common at their start, and at their end behind that."""
-    most = min(len(before), len(after))
-    first = next((i for i in range(most) if before[i] != after[i]), most)
-    last = next((i for i in range(most - first) if before[-1 - i] != after[-1 - i]), most - first)
-    return first, last
+    @property
+    def in_packages(self) -> Mapping[str, Unfused]:
+        """``file:line`` of packages other than torch -> an operator that it makes."""
+        found = {}
+        for row in self.rows:
+            place = Source.parse(row.source)
+            if place is not None and place.has_file and self.path_of(place.file) is None:
+                short = from_package(place.at_line)
+                if not short.startswith("torch/") and "/" in short:
+                    found[short] = row
+        return found
+
+    def path_of(self, name: str) -> Path | None:
+        """The file of that name in the log, if it is one of the user's."""
+        if name.startswith("<") or not name.endswith(".py"):
+            return None
+        path = self.cwd / name
+        try:
+            real = path.resolve()
+            is_file = real.is_file()
+        except (OSError, ValueError, RuntimeError):  # a log may hold any name
+            return None
+        if {"site-packages", "dist-packages"} & set(real.parts):
+            return None
+        inside = any(root in real.parents for root in self.roots)
+        return real if inside and is_file else None
+
+    def file(self, name: str) -> ParsedFile | None:
+        """The file of that name; None if it is not the user's or cannot be read."""
+        path = self.path_of(name)
+        if path is None:
+            return None
+        if path not in self._files:
+            try:
+                self._files[path] = ParsedFile(read_text(path))
+            except (Unreadable, UsageError) as error:
+                self.unread[path] = str(error)
+                self._files[path] = None
+        return self._files[path]
+
+    @cached_property
+    def target_file(self) -> ParsedFile | None:
+        """The file that the target names, where the model is made or imported."""
+        if self.target.kind == "file" and self.target.path is not None:
+            return self.file(str(self.target.path))
+        if self.target.kind != "module" or self.target.module is None:
+            return None
+        stem = self.cwd.joinpath(*self.target.module.split("."))
+        names = (stem.with_suffix(".py"), stem / "__init__.py")
+        return next((found for name in names if (found := self.file(str(name))) is not None), None)
+
+    @property
+    def files(self) -> Sequence[ParsedFile]:
+        """The user's files that the run shows: those of unfused operators and of groups, and the target's."""
+        names = [row.user_source for row in self.rows]
+        names += [node.user_source for group in self.report.groups for node in group.nodes]
+        found = {str(place.file) for place in map(Source.parse, names) if place is not None}
+        parsed = [self.target_file, *map(self.file, sorted(found))]
+        by_path = {one.source.path: one for one in parsed if one is not None}
+        return list(by_path.values())

@@ -16,10 +16,9 @@ from fusiondoc.diagnosis.advice import NEEDS_SHAPES
 from fusiondoc.diagnosis.changes_for_findings import suggested
 from fusiondoc.diagnosis.operators import is_in_place, plain_name
 from fusiondoc.diagnosis.recipes import Recipe
-from fusiondoc.fixes import Edit, Proposal
-from fusiondoc.fixes.fixable import Program
+from fusiondoc.fixes import Program, Proposal
 from fusiondoc.fixes.recipes_in_code import helping
-from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
+from fusiondoc.fixes.source_file import Edit, ParsedFile, dotted, walk
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.runner.launch import knob_lines

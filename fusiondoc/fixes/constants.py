@@ -15,9 +15,8 @@ import contextlib
 import re
 from typing import Iterator
 
-from fusiondoc.fixes import Edit, Proposal
-from fusiondoc.fixes.fixable import Program, Site
-from fusiondoc.fixes.syntax import ParsedFile, walk
+from fusiondoc.fixes import Program, Proposal, Site
+from fusiondoc.fixes.source_file import Edit, ParsedFile, walk
 from fusiondoc.model.change_plan import ChangeKind
 
 with contextlib.suppress(ImportError):

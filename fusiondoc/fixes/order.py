@@ -13,9 +13,8 @@ from typing import Iterator, NamedTuple, Sequence
 
 from fusiondoc.diagnosis.changed_statements import SAID, said_among
 from fusiondoc.diagnosis.operators import OF_EACH_ELEMENT, PERMUTATIONS, plain_name
-from fusiondoc.fixes import Edit, Proposal
-from fusiondoc.fixes.fixable import Program, Site
-from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
+from fusiondoc.fixes import Program, Proposal, Site
+from fusiondoc.fixes.source_file import Edit, ParsedFile, dotted, walk
 from fusiondoc.model.change_plan import ChangeKind
 
 with contextlib.suppress(ImportError):

@@ -6,17 +6,8 @@ from itertools import groupby
 from typing import Iterable, Iterator, Sequence
 
 from fusiondoc.diagnosis.operators import is_in_place
-from fusiondoc.fixes import (
-    Edit,
-    Proposal,
-    added_lines,
-    constants,
-    order,
-    overlapping,
-    recipes_in_code,
-    same_operator,
-)
-from fusiondoc.fixes.fixable import Program
+from fusiondoc.fixes import Program, Proposal, added_lines, constants, order, recipes_in_code, same_operator
+from fusiondoc.fixes.source_file import Edit, overlapping
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.change_plan import ChangeKind
 

@@ -14,9 +14,8 @@ from typing import Iterator, Mapping
 
 from fusiondoc.diagnosis.operators import WITH_FORMULA, plain_name, taken_by
 from fusiondoc.diagnosis.recipes import RECIPES, Recipe
-from fusiondoc.fixes import Edit, Proposal
-from fusiondoc.fixes.fixable import Program, Site
-from fusiondoc.fixes.syntax import ParsedFile
+from fusiondoc.fixes import Program, Proposal, Site
+from fusiondoc.fixes.source_file import Edit, ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
 
 with contextlib.suppress(ImportError):

@@ -24,9 +24,8 @@ from fusiondoc.diagnosis.operators import (
     plain_name,
     sign_of,
 )
-from fusiondoc.fixes import Edit, Proposal
-from fusiondoc.fixes.fixable import Program, Site
-from fusiondoc.fixes.syntax import ParsedFile, dotted, walk
+from fusiondoc.fixes import Program, Proposal, Site
+from fusiondoc.fixes.source_file import Edit, ParsedFile, dotted, walk
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.source import Source
 

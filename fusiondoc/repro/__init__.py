@@ -13,8 +13,6 @@ from typing import Iterable, Mapping, Sequence
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 
-"""What a file may use; "none" runs it unfused."""
-
 RANDOM_OPERATORS = frozenset(
     f"aten::{name}"
     for name in (

@@ -8,6 +8,7 @@ user's on the lines that change. ``diagnose --try-fixes`` has what was tried as 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import re
 import shutil
 import subprocess
@@ -22,10 +23,9 @@ from fusiondoc.captures.store import Place, Within
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.changes_for_findings import run_again
 from fusiondoc.errors import FusiondocError, UsageError
-from fusiondoc.fixes import Edit, SourceText, changed_text, read_text, unified_diff
-from fusiondoc.fixes.fixable import Program
+from fusiondoc.fixes import Program
 from fusiondoc.fixes.proposals import Bundle, bundles, described
-from fusiondoc.fixes.syntax import ParsedFile, without_unused
+from fusiondoc.fixes.source_file import Edit, ParsedFile, SourceText, changed_text, read_text, without_unused
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
 from fusiondoc.model.report import Report
@@ -396,3 +396,15 @@ def _backup(path: Path) -> Path:
             beside.unlink()
             raise
         return beside
+
+
+def unified_diff(before: str, after: str, name: str) -> str:
+    """As ``git diff`` writes it: lines keep their ends, and a last line without one is marked."""
+    lines = difflib.unified_diff(_ended_lines(before), _ended_lines(after), f"a/{name}", f"b/{name}")
+    marked = (one if one.endswith("\n") else one + "\n\\ No newline at end of file\n" for one in lines)
+    return "".join(marked)
+
+
+def _ended_lines(text: str) -> list[str]:
+    """Split at line feeds alone: a carriage return before one is part of the line."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)

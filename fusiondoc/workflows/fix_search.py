@@ -17,10 +17,9 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
 from fusiondoc.errors import FusiondocError
-from fusiondoc.fixes import Edit, changed_text, overlapping
-from fusiondoc.fixes.fixable import COUNTER
+from fusiondoc.fixes import COUNTER
 from fusiondoc.fixes.proposals import Bundle
-from fusiondoc.fixes.syntax import ParsedFile, without_unused
+from fusiondoc.fixes.source_file import Edit, ParsedFile, changed_text, overlapping, without_unused
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import Ratio
 from fusiondoc.model.change_plan import MOST_TOGETHER, KeptResults, Outcome, TriedFix, Version

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Iterable, Mapping, Sequence
 
 from fusiondoc.captures.capture import REQUEST, Capture
-from fusiondoc.captures.ending import Ended, ended_early
+from fusiondoc.captures.ending import Ended, ended_early, where_it_was
 from fusiondoc.captures.probe_records import Environment, KnobSetting, Loaded, PassDone
-from fusiondoc.captures.process_records import RANKS, where_it_was
+from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.store import is_latest
 from fusiondoc.captures.trust import is_own, kept_source, project_root, read_source, text_of
 from fusiondoc.diagnosis.changes_for_findings import without_commands_of_others

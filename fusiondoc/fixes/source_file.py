@@ -1,4 +1,8 @@
-"""A source file as libcst reads it, with the place of every node, and what its names stand for.
+"""A source file: its text, edits of exact places in it, and the file as libcst reads it, with the place of
+every node, and what its names stand for.
+
+What no edit names stays as it is, byte for byte. Offsets count characters of the decoded text, in which line
+ends are as they are in the file.
 
 libcst (the extra ``fix``) is imported where it is there; who comes here has asked ``require_libcst`` first.
 """
@@ -8,17 +12,100 @@ from __future__ import annotations
 import bisect
 import contextlib
 import importlib.util
+import io
 import re
+import tokenize
 from functools import cached_property
+from pathlib import Path
 from typing import Iterable, Iterator, Sequence
 
-from fusiondoc.errors import CannotRun
-from fusiondoc.fixes import Edit, SourceText, changed_text, in_common, overlapping
+from fusiondoc.errors import CannotRun, UsageError
+from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import Edit as LineEdit
+from fusiondoc.whole_files import read_within
 
 with contextlib.suppress(ImportError):
     import libcst as cst
     from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper, ParentNodeProvider
+
+
+_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """``start`` to ``end`` of a file's text become ``text``; an insertion has them equal.
+
+    Insertions at one place come in the order of ``rank``.
+    """
+
+    path: Path
+    start: int
+    end: int
+    text: str
+    rank: int = 0
+
+
+@dataclass(frozen=True)
+class SourceText:
+    """A source file: its text, and how that is written to disk."""
+
+    path: Path
+    text: str
+    encoding: str
+    mark: bool
+    """It begins with a byte order mark."""
+
+    def bytes_of(self, text: str) -> bytes:
+        """Another text, written as this file is."""
+        return (_MARK if self.mark else b"") + text.encode(self.encoding)
+
+
+def read_text(path: Path) -> SourceText:
+    """A Python source file in its own encoding.
+
+    Raises:
+        UsageError: it cannot be read as what it says it is.
+    """
+    try:
+        data = read_within(path)
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+        mark = data.startswith(_MARK)
+        plain = "utf-8" if encoding == "utf-8-sig" else encoding
+        return SourceText(path, data[len(_MARK) * mark :].decode(plain), plain, mark)
+    except (OSError, SyntaxError, ValueError, LookupError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "Check the file and its encoding.") from None
+
+
+def overlapping(edits: Iterable[Edit]) -> bool:
+    """Whether two of them change the same characters in different ways."""
+    end = (Path(), -1)
+    for edit in _in_order(edits):
+        if edit.path == end[0] and edit.start < end[1]:
+            return True
+        end = (edit.path, max(edit.end, end[1] if edit.path == end[0] else -1))
+    return False
+
+
+def changed_text(text: str, edits: Iterable[Edit]) -> str:
+    """The text of one file after its edits, which do not overlap; equal edits count once."""
+    made, place = [], 0
+    for edit in _in_order(edits):
+        made += [text[place : edit.start], edit.text]
+        place = edit.end
+    return "".join([*made, text[place:]])
+
+
+def _in_order(edits: Iterable[Edit]) -> list[Edit]:
+    return sorted(dict.fromkeys(edits), key=lambda one: (str(one.path), one.start, one.end, one.rank))
+
+
+def in_common(before: str, after: str) -> tuple[int, int]:
+    """How many characters two lines have in common at their start, and at their end behind that."""
+    most = min(len(before), len(after))
+    first = next((i for i in range(most) if before[i] != after[i]), most)
+    last = next((i for i in range(most - first) if before[-1 - i] != after[-1 - i]), most - first)
+    return first, last
 
 
 def require_libcst() -> None:
