@@ -8,6 +8,9 @@ import os
 import re
 import shutil
 import signal
+import socket
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -184,6 +187,31 @@ def test_ranks_that_die_or_hang(tmp_path: Path, fusiondoc: Run) -> None:
     assert hung.returncode == 3 and "rank 1 was at" in hung.stderr and "train.py:29" in hung.stderr
 
 
+@pytest.mark.torch
+@pytest.mark.nightly
+def test_two_machines_with_folders_of_their_own(tmp_path: Path) -> None:
+    """Two launchers that meet: each keeps a capture of its own ranks, and both are read together."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        meet = ("--master-addr", "127.0.0.1", "--master-port", str(free.getsockname()[1]))
+    running = []
+    for node in ("0", "1"):
+        folder = tmp_path / f"machine{node}"
+        folder.mkdir()
+        write(folder, "train.py", PROGRAM)
+        command = [sys.executable, "-m", "fusiondoc", "diagnose", "--nnodes", "2", "--node-rank", node, *meet]
+        command += ["--nproc-per-node", "1", "--script", "train.py", "--fuser", "nnc", "-o", "r.json"]
+        environment = {**os.environ, "FUSIONDOC_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
+        running.append(subprocess.Popen(command, cwd=folder, env=environment))
+    assert [one.wait(timeout=120) for one in running] == [0, 0]
+    alone = json.loads((tmp_path / "machine1" / "r.json").read_text())["ranks"]
+    assert (alone["expected"], alone["missing"]) == (2, [0]) and [row["rank"] for row in alone["rows"]] == [1]
+    first, second = (next((tmp_path / f"machine{node}" / ".fusiondoc").glob("2*")) for node in (0, 1))
+    both = ranks(api.parse([first, second]))
+    assert both.expected == 2 and not both.missing and [row.rank for row in both.rows] == [0, 1]
+    assert [one.ranks for one in both.groups].count((0, 1)) == 2, "forward and backward of the block"
+
+
 def test_wrong_options_of_the_launcher(fusiondoc: Run, tmp_path: Path) -> None:
     program = write(tmp_path, "train.py", PROGRAM)
     for arguments, said in (
@@ -336,6 +364,20 @@ def test_prefixes_of_launchers(tag: str, tmp_path: Path) -> None:
     told = ranks(report)
     assert told.known_by == "prefixes" and [row.rank for row in told.rows] == [0, 1]
     assert [one.ranks for one in told.groups] == [(0, 1)] * 2 and not told.differences
+
+
+def test_folders_of_machines_are_no_difference(tmp_path: Path) -> None:
+    """A program that each machine has in a folder of its own; not files of one name in one program."""
+    text = large_log(groups=2, loose=1)
+    assert "model.py:" in text
+    (tmp_path / "rank0.log").write_text(text)
+    (tmp_path / "rank1.log").write_text(text.replace("model.py:", "/data/run/model.py:"))
+    told = ranks(api.parse(tmp_path))
+    assert [one.ranks for one in told.groups] == [(0, 1)] * 2 and not told.differences
+    lines = text.replace("model.py:1", "a/model.py:1")
+    assert lines.count("a/model.py:") < lines.count("model.py:")
+    (tmp_path / "rank1.log").write_text(lines)
+    assert ranks(api.parse(tmp_path)).differences, "a rank has two files of that name"
 
 
 def test_the_slowest_rank_by_kernel(tmp_path: Path) -> None:

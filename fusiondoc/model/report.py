@@ -27,7 +27,7 @@ from fusiondoc.model.runs import (
     Time,
     Verification,
 )
-from fusiondoc.model.source import Target, Texts
+from fusiondoc.model.source import Places, Target, Texts
 
 SCHEMA = "fusiondoc.report/1"
 
@@ -409,3 +409,13 @@ class Report:
         """Operators in groups, over instances; each program once, not again for other types."""
         listed = sum(group.operators for group in self.groups if group.specialisation == 1)
         return listed + self.fused_operators_left_out
+
+
+def places_of(groups: Sequence[Group], unfused: Sequence[Unfused]) -> Places:
+    """The positions in the source that rows of a report name, as all ranks have them."""
+    return Places(
+        [
+            *((group.rank, node.source) for group in groups for node in group.nodes),
+            *((row.rank, row.source) for row in unfused),
+        ]
+    )

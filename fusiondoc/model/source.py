@@ -105,6 +105,38 @@ def _parts(path: str) -> list[str]:
     return [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
 
 
+class Places:
+    """Positions in the source as all ranks of a run have them: machines can keep one program in folders of
+    their own. A file is known by its name alone, unless a rank has two of that name; one of a package from
+    the package's name on.
+
+    ``sources``: a rank, and a position of it.
+    """
+
+    def __init__(self, sources: Iterable[tuple[int | None, str | None]]) -> None:
+        named: dict[tuple[int | None, str], str] = {}
+        self._several: set[str] = set()
+        """Names that files of one rank share."""
+        for rank, source in sources:
+            file = file_of(source)
+            if file is not None and named.setdefault((rank, _name(file)), file) != file:
+                self._several.add(_name(file))
+
+    def of(self, source: str | None) -> str | None:
+        """The position, equal for all ranks."""
+        file = file_of(source)
+        if source is None or file is None:
+            return source
+        short = from_package(source)
+        if short == source and _name(file) not in self._several:
+            return _name(file) + source[len(file) :]
+        return short
+
+
+def _name(file: str) -> str:
+    return re.split(r"[/\\]", file)[-1]
+
+
 _LIBRARY = re.compile(
     r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3(?:\.\d+)?|torch[/\\](?:nn|_jit_internal|functional"
     rf"|jit|autograd|distributed)|site[/\\]{PACKAGES})[/\\.]|^<"
