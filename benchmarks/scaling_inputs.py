@@ -159,6 +159,22 @@ def unfused(size: int) -> Lines:
     yield _prefixed(_PASS, graph())
 
 
+def never_profiled(size: int) -> Lines:
+    """A plan of ``size`` operators, of which every third has no types: code that did not run."""
+    yield _PASS + "Before Compilation: \n"
+
+    def graph() -> Lines:
+        yield f"graph(%v0 : {_T}, %w0 : Tensor):"
+        for i in range(size):
+            if i % 3:
+                yield f"  %v{i + 1} : {_T} = aten::erfinv(%v0) # model.py:{i + 1}:8"
+            else:
+                yield f"  %v{i + 1} : Tensor = aten::relu(%w0) # model.py:{i + 1}:8"
+        yield f"  return (%v{size})"
+
+    yield _prefixed(_PASS, graph())
+
+
 _NNC = "[DEBUG tensorexpr_fuser.cpp:%d] "
 
 
@@ -314,6 +330,7 @@ CASES = (
     Case("reports of ptxas, as many kernels", ptxas_many, (4000, 8000), 40, "100 MB"),
     Case("sections nested in sections", nested_sections, (2000, 20_000), 100),
     Case("operators in no group", unfused, (8000, 16_000), 25),
+    Case("operators in no group, a third never profiled", never_profiled, (8000, 16_000), 200),
     Case("rejections of NNC", nnc_rejections, (20_000, 40_000), 25),
     Case("compare, operators in no group", unfused, (8000, 16_000), 25, compare=True),
     Case("compare, rejections of NNC", nnc_rejections, (10_000, 20_000, 40_000), 25, compare=True),

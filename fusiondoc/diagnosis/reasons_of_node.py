@@ -25,7 +25,7 @@ from fusiondoc.diagnosis.surroundings import (
 )
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
-from fusiondoc.parsers.jit.flow import CONTROL
+from fusiondoc.parsers.jit.flow import CONTROL, Flow
 from fusiondoc.parsers.jit.rejections import NO_TYPES
 
 DTYPES = {
@@ -209,13 +209,22 @@ def untyped(place: Place) -> Reason | None:
     """FD232: nothing was profiled for its tensors, while it was for others."""
     if not place.node.inputs or any(text not in ("Tensor", "Tensor?", "") for text in place.node.inputs):
         return None
-    others = [n for n in place.flow.nodes if n is not place.node and n.inputs]
-    typed = [n for n in others if any(text.startswith(tuple(DTYPES["nnc"])) for text in n.inputs)]
-    if others and len(typed) * 2 > len(others):
+    with_tensors, typed = _profiled(place.flow)
+    if typed * 2 > with_tensors - 1:  # the others: this one has tensors and no type
         return reason(
             "FD232", "the types of its inputs were not profiled: that code did not run in the first passes"
         )
     return None
+
+
+def _profiled(flow: Flow) -> tuple[int, int]:
+    """How many nodes take tensors, and for how many of them a type was profiled."""
+    if flow.profiled is None:
+        names = tuple(DTYPES["nnc"])
+        with_tensors = [node.inputs for node in flow.nodes if node.inputs]
+        typed = sum(any(text.startswith(names) for text in inputs) for inputs in with_tensors)
+        flow.profiled = len(with_tensors), typed
+    return flow.profiled
 
 
 def refine_nvfuser(place: Place, stated: Reason) -> Reason:
