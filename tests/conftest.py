@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import pkgutil
 import sys
 from pathlib import Path
 from typing import Iterator
@@ -12,6 +13,11 @@ from typing import Iterator
 import pytest
 from command_line import ROOT, Run, runs_in_this_process, runs_of_processes
 from thorough import THOROUGH
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 FIXTURES = ROOT / "fixtures"
 
@@ -70,16 +76,46 @@ def pytest_configure(config: pytest.Config) -> None:
         running.stop()
 
 
+def _measure(config: pytest.Config, on: bool) -> None:
+    """From now on, or not, where coverage is asked for."""
+    controller = getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+    if controller is not None and controller.started != on:
+        (controller.resume if on else controller.pause)()
+
+
+def _measure_imports(config: pytest.Config) -> None:
+    """What the package does when it is imported is measured in one worker, and nothing of collecting, which
+    takes three times as long when it is watched."""
+    first = "gw0" if config.getoption("numprocesses", None) else None
+    if os.environ.get("PYTEST_XDIST_WORKER") == first and config.getoption("--cov", None):
+        for one in pkgutil.walk_packages([str(ROOT / "fusiondoc")], "fusiondoc."):
+            if one.name.split(".")[1] not in ("probe", "suites", "testing", "pytest_plugin", "__main__"):
+                importlib.import_module(one.name)
+    _measure(config, False)
+
+
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    controller = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
-    if controller is not None and controller.started != (item.path.stem in measured):
-        (controller.pause if controller.started else controller.resume)()
+    _measure(item.config, item.path.stem in measured)
     yield
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """A file in one worker at a time: the first rewrites its assertions and keeps the bytecode, which takes
+    longer than all else, and the others find it."""
+    one_writes = hasattr(collector.config, "workerinput") and not sys.dont_write_bytecode
+    if fcntl is None or not one_writes or not isinstance(collector, pytest.Module):
+        yield
+        return
+    with collector.path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 @pytest.hookimpl(trylast=True)
-def pytest_sessionstart() -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
+    _measure_imports(session.config)
     import parsed_once  # not at the top nor before pytest-cov's hook: what is imported there is not measured
 
     parsed_once.use()

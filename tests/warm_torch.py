@@ -1,4 +1,5 @@
 """Children that start with torch imported: forks of a process that did that once, not two seconds for each.
+That process is one for all workers of xdist.
 
 They differ from what a user starts in nothing but that: a supervisor, a process and session of their own,
 their own pipe, environment, folder and end. Where a variable differs that torch or a library reads when it is
@@ -9,10 +10,10 @@ process. A ``fusiondoc`` that is a process itself has warm children where ``comm
 from __future__ import annotations
 
 import atexit
+import fcntl
 import json
 import os
 import select
-import shutil
 import socket
 import subprocess
 import sys
@@ -92,24 +93,47 @@ class Warm:
         return WarmSupervisor(int(pid), ours, pipe)
 
     def _server(self) -> socket.socket:
-        own = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        if self._path is None:
-            folder = tempfile.mkdtemp(prefix="warm-torch-")
-            atexit.register(shutil.rmtree, folder, ignore_errors=True)
-            self._path = str(Path(folder) / "socket")
-            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-                listener.bind(self._path)
-                listener.listen()
-                self._process = subprocess.Popen(  # kept: forgotten, it is a ResourceWarning
-                    [sys.executable, str(SERVER), str(listener.fileno())],
-                    pass_fds=[listener.fileno()],
-                    env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-                    start_new_session=True,
-                    stdout=subprocess.DEVNULL,  # buffered as a pipe is
-                )
-        own.connect(self._path)
+        if self._path is not None:
+            own = _connected(self._path)
+        else:
+            run = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+            folder = Path(tempfile.gettempdir(), f"warm-torch-{run}")
+            folder.mkdir(mode=0o700, exist_ok=True)  # the server deletes it
+            self._path = str(folder / "socket")
+            with (folder / "lock").open("w") as alone:
+                fcntl.flock(alone, fcntl.LOCK_EX)
+                try:
+                    own = _connected(self._path)
+                except OSError:
+                    own = self._started(folder)
         atexit.register(own.close)
         return own
+
+    def _started(self, folder: Path) -> socket.socket:
+        assert self._path is not None
+        (folder / "socket").unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+            listener.bind(self._path)
+            listener.listen()
+            own = _connected(self._path)
+            self._process = subprocess.Popen(  # kept: forgotten, it is a ResourceWarning
+                [sys.executable, str(SERVER), str(listener.fileno()), str(folder)],
+                pass_fds=[listener.fileno()],
+                env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+                start_new_session=True,
+                stdout=subprocess.DEVNULL,  # buffered as a pipe is
+            )
+        return own
+
+
+def _connected(path: str) -> socket.socket:
+    own = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        own.connect(path)
+    except OSError:
+        own.close()
+        raise
+    return own
 
 
 _used: Warm | None = None

@@ -1,12 +1,13 @@
 """A process that has imported torch, and forks for every program that it is asked to run.
 
-python warm_server.py SOCKET: the socket listens and is inherited. The first process that connects is the one
-that started this: when it is gone, the tests are over. A request is JSON (start of the runner's supervisor,
-its arguments, the process that asks) with four descriptors: CONTROL and TOLD of ``runner/supervisor.py``,
-where the program prints, and a socket that is told the number of the supervisor's process, then its end as
-os.wait() gives it. The supervisor is a fork of this process. Where it would execute ``python FILE.py ...``,
-its own fork becomes that program: a process and session of its own, in which the file is ``__main__``. It
-ends as an interpreter does, but does not take the objects of torch apart, which takes a second.
+python warm_server.py SOCKET FOLDER: the socket listens and is inherited; FOLDER has its name. Processes of
+the tests connect, the one that started this first: when the last of them is gone, the tests are over. A
+request is JSON (start of the runner's supervisor, its arguments, the process that asks) with four
+descriptors: CONTROL and TOLD of ``runner/supervisor.py``, where the program prints, and a socket that is told
+the number of the supervisor's process, then its end as os.wait() gives it. The supervisor is a fork of this
+process. Where it would execute ``python FILE.py ...``, its own fork becomes that program: a process and
+session of its own, in which the file is ``__main__``. It ends as an interpreter does, but does not take the
+objects of torch apart, which takes a second.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import io
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
 import threading
+import weakref
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
@@ -30,11 +33,24 @@ import torch
 
 with contextlib.suppress(ImportError):
     import sympy  # noqa: F401 - and half a second, which torch imports at the first trace
-    import torch._functorch.aot_autograd  # noqa: F401 - and one to two more: at a step of an optimizer, or by AOTAutograd
+    import torch._functorch.aot_autograd  # and one to two more: at a step of an optimizer, or by AOTAutograd
+    import torch._inductor.pattern_matcher  # noqa: F401 - and one: where AOTAutograd joins equal operators
 
 MOST_BYTES = 1 << 16
-AT_START = ("PYTHON", "LD_", "OMP_", "KMP_", "MKL_", "OPENBLAS_", "TORCH_", "CUDA_", "NVIDIA_", "COV")
-"""Prefixes of variables that Python, libraries or torch read when they are loaded."""
+AT_START = (
+    "PYTHON",
+    "LD_",
+    "OMP_",
+    "KMP_",
+    "MKL_",
+    "OPENBLAS_",
+    "TORCH_",
+    "CUDA_",
+    "NVIDIA_",
+    "COVERAGE_P",
+    "COV_",
+)
+"""Prefixes of variables that Python, libraries, torch or coverage read when they are loaded."""
 
 
 class Become(BaseException):
@@ -57,14 +73,12 @@ def has_own_torch(environment: Mapping[str, str]) -> bool:
     return any((Path(folder) / name).exists() for folder in folders for name in names)
 
 
-def serve(listener: socket.socket) -> tuple[dict[str, Any], list[int]]:
+def serve(listener: socket.socket, folder: str) -> tuple[dict[str, Any], list[int]]:
     """Returns in a child, with a request and its first three descriptors; never in this process."""
     watched: dict[int, tuple[int, socket.socket]] = {}
-    owner = listener.accept()[0]
-    asking = {owner.fileno(): owner}
+    asking: dict[int, socket.socket] = {}
     poll = select.poll()
     poll.register(listener, select.POLLIN)
-    poll.register(owner, select.POLLIN)
     while True:
         for descriptor, _ in poll.poll():
             if descriptor == listener.fileno():
@@ -81,12 +95,13 @@ def serve(listener: socket.socket) -> tuple[dict[str, Any], list[int]]:
                 continue
             control = asking[descriptor]
             data, descriptors, _, _ = socket.recv_fds(control, MOST_BYTES, 4)
-            if not data and control is owner:
-                os._exit(0)  # the tests are over
             if not data:
                 poll.unregister(descriptor)
                 asking.pop(descriptor).close()
-                continue
+                if asking or select.select([listener], [], [], 0)[0]:
+                    continue
+                shutil.rmtree(folder, ignore_errors=True)
+                os._exit(0)  # the tests are over
             pid = os.fork()
             if pid == 0:
                 os.close(descriptors.pop())
@@ -179,9 +194,11 @@ def end(status: int) -> None:
 if __name__ == "__main__":
     gc.collect()
     gc.freeze()  # a collection in a fork would copy the memory of all of torch
+    for one in list(weakref.finalize._registry):  # type: ignore[attr-defined]
+        one.atexit = False  # each library of operators would be taken apart at the end of a program
     folders, modules = list(sys.path), set(sys.modules)
     try:
-        asked, given = serve(socket.socket(fileno=int(sys.argv[1])))
+        asked, given = serve(socket.socket(fileno=int(sys.argv[1])), sys.argv[2])
         supervise(asked, *given)
     except Become as one:
         sys.path[:] = folders
