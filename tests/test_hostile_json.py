@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 import json
 import shutil
-import time
 from pathlib import Path
 from typing import Any, Callable
 
 import pytest
 from command_line import ROOT, Run
+from work_done import lines_in_proportion, time_in_proportion
 
 from fusiondoc.captures.capture import Capture
 from fusiondoc.comparison.bench_changes import compare_benches
@@ -26,17 +25,6 @@ from fusiondoc.workflows.speed import trace_file
 
 CORPUS = ROOT / "fuzz" / "corpus"
 BENCH = (CORPUS / "bench" / "nvfuser.json").read_text()
-
-
-def seconds_of(work: Callable[[], object]) -> float:
-    """Processor time, without that of collecting what other tests have left, which can be many times more."""
-    gc.disable()
-    try:
-        began = time.process_time()
-        work()
-        return time.process_time() - began
-    finally:
-        gc.enable()
 
 
 def changed(**values: Any) -> str:
@@ -68,18 +56,19 @@ def test_a_bench_that_no_run_wrote_is_refused(text: str, said: str, tmp_path: Pa
 
 
 def test_benches_with_many_interpreters_are_compared_in_proportion() -> None:
-    def seconds(number: int) -> float:
+    def comparing(number: int) -> Callable[[], object]:
         content = json.loads(BENCH)
         one = next(one for one in content["variants"] if one["phases"])
         content["variants"] = [{**one, "interpreter": f"python {at}"} for at in range(number)]
         bench = read_bench(json.dumps(content).encode(), "a.json")
-        found = []
-        took = seconds_of(lambda: found.append(compare_benches(bench, bench, ("a", "b"))))
-        assert len(found[0].changes) == number * len(one["phases"])
-        return took
 
-    seconds(10)
-    assert seconds(1600) < 12 * seconds(400) + 0.2
+        def work() -> None:
+            assert len(compare_benches(bench, bench, ("a", "b")).changes) == number * len(one["phases"])
+
+        return work
+
+    assert lines_in_proportion(comparing, 100)
+    assert time_in_proportion(comparing, 50)
 
 
 def test_documents_of_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -114,15 +103,15 @@ def test_a_trace_whose_steps_take_no_time_is_none() -> None:
 def test_stacks_and_modules_are_read_in_proportion() -> None:
     """One character of which nothing comes, very often; digits that are no line number."""
 
-    def seconds(number: int) -> float:
+    def reading(number: int) -> Callable[[], object]:
         told = {
             "Call stack": " " * number + ";" + "a(" * number + ";b.py(" + "9" * number + "): f",
             "Module Hierarchy": "a" * number + "(".join("b" * 9 for _ in range(number)),
         }
-        return seconds_of(lambda: read_places([event(args=told)]))
+        return lambda: read_places([event(args=told)])
 
-    seconds(100)
-    assert seconds(80_000) < 12 * seconds(20_000) + 0.2
+    assert lines_in_proportion(reading, 1_000)
+    assert time_in_proportion(reading, 10_000)
 
 
 def test_modules_of_a_trace() -> None:

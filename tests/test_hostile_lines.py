@@ -7,11 +7,11 @@ import gzip
 import lzma
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Callable
 
 import pytest
+from work_done import lines_in_proportion, time_in_proportion
 
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.errors import UsageError
@@ -103,23 +103,15 @@ MAKERS: dict[str, Callable[[int], bytes]] = {
 }
 
 
-def seconds(log: Path) -> float:
-    best = 1e9
-    for _ in range(2):
-        start = time.process_time()
-        read_logs([LogInput("log", log)], work_out=Reasons(None))
-        best = min(best, time.process_time() - start)
-    return best
-
-
 @pytest.mark.parametrize("name", MAKERS)
-def test_reading_takes_time_in_proportion(name: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_bytes(MAKERS[name](15_000))
-    short = seconds(log)
-    log.write_bytes(MAKERS[name](120_000))
-    # Eight times the bytes; 64 times the steps where it is quadratic.
-    assert seconds(log) < 20 * short + 0.3
+def test_reading_takes_lines_and_time_in_proportion(name: str, tmp_path: Path) -> None:
+    def reading(size: int) -> Callable[[], object]:
+        log = tmp_path / f"{size}.log"
+        log.write_bytes(MAKERS[name](size))
+        return lambda: read_logs([LogInput("log", log)], work_out=Reasons(None))
+
+    assert lines_in_proportion(reading, 4_000)
+    assert time_in_proportion(reading, 15_000)
 
 
 @pytest.mark.parametrize(
@@ -135,13 +127,12 @@ def test_reading_takes_time_in_proportion(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_classifying_an_error_takes_time_in_proportion(text: str) -> None:
-    def taken(size: int) -> float:
+    def classifying(size: int) -> Callable[[], object]:
         line = "RuntimeError: " + text * (size // len(text))
-        start = time.process_time()
-        read_error(line)
-        return time.process_time() - start
+        return lambda: read_error(line)
 
-    assert taken(400_000) < 20 * taken(50_000) + 0.3
+    assert lines_in_proportion(classifying, 4_000)
+    assert time_in_proportion(classifying, 50_000)
 
 
 CODE = (
@@ -154,14 +145,17 @@ CODE = (
 def test_colours_of_code_take_time_in_proportion(part: str) -> None:
     """Code of a kernel is text of the log; lexers of pygments took 15 s for the shorter one."""
 
-    def taken(size: int) -> float:
+    def colouring(size: int) -> Callable[[], object]:
         text = part * (size // len(part))
-        start = time.process_time()
-        for colour in (formatting.cuda, formatting.python):
-            assert "".join(value for _, value in colour(text)) == text
-        return time.process_time() - start
 
-    assert taken(160_000) < 20 * taken(20_000) + 0.3
+        def work() -> None:
+            for colour in (formatting.cuda, formatting.python):
+                assert "".join(value for _, value in colour(text)) == text
+
+        return work
+
+    assert lines_in_proportion(colouring, 4_000)
+    assert time_in_proportion(colouring, 20_000)
 
 
 def test_a_line_has_a_cap_and_the_rest_is_counted(tmp_path: Path) -> None:

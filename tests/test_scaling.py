@@ -7,11 +7,10 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 from conftest import ROOT
+from work_done import MOST_GROWTH, lines_run
 
 from fusiondoc.cli.output import joined, write_parts
 from fusiondoc.comparison.compare_reports import compare
@@ -36,9 +35,6 @@ from scaling_inputs import (
     rejections,
 )
 
-MOST_GROWTH = 2.3
-"""Times as many steps for twice the size; 2.46 is an exponent of 1.3."""
-
 
 def steps_of(case: Case, size: int, folder: Path) -> int:
     """Lines of fusiondoc that are run, loops counted each time round, for a report or a comparison as
@@ -47,27 +43,12 @@ def steps_of(case: Case, size: int, folder: Path) -> int:
     text = "".join(case.make(size))
     log.write_text(text)
     other.write_text(re.sub(r"model\.py:(\d*[02468]):", r"model.py:1\1:", text))
-    count = 0
 
-    def step(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal count
-        count += 1
-        return step
-
-    def call(frame: FrameType, event: str, argument: object) -> Any:
-        return step if "fusiondoc" in frame.f_code.co_filename else None
-
-    before = sys.gettrace()
-    sys.settrace(call)
-    try:
+    def work() -> None:
         report = report_from([str(log)])
-        if case.compare:
-            render(compare(report, report_from([str(other)])))
-        else:
-            render(report)
-    finally:
-        sys.settrace(before)
-    return count
+        render(compare(report, report_from([str(other)])) if case.compare else report)
+
+    return lines_run(work)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}{'-compared' * case.compare}")
