@@ -175,6 +175,21 @@ def never_profiled(size: int) -> Lines:
     yield _prefixed(_PASS, graph())
 
 
+def with_gradients(size: int) -> Lines:
+    """A plan of ``size`` operators that record gradients, in a row, of which torch made no differentiable
+    graph: how large that would be is asked for each."""
+    yield _PASS + "Before Compilation: \n"
+    recorded = _T.replace("requires_grad=0", "requires_grad=1")
+
+    def graph() -> Lines:
+        yield f"graph(%v0 : {recorded}):"
+        for i in range(size):
+            yield f"  %v{i + 1} : {recorded} = aten::mul(%v{i}, %v{i}) # model.py:{i + 1}:8"
+        yield f"  return (%v{size})"
+
+    yield _prefixed(_PASS, graph())
+
+
 _NNC = "[DEBUG tensorexpr_fuser.cpp:%d] "
 
 
@@ -331,6 +346,7 @@ CASES = (
     Case("sections nested in sections", nested_sections, (2000, 20_000), 100),
     Case("operators in no group", unfused, (8000, 16_000), 25),
     Case("operators in no group, a third never profiled", never_profiled, (8000, 16_000), 200),
+    Case("operators in no group that record gradients", with_gradients, (2000, 4000), 50),
     Case("rejections of NNC", nnc_rejections, (20_000, 40_000), 25),
     Case("compare, operators in no group", unfused, (8000, 16_000), 25, compare=True),
     Case("compare, rejections of NNC", nnc_rejections, (10_000, 20_000, 40_000), 25, compare=True),

@@ -8,8 +8,8 @@ from collections import Counter
 from typing import Callable, Iterable, Sequence
 
 from fusiondoc.diagnosis.advice import advice_on, between_libraries, of_a_library, of_torch
+from fusiondoc.diagnosis.differentiable_graphs import NO_FORMULA, RECORDED
 from fusiondoc.diagnosis.operators import is_fusible, is_in_place, taken_by
-from fusiondoc.diagnosis.reasons import NO_FORMULA, RECORDED
 from fusiondoc.diagnosis.rules import Context, RunFacts, finding, run_facts
 from fusiondoc.diagnosis.rules.fd0_fd9_environment_and_log import HOW_TO_LOG, PLANS
 from fusiondoc.model import count

@@ -1,0 +1,320 @@
+"""Why torch made no differentiable graph that holds an operator, or took it apart again: with gradients only
+what stands in one is fused.
+
+Sources, 1.12 to 2.13:
+torch/csrc/jit/passes/create_autodiff_subgraphs.cpp (regions grow over data edges in one block and need two
+operators, autodiffSubgraphNodeThreshold; a region takes in what makes a tensor for it, if that can be moved
+to it: ``AliasDb::moveBeforeTopologicallyValid`` of torch/csrc/jit/ir/alias_analysis.cpp; what makes an output
+that shares memory with another one is put out again, ``unfuseAliasedOutputs``),
+torch/csrc/jit/runtime/autodiff.cpp (isDifferentiable), torch/csrc/jit/passes/inline_autodiff_subgraphs.cpp (a
+region of fewer than five nodes is dissolved) and torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp
+(``guardDifferentiableGraph``: the types that were profiled are set at the values that enter a region, and the
+region is dissolved if one of them has none). So a value that enters a dissolved region and is a bare
+``Tensor`` in the plan is the cause of it. Tried on 2.13 with torch._C._jit_pass_create_autodiff_subgraphs.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from typing import Iterator, Sequence
+from weakref import WeakKeyDictionary
+
+from fusiondoc.diagnosis.nvfuser_rules import kinds_of
+from fusiondoc.diagnosis.operators import WITH_FORMULA, is_in_place
+from fusiondoc.diagnosis.surroundings import (
+    MAKERS,
+    Place,
+    Side,
+    at,
+    aten,
+    from_container,
+    reason,
+)
+from fusiondoc.model.report import Reason
+from fusiondoc.parsers.jit.flow import CONTROL, OPERATOR, REGION, Flow, FlowNode, Operand
+
+_OF_MODULE = ("", "prim::GetAttr")
+"""Who makes tensors of which torch cannot tell whether they share memory: arguments, attributes."""
+
+_SAME_MEMORY = aten("contiguous detach dropout permute squeeze t to unsqueeze")
+"""Operators with a gradient formula whose result may share memory with their input."""
+
+
+class _Region:
+    """A differentiable graph as torch would make it."""
+
+    def __init__(self, nodes: list[FlowNode]) -> None:
+        self.nodes = nodes
+        """In order."""
+        self.size = len(nodes) + len({o for one in nodes for o in one.operands if o.value is not None})
+        """Its nodes, constants included."""
+        self._dissolved: str | None = None
+
+    def why_dissolved(self, flow: Flow) -> str:
+        """Why the executor took it apart, if it has enough nodes, as a clause."""
+        if self._dissolved is None:
+            self._dissolved = _why_dissolved(flow, self.nodes)
+        return self._dissolved
+
+
+class _Regions:
+    """All of one flow: operators with formulas that hang together, each in one, worked out once."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._nodes = nodes = flow.nodes
+        self._writers = [node.place for node in nodes if is_in_place(node.op) and _writes_of_module(node)]
+        """Places of what changes an attribute or argument in place."""
+        self._of: dict[int, _Region] = {}
+        self._fitting = [_fits(node) for node in nodes]
+        for start in nodes:
+            if not self._fitting[start.place] or start.place in self._of:
+                continue
+            members, seen = [start], {start.place}
+            for node in members:
+                for first, last in self._pairs(node):
+                    near = last if first is node else first
+                    if near.place not in seen and self._between(first, last, node) is None:
+                        seen.add(near.place)
+                        members.append(near)
+            region = _Region(sorted(members, key=lambda node: node.place))
+            self._of.update((node.place, region) for node in members)
+
+    def _pairs(self, node: FlowNode) -> Iterator[tuple[FlowNode, FlowNode]]:
+        """The operator and each one next to it that could be in one region with it, in order."""
+        for place in sorted({*node.before, *node.after}):
+            near = self._nodes[place]
+            if self._fitting[place] and near.block == node.block:
+                first, last = (node, near) if node.place < place else (near, node)
+                if not _through_a_list(first, last):
+                    yield first, last
+
+    def of(self, node: FlowNode) -> _Region:
+        """That of an operator with a formula."""
+        return self._of.get(node.place) or _Region([node])
+
+    def apart(self, node: FlowNode) -> str | None:
+        """Why the operator and one next to it are not in one, as a clause."""
+        said = (self._between(first, last, node) for first, last in self._pairs(node))
+        return next((one for one in said if one is not None), None)
+
+    def _between(self, first: FlowNode, last: FlowNode, this: FlowNode) -> str | None:
+        """Why the first operator cannot be moved to the last, which takes its result, as a clause about
+        ``this`` of the two."""
+        nodes = self._nodes
+        for step in sorted({*first.after, *first.sizes} - {last.place}):
+            way = nodes[step]
+            joins = way.kind == OPERATOR and way.block == first.block and no_formula(way) is None
+            if step < last.place and not joins and _leads(nodes, step, last.place):
+                said = "the size of its result" if step not in first.after else "its result"
+                who = "it" if first is this else first.op
+                said = said if who == "it" else said.replace("its result", f"the result of {first.op}")
+                return (
+                    f"{way.op}{at(way)} takes {said} and leads to"
+                    f" {'it' if last is this else last.op}, so that the two cannot be brought together"
+                )
+        if not (_of_module(first) and _of_module(last)):
+            return None
+        other = last if first is this else first
+        for index in range(bisect_right(self._writers, first.place), bisect_left(self._writers, last.place)):
+            writer = nodes[self._writers[index]]
+            if writer.block[: len(first.block)] == first.block:
+                return (
+                    f"{writer.op}{at(writer)} between it and {other.op} changes an attribute or argument in"
+                    " place, and torch moves nothing past that"
+                )
+        return None
+
+
+_regions: WeakKeyDictionary[Flow, _Regions] = WeakKeyDictionary()
+
+
+def _regions_of(flow: Flow) -> _Regions:
+    found = _regions.get(flow)
+    if found is None:
+        found = _regions[flow] = _Regions(flow)
+    return found
+
+
+def _fits(node: FlowNode) -> bool:
+    """Whether it can be in a differentiable graph."""
+    return node.kind == OPERATOR and node.op not in MAKERS and no_formula(node) is None
+
+
+def _through_a_list(first: FlowNode, last: FlowNode) -> bool:
+    """Whether the tensor goes from one to the other in a list: lists are in no differentiable graph."""
+    if any(text.startswith("Tensor") and "[]" in text for text in first.outputs):
+        return True
+    lists = [one for one in last.operands if one.type.startswith("Tensor") and "[]" in one.type]
+    return bool(lists) and not any(one.by == first.place for one in last.operands if one not in lists)
+
+
+def _of_module(node: FlowNode) -> bool:
+    """Whether it reads a tensor that may share memory with every attribute and argument."""
+    return any(
+        (one.maker in _OF_MODULE and (one.type.startswith("Tensor") or "device=" in one.type))
+        or (one.type.startswith("Tensor") and "[]" in one.type)
+        for one in node.operands
+    )
+
+
+def _writes_of_module(node: FlowNode) -> bool:
+    return bool(node.operands) and node.operands[0].maker in _OF_MODULE
+
+
+def _leads(nodes: Sequence[FlowNode], start: int, end: int) -> bool:
+    """Whether tensors, or their sizes, go from one node to another."""
+    todo, seen = [start], {start}
+    while todo:
+        node = nodes[todo.pop()]
+        for after in (*node.after, *node.sizes):
+            if after == end:
+                return True
+            if after < end and after not in seen:
+                seen.add(after)
+                todo.append(after)
+    return False
+
+
+def _entering(nodes: Sequence[FlowNode]) -> Iterator[tuple[FlowNode, Operand]]:
+    """The tensors that enter a region of these, with the operators that read them."""
+    inside = {node.place for node in nodes}
+    for node in nodes:
+        for one in node.operands:
+            is_tensor = one.type == "Tensor" or "device=" in one.type
+            if one.value is None and is_tensor and one.by not in inside:
+                yield node, one
+
+
+def _why_dissolved(flow: Flow, nodes: Sequence[FlowNode]) -> str:
+    entering = list(_entering(nodes))
+    bare = [(node, one) for node, one in entering if one.type == "Tensor"]
+    if bare and len(bare) == len(entering):
+        return (
+            "of none of the tensors that enter it a type was profiled, as of code that did not run in the"
+            " profiled passes"
+        )
+    for node, one in bare:
+        maker = flow.nodes[one.by] if one.by is not None else None
+        read = f"that {node.op}{at(node)} reads"
+        if maker is not None and maker.kind == REGION:
+            return (
+                f"it takes a result of the differentiable graph before it {read}, and the profiled type of"
+                " that was lost at the border"
+            )
+        what = f"the result of {maker.op}{at(maker)}" if maker is not None else "a tensor"
+        return f"no type was profiled for {what} {read}"
+    same = next((one for one in nodes if one.op in _SAME_MEMORY), None)
+    if same is not None:
+        return f"{same.op}{at(same)} in it returns a tensor that shares memory with its input"
+    return "the plan does not show for which of its inputs or outputs"
+
+
+_KEPT_OUT = aten("view view_as reshape reshape_as transpose expand expand_as")
+"""create_autodiff_subgraphs.cpp, isViewOp: views whose gradients as outputs of a region would be wrong."""
+
+_OVERLOADS = {
+    **dict.fromkeys(aten("eq ne gt ge lt le remainder fmod"), ("T[ifSb]", "of two tensors")),
+    "aten::where": ("TTT", "with a number"),
+    "aten::rsub": ("T[ifSb].?", "of two tensors"),
+    "aten::to": ("never", "with these arguments"),
+}
+"""Operators that have a formula for one overload: the kinds of its arguments, and the other in words. Tried
+on 2.13 with torch._C._jit_pass_create_autodiff_subgraphs."""
+
+RECORDED = "gradients are recorded"
+NO_FORMULA = "has no gradient formula"
+
+_FEWEST_NODES = 5
+"""autodiffSubgraphInlineThreshold (torch/csrc/jit/runtime/graph_executor_impl.h)."""
+
+
+def no_formula(node: FlowNode) -> str | None:
+    """Why torch's autodiff keeps an operator out of differentiable graphs, as a clause, or None."""
+    if node.kind == CONTROL:
+        return "is control flow"
+    if node.kind != OPERATOR or node.op == "prim::GetAttr":
+        return None
+    if is_in_place(node.op):
+        return "changes its input in place"
+    if node.op in _KEPT_OUT:
+        return "is a view, which torch keeps out of them"
+    if node.op not in WITH_FORMULA:
+        return NO_FORMULA
+    overload = _OVERLOADS.get(node.op)
+    if overload is not None and not re.fullmatch(overload[0], kinds_of(node)):
+        return f"has no gradient formula {overload[1]}"
+    return None
+
+
+def cuts_region(place: Place) -> Reason | None:
+    """FD231: between two differentiable graphs, and the reason why they are two. Before the rule for views: a
+    view that torch keeps out costs nothing itself, and yet keeps what is around it apart."""
+    flow, node = place.flow, place.node
+    if not flow.regions or node.kind != OPERATOR or place.loose.op == "prim::GetAttr":
+        return None
+    why = no_formula(node)
+    sides = (node.before, node.after)
+    if why and all(any(flow.nodes[i].kind == REGION for i in side) for side in sides):
+        return reason(
+            "FD231",
+            f"gradients are recorded, and it {why}: one differentiable graph ends before it and another"
+            " begins after it",
+        )
+    return None
+
+
+def gradient(place: Place) -> Reason | None:
+    """FD231: with gradients only what is in a differentiable graph is fused
+    (torch/csrc/jit/runtime/profiling_graph_executor_impl.cpp, runProfilingOptimizations)."""
+    flow, node = place.flow, place.node
+    if not (flow.regions or place.unseen or node.requires_grad):
+        return None
+    known = flow.regions or place.gradients or node.requires_grad
+    when = (
+        f"{RECORDED}, and"
+        if known
+        else "no fusion pass looked at its graph; if gradients are recorded, this is because"
+    )
+    return reason("FD231", f"{when} {_in_no_region(place)}")
+
+
+def _in_no_region(place: Place) -> str:
+    """Why no differentiable graph holds it."""
+    why = no_formula(place.node)
+    if why:
+        return f"it {why}"
+    regions = _regions_of(place.flow)
+    region = regions.of(place.node)
+    if len(region.nodes) == 1:
+        ends = regions.apart(place.node) or _neighbours(place) or from_container(place.node)
+        alone = "it would be alone in its differentiable graph, and torch makes one of two operators or more"
+        return f"{alone}: {ends}" if ends else alone
+    if region.size < _FEWEST_NODES:
+        return (
+            f"the differentiable graph around it would have {region.size} nodes, constants included: torch"
+            f" dissolves one of fewer than {_FEWEST_NODES}"
+        )
+    return (
+        f"torch dissolved the differentiable graph of {len(region.nodes)} operators around it:"
+        f" {region.why_dissolved(place.flow)}"
+    )
+
+
+def _neighbours(place: Place) -> str:
+    """What ends the region before and after it: what can be changed first, each once."""
+    sides: tuple[Side, Side] = ("before", "after")
+    said: dict[str, int] = {}
+    for side in sides:
+        for near in sorted(place.node.before if side == "before" else place.node.after):
+            node = place.flow.nodes[near]
+            why = no_formula(node)
+            if why is None or node.op in MAKERS:
+                continue
+            clause = f"{node.op}{at(node)} {side} it {why}"
+            said[clause] = 0 if is_in_place(node.op) else 2 if node.op in _CANNOT_CHANGE else 1
+    first = sorted(said, key=lambda clause: said[clause])[:2]
+    return "; ".join(first)
+
+
+_CANNOT_CHANGE = aten("conv1d conv2d conv3d _convolution einsum")
