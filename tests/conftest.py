@@ -86,8 +86,9 @@ def _measure(config: pytest.Config, on: bool) -> None:
 def _measure_imports(config: pytest.Config) -> None:
     """What the package does when it is imported is measured in one worker, and nothing of collecting, which
     takes three times as long when it is watched."""
-    first = "gw0" if config.getoption("numprocesses", None) else None
-    if os.environ.get("PYTEST_XDIST_WORKER") == first and config.getoption("--cov", None):
+    worker = getattr(config, "workerinput", {"workerid": None})["workerid"]
+    here = worker == "gw0" or (worker is None and not config.getoption("numprocesses", None))
+    if here and config.getoption("--cov", None):
         for one in pkgutil.walk_packages([str(ROOT / "fusiondoc")], "fusiondoc."):
             if one.name.split(".")[1] not in ("probe", "suites", "testing", "pytest_plugin", "__main__"):
                 importlib.import_module(one.name)

@@ -104,7 +104,7 @@ MAKERS: dict[str, Callable[[int], bytes]] = {
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_reading_takes_lines_and_time_in_proportion(name: str, tmp_path: Path) -> None:
+def test_reading_takes_time_in_proportion(name: str, tmp_path: Path) -> None:
     def reading(size: int) -> Callable[[], object]:
         log = tmp_path / f"{size}.log"
         log.write_bytes(MAKERS[name](size))
