@@ -11,12 +11,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import lru_cache
-from typing import TYPE_CHECKING, AbstractSet, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import (
+    TYPE_CHECKING,
+    AbstractSet,
+    FrozenSet,
+    Iterable,
+    Iterator,
+    Mapping,
+    NamedTuple,
+    Sequence,
+    Tuple,
+)
 
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.ir.types import holds_tensor
 from fusiondoc.parsers.jit import GUARDS, is_fallback
 from fusiondoc.parsers.jit.earlier_graphs import Around, Kept, LiveLayers, Regions
+from fusiondoc.parsers.jit.held_values import HandedDown, Together, united
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Dump, Graph, Node
@@ -163,6 +174,8 @@ class _Reading:
         """Of a node of a live run: its key, and its layer."""
         self.scopes = False
         self._count = 0
+        self._before_all = Together(self._parts, self._before.get, united)
+        self._captured_all = Together(self._parts, self._captured_by, _both)
 
     def graph(self, graph: Graph, regions: Regions) -> None:
         env: dict[str, int] = {}
@@ -260,19 +273,6 @@ class _Reading:
             else:
                 self._parts[self._define(env, value.name)] = numbers
 
-    def _all(self, numbers: Sequence[int]) -> Collection[int]:
-        """These values, and those in the lists among them."""
-        if self._parts.keys().isdisjoint(numbers):
-            return numbers
-        found: set[int] = set()
-        left = list(numbers)
-        while left:
-            number = left.pop()
-            if number not in found:
-                found.add(number)
-                left += self._parts.get(number, ())
-        return found
-
     def _ask_live(self) -> None:
         """The layers that the live run told: nodes at one place stand in the plan as in the inlined graph, if
         all of them are there. Of several models it is the one that explains most nodes, if only one does."""
@@ -303,69 +303,81 @@ class _Reading:
         """What has no scope is told by the one module whose parameters it reads. What a pass made is told
         also by what stands before and after it, together: their common parent."""
         self._ask_live()
+        owners = Together(self._parts, self._owned_by, _more_than_one)
         by_pass = [node.source is None or node.source.startswith("<") for node, _, _ in self._nodes_read]
         for (node, inputs, outputs), made in zip(self._nodes_read, by_pass):
             layer = layer_of_scope(node.scope)
             if id(node) in self._by_live and (node.scope is None or self._several):
                 layer = self._by_live[id(node)][1] or None
             elif layer is None and node.scope is None and (made or not self.scopes):
-                owners = {self._owner[n] for n in self._all(inputs) if n in self._owner}
-                layer = owners.pop() if len(owners) == 1 else None
+                found = owners.of(inputs)
+                layer = next(iter(found)) if found is not None and len(found) == 1 else None
             if layer is not None:
                 self.told[id(node)] = layer
                 here = frozenset((layer,))
             else:
-                known = self._all(inputs) if made else ()
-                here = _united(self._before, known)
+                here = self._before_all.of(inputs) or _NONE if made else _NONE
             for number in outputs if here else ():
                 self._before[number] = here
+        after = HandedDown(self._parts, self._after)
         for (node, inputs, outputs), made in zip(reversed(self._nodes_read), reversed(by_pass)):
+            if outputs:
+                after.down_to(outputs[-1])
             layer = self.told.get(id(node))
             if layer is not None:
                 behind = frozenset((layer,))
             else:
                 behind = _united(self._after, outputs) if made else _NONE
-            for number in self._all(inputs) if behind else ():
-                self._after[number] = self._after.get(number, _NONE) | behind
+            if behind:
+                after.say(inputs, behind)
+        after.down_to(0)
         for (node, inputs, outputs), made in zip(self._nodes_read, by_pass):
             if made and id(node) not in self.told:
-                before, after = _united(self._before, self._all(inputs)), _united(self._after, outputs)
-                parent = _parent(before | after) if before and after else None
+                before, behind = self._before_all.of(inputs), _united(self._after, outputs)
+                parent = _parent(before | behind) if before and behind else None
                 if parent is not None:
                     self.told[id(node)] = parent
                     self.between.add(id(node))
                     continue
             if id(node) not in self.told and self._captured:
-                self._of_captured(node, self._all(inputs))
+                self._of_captured(node, inputs)
 
-    def _of_captured(self, node: Node, inputs: Collection[int]) -> None:
+    def _owned_by(self, number: int) -> frozenset[str] | None:
+        return frozenset((self._owner[number],)) if number in self._owner else None
+
+    def _captured_by(self, number: int) -> tuple[frozenset[str], frozenset[str]] | None:
+        layers = self._captured.get(number)
+        return (layers, layers) if layers else None
+
+    def _of_captured(self, node: Node, inputs: Sequence[int]) -> None:
         """A node of a gradient is of the layer that all it takes from the forward pass have in common."""
-        seen = [self._captured[n] for n in inputs if self._captured.get(n)]
-        if not seen:
+        seen = self._captured_all.of(inputs)
+        if seen is None:
             return
-        shared = frozenset.intersection(*seen) or frozenset().union(*seen)
-        layer = _parent(shared)
+        shared, any_of_them = seen
+        layer = _parent(shared or any_of_them)
         if layer is not None:
             self.told[id(node)] = layer
 
     def surroundings(self) -> Iterator[tuple[tuple[str, ...], Around, tuple[Kept, ...]]]:
         """The differentiable graphs of this plan: names of their inputs, what is around, what they return."""
         for region in self._regions:
-            live: dict[str, tuple[str, ...]] = {}
-            of: dict[int, set[str]] = {}
+            live: dict[str, list[str]] = {}
+            of: dict[int, frozenset[str]] = {}
+            held = HandedDown(self._parts, of)
             for node, inputs, outputs in self._nodes_read[region.inside]:
                 if id(node) in self._by_live:
                     key, layer = self._by_live[id(node)]
-                    live[key] = (*live.get(key, ()), layer)
+                    live.setdefault(key, []).append(layer)
                 told = self.told.get(id(node))
                 if told is not None:
-                    for number in (*self._all(inputs), *outputs):
-                        of.setdefault(number, set()).add(told)
+                    held.say((*inputs, *outputs), frozenset((told,)))
+            held.down_to(0)
             around = Around(
                 tuple(self._owner.get(n) for n in region.inputs),
                 tuple(tuple(sorted(self._before.get(n, _NONE))) for n in region.inputs),
                 tuple(tuple(sorted(self._after.get(n, _NONE))) for n in region.outputs),
-                tuple(live.items()),
+                tuple((key, tuple(layers)) for key, layers in live.items()),
             )
             returned = tuple(
                 Kept(name, text, tuple(sorted(of.get(n, ())))) for name, text, n in region.returned
@@ -381,6 +393,19 @@ def _united(layers: Mapping[int, frozenset[str]], numbers: Iterable[int]) -> fro
         if more is not None:
             found = found | more if found else more
     return found
+
+
+def _more_than_one(some: frozenset[str], more: frozenset[str]) -> frozenset[str]:
+    """Both, or some of them: one, or more than one."""
+    return some if len(some) > 1 else some | more
+
+
+_Shared = Tuple[FrozenSet[str], FrozenSet[str]]
+"""The layers that all values have, and those that any has."""
+
+
+def _both(one: _Shared, other: _Shared) -> _Shared:
+    return one[0] & other[0], united(one[1], other[1])
 
 
 def _types_in(body: Graph) -> dict[str, str]:
