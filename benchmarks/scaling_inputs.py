@@ -318,6 +318,72 @@ def model_of_groups(size: int) -> Lines:
     yield _prefixed(_PASS, graph())
 
 
+def _chain(size: int, node: Callable[[int], Lines], grad: int = 0) -> Lines:
+    """A plan of ``size`` parts, of which each takes ``%v`` and makes the next one, and a last group."""
+    text = _T.replace("requires_grad=0", f"requires_grad={grad}")
+    yield _PASS + "Before Compilation: \n"
+
+    def graph() -> Lines:
+        yield f"graph(%v0 : {text}, %b : bool):"
+        for i in range(size):
+            yield from node(i)
+        yield f"  %r : {text} = prim::CudaFusionGroup_0(%v{size})"
+        yield "  return (%r)"
+        yield f"with prim::CudaFusionGroup_0 = graph(%a : {text}):"
+        yield f"  %r : {text} = aten::relu(%a) # model.py:1:8"
+        yield "  return (%r)"
+
+    yield _prefixed(_PASS, graph())
+
+
+def _calls(*names: str) -> Callable[[int], Lines]:
+    """These operators in turn."""
+
+    def node(i: int) -> Lines:
+        yield f"  %v{i + 1} : {_T} = aten::{names[i % len(names)]}(%v{i}, %v{i}) # model.py:{i + 1}:8"
+
+    return node
+
+
+def branches(size: int) -> Lines:
+    """``size`` branches in a row: the result of each is one of its own, or that of the one before."""
+
+    def node(i: int) -> Lines:
+        yield f"  %v{i + 1} : {_T} = prim::If(%b) # model.py:{i + 1}:8"
+        yield "    block0():"
+        yield f"      %y{i} : {_T} = aten::relu(%v{i}) # model.py:{i + 1}:8"
+        yield f"      -> (%y{i})"
+        yield "    block1():"
+        yield f"      -> (%v{i})"
+
+    return _chain(size, node)
+
+
+def copies(size: int) -> Lines:
+    """``size`` copies into another order, beside a group."""
+    return _chain(size, _calls("contiguous"))
+
+
+def views(size: int) -> Lines:
+    """``size`` views of views."""
+    return _chain(size, _calls("permute"))
+
+
+def in_place(size: int) -> Lines:
+    """``size`` operators in place, one after the other, with gradients."""
+
+    def node(i: int) -> Lines:
+        text = _T.replace("requires_grad=0", "requires_grad=1")
+        yield f"  %v{i + 1} : {text} = aten::add_(%v{i}, %v{i}) # model.py:{i + 1}:8"
+
+    return _chain(size, node, 1)
+
+
+def in_place_between_others(size: int) -> Lines:
+    """``size`` operators, every second one in place and every other one not known to any fuser."""
+    return _chain(size, _calls("relu_", "erfinv"))
+
+
 @dataclass(frozen=True)
 class Case:
     title: str
@@ -358,5 +424,10 @@ CASES = (
     Case("ranks, all different", many_ranks, (128, 256, 512), 3, "150 MB"),
     Case("partitions of oneDNN Graph", onednn, (16_000, 32_000), 40, "150 MB"),
     Case("different rejections of nvFuser", rejections, (125_000, 250_000, 500_000), 30, "200 MB"),
+    Case("branches in a row", branches, (1500, 3000), 200),
+    Case("copies beside a group", copies, (1500, 3000), 200),
+    Case("views of views", views, (1500, 3000), 40),
+    Case("operators in place", in_place, (1500, 3000), 160),
+    Case("operators in place between others", in_place_between_others, (1500, 3000), 200),
     Case("groups of a model, ten times as many nodes", model_of_groups, (1000, 2000), 5),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Iterator, Sequence
+from typing import Sequence
 
 from fusiondoc.diagnosis.advice import NO_RULE, REDUCTIONS, REPLACEABLE, other_fusers
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place, ranks_of
@@ -73,6 +73,7 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
     found: dict[tuple[ChangeKind, str], Candidate] = {}
     files = _files(report)
     ranks = ranks_of(report.programs)
+    places = _Places(report)
     for index, row in enumerate(report.unfused):
         if row.ran is False or run.owner(row) is Owner.FORMULA:
             continue
@@ -84,9 +85,9 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
             one = _where_made(one, row.op, report, files)
         if one.kind is ChangeKind.NUMBER and not one.edits:
             continue
-        if one.kind is ChangeKind.OUT_OF_PLACE and _may_be_read_as_it_was(row, report):
+        if one.kind is ChangeKind.OUT_OF_PLACE and places.may_be_read_as_it_was(row):
             one = replace(one, conditional=True, note=ONE_NAME)
-        if one.kind is ChangeKind.MOVE and one.sure and not _before_one_tensor(row, report):
+        if one.kind is ChangeKind.MOVE and one.sure and not places.before_one_tensor(row):
             continue
         key = one.kind, one.change
         found[key] = _joined(found[key], one) if key in found else one
@@ -398,41 +399,69 @@ def _where_made(one: Candidate, op: str, report: Report, files: Sequence[str]) -
     return replace(one, edits=tuple(made), where=f"{made[0].file}:{made[0].line}", note=None, python=None)
 
 
-def _before_one_tensor(row: Unfused, report: Report) -> bool:
-    """Whether nothing takes the operator's result but a group of this one tensor that works on each element
-    by itself: another tensor there would have to be placed anew too."""
-    groups = {group.id: group for group in report.groups}
-    for program, place in _places_of(row, report):
-        after = [program.nodes[b] for a, b in program.edges if a == place]
-        group = groups.get(after[0].group or "") if len(after) == 1 else None
+class _Places:
+    """The nodes of plans that operators outside groups are, and the nodes around them."""
+
+    def __init__(self, report: Report) -> None:
+        self._of: dict[tuple[str, str | None], list[tuple[_Around, int]]] = {}
+        for program in report.programs:
+            around = _Around(program)
+            for place, node in enumerate(program.nodes):
+                self._of.setdefault((node.op, node.source), []).append((around, place))
+        self._groups = {group.id: group for group in report.groups}
+        self._of_each_element: dict[str, bool] = {}
+        self._alone: dict[tuple[str, str | None], bool] = {}
+        self._read: dict[tuple[str, str | None], bool] = {}
+
+    def before_one_tensor(self, row: Unfused) -> bool:
+        """Whether nothing takes the operator's result but a group of this one tensor that works on each
+        element by itself: another tensor there would have to be placed anew too."""
+        key = row.op, row.source
+        if key not in self._alone:
+            self._alone[key] = all(self._into_such_a_group(*one) for one in self._of.get(key, ()))
+        return self._alone[key]
+
+    def _into_such_a_group(self, around: _Around, place: int) -> bool:
+        after = around.after.get(place, ())
+        group = self._groups.get(around.nodes[after[0]].group or "") if len(after) == 1 else None
         if group is None or len(group.inputs) != 1:
             return False
-        if any(OF_MANY_ELEMENTS.search(one.op) for one in group.nodes):
-            return False
-    return True
+        if group.id not in self._of_each_element:
+            many = any(OF_MANY_ELEMENTS.search(one.op) for one in group.nodes)
+            self._of_each_element[group.id] = not many
+        return self._of_each_element[group.id]
+
+    def may_be_read_as_it_was(self, row: Unfused) -> bool:
+        """Whether what an operator changes in place may be read under another name: a view of it was made
+        before, it is a view itself, or what made it is read again behind the operator (``skip = h`` before
+        ``h += y``).
+
+        Edges are of nodes, not of values: a group of several results that made it counts as if it were read.
+        """
+        key = row.op, row.source
+        if key not in self._read:
+            self._read[key] = any(around.may_read_as_it_was(place) for around, place in self._of.get(key, ()))
+        return self._read[key]
 
 
-def _places_of(row: Unfused, report: Report) -> Iterator[tuple[Program, int]]:
-    """The nodes of plans that an operator outside groups is: indexes into ``nodes``."""
-    for program in report.programs:
-        for place, node in enumerate(program.nodes):
-            if node.op == row.op and node.source == row.source:
-                yield program, place
+class _Around:
+    """The edges of a program by their ends."""
 
+    def __init__(self, program: Program) -> None:
+        self.nodes = program.nodes
+        self.before: dict[int, list[int]] = {}
+        self.after: dict[int, list[int]] = {}
+        for a, b in program.edges:
+            self.before.setdefault(b, []).append(a)
+            self.after.setdefault(a, []).append(b)
+        views = {place for place, node in enumerate(self.nodes) if node.reason == "FD226"}
+        self._views = views.union(a for a, b in program.edges if b in views)
+        """Views, and what a view is made of."""
+        self._last = {a: max(readers) for a, readers in self.after.items()}
 
-def _may_be_read_as_it_was(row: Unfused, report: Report) -> bool:
-    """Whether what an operator changes in place may be read under another name: a view of it was made before,
-    it is a view itself, or what made it is read again behind the operator (``skip = h`` before ``h += y``).
-
-    Edges are of nodes, not of values: a group of several results that made it counts as if it were read.
-    """
-    for program, place in _places_of(row, report):
-        nodes = program.nodes
-        makers = {a for a, b in program.edges if b == place}
-        readers = {b for a, b in program.edges if a in makers}
-        if any(nodes[one].reason == "FD226" for one in makers | readers):
+    def may_read_as_it_was(self, place: int) -> bool:
+        makers = self.before.get(place, ())
+        if not self._views.isdisjoint(makers):
             return True
-        named_anew = any(a == place for a, _ in program.edges)  # or h.relu_() alone
-        if named_anew and max(readers, default=place) > place:
-            return True
-    return False
+        named_anew = place in self.after  # or h.relu_() alone
+        return named_anew and max((self._last[one] for one in makers), default=place) > place

@@ -99,12 +99,12 @@ def _changes(report: Report, context: Context, most: int) -> list[PlannedChange]
     )
     best, folding = _frozen_first(_best(found, plans, report)[:most])
     planned = []
+    rows = [set(candidate.rows) for candidate, _, _ in best]
     for number, (one, gain, groups) in enumerate(best):
-        with_others = sorted(
-            other + 1
-            for other, (candidate, _, _) in enumerate(best)
-            if other != number and any(group.changed & set(candidate.rows) for group in groups)
-        )
+        changed = {row for group in groups for row in group.changed}
+        with_others = [
+            other + 1 for other, mine in enumerate(rows) if other != number and not mine.isdisjoint(changed)
+        ]
         change = _planned(one, gain, groups, with_others, report, context)
         if folding and number and _with_batch_norm(groups):
             change = replace(change, note="; ".join(filter(None, (change.note, _FOLDED))))
@@ -184,8 +184,9 @@ def _rated(found: Sequence[Candidate], plans: Plans, report: Report) -> list[_Ra
     gained = _Gain.of(whole)
     rated: list[_Rated] = []
     for one in found:
-        groups = [group for group in whole if group.changed & set(one.rows)]
-        gain = gained.less(_Gain.of(plans.with_changes(every - set(one.rows))))
+        mine = set(one.rows)
+        groups = [group for group in whole if not mine.isdisjoint(group.changed)]
+        gain = gained.less(_Gain.of(plans.with_changes(every - mine)))
         rows = [report.unfused[row] for row in one.rows]
         if one.joins:
             groups, gain = list(one.joins), _Gain.of(one.joins)

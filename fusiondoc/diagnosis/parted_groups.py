@@ -15,7 +15,7 @@ from typing import AbstractSet, Iterator, Mapping, Sequence, Tuple
 from fusiondoc.diagnosis.change_candidates import Candidate
 from fusiondoc.diagnosis.changed_statements import said_later
 from fusiondoc.diagnosis.rules import RunFacts, in_package
-from fusiondoc.diagnosis.unlocked import WouldBeGroup, bytes_between
+from fusiondoc.diagnosis.unlocked import Sides, WouldBeGroup, bytes_between
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Group, Program, ProgramNode, Report
 from fusiondoc.model.source import Source
@@ -143,7 +143,7 @@ def _joined(pairs: Sequence[Pair]) -> Iterator[WouldBeGroup]:
     for program, members in parts:
         names = [program.nodes[i].group for i in sorted(members)]
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
-        saved = bytes_between(program, sorted(members))
+        saved = bytes_between(program, Sides(program), sorted(members))
         yield WouldBeGroup(frozenset(), frozenset(), (), groups, len(members), saved)
 
 

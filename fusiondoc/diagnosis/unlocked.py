@@ -50,13 +50,14 @@ def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None
         if program.specialisation > 1:
             continue
         rows = [_row(node, program, index) for node in program.nodes]
+        sides = Sides(program)
         for members in _components(program, rows):
             spent = 0.0
             for node in members:
                 row = rows[node]
                 assert row is not None
                 spent += ms.get(row, 0.0) / report.unfused[row].count
-            moved = _moved(program, members)
+            moved = _moved(program, sides, members)
             if moved is None or not spent:
                 continue
             share = max(0.0, 1.0 - moved / (gb_per_s * 1e6) / spent)
@@ -102,19 +103,25 @@ def _components(program: Program, rows: Sequence[int | None]) -> list[list[int]]
     return list(found.values())
 
 
-def _moved(program: Program, members: Sequence[int]) -> int | None:
+class Sides:
+    """The edges of a program by their ends."""
+
+    def __init__(self, program: Program) -> None:
+        self.before: dict[int, list[int]] = {}
+        self.after: dict[int, list[int]] = {}
+        for a, b in program.edges:
+            self.before.setdefault(b, []).append(a)
+            self.after.setdefault(a, []).append(b)
+
+
+def _moved(program: Program, sides: Sides, members: Sequence[int]) -> int | None:
     """Bytes of inputs and outputs of the group that the nodes would be; None where a shape is not known."""
     mine = set(members)
-    into: dict[int, list[int]] = {}
-    out: dict[int, list[int]] = {}
-    for a, b in program.edges:
-        into.setdefault(b, []).append(a)
-        out.setdefault(a, []).append(b)
     moved: list[str] = []
     seen: set[int] = set()
     for node in members:
         types = list(program.nodes[node].inputs)
-        for before in into.get(node, ()):
+        for before in sides.before.get(node, ()):
             made = next((one for one in program.nodes[before].outputs if one in types), None)
             if made is None:
                 continue
@@ -122,7 +129,7 @@ def _moved(program: Program, members: Sequence[int]) -> int | None:
                 types.remove(made)
             seen.add(before)
         moved += types
-        after = out.get(node, ())
+        after = sides.after.get(node, ())
         if not after or any(one not in mine for one in after):
             moved += program.nodes[node].outputs
     sizes = [bytes_once(one) for one in moved if one != "Tensor?"]
@@ -150,6 +157,9 @@ class WouldBeGroup:
     """Of tensors that need not be written and read again; None where no type of them is known."""
 
 
+_COMPUTES_NOTHING = NOTHING_TO_GAIN | PERMUTATIONS
+
+
 class Plans:
     """The plans of a run, ready to be asked what changes would do to them.
 
@@ -169,6 +179,7 @@ class Plans:
             for index, row in enumerate(report.unfused)
         }
         self._programs = [one for one in report.programs if one.specialisation == 1]
+        self._sides = [Sides(program) for program in self._programs]
         self._rows = [
             [self._row(node, program.phase) for node in program.nodes] for program in self._programs
         ]
@@ -178,19 +189,21 @@ class Plans:
                 if row is not None:
                     nodes[row] = nodes.get(row, 0) + 1
         self._inside = {group.id: group.ops for group in report.groups}
+        self._many: dict[tuple[str, ...], bool] = {}
+        """Operators of a node -> whether one of them works on many elements at once."""
         self._times = {row: max(1, report.unfused[row].count // number) for row, number in nodes.items()}
 
     def with_changes(self, changed: AbstractSet[int]) -> list[WouldBeGroup]:
         """The groups in which operators of these rows of ``report.unfused`` would be, if these and nothing
         else could be in groups. A plan that several executors made is counted for each."""
         found = []
-        for program, rows in zip(self._programs, self._rows):
+        for program, sides, rows in zip(self._programs, self._sides, self._rows):
             if changed.isdisjoint(row for row in rows if row is not None):
                 continue
             free = [self._free(node, row, changed) for node, row in zip(program.nodes, rows)]
-            self._keep_views_that_must_stay(program, free)
-            for members in _connected(program, free, _places(program, rows, changed)):
-                one = self._group(program, rows, members, changed)
+            self._keep_views_that_must_stay(program, sides, free)
+            for members in _connected(program, sides, free, _places(program, rows, changed)):
+                one = self._group(program, sides, rows, members, changed)
                 if one is not None:
                     found += [one] * min(self._times[row] for row in one.changed)
         return found
@@ -221,41 +234,50 @@ class Plans:
             return False
         return self._takes(node.op) and not (node.reason == "FD231" and node.op not in WITH_FORMULA)
 
-    def _keep_views_that_must_stay(self, program: Program, free: list[bool]) -> None:
+    def _keep_views_that_must_stay(self, program: Program, sides: Sides, free: list[bool]) -> None:
         """A view, which the fuser does not take, goes to the edge of what comes before or after it only where
-        that works on each element by itself."""
+        that works on each element by itself. One that stays is not asked again, and of the others only those
+        beside it."""
         views = {
             place
             for place, node in enumerate(program.nodes)
             if free[place] and _is_view(node) and not self._takes(node.op)
         }
-        before: dict[int, list[int]] = {place: [] for place in views}
-        after: dict[int, list[int]] = {place: [] for place in views}
-        for a, b in program.edges:
-            if a in views:
-                after[a].append(b)
-            if b in views:
-                before[b].append(a)
-
-        def stays(place: int) -> bool:
-            sides = [[one for one in side if free[one]] for side in (before[place], after[place])]
-            ops = [{op for one in side for op in self._ops(program.nodes[one])} for side in sides]
-            return not all(sides) or all(any(map(OF_MANY_ELEMENTS.search, side)) for side in ops)
-
-        while views:
-            staying = {place for place in views if stays(place)}
-            if not staying:
-                return
-            views -= staying
+        beside = (sides.before, sides.after)
+        can = {
+            place: [[one for one in ends.get(place, ()) if free[one]] for ends in beside] for place in views
+        }
+        # Of each side of a view: how many nodes there can be in a group, and how many of them work on many
+        # elements.
+        free_beside = {place: [len(side) for side in both] for place, both in can.items()}
+        many_beside = {
+            place: [sum(self._of_many_elements(program.nodes[one]) for one in side) for side in both]
+            for place, both in can.items()
+        }
+        asked = set(views)
+        while asked:
+            staying = [one for one in asked if not all(free_beside[one]) or all(many_beside[one])]
+            views.difference_update(staying)
+            asked = set()
             for place in staying:
                 free[place] = False
+                many = self._of_many_elements(program.nodes[place])
+                for side, ends in enumerate(beside):
+                    for one in views.intersection(ends.get(place, ())):
+                        free_beside[one][1 - side] -= 1
+                        many_beside[one][1 - side] -= many
+                        asked.add(one)
 
-    def _ops(self, node: ProgramNode) -> tuple[str, ...]:
-        return self._inside.get(node.group or "", (node.op,))
+    def _of_many_elements(self, node: ProgramNode) -> bool:
+        ops = self._inside.get(node.group or "", (node.op,))
+        if ops not in self._many:
+            self._many[ops] = any(map(OF_MANY_ELEMENTS.search, ops))
+        return self._many[ops]
 
     def _group(
         self,
         program: Program,
+        sides: Sides,
         rows: Sequence[int | None],
         members: Sequence[int],
         changed: AbstractSet[int],
@@ -270,7 +292,7 @@ class Plans:
             for i in loose
             if program.nodes[i].kind == "operator"
             and (
-                program.nodes[i].op not in NOTHING_TO_GAIN | PERMUTATIONS
+                program.nodes[i].op not in _COMPUTES_NOTHING
                 or (rows[i] in changed and not _is_view(program.nodes[i]))
             )
         )
@@ -278,7 +300,9 @@ class Plans:
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
         if len(ops) + len(names) < 2:
             return None
-        return WouldBeGroup(mine & changed, mine, ops, groups, len(names), bytes_between(program, members))
+        return WouldBeGroup(
+            mine & changed, mine, ops, groups, len(names), bytes_between(program, sides, members)
+        )
 
 
 def _is_view(node: ProgramNode) -> bool:
@@ -296,63 +320,81 @@ def _places(program: Program, rows: Sequence[int | None], changed: AbstractSet[i
     return places
 
 
-def _connected(program: Program, free: Sequence[bool], places: Sequence[int | None]) -> list[list[int]]:
+def _connected(
+    program: Program, sides: Sides, free: Sequence[bool], places: Sequence[int | None]
+) -> list[list[int]]:
     """Free nodes that a tensor connects, in the same branch or region, as a fusion pass joins them: in the
     order of the plan, and never so that a group would have to wait for its own result (a convolution between
-    two of its operators)."""
-    before: dict[int, list[int]] = {}
-    for a, b in program.edges:
-        before.setdefault(b, []).append(a)
+    two of its operators).
+
+    Sets of groups are bits of a number here: a plan may have as many groups as nodes, and each node may be
+    behind all of them.
+    """
+    groups = _Joined()
     group_of: dict[int, int] = {}
-    members: dict[int, list[int]] = {}
-    reaches: dict[int, set[int]] = {}
-    """Group -> the groups that have to be done before it."""
-    reached: dict[int, set[int]] = {}
-    """Node in no group -> the same."""
-    now: dict[int, int] = {}
-    """A group that became part of another -> that one."""
-
-    def current(groups: AbstractSet[int]) -> set[int]:
-        found = set()
-        for one in groups:
-            while one in now:
-                one = now[one]
-            found.add(one)
-        return found
-
+    reached: dict[int, int] = {}
+    """Node in no group -> the groups that have to be done before it, as bits."""
     for place in _as_run(program):
         node = program.nodes[place]
         if node.reason == "FD232" and places[place] != node.inside:
             continue  # never ran: it goes with its branch
         direct: list[int] = []
-        around: set[int] = set()
-        for one in before.get(place, ()):
-            group = group_of.get(one)
-            if group is None:
-                around |= reached.get(one, set())
+        around = 0
+        for one in sides.before.get(place, ()):
+            if one not in group_of:
+                around |= reached.get(one, 0)
                 continue
-            around |= reaches[group]
+            group = groups.now(group_of[one])
+            around |= groups.behind[group]
             both_fused = node.kind == "group" and program.nodes[one].kind == "group"
             if free[place] and not both_fused and places[one] == places[place]:
                 direct.append(group)
             else:
-                around.add(group)
+                around |= groups.bits[group]
         if not free[place]:
-            reached[place] = around | set(direct)
+            reached[place] = around
             continue
-        around = current(around)
-        joined = [group for group in dict.fromkeys(direct) if group not in around]
+        joined = [group for group in dict.fromkeys(direct) if not around & groups.bits[group]]
+        group_of[place] = groups.add(place, joined, around)
+    return [sorted(members) for members in groups.members.values()]
+
+
+class _Joined:
+    """Groups by their first nodes."""
+
+    def __init__(self) -> None:
+        self.members: dict[int, list[int]] = {}
+        self.bits: dict[int, int] = {}
+        """Group -> a bit for itself and for each that became part of it."""
+        self.behind: dict[int, int] = {}
+        """Group -> the bits of groups that have to be done before it."""
+        self._became: dict[int, int] = {}
+
+    def now(self, group: int) -> int:
+        """The group that it is part of."""
+        passed = []
+        while group in self._became:
+            passed.append(group)
+            group = self._became[group]
+        for one in passed:
+            self._became[one] = group
+        return group
+
+    def add(self, place: int, joined: Sequence[int], behind: int) -> int:
+        """A node, as a group or in these groups, which become one: that one."""
         mine = joined[0] if joined else place
-        members.setdefault(mine, []).append(place)
-        reaches.setdefault(mine, set()).update(around, (one for one in direct if one not in joined))
-        group_of[place] = mine
+        if not joined:
+            self.members[mine], self.bits[mine], self.behind[mine] = [], 1 << len(self.bits), 0
+        self.members[mine].append(place)
+        self.behind[mine] |= behind
         for other in joined[1:]:
-            for one in members[other]:
-                group_of[one] = mine
-            members[mine] = sorted([*members[mine], *members.pop(other)])
-            reaches[mine] |= reaches.pop(other)
-            now[other] = mine
-    return list(members.values())
+            few, many = sorted((self.members[mine], self.members.pop(other)), key=len)
+            many += few
+            self.members[mine] = many
+            self.bits[mine] |= self.bits[other]
+            self.behind[mine] |= self.behind[other]
+            self._became[other] = mine
+        return mine
 
 
 def _as_run(program: Program) -> list[int]:
@@ -367,16 +409,13 @@ def _as_run(program: Program) -> list[int]:
     return order + around[::-1]
 
 
-def bytes_between(program: Program, members: Sequence[int]) -> int | None:
+def bytes_between(program: Program, sides: Sides, members: Sequence[int]) -> int | None:
     """Bytes of the tensors between the nodes: each is no longer read, nor written where nothing else reads
     it."""
     mine = set(members)
-    readers: dict[int, list[int]] = {}
-    for a, b in program.edges:
-        if a in mine:
-            readers.setdefault(a, []).append(b)
     sizes: list[int | None] = []
-    for made, after in readers.items():
+    for made in mine:
+        after = sides.after.get(made, ())
         # A view reads nothing: what reads its result does.
         inside = [node for node in after if node in mine and not _is_view(program.nodes[node])]
         if not inside:

@@ -23,7 +23,7 @@ from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.operators import VIEWS, taken_by
 from fusiondoc.model import dataclass, field, is_te
 from fusiondoc.model.codes import CODES
-from fusiondoc.model.report import Evidence, Finding, Report, Unfused
+from fusiondoc.model.report import Evidence, Finding, Program, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Time
 from fusiondoc.model.source import file_of
 from fusiondoc.parsers.observed import Observed
@@ -224,26 +224,34 @@ def _last(report: Report, fuser: str | None) -> frozenset[tuple[str, str | None]
     others: set[tuple[str, str | None]] = set()
     inside = {group.id: {node.op for node in group.nodes} for group in report.groups}
     for program in report.programs:
-        after: dict[int, list[int]] = {}
-        for one, other in program.edges:
-            after.setdefault(one, []).append(other)
+        takers: list[int] = []
         for place, node in enumerate(program.nodes):
-            todo, seen = list(after.get(place, ())), {place}
-            taken = bool(program.cut)
-            while todo and not taken:
-                other = todo.pop()
-                if other in seen:
-                    continue
-                seen.add(other)
-                found = program.nodes[other]
-                if found.op in VIEWS:
-                    todo += after.get(other, ())
-                ops = inside.get(found.group or "", {found.op})
-                taken = not ops & _OF_A_WHOLE and (
-                    found.kind != "operator" or (fuser is not None and taken_by(found.op, fuser))
-                )
+            ops = inside.get(node.group or "", {node.op})
+            taken = node.kind != "operator" or (fuser is not None and taken_by(node.op, fuser))
+            if taken and not ops & _OF_A_WHOLE:
+                takers.append(place)
+        before_one = _behind_views(program, takers)
+        for place, node in enumerate(program.nodes):
+            taken = bool(program.cut) or any(one != place for one in before_one.get(place, ()))
             (others if taken else last).add((node.op, node.source))
     return frozenset(last - others)
+
+
+def _behind_views(program: Program, takers: Iterable[int]) -> dict[int, list[int]]:
+    """Node -> one or two of these nodes that take its result, as it is or through views."""
+    before: dict[int, list[int]] = {}
+    for one, other in program.edges:
+        before.setdefault(other, []).append(one)
+    found: dict[int, list[int]] = {}
+    todo = [(one, taker) for taker in takers for one in before.get(taker, ())]
+    while todo:
+        place, taker = todo.pop()
+        known = found.setdefault(place, [])
+        if len(known) < 2 and taker not in known:  # two: one of them is another node than the first
+            known.append(taker)
+            if program.nodes[place].op in VIEWS:
+                todo += [(one, taker) for one in before.get(place, ())]
+    return found
 
 
 def _traced(report: Report, scopes: bool) -> bool | None:

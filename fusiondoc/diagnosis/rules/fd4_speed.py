@@ -189,31 +189,33 @@ _VIEWS = ("aten::transpose", "aten::permute", "aten::t")
 _COPIES = ("aten::contiguous", "aten::clone")
 
 
-def _reorders(row: Unfused, report: Report) -> bool:
-    """Whether it copies into another order, as far as is known; a clone of what is in order does not."""
-    taken = [
-        parse_type(node.inputs[0])
-        for program in report.programs
-        for node in program.nodes
-        if (node.op, node.source) == (row.op, row.source) and node.inputs
-    ]
-    known = [one for one in taken if isinstance(one, TensorType) and one.sizes and one.strides is not None]
-    if not known:
-        return row.op != "aten::clone"
-    return any(not in_order(one) for one in known)
+def _reorders(report: Report) -> dict[tuple[str, str | None], bool]:
+    """Of copies at a source, whether one has another order, as far as any is known."""
+    found: dict[tuple[str, str | None], bool] = {}
+    for program in report.programs:
+        for node in program.nodes:
+            if node.op in _COPIES and node.inputs:
+                taken = parse_type(node.inputs[0])
+                if isinstance(taken, TensorType) and taken.sizes and taken.strides is not None:
+                    key = node.op, node.source
+                    found[key] = found.get(key, False) or not in_order(taken)
+    return found
 
 
 def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
     """FD408: copies next to a group that only change the layout."""
     turned = {(row.source, row.phase) for row in report.unfused if row.op in _VIEWS and row.source}
+    reorders = _reorders(report)
+    near = _Near(report.groups)
     for row in report.unfused:
         source = row.source or ""
         if source.startswith("<string>"):
             continue  # a line of an autodiff formula: reshape there undoes an expansion
         copies = row.op in _COPIES or (row.op == "aten::reshape" and (row.source, row.phase) in turned)
-        if copies and row.op in _COPIES and not _reorders(row, report):
+        # A clone of what is in order does not reorder it.
+        if row.op in _COPIES and not reorders.get((row.op, row.source), row.op != "aten::clone"):
             continue
-        beside = _beside(row, report.groups) if copies else None
+        beside = near.group_of(row) if copies else None
         if beside is None:
             continue
         size = f" of {in_bytes(row.bytes_moved // 2)}" if row.bytes_moved else ""
@@ -230,18 +232,28 @@ def layout_copies(report: Report, context: Context) -> Iterable[Finding]:
         )
 
 
-def _beside(row: Unfused, groups: Sequence[Group]) -> Group | None:
-    """A group of the same phase with an operator at most a few lines away."""
-    place = Source.parse(row.user_source or row.source)
-    if place is None or not place.has_file:
-        return None
-    for group in groups:
-        if group.phase == row.phase and group.rank == row.rank:
+class _Near:
+    """The groups by the lines of their operators."""
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        self._groups = groups
+        self._first: dict[tuple[str | None, int | None, str, int], int] = {}
+        """Phase, rank, file, line -> the first group with an operator of that line."""
+        for number, group in enumerate(groups):
             for node in group.nodes:
-                other = Source.parse(node.user_source or node.source)
-                if other is not None and other.file == place.file and abs(other.line - place.line) <= NEAR:
-                    return group
-    return None
+                place = Source.parse(node.user_source or node.source)
+                if place is not None:
+                    self._first.setdefault((group.phase, group.rank, place.file, place.line), number)
+
+    def group_of(self, row: Unfused) -> Group | None:
+        """The first group of the same phase with an operator at most a few lines away."""
+        place = Source.parse(row.user_source or row.source)
+        if place is None or not place.has_file:
+            return None
+        lines = range(place.line - NEAR, place.line + NEAR + 1)
+        found = [self._first.get((row.phase, row.rank, place.file, line)) for line in lines]
+        numbers = [number for number in found if number is not None]
+        return self._groups[min(numbers)] if numbers else None
 
 
 def _line_of(group: Group) -> str | None:
