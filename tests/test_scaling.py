@@ -14,10 +14,11 @@ from work_done import MOST_GROWTH, lines_run
 
 from fusiondoc.cli.output import joined, write_parts
 from fusiondoc.comparison.compare_reports import compare
-from fusiondoc.model.report import Evidence, Fallback, Report
+from fusiondoc.model.report import Evidence, Fallback, Group, Report
 from fusiondoc.parsers.jit import statements
 from fusiondoc.parsers.kernels import dump_kinds
 from fusiondoc.parsers.rows import group_rows, kernel_rows, programs, tallies
+from fusiondoc.reports import render_comparison
 from fusiondoc.reports.html import render as render_page
 from fusiondoc.reports.json_format import render
 from fusiondoc.workflows.load import report_from
@@ -31,6 +32,7 @@ from scaling_inputs import (
     equal_caches,
     long_line,
     long_string,
+    model_of_groups,
     nnc_rejections,
     rejections,
 )
@@ -60,6 +62,33 @@ def test_twice_the_size_is_twice_the_work(
     one, two = steps_of(case, case.small, tmp_path), steps_of(case, 2 * case.small, tmp_path)
     assert one < two or case.make in (long_string,)
     assert two < MOST_GROWTH * one
+
+
+def test_the_page_of_a_comparison_asks_each_group_for_its_operators(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which nodes it marks was asked of each pair of groups."""
+    operators = Group.ops.fget
+    asked = 0
+
+    def ops(group: Group) -> tuple[str, ...]:
+        nonlocal asked
+        asked += 1
+        return operators(group)
+
+    def times(size: int) -> int:
+        nonlocal asked
+        log, other = tmp_path / "one.log", tmp_path / "other.log"
+        log.write_text("".join(model_of_groups(size)))
+        other.write_text(log.read_text().replace("aten::tanh", "aten::exp"))
+        compared = compare(report_from([str(log)]), report_from([str(other)]))
+        asked = 0
+        render_comparison(compared, "html")
+        return asked
+
+    monkeypatch.setattr(Group, "ops", property(ops))
+    few, more = times(10), times(20)
+    assert few < more < MOST_GROWTH * few
 
 
 def report_within(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, rows: int, nodes: int) -> Report:

@@ -188,11 +188,13 @@ def _changed(comparison: Comparison, name: str) -> dict[str, frozenset[int]]:
         for place, node in enumerate(program.nodes):
             if node.group in often:
                 nodes.setdefault(node.group or "", []).append((program.id, place))
+    layers: dict[tuple[tuple[str, ...], str | None], set[str | None]] = {}
+    for group in others.groups:
+        layers.setdefault((group.ops, group.phase), set()).update(one.layer for one in group.instances)
     found: dict[str, set[int]] = {}
     for group in mine.groups:
         places = nodes.get(group.id, [])
-        alike = {layer for one in others.groups if one.ops == group.ops and one.phase == group.phase
-                 for layer in (instance.layer for instance in one.instances)}  # fmt: skip
+        alike = layers.get((group.ops, group.phase), ())
         new = [place for place, one in zip(places, group.instances) if one.layer not in alike]
         told = len(places) == len(group.instances) and len(new) == often.get(group.id)
         for program_id, place in new if told else places:
