@@ -265,16 +265,28 @@ class _Fallbacks:
         return True
 
 
-def fused_elsewhere(inner: DiffGraph, plans: Sequence[frozenset[Op]]) -> bool:
-    """Whether some plan in the log is that of the executor of this DifferentiableGraph.
+class RanPlans:
+    """The operators of plans in the log."""
 
-    Its own passes rewrite some operators (dropout, layer_norm; views in groups become ``prim::*_copy``), so
-    most of the tensor operators must agree.
-    """
-    mine = {(n.op, n.source) for n in inner.loose}
-    return any(_shared(mine, plan) * 2 > len(mine) for plan in plans) or not mine
+    def __init__(self, plans: Iterable[frozenset[Op]]) -> None:
+        self._with: dict[Op, list[int]] = {}
+        self._copies: dict[str, set[int]] = {}
+        """Kind of a view that a group holds (``prim::*_copy``) -> the plans."""
+        for number, plan in enumerate(plans):
+            for op in plan:
+                self._with.setdefault(op, []).append(number)
+                if op[0].endswith("_copy"):
+                    self._copies.setdefault(op[0], set()).add(number)
 
+    def of_executor(self, inner: DiffGraph) -> bool:
+        """Whether some plan is that of the executor of this DifferentiableGraph.
 
-def _shared(mine: set[Op], plan: frozenset[Op]) -> int:
-    copies = {op for op, _ in plan if op.endswith("_copy")}
-    return sum(op in plan or f"prim::{op[0][len('aten::') :]}_copy" in copies for op in mine)
+        Its own passes rewrite some operators (dropout, layer_norm; views in groups become ``prim::*_copy``),
+        so most of the tensor operators must agree.
+        """
+        mine = {(n.op, n.source) for n in inner.loose}
+        shared: Counter[int] = Counter()
+        for op in mine:
+            copies = self._copies.get(f"prim::{op[0][len('aten::') :]}_copy", ())
+            shared.update({*self._with.get(op, ()), *copies})
+        return not mine or max(shared.values(), default=0) * 2 > len(mine)

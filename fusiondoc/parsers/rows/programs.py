@@ -11,7 +11,7 @@ from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
 from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
 from fusiondoc.parsers.rows import PackedEvidence
-from fusiondoc.parsers.rows.executors import fused_elsewhere
+from fusiondoc.parsers.rows.executors import RanPlans
 from fusiondoc.parsers.rows.group_rows import MOST_VALUES, GroupTable, PhasedPlan, beyond_the_most
 from fusiondoc.parsers.rows.unfused_rows import NodeReasons
 
@@ -68,14 +68,15 @@ class _ProgramTable:
         shown = list(_distinct(stream.groups.plans))
         regions = any(use.plan.diff_graphs for use, _ in shown)
         ran = [use.plan.ops() for use, _ in shown] if regions else []
-        made = [(plan.use, self._place(plan, stream, ran)) for plan in shown]
+        elsewhere = RanPlans(ran)
+        made = [(plan.use, self._place(plan, stream, elsewhere)) for plan in shown]
         if regions:
             self._tie_regions(made, ran)
 
     def finished(self) -> Programs:
         return Programs(tuple(self._programs), sum(index < 0 for index in self._seen.values()))
 
-    def _place(self, shown: PhasedPlan, stream: PlansOfStream, ran: Sequence[frozenset[Op]]) -> int:
+    def _place(self, shown: PhasedPlan, stream: PlansOfStream, elsewhere: RanPlans) -> int:
         """The index of the program that this plan is; -1 for none."""
         (use, phase), facts = shown, stream.facts
         plan = use.plan
@@ -91,10 +92,10 @@ class _ProgramTable:
         if left < min(len(plan.flow.nodes), MOST_NODES):
             self._seen[key] = -1
             return -1
-        drawing = _Drawing(self, shown, stream, ran, left)
+        drawing = _Drawing(self, shown, stream, elsewhere, left, MOST_EDGES - self._edges)
         nodes = drawing.nodes
         self._nodes += len(nodes)
-        edges = sorted(drawing.edges)[: MOST_EDGES - self._edges]
+        edges = drawing.edges
         self._edges += len(edges)
         shape = hash((phase, tuple(g.body for g in plan.groups), tuple((n.op, n.source) for n in plan.loose)))
         nth = self._shapes[shape] = self._shapes.get(shape, 0) + 1
@@ -110,7 +111,7 @@ class _ProgramTable:
                 edges=tuple(edges),
                 cut=drawing.cut,
                 values_left_out=drawing.values_left_out,
-                edges_left_out=len(drawing.edges) - len(edges),
+                edges_left_out=drawing.edges_left_out,
             )
         )
         return len(self._programs) - 1
@@ -151,15 +152,20 @@ class _Drawing:
         owner: _ProgramTable,
         shown: PhasedPlan,
         stream: PlansOfStream,
-        ran: Sequence[frozenset[Op]],
+        elsewhere: RanPlans,
         most: int,
+        most_edges: int,
     ) -> None:
         self.nodes: list[ProgramNode] = []
-        self.edges: set[tuple[int, int]] = set()
+        self.edges: list[tuple[int, int]] = []
+        """In order."""
+        self.edges_left_out = 0
+        """Edges beyond ``most_edges``."""
         self.cut = 0
         """Nodes beyond ``most``."""
         self.values_left_out = 0
         self._most = most
+        self._most_edges = most_edges
         self._owner = owner
         self._use = shown.use
         self._reasons = stream.reasons
@@ -169,7 +175,7 @@ class _Drawing:
         self._ids = {id(group): row.id for group, row in stream.groups.rows_of(shown)}
         self._add(plan.flow, plan.groups, None)
         for inner in plan.diff_graphs:
-            if inner.flow is not None and (inner.groups or not fused_elsewhere(inner, ran)):
+            if inner.flow is not None and (inner.groups or not elsewhere.of_executor(inner)):
                 self._add(inner.flow, inner.groups, inner.place)
 
     def _add(self, flow: Flow, groups: Iterable[PlanGroup], region: int | None) -> None:
@@ -200,7 +206,10 @@ class _Drawing:
                     evidence=self._owner.evidence(self._use, node.line),
                 )
             )
-            self.edges.update((start + other, start + place) for other in node.before if other < shown)
+            takers = [taker for taker in node.after if taker < shown]
+            drawn = sorted(takers)[: self._most_edges - len(self.edges)]
+            self.edges += [(start + place, start + taker) for taker in drawn]
+            self.edges_left_out += len(takers) - len(drawn)
 
 
 def _distinct(plans: Sequence[PhasedPlan]) -> Iterator[PhasedPlan]:

@@ -15,7 +15,7 @@ from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.plan import LooseNode, Op
 from fusiondoc.parsers.jit.statements import Alike, Further, Statement, Statements, best_of, telling
 from fusiondoc.parsers.rows import PackedEvidence
-from fusiondoc.parsers.rows.executors import fused_elsewhere
+from fusiondoc.parsers.rows.executors import RanPlans
 from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
 from fusiondoc.parsers.rows.tallies import BoundedRows, CountedRow, by_log
 
@@ -151,7 +151,7 @@ class _UnfusedTable:
                 _enter(index, use.stated)
         _enter(self._anywhere, self._facts.unplanned)
         regions = any(use.plan.diff_graphs for use, _ in uses)
-        ran = [use.plan.ops() for use, _ in uses] if regions else []
+        elsewhere = RanPlans(use.plan.ops() for use, _ in uses if regions)
         for use, _ in uses:
             if use.level == PlanLevel.FUSION_PASS and use.plan.numbers:
                 self._numbers |= use.plan.numbers - use.plan.ops()
@@ -168,7 +168,7 @@ class _UnfusedTable:
             text = "the executor of its differentiable graph made no plan in this log"
             not_yet = Reason(NOT_YET, text, False) if LEGACY_PLAN not in self._facts.headers else None
             for inner in use.plan.diff_graphs:
-                if not fused_elsewhere(inner, ran):
+                if not elsewhere.of_executor(inner):
                     self._add_nodes(use, phase, inner.loose, inner.flow, not_yet)
         self._add_unplanned(self._facts.unplanned)
         for use, _ in uses:
