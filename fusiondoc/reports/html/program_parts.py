@@ -89,6 +89,8 @@ class NodeData:
             (row.op, row.source, row.phase, row.reason.code, row.reason.text): row
             for row in context.report.unfused
         }
+        self._advised: dict[tuple[str, str, bool, str], str] = {}
+        """Code, operator, whether it is of a formula of torch's, text of the reason -> the advice."""
 
     def add(self, program: Program) -> None:
         self._programs[visible(program.id)] = [self._node(program, node) for node in program.nodes]
@@ -131,6 +133,12 @@ class NodeData:
         of torch's own formulas, and one for all kernels of libraries."""
         code, op = node.reason or "", node.op
         of_torch = (node.source or "").startswith("<string>")
+        key = code, op, of_torch, text
+        if key not in self._advised:  # operators of many lines have one reason
+            self._advised[key] = self._best_advice(code, op, of_torch, text)
+        return self._advised[key]
+
+    def _best_advice(self, code: str, op: str, of_torch: bool, text: str) -> str:
         about = [f for f in self._context.report.findings if op in f.ops and f.advice]
         folded = [f for f in about if f.code == "FD236" and ("formulas" in f.message) == of_torch]
         found = [f for f in about if f.code == code]
