@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import FIXTURES, ROOT
 from work_done import MOST_GROWTH, lines_run
 
 from fusiondoc.cli.output import joined, write_parts
 from fusiondoc.comparison.compare_reports import compare
+from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.model.report import Evidence, Fallback, Group, Report
 from fusiondoc.parsers.jit import statements
 from fusiondoc.parsers.kernels import dump_kinds
+from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.read import Reading
 from fusiondoc.parsers.rows import group_rows, kernel_rows, programs, tallies
 from fusiondoc.reports import render_comparison
 from fusiondoc.reports.html import render as render_page
@@ -89,6 +93,28 @@ def test_the_page_of_a_comparison_asks_each_group_for_its_operators(
     monkeypatch.setattr(Group, "ops", property(ops))
     few, more = times(10), times(20)
     assert few < more < MOST_GROWTH * few
+
+
+@pytest.mark.parametrize("name", ["nvfuser-2.1.2-control-flow", "nnc-2.11-rejects", "nvfuser-1.12.1-crash"])
+def test_what_is_read_is_forgotten_without_a_collector(name: str) -> None:
+    """It is off while logs are read (``read.py``): objects that hold themselves would stay to the end."""
+    log = FIXTURES / "logs" / f"{name}.log.xz"
+    report_from([str(log)])  # what is imported and cached at first
+    gc.collect()
+    gc.disable()
+    try:
+        reading = Reading()
+        reading.take(LogInput(name, log))
+        reading.close()
+        reading.report([name], None, Reasons())
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        kept = {type(one).__module__ + "." + type(one).__qualname__ for one in gc.garbage}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not {one for one in kept if one.startswith("fusiondoc.")}
 
 
 def report_within(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, rows: int, nodes: int) -> Report:

@@ -126,13 +126,15 @@ class _Regions:
         return None
 
 
-_regions: WeakKeyDictionary[Flow, _Regions] = WeakKeyDictionary()
+_latest: WeakKeyDictionary[Flow, _Regions] = WeakKeyDictionary()
+"""Those of one flow: operators are asked about flow by flow."""
 
 
 def _regions_of(flow: Flow) -> _Regions:
-    found = _regions.get(flow)
+    found = _latest.get(flow)
     if found is None:
-        found = _regions[flow] = _Regions(flow)
+        _latest.clear()
+        found = _latest[flow] = _Regions(flow)
     return found
 
 

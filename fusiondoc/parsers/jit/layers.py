@@ -165,8 +165,9 @@ class _Reading:
         self._nodes_read: list[tuple[Node, list[int], list[int]]] = []
         self._depth = 0
         self._regions: list[_Region] = []
-        self._captured: dict[int, frozenset[str]] = {}
-        """Of a value that a gradient takes from the forward pass: the layers of what made or took it."""
+        self._captured: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
+        """Of a value that a gradient takes from the forward pass: the layers of what made or took it; twice,
+        for ``_both``."""
         self._live: Sequence[LiveLayers] = ()
         self._several = False
         """The paths of live layers begin with the name of a model, which no scope has."""
@@ -175,7 +176,8 @@ class _Reading:
         self.scopes = False
         self._count = 0
         self._before_all = Together(self._parts, self._before.get, united)
-        self._captured_all = Together(self._parts, self._captured_by, _both)
+        # No method of this object: it would hold itself and the graph, and no cycle is collected meanwhile.
+        self._captured_all = Together(self._parts, self._captured.get, _both)
 
     def graph(self, graph: Graph, regions: Regions) -> None:
         env: dict[str, int] = {}
@@ -189,7 +191,8 @@ class _Reading:
         if around is not None:
             self._live = (dict(around.live),)
             for name, layers in zip(env, around.captured):
-                self._captured[env[name]] = frozenset(layers)
+                if layers:
+                    self._captured[env[name]] = frozenset(layers), frozenset(layers)
             for name, owner, before in zip(env, around.owners, around.before):
                 self._before[env[name]] = frozenset(before)
                 if owner is not None:
@@ -344,10 +347,6 @@ class _Reading:
 
     def _owned_by(self, number: int) -> frozenset[str] | None:
         return frozenset((self._owner[number],)) if number in self._owner else None
-
-    def _captured_by(self, number: int) -> tuple[frozenset[str], frozenset[str]] | None:
-        layers = self._captured.get(number)
-        return (layers, layers) if layers else None
 
     def _of_captured(self, node: Node, inputs: Sequence[int]) -> None:
         """A node of a gradient is of the layer that all it takes from the forward pass have in common."""
