@@ -26,7 +26,7 @@ from fusiondoc.diagnosis.operators import (
 from fusiondoc.diagnosis.recipes import Recipe, on_extremes, recipe_for
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
-from fusiondoc.diagnosis.unlocked import WouldBeGroup
+from fusiondoc.diagnosis.unlocked import Sides, WouldBeGroup
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind, Edit
 from fusiondoc.model.report import Program, Report, Unfused
@@ -444,16 +444,12 @@ class _Places:
         return self._read[key]
 
 
-class _Around:
-    """The edges of a program by their ends."""
+class _Around(Sides):
+    """What stands around a node of a program."""
 
     def __init__(self, program: Program) -> None:
+        super().__init__(program)
         self.nodes = program.nodes
-        self.before: dict[int, list[int]] = {}
-        self.after: dict[int, list[int]] = {}
-        for a, b in program.edges:
-            self.before.setdefault(b, []).append(a)
-            self.after.setdefault(a, []).append(b)
         views = {place for place, node in enumerate(self.nodes) if node.reason == "FD226"}
         self._views = views.union(a for a, b in program.edges if b in views)
         """Views, and what a view is made of."""
