@@ -11,7 +11,7 @@ import signal
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Generator
+from typing import Generator
 
 import pytest
 from conftest import ROOT
@@ -64,8 +64,6 @@ class HereAndNow(KnownChunks):
 
     most: int | None = None
     """So many are sent before that process dies."""
-    waits: Callable[[int], bool] = staticmethod(lambda number: False)
-    """Whether the first process waits for the next one, which is then sent as it is."""
 
     def __init__(self, log: LogInput) -> None:
         assert log.path is not None
@@ -74,7 +72,7 @@ class HereAndNow(KnownChunks):
         self._path = log.path
 
     def sent(self) -> Generator[bytes, None, None]:
-        for number, message in enumerate(messages_of(self._log, type(self).waits)):
+        for number, message in enumerate(messages_of(self._log)):
             if number == self.most:
                 return
             yield message
@@ -100,7 +98,6 @@ def here(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(log_files, "CHUNK_BYTES", 50_000)
     monkeypatch.setattr(repeats, "LEAST", 1 << 12)
     monkeypatch.setattr(HereAndNow, "most", None)
-    monkeypatch.setattr(HereAndNow, "waits", HereAndNow.waits)
     return done
 
 
@@ -116,30 +113,8 @@ def test_no_row_is_lost_or_changed(
     log = tmp_path / "some.log"
     log.write_bytes(b"".join(texts))
     monkeypatch.setattr(log_files, "CHUNK_BYTES", chance.choice((9_973, 50_000, 1 << 21)))
-    monkeypatch.setattr(HereAndNow, "waits", staticmethod(lambda number: chance.random() < 0.3))
     assert read(log) == read_alone(log, monkeypatch)
     assert sum(here) > log.stat().st_size // 10
-
-
-def test_where_the_first_process_waits_it_reads_a_part_itself(
-    here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where a message breaks off in that part, or behind it, and the second process does not know it."""
-    log = tmp_path / "some.log"
-    third = b"[DUMP profiling_graph_executor_impl.cpp:597] "
-    torn = third + b"Optimized Graph:\n" + third + b"graph(%x : Tensor):\n"
-    whole = [graph_of(60, first) + OTHER + b"Other:\n" for first in range(0, 2_400, 60)]
-    log.write_bytes(b"".join(part + torn * (i % 7 == 3) for i, part in enumerate(whole)))
-    monkeypatch.setattr(log_files, "CHUNK_BYTES", 20_000)
-    alone = read_alone(log, monkeypatch)
-    assert read(log) == alone
-    all_known = sum(here)
-    here.clear()
-    asked: list[int] = []
-    monkeypatch.setattr(HereAndNow, "waits", staticmethod(lambda number: not asked.append(number)))
-    assert read(log) == alone
-    assert asked[:3] == [2, 5, 8]  # two of three are read by the second one
-    assert all_known // 3 < sum(here) < all_known * 3 // 4
 
 
 def test_colours_and_carriage_returns_stand_in_the_file(

@@ -1,6 +1,5 @@
 """A second process that reads a long log ahead, on another core: it finds where messages, frames and dumps
-begin and end, and the first one does what they ask for (plans, groups, kernels, reasons). Where the first one
-waits, it reads a part of the log itself.
+begin and end, and the first one does what they ask for (plans, groups, kernels, reasons).
 
 What lines are depends on little that is known of those before them (``State`` of ``repeats.py``), so the
 second process needs no facts. It sends chunk by chunk where stretches stand that begin and end where nothing
@@ -132,14 +131,12 @@ class _Ahead(Repeats):
         """Whether the stretch that is noted is to be kept."""
         self.items: list[bytes] = []
         """Of the chunk that is read."""
-        self.known = 0
-        """Bytes of it that stood in the log before."""
         self.numbers: dict[Callable[..., None] | int, int] = {}
         """Of what is done, and of the ids of what is done for runs."""
 
     def begin_text(self, may_leave: int) -> None:
         super().begin_text(may_leave)
-        self.items, self.known = [], 0
+        self.items = []
 
     def leave(self) -> None:
         """What is noted may go on behind the text: see ``close_chunk``."""
@@ -169,7 +166,6 @@ class _Ahead(Repeats):
 
     def _again(self, at: int, stretch: Stretch) -> None:
         self._send((at, stretch.number))
-        self.known += stretch.size
 
     def _send(self, item: Item) -> None:
         self.items.append(marshal.dumps(item))
@@ -194,13 +190,8 @@ class _Ahead(Repeats):
         )
 
 
-def _chunks_of(log: LogInput, waits: Callable[[int], bool]) -> Iterator[Chunk]:
-    """The chunks of the log as they are sent; none of one that several processes wrote.
-
-    ``waits``: whether the first process has taken this number of chunks, and waits for the next one. Then it
-    gets one more, of which nothing is known: to read all of it takes less time than to wait. Not where the
-    log repeats itself, of which this process knows more.
-    """
+def _chunks_of(log: LogInput) -> Iterator[Chunk]:
+    """The chunks of the log as they are sent; none of one that several processes wrote."""
     counts = LineCounts()
     tape = _Recorder(counts)
     ahead = _Ahead(tape)
@@ -212,26 +203,15 @@ def _chunks_of(log: LogInput, waits: Callable[[int], bool]) -> Iterator[Chunk]:
     }
     tape.real = frozenset(stream.acts_on_reading())
     line, prefixes = 1, 0
-    is_waited_for, last_whole = False, 0
     parts = Parts(log)
-    for number, part in enumerate(parts):
-        text, size = part.text, len(part.text)
-        new: tuple[bytes, ...] = ()
-        if is_waited_for:
-            ahead.items = []
-            is_waited_for, last_whole = False, number
-        else:
-            lines, size = stream.feed_part(text, line, part.may_leave)
-            line += lines
-            parts.leave(part, size)
-            after = stream.state_before(parts.rest) if parts.rest else None
-            ahead.close_chunk(text, line, after)
-            new = stream.messages.prefixes(prefixes)
-            prefixes += len(new)
-            is_new = after is not None and ahead.known * 2 < size
-            # One of which nothing is known is a short message: sent does not mean taken.
-            is_waited_for = is_new and number > last_whole + 1 and waits(number)
-        place = part.place
+    for part in parts:
+        text, place = part.text, part.place
+        lines, size = stream.feed_part(text, line, part.may_leave)
+        line += lines
+        parts.leave(part, size)
+        ahead.close_chunk(text, line, stream.state_before(parts.rest) if parts.rest else None)
+        new = stream.messages.prefixes(prefixes)
+        prefixes += len(new)
         stands = parts.begins - place if place is not None else 0
         sent = text[:size] if place is None else b""
         yield Chunk(part.read, part.cut, place, stands, size, sent, len(parts.rest), new, ahead.items)
@@ -242,22 +222,18 @@ def serve(path: str, out: IO[bytes]) -> None:
     import gc
 
     gc.disable()
-    sent = 0
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
-        messages = messages_of(LogInput(path, Path(path)), lambda number: sent >= number)
         # Read by a thread, sent by this one: in the first process a thread would hold up what is done there.
-        for data in taken_ahead(messages, _CHUNKS_AHEAD):
+        for data in taken_ahead(messages_of(LogInput(path, Path(path))), _CHUNKS_AHEAD):
             out.write(_LENGTH.pack(len(data)))
             out.write(data)
             out.flush()
-            sent += 1
 
 
-def messages_of(log: LogInput, waits: Callable[[int], bool] = lambda number: False) -> Iterator[bytes]:
-    """What is sent of a log; nothing as the last message, and of a log that several processes wrote none.
-    ``waits``: whether that number of messages was taken."""
+def messages_of(log: LogInput) -> Iterator[bytes]:
+    """What is sent of a log; nothing as the last message, and of a log that several processes wrote none."""
     anything = False
-    for chunk in _chunks_of(log, waits):
+    for chunk in _chunks_of(log):
         anything = True
         yield marshal.dumps(tuple(chunk))
     if anything:
@@ -316,7 +292,6 @@ class KnownChunks:
                     self.complete = True
                     return
                 chunk = Chunk(*marshal.loads(data))
-                del data
                 if chunk.place is not None:
                     text = os.pread(file.fileno(), chunk.stands, chunk.place)
                     if chunk.stands != chunk.size:
@@ -355,10 +330,10 @@ def _messages(pipe: IO[bytes]) -> Generator[bytes, None, None]:
         if len(head) < _LENGTH.size:
             return
         (size,) = _LENGTH.unpack(head)
-        data = [pipe.read(size)]
-        if len(data[0]) < size:
+        data = pipe.read(size)
+        if len(data) < size:
             return
-        yield data.pop()  # not held while it is looked at
+        yield data
         if not size:
             return
 
