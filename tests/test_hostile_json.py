@@ -68,7 +68,7 @@ def test_benches_with_many_interpreters_are_compared_in_proportion() -> None:
         return work
 
     assert lines_in_proportion(comparing, 100)
-    assert time_in_proportion(comparing, 50)
+    assert time_in_proportion(comparing, 200)
 
 
 def test_documents_of_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

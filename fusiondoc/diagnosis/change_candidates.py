@@ -449,7 +449,6 @@ class _Around(Sides):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.nodes = program.nodes
         views = {place for place, node in enumerate(self.nodes) if node.reason == "FD226"}
         self._views = views.union(a for a, b in program.edges if b in views)
         """Views, and what a view is made of."""

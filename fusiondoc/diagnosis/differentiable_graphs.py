@@ -18,7 +18,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from typing import Iterator, Sequence
-from weakref import WeakKeyDictionary
 
 from fusiondoc.diagnosis.nvfuser_rules import kinds_of
 from fusiondoc.diagnosis.operators import WITH_FORMULA, is_in_place
@@ -29,6 +28,8 @@ from fusiondoc.diagnosis.surroundings import (
     at,
     aten,
     from_container,
+    neighbours,
+    once_a_flow,
     reason,
 )
 from fusiondoc.model.report import Reason
@@ -82,10 +83,9 @@ class _Regions:
 
     def _pairs(self, node: FlowNode) -> Iterator[tuple[FlowNode, FlowNode]]:
         """The operator and each one next to it that could be in one region with it, in order."""
-        for place in sorted({*node.before, *node.after}):
-            near = self._nodes[place]
-            if self._fitting[place] and near.block == node.block:
-                first, last = (node, near) if node.place < place else (near, node)
+        for near in neighbours(self._nodes, node):
+            if self._fitting[near.place] and near.block == node.block:
+                first, last = (node, near) if node.place < near.place else (near, node)
                 if not _through_a_list(first, last):
                     yield first, last
 
@@ -126,16 +126,7 @@ class _Regions:
         return None
 
 
-_latest: WeakKeyDictionary[Flow, _Regions] = WeakKeyDictionary()
-"""Those of one flow: operators are asked about flow by flow."""
-
-
-def _regions_of(flow: Flow) -> _Regions:
-    found = _latest.get(flow)
-    if found is None:
-        _latest.clear()
-        found = _latest[flow] = _Regions(flow)
-    return found
+_regions_of = once_a_flow(_Regions)
 
 
 def _fits(node: FlowNode) -> bool:

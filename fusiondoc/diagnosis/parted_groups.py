@@ -143,7 +143,7 @@ def _joined(pairs: Sequence[Pair]) -> Iterator[WouldBeGroup]:
     for program, members in parts:
         names = [program.nodes[i].group for i in sorted(members)]
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
-        saved = bytes_between(program, Sides(program), sorted(members))
+        saved = bytes_between(Sides(program), sorted(members))
         yield WouldBeGroup(frozenset(), frozenset(), (), groups, len(members), saved)
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from statistics import median
 from typing import Hashable, Iterable, Mapping, Sequence
 
-from fusiondoc.model.report import Group, Kernel, OpNode, Report, Unfused, places_of
+from fusiondoc.model.report import Group, Kernel, OpNode, Report, Unfused, shared_positions
 from fusiondoc.model.runs import (
     RankDifference,
     RankFacts,
@@ -18,7 +18,7 @@ from fusiondoc.model.runs import (
     SlowRank,
     rank_names,
 )
-from fusiondoc.model.source import Places
+from fusiondoc.model.source import SharedPositions
 
 _DEVICE = re.compile(r"device=(\w+):(\d+)")
 _MOST_KERNELS = 50
@@ -68,11 +68,11 @@ def ranks_of(report: Report, told: RankTold | None) -> Ranks | None:
 def _by_device(groups: Sequence[Group]) -> dict[str, int]:
     """Group -> number of the GPU of its types, for groups that are equal but for it; {} for none."""
     alike: dict[Hashable, dict[int, str]] = defaultdict(dict)
-    places = places_of(groups, ())
+    positions = shared_positions(groups, ())
     for group in groups:
         devices = {int(number) for text in group.inputs for _, number in _DEVICE.findall(text)}
         if len(devices) == 1:
-            alike[_key(group, places)].setdefault(devices.pop(), group.id)
+            alike[_key(group, positions)].setdefault(devices.pop(), group.id)
     return {name: device for found in alike.values() if len(found) > 1 for device, name in found.items()}
 
 
@@ -85,14 +85,14 @@ def _type(text: str) -> str:
     return _DEVICE.sub(r"device=\1", text)
 
 
-def _nodes(group: Group, places: Places) -> tuple[tuple[str, str | None], ...]:
-    return tuple((node.op, places.of(node.source)) for node in group.nodes)
+def _nodes(group: Group, positions: SharedPositions) -> tuple[tuple[str, str | None], ...]:
+    return tuple((node.op, positions.of(node.source)) for node in group.nodes)
 
 
-def _key(group: Group, places: Places) -> Hashable:
+def _key(group: Group, positions: SharedPositions) -> Hashable:
     """What equal groups have in common."""
     types = tuple(map(_type, group.inputs)), tuple(map(_type, group.outputs))
-    return group.kind, group.phase, _nodes(group, places), types
+    return group.kind, group.phase, _nodes(group, positions), types
 
 
 class _Compared:
@@ -112,7 +112,7 @@ class _Compared:
         self._facts = facts
         self._by_device = by_device
         self._groups = {group.id: group for group in report.groups}
-        self._places = places = places_of(report.groups, report.unfused)
+        self._positions = positions = shared_positions(report.groups, report.unfused)
         of_rank: dict[int, list[Group]] = defaultdict(list)
         seen: dict[Hashable, int] = defaultdict(int)
         equal: dict[Hashable, list[Group]] = defaultdict(list)
@@ -121,7 +121,7 @@ class _Compared:
             if rank is None:
                 continue
             of_rank[rank].append(group)
-            key = _key(group, places)
+            key = _key(group, positions)
             # The nth of equal groups of a rank is compared with the nth of another.
             equal[key, seen[rank, key]].append(group)
             seen[rank, key] += 1
@@ -245,29 +245,29 @@ class _Compared:
 
     def _why_absent(self, group: Group, absent: Sequence[int]) -> str | None:
         """Why the group is not on those ranks, by the first of them that tells."""
-        places = self._places
-        nodes = _nodes(group, places)
+        positions = self._positions
+        nodes = _nodes(group, positions)
         there = set(nodes)
         lines = {source for _, source in nodes}
         for rank in absent:
             for other in self._of_rank.get(rank, []):
-                if _nodes(other, places) == nodes and other.phase == group.phase:
+                if _nodes(other, positions) == nodes and other.phase == group.phase:
                     pair = _first_difference(group, other)
                     if pair is not None:
                         self._told.add(other.id)  # the same difference, seen from there
                         return f"other types: {pair[1]} on rank {rank} ({other.id}), {pair[0]} here"
-            rows = [row for row in self._unfused[rank] if (row.op, places.of(row.source)) in there]
+            rows = [row for row in self._unfused[rank] if (row.op, positions.of(row.source)) in there]
             if rows:
                 row = rows[0]
                 return f"on rank {rank} {row.op} is in no group: {row.reason.text} ({row.reason.code})"
-            parts = [one for one in self._of_rank.get(rank, []) if there & set(_nodes(one, places))]
+            parts = [one for one in self._of_rank.get(rank, []) if there & set(_nodes(one, positions))]
             if parts:
                 ids = ", ".join(one.id for one in parts[:4])
                 return f"on rank {rank} its operators are in {ids}, cut otherwise"
             facts = self._facts.get(rank)
             if facts is not None and facts.ended is not None:
                 return f"rank {rank} {facts.ended}"
-            if not any(places.of(op.source) in lines for op in self._operators(rank)):
+            if not any(positions.of(op.source) in lines for op in self._operators(rank)):
                 return (
                     f"no plan of rank {rank} holds these lines: it ran them fewer than three times, or never"
                 )

@@ -21,6 +21,7 @@ from fusiondoc.diagnosis.surroundings import (
     aten,
     by_version,
     is_of_a_formula,
+    once_a_flow,
     reason,
 )
 from fusiondoc.model.report import Reason
@@ -217,14 +218,12 @@ def untyped(place: Place) -> Reason | None:
     return None
 
 
+@once_a_flow
 def _profiled(flow: Flow) -> tuple[int, int]:
     """How many nodes take tensors, and for how many of them a type was profiled."""
-    if flow.profiled is None:
-        names = tuple(DTYPES["nnc"])
-        with_tensors = [node.inputs for node in flow.nodes if node.inputs]
-        typed = sum(any(text.startswith(names) for text in inputs) for inputs in with_tensors)
-        flow.profiled = len(with_tensors), typed
-    return flow.profiled
+    names = tuple(DTYPES["nnc"])
+    with_tensors = [node.inputs for node in flow.nodes if node.inputs]
+    return len(with_tensors), sum(any(text.startswith(names) for text in one) for one in with_tensors)
 
 
 def refine_nvfuser(place: Place, stated: Reason) -> Reason:

@@ -5,7 +5,8 @@ could take it (nothing to fuse with, or out of reach).
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Callable, Literal, NamedTuple
+from typing import Callable, Literal, NamedTuple, Sequence, TypeVar
+from weakref import WeakKeyDictionary
 
 from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS_SINCE, fused_views, refused_because
 from fusiondoc.diagnosis.operators import (
@@ -22,7 +23,7 @@ from fusiondoc.model import fuser_title
 from fusiondoc.model.report import Reason
 from fusiondoc.model.source import from_package
 from fusiondoc.parsers.ir.types import TensorType, parse_type
-from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, FlowNode
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
 
@@ -93,6 +94,28 @@ def _tensors_of(types: tuple[str, ...]) -> tuple[TensorType, ...]:
     """Those that are single tensors; a plan has few different ones."""
     parsed = map(parse_type, types)
     return tuple([one for one in parsed if isinstance(one, TensorType)])
+
+
+def neighbours(nodes: Sequence[FlowNode], node: FlowNode) -> list[FlowNode]:
+    """What the tensors of one of these nodes come from and go to, in order."""
+    return [nodes[i] for i in sorted({*node.before, *node.after})]
+
+
+Found = TypeVar("Found")
+
+
+def once_a_flow(work_out: Callable[[Flow], Found]) -> Callable[[Flow], Found]:
+    """What is worked out of a flow, kept of the one that was asked about last: operators are asked about flow
+    by flow. It must not hold the flow, which would hold both."""
+    latest: WeakKeyDictionary[Flow, Found] = WeakKeyDictionary()
+
+    def of(flow: Flow) -> Found:
+        if flow not in latest:
+            latest.clear()
+            latest[flow] = work_out(flow)
+        return latest[flow]
+
+    return of
 
 
 class Place:
@@ -187,7 +210,7 @@ class Place:
         return fused_views(self.torch) if self.fuser == "nvfuser" else self.catalogue & VIEWS
 
     def neighbours(self, node: FlowNode) -> list[FlowNode]:
-        return [self.flow.nodes[i] for i in sorted({*node.before, *node.after})]
+        return neighbours(self.flow.nodes, node)
 
 
 def by_version(place: Place, op: str) -> str | None:

@@ -57,7 +57,7 @@ def saving_share(report: Report, ms: Mapping[int, float], gb_per_s: float | None
                 row = rows[node]
                 assert row is not None
                 spent += ms.get(row, 0.0) / report.unfused[row].count
-            moved = _moved(program, sides, members)
+            moved = _moved(sides, members)
             if moved is None or not spent:
                 continue
             share = max(0.0, 1.0 - moved / (gb_per_s * 1e6) / spent)
@@ -104,9 +104,11 @@ def _components(program: Program, rows: Sequence[int | None]) -> list[list[int]]
 
 
 class Sides:
-    """The edges of a program by their ends."""
+    """A program, and its edges by their ends."""
 
     def __init__(self, program: Program) -> None:
+        self.program = program
+        self.nodes = program.nodes
         self.before: dict[int, list[int]] = {}
         self.after: dict[int, list[int]] = {}
         for a, b in program.edges:
@@ -114,15 +116,15 @@ class Sides:
             self.after.setdefault(a, []).append(b)
 
 
-def _moved(program: Program, sides: Sides, members: Sequence[int]) -> int | None:
+def _moved(sides: Sides, members: Sequence[int]) -> int | None:
     """Bytes of inputs and outputs of the group that the nodes would be; None where a shape is not known."""
     mine = set(members)
     moved: list[str] = []
     seen: set[int] = set()
     for node in members:
-        types = list(program.nodes[node].inputs)
+        types = list(sides.nodes[node].inputs)
         for before in sides.before.get(node, ()):
-            made = next((one for one in program.nodes[before].outputs if one in types), None)
+            made = next((one for one in sides.nodes[before].outputs if one in types), None)
             if made is None:
                 continue
             if before in mine or before in seen:
@@ -131,7 +133,7 @@ def _moved(program: Program, sides: Sides, members: Sequence[int]) -> int | None
         moved += types
         after = sides.after.get(node, ())
         if not after or any(one not in mine for one in after):
-            moved += program.nodes[node].outputs
+            moved += sides.nodes[node].outputs
     sizes = [bytes_once(one) for one in moved if one != "Tensor?"]
     if any(size is None for size in sizes):
         return None
@@ -197,13 +199,14 @@ class Plans:
         """The groups in which operators of these rows of ``report.unfused`` would be, if these and nothing
         else could be in groups. A plan that several executors made is counted for each."""
         found = []
-        for program, sides, rows in zip(self._programs, self._sides, self._rows):
+        for sides, rows in zip(self._sides, self._rows):
+            program = sides.program
             if changed.isdisjoint(row for row in rows if row is not None):
                 continue
             free = [self._free(node, row, changed) for node, row in zip(program.nodes, rows)]
-            self._keep_views_that_must_stay(program, sides, free)
-            for members in _connected(program, sides, free, _places(program, rows, changed)):
-                one = self._group(program, sides, rows, members, changed)
+            self._keep_views_that_must_stay(sides, free)
+            for members in _connected(sides, free, _places(program, rows, changed)):
+                one = self._group(sides, rows, members, changed)
                 if one is not None:
                     found += [one] * min(self._times[row] for row in one.changed)
         return found
@@ -234,13 +237,13 @@ class Plans:
             return False
         return self._takes(node.op) and not (node.reason == "FD231" and node.op not in WITH_FORMULA)
 
-    def _keep_views_that_must_stay(self, program: Program, sides: Sides, free: list[bool]) -> None:
+    def _keep_views_that_must_stay(self, sides: Sides, free: list[bool]) -> None:
         """A view, which the fuser does not take, goes to the edge of what comes before or after it only where
         that works on each element by itself. One that stays is not asked again, and of the others only those
         beside it."""
         views = {
             place
-            for place, node in enumerate(program.nodes)
+            for place, node in enumerate(sides.nodes)
             if free[place] and _is_view(node) and not self._takes(node.op)
         }
         beside = (sides.before, sides.after)
@@ -251,7 +254,7 @@ class Plans:
         # elements.
         free_beside = {place: [len(side) for side in both] for place, both in can.items()}
         many_beside = {
-            place: [sum(self._of_many_elements(program.nodes[one]) for one in side) for side in both]
+            place: [sum(self._of_many_elements(sides.nodes[one]) for one in side) for side in both]
             for place, both in can.items()
         }
         asked = set(views)
@@ -261,7 +264,7 @@ class Plans:
             asked = set()
             for place in staying:
                 free[place] = False
-                many = self._of_many_elements(program.nodes[place])
+                many = self._of_many_elements(sides.nodes[place])
                 for side, ends in enumerate(beside):
                     for one in views.intersection(ends.get(place, ())):
                         free_beside[one][1 - side] -= 1
@@ -276,7 +279,6 @@ class Plans:
 
     def _group(
         self,
-        program: Program,
         sides: Sides,
         rows: Sequence[int | None],
         members: Sequence[int],
@@ -286,23 +288,21 @@ class Plans:
         mine = frozenset(row for row in (rows[i] for i in members) if row is not None)
         if mine.isdisjoint(changed):
             return None
-        loose = [i for i in members if program.nodes[i].kind != "group"]
+        loose = [i for i in members if sides.nodes[i].kind != "group"]
         ops = tuple(
-            program.nodes[i].op
+            sides.nodes[i].op
             for i in loose
-            if program.nodes[i].kind == "operator"
+            if sides.nodes[i].kind == "operator"
             and (
-                program.nodes[i].op not in _COMPUTES_NOTHING
-                or (rows[i] in changed and not _is_view(program.nodes[i]))
+                sides.nodes[i].op not in _COMPUTES_NOTHING
+                or (rows[i] in changed and not _is_view(sides.nodes[i]))
             )
         )
-        names = [program.nodes[i].group for i in members if program.nodes[i].kind == "group"]
+        names = [sides.nodes[i].group for i in members if sides.nodes[i].kind == "group"]
         groups = tuple(dict.fromkeys(name for name in names if name is not None))
         if len(ops) + len(names) < 2:
             return None
-        return WouldBeGroup(
-            mine & changed, mine, ops, groups, len(names), bytes_between(program, sides, members)
-        )
+        return WouldBeGroup(mine & changed, mine, ops, groups, len(names), bytes_between(sides, members))
 
 
 def _is_view(node: ProgramNode) -> bool:
@@ -320,9 +320,7 @@ def _places(program: Program, rows: Sequence[int | None], changed: AbstractSet[i
     return places
 
 
-def _connected(
-    program: Program, sides: Sides, free: Sequence[bool], places: Sequence[int | None]
-) -> list[list[int]]:
+def _connected(sides: Sides, free: Sequence[bool], places: Sequence[int | None]) -> list[list[int]]:
     """Free nodes that a tensor connects, in the same branch or region, as a fusion pass joins them: in the
     order of the plan, and never so that a group would have to wait for its own result (a convolution between
     two of its operators).
@@ -334,8 +332,8 @@ def _connected(
     group_of: dict[int, int] = {}
     reached: dict[int, int] = {}
     """Node in no group -> the groups that have to be done before it, as bits."""
-    for place in _as_run(program):
-        node = program.nodes[place]
+    for place in _as_run(sides.program):
+        node = sides.nodes[place]
         if node.reason == "FD232" and places[place] != node.inside:
             continue  # never ran: it goes with its branch
         direct: list[int] = []
@@ -346,7 +344,7 @@ def _connected(
                 continue
             group = groups.now(group_of[one])
             around |= groups.behind[group]
-            both_fused = node.kind == "group" and program.nodes[one].kind == "group"
+            both_fused = node.kind == "group" and sides.nodes[one].kind == "group"
             if free[place] and not both_fused and places[one] == places[place]:
                 direct.append(group)
             else:
@@ -409,7 +407,7 @@ def _as_run(program: Program) -> list[int]:
     return order + around[::-1]
 
 
-def bytes_between(program: Program, sides: Sides, members: Sequence[int]) -> int | None:
+def bytes_between(sides: Sides, members: Sequence[int]) -> int | None:
     """Bytes of the tensors between the nodes: each is no longer read, nor written where nothing else reads
     it."""
     mine = set(members)
@@ -417,10 +415,10 @@ def bytes_between(program: Program, sides: Sides, members: Sequence[int]) -> int
     for made in mine:
         after = sides.after.get(made, ())
         # A view reads nothing: what reads its result does.
-        inside = [node for node in after if node in mine and not _is_view(program.nodes[node])]
+        inside = [node for node in after if node in mine and not _is_view(sides.nodes[node])]
         if not inside:
             continue
-        one = bytes_once(_between(program.nodes[made], program.nodes[inside[0]]))
+        one = bytes_once(_between(sides.nodes[made], sides.nodes[inside[0]]))
         elsewhere = any(node not in mine for node in after)
         sizes.append(None if one is None else one * (len(inside) + (not elsewhere)))
     known = [size for size in sizes if size is not None]

@@ -9,6 +9,7 @@ here, of which model/codes.py makes codes. Of a script: its models, its steps, a
 from __future__ import annotations
 
 from fusiondoc.model import dataclass
+from fusiondoc.model.source import last_name
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,7 @@ class TeSplit:
     @property
     def place(self) -> str:
         """``seq.2``; ``2 in the sequence of train.py:12`` where that is no part of a model that is known."""
-        line = (self.source or "").replace("\\", "/").rpartition("/")[2]
+        line = last_name(self.source or "")
         inside = f" in the sequence of {line}" if line and not self.layer else ""
         return (self.path or self.layer or "?") + inside
 

@@ -27,7 +27,7 @@ from fusiondoc.model.runs import (
     Time,
     Verification,
 )
-from fusiondoc.model.source import Places, Target, Texts
+from fusiondoc.model.source import SharedPositions, Target, Texts
 
 SCHEMA = "fusiondoc.report/1"
 
@@ -411,9 +411,9 @@ class Report:
         return listed + self.fused_operators_left_out
 
 
-def places_of(groups: Sequence[Group], unfused: Sequence[Unfused]) -> Places:
+def shared_positions(groups: Sequence[Group], unfused: Sequence[Unfused]) -> SharedPositions:
     """The positions in the source that rows of a report name, as all ranks have them."""
-    return Places(
+    return SharedPositions(
         [
             *((group.rank, node.source) for group in groups for node in group.nodes),
             *((row.rank, row.source) for row in unfused),

@@ -105,7 +105,7 @@ def _parts(path: str) -> list[str]:
     return [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
 
 
-class Places:
+class SharedPositions:
     """Positions in the source as all ranks of a run have them: machines can keep one program in folders of
     their own. A file is known by its name alone, unless a rank has two of that name; one of a package from
     the package's name on.
@@ -119,8 +119,8 @@ class Places:
         """Names that files of one rank share."""
         for rank, source in sources:
             file = file_of(source)
-            if file is not None and named.setdefault((rank, _name(file)), file) != file:
-                self._several.add(_name(file))
+            if file is not None and named.setdefault((rank, last_name(file)), file) != file:
+                self._several.add(last_name(file))
 
     def of(self, source: str | None) -> str | None:
         """The position, equal for all ranks."""
@@ -128,13 +128,14 @@ class Places:
         if source is None or file is None:
             return source
         short = from_package(source)
-        if short == source and _name(file) not in self._several:
-            return _name(file) + source[len(file) :]
+        if short == source and last_name(file) not in self._several:
+            return last_name(file) + source[len(file) :]
         return short
 
 
-def _name(file: str) -> str:
-    return re.split(r"[/\\]", file)[-1]
+def last_name(path: str) -> str:
+    """The name of a file, whatever separates the folders before it."""
+    return re.split(r"[/\\]", path)[-1]
 
 
 _LIBRARY = re.compile(

@@ -21,9 +21,9 @@ from fusiondoc.model.other_frontends import (
     ScriptModel,
     ScriptRun,
 )
-from fusiondoc.model.report import Report, Unfused, places_of
+from fusiondoc.model.report import Report, Unfused, shared_positions
 from fusiondoc.model.runs import RankRow, Ranks, SlowRank, Steps, Time, rank_names
-from fusiondoc.model.source import Places
+from fusiondoc.model.source import SharedPositions
 from fusiondoc.reports.formatting import covered, near, size, verdict
 from fusiondoc.reports.printable import markdown, markdown_code, one_line
 
@@ -206,7 +206,7 @@ def ranks_merged(report: Report) -> Report:
     return replace(
         report,
         groups=kept,
-        unfused=_unfused(report.unfused, places_of(report.groups, report.unfused)),
+        unfused=_unfused(report.unfused, shared_positions(report.groups, report.unfused)),
         kernels=tuple(k for k in report.kernels if not _all_in(k.groups, others)),
         programs=programs,
         script=script,
@@ -218,10 +218,17 @@ def _all_in(groups: Sequence[str | None], others: set[str]) -> bool:
     return bool(known) and all(group in others for group in known)
 
 
-def _unfused(rows: Sequence[Unfused], places: Places) -> tuple[Unfused, ...]:
+def _unfused(rows: Sequence[Unfused], positions: SharedPositions) -> tuple[Unfused, ...]:
     alike: dict[Hashable, list[Unfused]] = {}
     for row in rows:
-        key = (row.op, places.of(row.source), places.of(row.user_source), row.phase, row.reason, row.ran)
+        key = (
+            row.op,
+            positions.of(row.source),
+            positions.of(row.user_source),
+            row.phase,
+            row.reason,
+            row.ran,
+        )
         alike.setdefault(key, []).append(row)
     return tuple(max(several, key=lambda row: row.count) for several in alike.values())
 

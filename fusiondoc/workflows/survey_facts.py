@@ -21,7 +21,7 @@ from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.masking import masked
 from fusiondoc.model import dataclass
 from fusiondoc.model.report import SCHEMA, OpNode, Report, Unfused
-from fusiondoc.model.source import Source
+from fusiondoc.model.source import Source, last_name
 from fusiondoc.model.survey_answers import RunRow, SavedNode, SavedReport, SavedUnfused, Unreadable
 from fusiondoc.model.typed_fields import json_within, sound
 from fusiondoc.parsers.lines.log_files import is_log_name
@@ -310,7 +310,7 @@ def _facts(report: Report | SavedReport, name: str, kind: str, content: str) -> 
     target, environment = report.target, report.environment
     model = None
     if target.name and (target.options or target.capture):
-        model = masked(re.split(r"[/\\]", target.name)[-1])
+        model = masked(last_name(target.name))
     gpu = environment.get("gpu") or None
     groups: dict[GroupKey, GroupFact] = {}
     kernel_names: dict[str, str] = {}

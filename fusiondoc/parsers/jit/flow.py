@@ -148,8 +148,6 @@ class Flow:
         """A tensor in it was profiled with ``requires_grad=1``."""
         self.stops: list[tuple[int, str, str | None]] = []
         """Each of SIDE_EFFECTS: how many nodes stand before it, its kind and source."""
-        self.profiled: tuple[int, int] | None = None
-        """How many nodes take tensors, and how many of them typed ones, once that is asked for."""
         self._types = dict(types)
         self._made: dict[str, Places] = {}
         self._maker: dict[str, Node] = {}

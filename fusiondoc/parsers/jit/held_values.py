@@ -35,7 +35,7 @@ class Together(Generic[Said]):
         self._join = join
         self._known: dict[int, Said | None] = {}
 
-    def of(self, numbers: Iterable[int]) -> Said | None:
+    def of(self, numbers: Sequence[int]) -> Said | None:
         for number in numbers:
             if number in self._parts and number not in self._known:
                 self._enter(number)

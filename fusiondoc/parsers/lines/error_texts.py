@@ -20,6 +20,7 @@ import re
 from typing import Callable
 
 from fusiondoc.model import dataclass
+from fusiondoc.model.source import last_name
 from fusiondoc.parsers.facts import ErrorSeen, Facts, Work
 
 CODEGEN = "codegen"
@@ -183,7 +184,7 @@ def _error(line: str) -> tuple[FuserError, bool] | None:
     if match is not None:
         text, condition = match.group("text").strip(), said[: match.start() - len(_ASSERT_MARK)].strip()
         kind = CODEGEN if _NVFUSER_FILE.search(match.group("file")) else PROGRAM
-        where = re.split(r"[/\\]+", match.group("file"))[-1] + ":" + match.group("line")
+        where = last_name(match.group("file")) + ":" + match.group("line")
         wraps = bool(_WRAPPER_TEXT.search(text)) or text.startswith("namespace CudaCodeGen")
         return FuserError(kind, (_vectorised(text) or text or condition)[:MOST], where), wraps
     if python is None:
