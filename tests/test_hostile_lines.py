@@ -100,6 +100,10 @@ MAKERS: dict[str, Callable[[int], bytes]] = {
         + b"\n"
         + b"=" * 38
     ),
+    "sources without an end": lambda n: b"======= Codegen output for kernel: kernel1 =======\n" * (n // 51),
+    "sources broken off before one with an end": lambda n: (
+        b"======= Codegen output for kernel: kernel1 =======\n" * (n // 51) + b"=" * 38 + b"\n"
+    ),
 }
 
 

@@ -15,6 +15,7 @@ from typing import Generator
 
 import pytest
 from conftest import ROOT
+from test_whole_runs import some_kernels
 from thorough import THOROUGH
 
 from fusiondoc.model.report import Report
@@ -133,6 +134,26 @@ def test_colours_and_carriage_returns_stand_in_the_file(
     assert {chunk.place is not None for chunk in chunks} == {True}
     assert {chunk.stands != chunk.size for chunk in chunks} == {True, False}
     assert sum(chunk.stands for chunk in chunks) == log.stat().st_size
+
+
+@pytest.mark.parametrize("seed", range(100 if THOROUGH else 3))
+def test_a_source_of_a_kernel_is_sent_by_its_place(
+    seed: int, here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And then by its number: sources are most of what nvFuser's dumps have."""
+    log = tmp_path / "some.log"
+    plain = b"T1[3] = T0[0] / 3.5f;\n" * 3_000
+    frame = b"======= Codegen output for kernel: kernel1 =======\n" + plain + b"=" * 38 + b"\n"
+    message = b"[DEBUG kernel_cache.cpp:818] running GraphCache: 0x55c9b7dd78f0\n"
+    end = b"=" * 38 + b"\n"  # of a source that is broken off
+    log.write_bytes(b"".join((frame + message + some_kernels(seed + i) + end) for i in range(12)))
+    monkeypatch.setattr(log_files, "CHUNK_BYTES", 150_000)
+    assert read(log) == read_alone(log, monkeypatch)
+    assert here
+    with closing(HereAndNow(LogInput("some.log", log))) as known:
+        sent = list(known.sent())
+    assert sum(map(len, sent)) < log.stat().st_size // 3
+    assert not any(plain[:5_000] in message for message in sent)
 
 
 @pytest.mark.skipif(not THOROUGH or not RECORDINGS.is_dir(), reason="all recordings are read at night")

@@ -165,6 +165,37 @@ def test_sources_of_kernels_that_stand_again_are_done_again(
     assert sum(again) > len(kernels) * 2
 
 
+def some_kernels(seed: int) -> bytes:
+    """Sources of kernels, whole, empty, broken off, torn by messages or old, with and without text between
+    them; most stand there several times."""
+    chance = random.Random(seed)
+    end = b"=" * 38 + b"\n"
+    codes = [b"".join(b"  T1[%d] = T%d[0];\n" % (i, kind) for i in range(40 * kind)) for kind in range(4)]
+    codes += [b"\n\n" + codes[1] + b"\n", b"// [DEBUG of mine\n" + codes[1], b"====\n" + codes[2]]
+    message = b"[DUMP graph_fuser.cpp:2604] Other:\n"
+    parts = [
+        *(FRAME % kind + b"\n" + code + end for kind, code in enumerate(codes)),
+        *(FRAME % 1 + b"\n" + code + end for code in codes),
+        FRAME % 1 + b"\n" + codes[2],
+        FRAME % 1 + b"\n" + codes[1] + message + codes[1] + end,
+        FRAME % 1 + b"\n  float x" + message + end,
+        b"==== codegen output for kernel: kernel1 ====\n" + codes[1] + b"=" * 36 + b"\n",
+        b"kernel1 run in 0.1 ms, achieved: 100 GB/s\n",
+        *(b"\n", b"\n\n\n", b"loss 1.5\n", message, end, RUNS + b"\n"),
+        b"".join(PASS + line + b"\n" for line in GRAPH),
+    ]
+    return b"".join(chance.choice(parts) for _ in range(60))
+
+
+@pytest.mark.parametrize("seed", range(300 if THOROUGH else 8))
+def test_sources_of_kernels_are_read_as_line_by_line(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = some_kernels(seed)
+    simple = line_by_line(data, monkeypatch)
+    assert read([data]) == simple
+    cut = pieces(data, 2_003, seed)
+    assert read([b"".join(cut[:8]), *cut[8:]]) == simple
+
+
 def test_what_a_pass_says_again_has_its_lines(again: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """The lines of a pass that stands in a log again are put down once for all."""
     prefix = b"[UPDATE partition.cpp:236] rejecting node from fusion (node not parsible): "

@@ -93,6 +93,10 @@ class MessageActs:
             b"Profiled Graph:": self._profiled,
             b"TensorExprKernel graph (Before graph optimization):": self._nnc_compiles,
         }
+        self.ask_for_equals = frozenset(
+            act for act in self.of_header.values() if act not in (self._groups_made, self._profiled)
+        )
+        """Those of them that ask whether an equal graph was printed before."""
         begin_work = (self._cache_made, self._compile_fell_back, self._nnc_compiles)
         self._no_work = {
             *(self.rejected, self.nnc_lines, self.logged, self.nvfuser_starts, self.nnc_starts),
@@ -338,6 +342,7 @@ class MessageActs:
         """The log ends: what was stated last belongs to no plan."""
         self._pass_has_no_plan()
         self._no_work.clear()
+        self.ask_for_equals = frozenset()
         self.of_header.clear()  # they refer to this object: it goes at once, and all that was gathered
 
 
@@ -353,6 +358,7 @@ class LineActs:
         self._last_words = last_words
 
     def compiled(self, pos: int, name: bytes, source: bytes, digest: bytes | None = None) -> None:
+        """``source``: nothing of one with that digest that was compiled before."""
         self._kernels.compiled(name, source, pos, digest)
         self._facts.work.compiles(name.decode("ascii", "replace"), pos)
         if self._facts.iterations:
@@ -382,10 +388,14 @@ class LineActs:
         self._facts.work.ran(pos)
 
     def condensed(self, steps: list[Step]) -> list[Step]:
-        """Steps that do the same as those of a stretch which is done again: the digest of a kernel's source
-        is made once."""
+        """Steps that do the same as those of a stretch which is done again: of a kernel's source only the
+        digest is needed, and it is made once."""
+
+        def known(name: bytes, code: bytes, digest: bytes | None = None) -> tuple[bytes, bytes, bytes]:
+            return name, b"", digest or digest_of(code)
+
         return [
-            (act, line, (*arguments[:2], digest_of(arguments[1])), piece) if act == self.compiled else step
+            (act, line, known(*arguments), piece) if act == self.compiled else step
             for step in steps
             for act, line, arguments, piece in (step,)
         ]

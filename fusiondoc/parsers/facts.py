@@ -6,6 +6,7 @@ Line numbers are kept packed (``position``): millions of evidence lines must sta
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
 from enum import IntEnum
@@ -355,6 +356,13 @@ class WorkSeen:
     def crashed(self, text: str, line: int) -> None:
         if self.crash is None:
             self.crash = CrashSeen(text, line, self.open(), self.kernel)
+
+
+MARK = re.compile(
+    rb"\[fusiondoc\] (?:iteration (\d{1,9})/(\d{1,9}) (\w+) inputs (\d{1,9})|end"
+    rb"|left out (\d{1,15}) lines, (\d{1,15}) bytes, (\d{1,15}) of them about fusion)"
+)
+"""fusiondoc's own marks: a pass begins, the last one is over, a part of the log was left out."""
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ import os
 import struct
 import sys
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Callable, Generator, Iterator, NamedTuple, Sequence, Tuple, cast
+from typing import IO, TYPE_CHECKING, Any, Callable, Generator, Iterator, NamedTuple, Tuple, cast
 
 from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit.message_runs import Lines, Print
+from fusiondoc.parsers.kernels.kernel_sources import Place, Source
 from fusiondoc.parsers.lines.log_files import COMPRESSED, LogInput, taken_ahead
 from fusiondoc.parsers.lines.tagged_lines import clean
 from fusiondoc.parsers.log_parts import Parts
@@ -45,6 +46,9 @@ _PACKED = 12
 
 _CHUNKS_AHEAD = 12
 """Messages that the second process has made and not sent."""
+
+_MOST_PRINTED = 5_000
+"""Digests of graphs that are remembered."""
 
 _LENGTH = struct.Struct("<Q")
 
@@ -89,6 +93,10 @@ class _Recorder(Tape):
         super().__init__(counts)
         self.real: frozenset[Callable[..., None]] = frozenset()
         """What is done: whether a traceback is open, what another tool prints."""
+        self.on_equals: frozenset[Callable[..., None]] = frozenset()
+        """What asks whether an equal graph was printed before: with other names, if not with these."""
+        self._printed: set[bytes] = set()
+        """Digests of graphs for which that was asked."""
 
     def do(self, act: Callable[..., None], pos: int, *arguments: Any, size: int = 100) -> None:
         if act in self.real:
@@ -110,6 +118,18 @@ class _Recorder(Tape):
         self.steps.append((cast(Any, act), pos - self.pos, where, None))
         self.held += act.held(lines)
 
+    def do_source(
+        self, act: Callable[..., None], pos: int, name: bytes, source: Source, place: Place
+    ) -> None:
+        if self.steps is None:
+            return
+        if self._doing:
+            self.spoil()
+            return
+        _, start, end = place
+        self.steps.append((act, pos - self.pos, (name, source, start - self.at, end - self.at), None))
+        self.held += 100 if source.number is not None else 100 + end - start
+
     def do_graph(self, act: Callable[[int, int, Print], None], pos: int, at: int, graph: Print) -> None:
         if self.steps is None:
             return
@@ -117,7 +137,15 @@ class _Recorder(Tape):
             self.spoil()
             return
         start = graph.at - self.at
-        piece = Piece(at - self.pos, start, start + len(graph.text), graph.cut, graph.known_digest)
+        digest, nameless = graph.known_digest, graph.known_nameless
+        if act in self.on_equals:
+            digest = graph.digest
+            if digest not in self._printed:
+                if len(self._printed) >= _MOST_PRINTED:
+                    self._printed.clear()
+                self._printed.add(digest)
+                nameless = graph.nameless
+        piece = Piece(at - self.pos, start, start + len(graph.text), graph.cut, digest, nameless)
         self.steps.append((act, pos - self.pos, (), piece))
         self.held += 200
 
@@ -133,6 +161,10 @@ class _Ahead(Repeats):
         """Of the chunk that is read."""
         self.numbers: dict[Callable[..., None] | int, int] = {}
         """Of what is done, and of the ids of what is done for runs."""
+        self.compiled: Callable[..., None] | None = None
+        """What is done for a source."""
+        self._sources = 0
+        """That were sent."""
 
     def begin_text(self, may_leave: int) -> None:
         super().begin_text(may_leave)
@@ -173,7 +205,12 @@ class _Ahead(Repeats):
     def _sent(self, at: int, noted: Stretch) -> Item:
         numbers = self.numbers
         steps = [
-            (numbers[id(act) if isinstance(act, RunAct) else act], line, arguments, piece and tuple(piece))
+            (
+                numbers[id(act) if isinstance(act, RunAct) else act],
+                line,
+                arguments if act != self.compiled else self._source(*arguments),
+                piece and tuple(piece),
+            )
             for act, line, arguments, piece in noted.steps
         ]
         return (
@@ -189,6 +226,17 @@ class _Ahead(Repeats):
             tuple(noted.after),
         )
 
+    def _source(self, name: bytes, code: bytes | Source, *place: int) -> tuple[Any, ...]:
+        """A source as it is sent: as it is if it was torn apart, the number of one that was sent before, or
+        where it stands and the number that it gets."""
+        if isinstance(code, bytes):
+            return name, code
+        if code.number is not None:
+            return name, code.number
+        code.number = self._sources
+        self._sources += 1
+        return (name, code.number, *place)
+
 
 def _chunks_of(log: LogInput) -> Iterator[Chunk]:
     """The chunks of the log as they are sent; none of one that several processes wrote."""
@@ -201,7 +249,9 @@ def _chunks_of(log: LogInput) -> Iterator[Chunk]:
         **{act: number for number, act in enumerate(acts)},
         **{id(act): number for number, act in enumerate(run_acts, len(acts))},
     }
+    ahead.compiled = stream.compiled
     tape.real = frozenset(stream.acts_on_reading())
+    tape.on_equals = stream.messages.acts_on_equals()
     line, prefixes = 1, 0
     parts = Parts(log)
     for part in parts:
@@ -344,8 +394,13 @@ class Sent:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         acts, run_acts = stream.acts()
-        self._acts: Sequence[Any] = (*acts, *run_acts)
+        self._acts = [*acts, *(one.do for one in run_acts)]
+        self._own_of = {number: one.read for number, one in enumerate(run_acts, len(acts))}
+        """What reads the lines of a run, by the number of what is done with them."""
+        self._compiled = acts.index(stream.compiled)
         self._kept: dict[int, Stretch] = {}
+        self._digests: list[bytes] = []
+        """Of sources of kernels, by their number."""
         self._condensed: set[int] = set()
         """Which of them have fewer steps: those that stood in the log again; few do if all is different."""
 
@@ -363,7 +418,7 @@ class Sent:
                 yield at, self._stands_again(number)
                 continue
             state, size, lines, steps, counted, headers, last_headers, after = told
-            made = [self._step(text, at, step) for step in steps]
+            made = self._steps(text, at, steps)
             stretch = Stretch(
                 State(*state), size, lines, b"", 0, made, counted, headers, last_headers, State(*after)
             )
@@ -378,12 +433,27 @@ class Sent:
             self._condensed.add(number)
         return stretch
 
-    def _step(self, text: bytes, at: int, step: tuple[int, int, tuple[Any, ...], Any]) -> Step:
-        number, line, arguments, piece = step
-        act = self._acts[number]
-        if piece is not None:
-            return act, line, (), Piece(*piece)
-        if isinstance(act, RunAct):
-            own = text[at + arguments[0] : at + arguments[1]] if len(arguments) == 3 else arguments[0]
-            return act.do, line, act.read(Lines(own, own.count(b"\n") + 1), arguments[-1]), None
-        return act, line, arguments, None
+    def _steps(self, text: bytes, at: int, sent: list[tuple[int, int, tuple[Any, ...], Any]]) -> list[Step]:
+        made: list[Step] = []
+        acts, own_of, compiled = self._acts, self._own_of, self._compiled
+        for number, line, arguments, piece in sent:
+            act = acts[number]
+            if piece is not None:
+                made.append((act, line, (), Piece(*piece)))
+            elif number in own_of:
+                own = text[at + arguments[0] : at + arguments[1]] if len(arguments) == 3 else arguments[0]
+                read = own_of[number](Lines(own, own.count(b"\n") + 1), arguments[-1])
+                made.append((act, line, read, None))
+            elif number == compiled and isinstance(arguments[1], int):
+                made.append((act, line, self._source(text, at, *arguments), None))
+            else:
+                made.append((act, line, arguments, None))
+        return made
+
+    def _source(self, text: bytes, at: int, name: bytes, number: int, *place: int) -> tuple[Any, ...]:
+        """What a source is done with; nothing of one that was sent before but its digest."""
+        if not place:
+            return name, b"", self._digests[number]
+        code, digest = Source(0).read((text, at + place[0], at + place[1]))
+        self._digests.append(digest)
+        return name, code, digest

@@ -16,6 +16,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Optional, Tuple
 
 from fusiondoc.parsers.facts import LineCounts
 from fusiondoc.parsers.jit.message_runs import CONTINUES, FRAME, PREFIX, Lines, Print
+from fusiondoc.parsers.kernels.kernel_sources import Place, Source
 
 LEAST = 1 << 15
 """Bytes of a stretch: so many that finding it costs less than reading it."""
@@ -63,6 +64,8 @@ class Piece(NamedTuple):
     end: int
     cut: int
     digest: bytes | None
+    nameless: bytes | None = None
+    """As ``Print`` has them, if they are known."""
 
 
 class RunAct(NamedTuple):
@@ -71,12 +74,10 @@ class RunAct(NamedTuple):
     do: Callable[..., None]
     read: Callable[[Lines, int], tuple[Any, ...]]
     """What is done with: of the lines, whose text starts there."""
-    mark: bytes = b""
-    """What is in each line that is read; nothing if all of them are."""
 
     def held(self, lines: Lines) -> int:
         """About how many bytes is held of what is read."""
-        return 500 * lines.text.count(self.mark) if self.mark else len(lines.text) + 50 * lines.length
+        return len(lines.text) + 50 * lines.length
 
 
 Step = Tuple[Callable[..., None], int, Tuple[Any, ...], Optional[Piece]]
@@ -177,6 +178,13 @@ class Tape:
             self.steps.append((act, pos - self.pos, (), piece))
             self.held += 200
 
+    def do_source(
+        self, act: Callable[..., None], pos: int, name: bytes, source: Source, place: Place
+    ) -> None:
+        """``act(pos, name, code, digest)``: the source of a kernel stands there."""
+        code, digest = source.read(place)
+        self.do(act, pos, name, code, digest, size=len(code) + 100)
+
     def note_headers(self, last: Mapping[bytes, bytes], counted: Mapping[str, int]) -> None:
         """Headers of messages."""
         if self.steps is not None:
@@ -212,7 +220,9 @@ class Tape:
             if piece is None:
                 act(pos + line, *arguments)
                 continue
-            graph = Print(text[at + piece.start : at + piece.end], piece.cut, None, piece.digest)
+            graph = Print(
+                text[at + piece.start : at + piece.end], piece.cut, None, piece.digest, -1, piece.nameless
+            )
             act(pos + line, pos + piece.line, graph)
             if piece.digest is None:  # it is made once
                 stretch.steps[number] = act, line, arguments, piece._replace(digest=graph.digest)

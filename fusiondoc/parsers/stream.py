@@ -6,16 +6,25 @@ that little is done per line.
 
 from __future__ import annotations
 
-import re
 from typing import Callable, Iterable, Match, Sequence
 
 from fusiondoc.parsers.acts_on_facts import LineActs
-from fusiondoc.parsers.facts import Facts, KernelNamed, LineCounts
+from fusiondoc.parsers.facts import MARK, Facts, KernelNamed, LineCounts
 from fusiondoc.parsers.jit.bare_graphs import BareGraphs
 from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
-from fusiondoc.parsers.jit.message_runs import FRAME, GLUED, PREFIX, Lines, Print, RunEnds, may_hold_a_mark
+from fusiondoc.parsers.jit.message_runs import (
+    FRAME,
+    GLUED,
+    PREFIX,
+    Lines,
+    Print,
+    RunEnds,
+    may_hold_a_mark,
+    run_end,
+)
 from fusiondoc.parsers.jit.messages import OF_NNC, JitMessages
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader, KernelDumps
+from fusiondoc.parsers.kernels.kernel_sources import ENDS_CODE, FRAME_LIMIT, NEXT_FRAME, Sources
 from fusiondoc.parsers.kernels.launches import (
     BANDWIDTH,
     FRAME_END,
@@ -40,15 +49,6 @@ from fusiondoc.parsers.lines.error_texts import (
 )
 from fusiondoc.parsers.repeats import LATER, Repeats, RunAct, State, Step, Stretch, Tape, is_first
 
-MARK = re.compile(
-    rb"\[fusiondoc\] (?:iteration (\d{1,9})/(\d{1,9}) (\w+) inputs (\d{1,9})|end"
-    rb"|left out (\d{1,15}) lines, (\d{1,15}) bytes, (\d{1,15}) of them about fusion)"
-)
-_NEXT_FRAME = (b"======= Codegen output for kernel: ", b"==== codegen output for kernel: ")
-_ENDS_CODE = (b"[DUMP ", b"[UPDATE ", b"[DEBUG ", *_NEXT_FRAME)
-
-FRAME_LIMIT = 400_000
-"""Lines after which a codegen frame without an end is given up as cut off."""
 _FRAME_LINES = 500
 """That are looked through at once: what stands behind an interruption is looked through again."""
 
@@ -61,21 +61,8 @@ def _index(lines: list[bytes], line: bytes, start: int, end: int) -> int:
         return end
 
 
-def _run_end(lines: list[bytes], start: int, end: int, prefix: bytes) -> int:
-    """Behind the line at ``start`` and those after it that begin with ``prefix``."""
-    start += 1
-    while start < end and lines[start].startswith(prefix):
-        start += 1
-    return start
-
-
 def _not_looked_at(graph: Print, at: int, rest: bool) -> bool:
     return True
-
-
-def _tape_of(counts: LineCounts) -> tuple[Tape, Repeats]:
-    tape = Tape(counts)
-    return tape, Repeats(tape)
 
 
 class Stream:
@@ -92,12 +79,12 @@ class Stream:
         self._counts = counts
         # Who reads ahead does not look into graphs: to find their digests would be all for nothing.
         self._run_ends = RunEnds(remembers=reader is None)
-        self._tape, self._repeats = reader or _tape_of(counts)
+        self._tape = tape = Tape(counts) if reader is None else reader[0]
+        self._repeats = Repeats(tape) if reader is None else reader[1]
         self._kernels = KernelTracker(facts)
         self.messages = JitMessages(facts, self._tape, self._kernels, layers)
         self._partitions = OneDnnPartitions(facts)
         self._dumps = dumps = KernelDumps(self._kernels)
-        tape = self._tape
         self._text = DumpReader(
             lambda kind, lines, pos: tape.do(dumps.take_at, pos, kind, lines, size=sum(map(len, lines)))
         )
@@ -105,9 +92,12 @@ class Stream:
         self._old_frame = False
         self._frame_at = 0
         """Behind the last line of the open frame."""
+        self._sources = Sources()
         self._bare = BareGraphs(self.messages.bare if reader is None else _not_looked_at, counts)
         self._last_words = LastWords(facts, self.messages.settle)
         self._acts = LineActs(facts, counts, self._kernels, self._last_words)
+        self.compiled = self._acts.compiled
+        """What is done for the source of a kernel."""
         if reader is None:
             self._tape.condensed = self.condensed
         self._warning = False
@@ -120,6 +110,7 @@ class Stream:
         first. How many they are. The same as ``feed`` of them: runs of JIT log lines are not split. Where
         the finder of stretches says LATER the rest is not read."""
         first, at = pos, 0
+        self._sources.begin_text()
         while at < len(text):
             found = PREFIX.match(text, at)
             if self._is_at_rest(text, at, found):
@@ -131,6 +122,10 @@ class Stream:
                     at, pos = at + again.size, pos + again.lines
                     continue
             if found is None or self._text.open or self._frame is not None:
+                whole = self._whole_frame(text, at, pos) if text.startswith(b"=======", at) else None
+                if whole is not None:
+                    at, pos = at + whole[0], pos + whole[1]
+                    continue
                 end = self._run_ends.without_prefix(text, at)
                 lines = text[at : end - 1].split(b"\n")
                 self.feed(lines, pos)
@@ -179,7 +174,7 @@ class Stream:
         """All that lines can ask for, always in the same order; and what runs of lines can."""
         lines, (acts, run_acts) = self._acts, self.messages.acts()
         own: list[Callable[..., None]] = [
-            *(lines.compiled, lines.output, lines.dump_begins, lines.ran, lines.performed, lines.launched),
+            *(self.compiled, lines.output, lines.dump_begins, lines.ran, lines.performed, lines.launched),
             *(lines.iteration, lines.nvfuser_gone, lines.fell_back),
             *(self._dumps.take_at, self._partitions.take),
         ]
@@ -257,7 +252,7 @@ class Stream:
                 self._plain(line, pos + i)
                 i += 1
                 continue
-            end = _run_end(lines, i, n, found.group())
+            end = run_end(lines, i, n, found.group())
             self._take_run(found.group(), Lines.of(lines[i:end]), pos + i)
             i = end
 
@@ -276,6 +271,24 @@ class Stream:
 
     # -- codegen frames -------------------------------------------------------------------------------------
 
+    def _whole_frame(self, text: bytes, at: int, pos: int) -> tuple[int, int] | None:
+        """Take the source of a kernel that stands in the text from its first line to its end, with nothing
+        else between its lines; how many bytes and lines it is. None for any other."""
+        if self._text.open or self._frame is not None or self._bare.open:
+            return None
+        found = self._sources.whole(text, at)
+        if found is None:
+            return None
+        name, source, place, end = found
+        if self._blank:
+            self._end_blanks(True)
+        self._after = 0
+        self.messages.settle()
+        self._text.enter()
+        self._counts.recognised += source.lines + 2
+        self._tape.do_source(self.compiled, pos, name, source, place)
+        return end - at, source.lines + 2
+
     def _in_frame(self, lines: list[bytes], i: int, pos: int) -> int:
         """Take lines of an open frame from ``i`` on; the index of the first line after what was taken."""
         assert self._frame is not None
@@ -286,9 +299,9 @@ class Stream:
             end = min(end, *(_index(lines, mark, i, most) for mark in OLD_FRAME_ENDS))
         part = lines[i:end]
         text = b"\n".join(part)
-        if any(mark in text for mark in _ENDS_CODE):
+        if any(mark in text for mark in ENDS_CODE):
             for k, line in enumerate(part):
-                cut_off = any(mark in line for mark in _NEXT_FRAME)
+                cut_off = any(mark in line for mark in NEXT_FRAME)
                 found = PREFIX.search(line)
                 if not cut_off and found is None:
                     continue
@@ -315,7 +328,7 @@ class Stream:
         self._counts.recognised += len(code) + 1
         self.messages.settle()
         source = b"\n".join(code).strip(b"\n")
-        self._tape.do(self._acts.compiled, start, name, source, size=len(source))
+        self._tape.do(self.compiled, start, name, source, size=len(source))
         self._text.enter()
         return end + 1
 

@@ -20,6 +20,7 @@ from fusiondoc.model import dataclass
 from fusiondoc.parsers.jit.bare_graphs import BARE_FOREIGN, IR_LINE, head_of
 from fusiondoc.parsers.jit.message_runs import GLUED, PREFIX, may_hold_a_mark
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader
+from fusiondoc.parsers.kernels.kernel_sources import FRAME_LIMIT
 from fusiondoc.parsers.kernels.launches import BANDWIDTH, FRAME_END, FRAME_START, LAUNCH, OLD_FRAME_ENDS, PERF
 from fusiondoc.parsers.kernels.nnc_and_onednn import MARKERS as ONEDNN
 from fusiondoc.parsers.lines.error_texts import (
@@ -33,7 +34,6 @@ from fusiondoc.parsers.lines.error_texts import (
 )
 from fusiondoc.parsers.lines.log_files import MOST_LINE
 from fusiondoc.parsers.lines.tagged_lines import SAMPLE, OuterPrefix, clean
-from fusiondoc.parsers.stream import FRAME_LIMIT
 
 _TRACEBACK = 300
 """Lines of a traceback that are kept."""

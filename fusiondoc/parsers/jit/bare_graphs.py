@@ -13,7 +13,6 @@ again, equal but for value names.
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 from typing import Callable, Iterator, Mapping, Optional, Sequence, Tuple
 
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse
@@ -229,15 +228,8 @@ def _use(run: Run, use: PlanUse) -> PlanUse:
     return use
 
 
-_NAMES = re.compile(rb"%[\w.]+")
-
 _Key = Tuple[bytes, PlanLevel, bool, Optional[Around]]
 """Digest of a print, who printed it, whether its executor gave up, and what is known of the layers around."""
-
-
-def _without_names(text: bytes) -> bytes:
-    """The digest of a print whose values have no names."""
-    return sha256(_NAMES.sub(b"%", text)).digest()
 
 
 class KnownPlans:
@@ -274,7 +266,7 @@ class KnownPlans:
         known = self._printed.get(key)
         if known is not None:
             return known
-        bare = _without_names(graph.text), level, simple, around
+        bare = graph.nameless, level, simple, around
         use = self._plans.get(bare)
         if use is None:
             profiled = None
@@ -301,7 +293,7 @@ class KnownPlans:
         known = self._printed_groups.get(graph.digest)
         if known is not None:
             return known
-        bare = _without_names(graph.text)
+        bare = graph.nameless
         group = self._groups.get(bare)
         if group is None:
             group = self._groups[bare] = summarise_group(parse_text(graph.text, graph.cut))

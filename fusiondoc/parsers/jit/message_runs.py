@@ -25,8 +25,8 @@ GLUED = re.compile(
 CONTINUES = (b" ", b"graph(", b"with ", b"-> (", b"[ ")
 """How lines begin that go on with the message before them."""
 
-FRAME = re.compile(rb"={4,7} [Cc]odegen output for kernel: \S+ ={4,7}\n")
-"""The line before the source of a kernel."""
+FRAME = re.compile(rb"={4,7} [Cc]odegen output for kernel: (\S+) ={4,7}\n")
+"""The line before the source of a kernel, whose name it has."""
 
 _BEHIND_A_LINE = re.compile(
     rb"\n(?=\[(?:DUMP|UPDATE|DEBUG) [\w+-]+\.(?:cpp|h|cu|cc):\d{3,}\]|%s)" % FRAME.pattern
@@ -64,6 +64,14 @@ def may_hold_a_mark(line: bytes) -> bool:
         or b"Codegen output" in line
         or b"Launch Parameters: " in line
     )
+
+
+def run_end(lines: list[bytes], start: int, end: int, prefix: bytes) -> int:
+    """Behind the line at ``start`` and those after it that begin with ``prefix``."""
+    start += 1
+    while start < end and lines[start].startswith(prefix):
+        start += 1
+    return start
 
 
 class Seen:
@@ -179,10 +187,13 @@ class RunEnds:
         return found.end()
 
 
+_NAMES = re.compile(rb"%[\w.]+")
+
+
 class Print:
     """The lines of one printed graph, as one text; what is printed on each starts at ``cut``."""
 
-    __slots__ = ("at", "cut", "known_digest", "stretches", "text")
+    __slots__ = ("at", "cut", "known_digest", "known_nameless", "stretches", "text")
 
     def __init__(
         self,
@@ -191,6 +202,7 @@ class Print:
         stretches: array[int] | None = None,
         digest: bytes | None = None,
         at: int = -1,
+        nameless: bytes | None = None,
     ) -> None:
         self.text = text
         self.at = at
@@ -199,7 +211,8 @@ class Print:
         self.stretches = stretches
         """Where its lines stand if others stand between them (``PlanUse.stretches``)."""
         self.known_digest = digest
-        """Nothing until it is asked for."""
+        self.known_nameless = nameless
+        """Nothing until they are asked for."""
 
     def texts(self) -> list[bytes]:
         """The lines without what stands before their text; none of an empty print."""
@@ -221,6 +234,13 @@ class Print:
         if self.known_digest is None:
             self.known_digest = sha256(self.text).digest()
         return self.known_digest
+
+    @property
+    def nameless(self) -> bytes:
+        """The digest of its text without the names of values: equal graphs have equal ones."""
+        if self.known_nameless is None:
+            self.known_nameless = sha256(_NAMES.sub(b"%", self.text)).digest()
+        return self.known_nameless
 
     @property
     def whole(self) -> bool:

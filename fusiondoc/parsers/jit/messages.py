@@ -29,7 +29,7 @@ from fusiondoc.parsers.facts import Facts
 from fusiondoc.parsers.jit.bare_graphs import PLAN_FILES, HeadlessPlans
 from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
 from fusiondoc.parsers.jit.message_runs import CONTINUES, PREFIX, Lines, Print, Run
-from fusiondoc.parsers.jit.rejections import REJECTS, Rejections
+from fusiondoc.parsers.jit.rejections import Rejections
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.repeats import RunAct, Tape
 
@@ -95,7 +95,7 @@ class JitMessages:
         self.bare = acts.bare
         self.condensed = acts.condensed
         """See there."""
-        self._rejected = RunAct(acts.rejected, self._rejections_in, REJECTS)
+        self._rejected = RunAct(acts.rejected, self._rejections_in)
         self._pointers = RunAct(acts.pointer_lines, _payloads)
         self._nnc_says = RunAct(acts.nnc_lines, _behind_prefixes)
         self._nnc_prints = {
@@ -118,6 +118,10 @@ class JitMessages:
         own: list[Callable[..., None]] = [acts.work_over, acts.cache_may_begin, acts.logged]
         runs = [self._rejected, self._pointers, self._nnc_says, *self._nnc_prints.values()]
         return [*own, acts.nvfuser_starts, acts.nnc_starts, *acts.of_header.values()], runs
+
+    def acts_on_equals(self) -> frozenset[Callable[..., None]]:
+        """Those of them that ask whether an equal graph was printed before."""
+        return self._acts.ask_for_equals
 
     def acts_on_reading(self) -> tuple[Callable[..., None], ...]:
         """Those of them that tell what the lines after it are."""

@@ -360,11 +360,12 @@ class TextStore:
         """Hashes of those that there was no room for."""
 
     def keep(self, text: bytes, digest: bytes | None = None) -> Text | None:
-        """The text as it is kept; None if there is no room for it."""
+        """The text as it is kept; None if there is no room for it. With the digest of one that was kept, or
+        refused, before, the text is not looked at."""
         if digest is None:
             digest = digest_of(text)
         known = self._known.get(digest)
-        if known is not None:
+        if known is not None or hash(digest) in self._refused:
             return known
         if len(text) > self._room:
             self._refused.add(hash(digest))

@@ -69,8 +69,8 @@ class KernelTracker:
         self.placer.runs(cache)
 
     def compiled(self, name: bytes, code: bytes, pos: int, digest: bytes | None = None) -> None:
-        """A codegen frame: the source of a kernel, and the digest of that if it is known. The same kernel
-        again is a recompile for a larger block."""
+        """A codegen frame: the source of a kernel, and the digest of that if it is known; nothing of a source
+        that was compiled before. The same kernel again is a recompile for a larger block."""
         self.flush()
         text = name.decode("ascii", "replace")
         owner = self._recent[-1][0] if self._recent else None

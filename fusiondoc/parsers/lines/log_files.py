@@ -286,7 +286,7 @@ def whole_lines(blocks: Iterable[bytes], cut: Callable[[int, bool], None] | None
     ``cut`` is told the bytes that a line has beyond MOST_LINE, and whether they are the first of it. UTF-16
     logs (a Windows PowerShell redirect) are re-coded to UTF-8.
     """
-    rest: list[bytes] = []  # of a line that goes on in the next block
+    rest: list[bytes | memoryview] = []  # of a line that goes on in the next block
     held = 0  # bytes in it
     cutting = False
     decode = None
@@ -308,7 +308,7 @@ def whole_lines(blocks: Iterable[bytes], cut: Callable[[int, bool], None] | None
             rest.append(block)
             held += len(block)
             continue
-        rest.append(block[:end])
+        rest.append(memoryview(block)[:end])
         yield b"".join(rest)
         rest, cutting = [block[end:]], False
         held = len(rest[0])
