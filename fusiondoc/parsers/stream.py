@@ -110,7 +110,6 @@ class Stream:
         first. How many they are. The same as ``feed`` of them: runs of JIT log lines are not split. Where
         the finder of stretches says LATER the rest is not read."""
         first, at = pos, 0
-        self._sources.begin_text()
         while at < len(text):
             found = PREFIX.match(text, at)
             if self._is_at_rest(text, at, found):

@@ -65,31 +65,20 @@ class Sources:
     def __init__(self) -> None:
         self._known: dict[int, Source] = {}
         """By Python's hash of their bytes: SipHash of 64 bits with a key of this process."""
-        self._from = 0
-        """None that begins before this place of the text stands whole in it."""
-
-    def begin_text(self) -> None:
-        """Another text follows."""
-        self._from = 0
 
     def whole(self, text: bytes, at: int) -> Found | None:
         """The source whose first line stands at ``at``, if its end stands in the text too, and nothing else
         between its lines."""
-        first = FRAME.match(text, at) if at >= self._from else None
-        if first is None:
+        first = FRAME.match(text, at)
+        end = text.find(_END, first.end() - 1) if first is not None else -1
+        if first is None or end < 0:
             return None
         start = first.end()
-        end = text.find(_END, start - 1)
-        if end < 0:
-            self._from = len(text)
-            return None
         key = hash(memoryview(text)[start:end])
         source = self._known.get(key)
         if source is None:
             code, lines = text[start:end], text.count(b"\n", start, end + 1)
-            last = max(map(code.rfind, ENDS_CODE))
-            if last >= 0 or lines > FRAME_LIMIT:
-                self._from = start + max(last, 0)
+            if lines > FRAME_LIMIT or any(mark in code for mark in ENDS_CODE):
                 return None
             source = Source(lines)
             if len(self._known) < _MOST:
