@@ -78,7 +78,9 @@ class Parts:
     def _leave_from(self, at: int) -> None:
         self.rest = self._text[at:]
         begins = at
-        if self._text is not self._chunk:  # lines are the same, and their ends
+        if self._chunk.endswith(self.rest):
+            begins = len(self._chunk) - len(self.rest)
+        else:  # lines are the same, and their ends
             begins = len(self._chunk) - 1
             for _ in range(self._text.count(b"\n", at)):
                 begins = self._chunk.rfind(b"\n", 0, begins)
@@ -93,7 +95,8 @@ def _last_begin(text: bytes, start: int) -> int:
     while line > 0:
         found = PREFIX.match(text, line)
         if found is not None:
-            line = _first_of_run(text, line, b"\n" + found.group(), start)
+            mark = b"\n" + found.group()
+            line = _before_its_graph(text, line, mark, start) or _first_of_run(text, line, mark, start)
             if line > 0 and is_first(text, line + found.end() - found.start()):
                 return line
         line = text.rfind(b"\n[", start, line - 1) + 1 if line > 0 else 0
@@ -103,6 +106,17 @@ def _last_begin(text: bytes, start: int) -> int:
             return line
         line = text.rfind(b"\n====", start, line - 1) + 1
     return len(text)
+
+
+def _before_its_graph(text: bytes, line: int, mark: bytes, start: int) -> int:
+    """The line before the last graph up to that line behind ``mark``, a line end and a prefix, if that line is
+    the first one of the prefix: nearly all long messages are graphs. Else 0."""
+    graph = text.rfind(mark + b" graph(", start, line)
+    header = text.rfind(b"\n", start, graph) if graph >= 0 else -1
+    if header < 0 or not text.startswith(mark, header):
+        return 0
+    before = text.rfind(b"\n", start, header)
+    return header + 1 if before >= 0 and not text.startswith(mark, before) else 0
 
 
 _LINES = 1 << 12

@@ -20,7 +20,7 @@ from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.whole_files import open_given, refuse_endless
 
-CHUNK_BYTES = 1 << 21
+CHUNK_BYTES = 1 << 20
 """Read size. Large enough that few runs of lines are cut in two, small enough to bound memory."""
 
 MOST_LINE = 1 << 20
