@@ -109,8 +109,8 @@ def _last_begin(text: bytes, start: int) -> int:
 
 
 def _before_its_graph(text: bytes, line: int, mark: bytes, start: int) -> int:
-    """The line before the last graph up to that line behind ``mark``, a line end and a prefix, if that line is
-    the first one of the prefix: nearly all long messages are graphs. Else 0."""
+    """The line before the last graph up to that line behind ``mark`` (a line end and a prefix), if it is the
+    first one of the prefix: nearly all long messages are graphs. Else 0."""
     graph = text.rfind(mark + b" graph(", start, line)
     header = text.rfind(b"\n", start, graph) if graph >= 0 else -1
     if header < 0 or not text.startswith(mark, header):
