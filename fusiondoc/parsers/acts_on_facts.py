@@ -93,10 +93,6 @@ class MessageActs:
             b"Profiled Graph:": self._profiled,
             b"TensorExprKernel graph (Before graph optimization):": self._nnc_compiles,
         }
-        self.ask_for_equals = frozenset(
-            act for act in self.of_header.values() if act not in (self._groups_made, self._profiled)
-        )
-        """Those of them that ask whether an equal graph was printed before."""
         begin_work = (self._cache_made, self._compile_fell_back, self._nnc_compiles)
         self._no_work = {
             *(self.rejected, self.nnc_lines, self.logged, self.nvfuser_starts, self.nnc_starts),
@@ -342,7 +338,6 @@ class MessageActs:
         """The log ends: what was stated last belongs to no plan."""
         self._pass_has_no_plan()
         self._no_work.clear()
-        self.ask_for_equals = frozenset()
         self.of_header.clear()  # they refer to this object: it goes at once, and all that was gathered
 
 

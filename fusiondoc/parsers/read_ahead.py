@@ -47,9 +47,6 @@ _PACKED = 12
 _CHUNKS_AHEAD = 12
 """Messages that the second process has made and not sent."""
 
-_MOST_PRINTED = 5_000
-"""Digests of graphs that are remembered."""
-
 _LENGTH = struct.Struct("<Q")
 
 Item = Tuple[Any, ...]
@@ -93,10 +90,6 @@ class _Recorder(Tape):
         super().__init__(counts)
         self.real: frozenset[Callable[..., None]] = frozenset()
         """What is done: whether a traceback is open, what another tool prints."""
-        self.on_equals: frozenset[Callable[..., None]] = frozenset()
-        """What asks whether an equal graph was printed before: with other names, if not with these."""
-        self._printed: set[bytes] = set()
-        """Digests of graphs for which that was asked."""
 
     def do(self, act: Callable[..., None], pos: int, *arguments: Any, size: int = 100) -> None:
         if act in self.real:
@@ -137,15 +130,7 @@ class _Recorder(Tape):
             self.spoil()
             return
         start = graph.at - self.at
-        digest, nameless = graph.known_digest, graph.known_nameless
-        if act in self.on_equals:
-            digest = graph.digest
-            if digest not in self._printed:
-                if len(self._printed) >= _MOST_PRINTED:
-                    self._printed.clear()
-                self._printed.add(digest)
-                nameless = graph.nameless
-        piece = Piece(at - self.pos, start, start + len(graph.text), graph.cut, digest, nameless)
+        piece = Piece(at - self.pos, start, start + len(graph.text), graph.cut, graph.known_digest)
         self.steps.append((act, pos - self.pos, (), piece))
         self.held += 200
 
@@ -251,7 +236,6 @@ def _chunks_of(log: LogInput) -> Iterator[Chunk]:
     }
     ahead.compiled = stream.compiled
     tape.real = frozenset(stream.acts_on_reading())
-    tape.on_equals = stream.messages.acts_on_equals()
     line, prefixes = 1, 0
     parts = Parts(log)
     for part in parts:

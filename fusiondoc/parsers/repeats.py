@@ -64,8 +64,6 @@ class Piece(NamedTuple):
     end: int
     cut: int
     digest: bytes | None
-    nameless: bytes | None = None
-    """As ``Print`` has them, if they are known."""
 
 
 class RunAct(NamedTuple):
@@ -220,9 +218,7 @@ class Tape:
             if piece is None:
                 act(pos + line, *arguments)
                 continue
-            graph = Print(
-                text[at + piece.start : at + piece.end], piece.cut, None, piece.digest, -1, piece.nameless
-            )
+            graph = Print(text[at + piece.start : at + piece.end], piece.cut, None, piece.digest)
             act(pos + line, pos + piece.line, graph)
             if piece.digest is None:  # it is made once
                 stretch.steps[number] = act, line, arguments, piece._replace(digest=graph.digest)

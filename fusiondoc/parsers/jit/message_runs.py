@@ -193,7 +193,7 @@ _NAMES = re.compile(rb"%[\w.]+")
 class Print:
     """The lines of one printed graph, as one text; what is printed on each starts at ``cut``."""
 
-    __slots__ = ("at", "cut", "known_digest", "known_nameless", "stretches", "text")
+    __slots__ = ("at", "cut", "known_digest", "stretches", "text")
 
     def __init__(
         self,
@@ -202,7 +202,6 @@ class Print:
         stretches: array[int] | None = None,
         digest: bytes | None = None,
         at: int = -1,
-        nameless: bytes | None = None,
     ) -> None:
         self.text = text
         self.at = at
@@ -211,8 +210,7 @@ class Print:
         self.stretches = stretches
         """Where its lines stand if others stand between them (``PlanUse.stretches``)."""
         self.known_digest = digest
-        self.known_nameless = nameless
-        """Nothing until they are asked for."""
+        """Nothing until it is asked for."""
 
     def texts(self) -> list[bytes]:
         """The lines without what stands before their text; none of an empty print."""
@@ -238,9 +236,7 @@ class Print:
     @property
     def nameless(self) -> bytes:
         """The digest of its text without the names of values: equal graphs have equal ones."""
-        if self.known_nameless is None:
-            self.known_nameless = sha256(_NAMES.sub(b"%", self.text)).digest()
-        return self.known_nameless
+        return sha256(_NAMES.sub(b"%", self.text)).digest()
 
     @property
     def whole(self) -> bool:

@@ -119,10 +119,6 @@ class JitMessages:
         runs = [self._rejected, self._pointers, self._nnc_says, *self._nnc_prints.values()]
         return [*own, acts.nvfuser_starts, acts.nnc_starts, *acts.of_header.values()], runs
 
-    def acts_on_equals(self) -> frozenset[Callable[..., None]]:
-        """Those of them that ask whether an equal graph was printed before."""
-        return self._acts.ask_for_equals
-
     def acts_on_reading(self) -> tuple[Callable[..., None], ...]:
         """Those of them that tell what the lines after it are."""
         return (self._acts.logged,)
