@@ -47,8 +47,9 @@ def test_the_lines_about_fusion_are_all_that_a_report_needs(tmp_path: Path, part
     chosen = logs()[part::12]
     assert len(chosen) > 2
     for path in chosen:
-        lines = raw_log.read(path).split(b"\n")
-        fusion = FusionLines(lines)
+        content = raw_log.read(path)
+        lines = content.split(b"\n")
+        fusion = FusionLines(content)
         whole, sifted = tmp_path / "whole.log", tmp_path / "sifted.log"
         whole.write_bytes(b"\n".join(lines))
         sifted.write_bytes(b"\n".join(line for line in lines if fusion.about(line)) + b"\n")
@@ -56,7 +57,7 @@ def test_the_lines_about_fusion_are_all_that_a_report_needs(tmp_path: Path, part
 
 
 def test_output_of_a_program_is_not_about_fusion() -> None:
-    fusion = FusionLines([])
+    fusion = FusionLines(b"")
     for line in (NOISE[:-1], b"Epoch 3: done", b"After 5 steps", b"loading graph (cached)", b"", b"[W] x"):
         assert not fusion.about(line), line
 

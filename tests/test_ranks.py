@@ -25,6 +25,7 @@ from fusiondoc.captures.ending import where_it_was
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import RankDifference, Ranks, rank_names, rank_numbers
 from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.lines.tagged_lines import is_plain
 from fusiondoc.probe import rank_process
 from fusiondoc.reports.run_words import rank_sentences, ranks_merged
 from fusiondoc.workflows import with_ranks
@@ -355,7 +356,17 @@ def test_other_shapes_on_one_rank_are_why_a_group_differs(tmp_path: Path) -> Non
     assert found.severity == "warning" and "batches of one size" in (found.advice or "")
 
 
-@pytest.mark.parametrize("tag", ["[rank{}]:", "[default{}]:", "{}: ", "[1,{}]<stderr>:", "node{} | "])
+TAGS = [
+    "[rank{}]:",
+    "[default{}]:",
+    "{}: ",
+    "[1,{}]<stderr>:",
+    "[prterun-node7-4242@1,{}]<stdout>: ",
+    "node{} | ",
+]
+
+
+@pytest.mark.parametrize("tag", TAGS)
 def test_prefixes_of_launchers(tag: str, tmp_path: Path) -> None:
     """torchrun, srun --label, mpirun --tag-output, and one that nobody named."""
     lines = [line for line in large_log(groups=2, loose=1).split("\n") if line]
@@ -364,6 +375,59 @@ def test_prefixes_of_launchers(tag: str, tmp_path: Path) -> None:
     told = ranks(report)
     assert told.known_by == "prefixes" and [row.rank for row in told.rows] == [0, 1]
     assert [one.ranks for one in told.groups] == [(0, 1)] * 2 and not told.differences
+
+
+@pytest.mark.parametrize("tag", ["[rank{}]:", "{}: "])
+@pytest.mark.parametrize("before", [3000, 60_000], ids=["one chunk", "several chunks"])
+def test_what_ranks_write_before_the_fuser_hides_no_prefix(tag: str, before: int, tmp_path: Path) -> None:
+    """Many ranks, each with a hundred lines of NCCL: more than the lines that prefixes are learnt from."""
+    text = ["node7:42:42 [0] NCCL INFO Channel 01/24 : 0 1 2"] * before
+    text += [line for line in large_log(groups=2, loose=1).split("\n") if line]
+    (tmp_path / "all.log").write_text("\n".join(tag.format(rank) + line for line in text for rank in (0, 1)))
+    report = api.parse(tmp_path / "all.log")
+    told = ranks(report)
+    assert told.known_by == "prefixes" and [row.rank for row in told.rows] == [0, 1]
+    assert [set(one.ranks) for one in told.groups] == [{0, 1}] * 2 and not told.differences
+    assert report.parse.lines == 2 * len(text)
+
+
+def test_a_prefix_that_is_learnt_late_is_of_no_plain_log() -> None:
+    """A second process reads logs of one process alone."""
+    noise, torch = b"step 1\n" * 5000, b"[DUMP graph_fuser.cpp:2503] graph(%x : Tensor):\n" * 3
+    assert is_plain(noise) and is_plain(torch) and is_plain(noise + torch)
+    for tag in (b"[rank0]:", b"3: ", b"[1,0]<stdout>:"):
+        tagged = [tag + line for line in (noise + torch).split(b"\n")[:-1]]
+        assert not is_plain(b"\n".join((*tagged, b"")))
+        assert not is_plain(b"\n".join((*tagged[:5000], b"")))
+
+
+@pytest.mark.parametrize(
+    "tag", ["{}: [default{}]:", "[1,{}]<stdout>:[default{}]:", "node{} | 2026-11-23 [default{}]:"]
+)
+def test_local_numbers_of_machines_in_one_log_are_counted_on(tag: str, tmp_path: Path) -> None:
+    """A launcher for each machine under srun or mpirun: rank 0 of each machine is another process."""
+    lines = [line for line in large_log(groups=2, loose=1).split("\n") if line]
+    places = [(machine, local) for machine in (0, 1) for local in (0, 1, 2)]
+    text = "\n".join(tag.format(*place) + line for line in lines for place in places)
+    (tmp_path / "all.log").write_text(text)
+    told = ranks(api.parse(tmp_path / "all.log"))
+    assert told.known_by == "prefixes" and [row.rank for row in told.rows] == [0, 1, 2, 3, 4, 5]
+    assert [one.ranks for one in told.groups] == [(0, 1, 2, 3, 4, 5)] * 2 and not told.differences
+
+
+def test_formulas_of_gradients_are_no_place_of_the_program(tmp_path: Path) -> None:
+    """A group of another function that uses the same formula is not the same one, cut otherwise."""
+    text = large_log(groups=1, loose=0)
+    own = "model.py:"
+    assert own in text
+    formulas = re.sub(r"# model\.py:(\d+)", lambda found: f"# <string>:{int(found[1]) % 2}", text)
+    more = formulas.replace("aten::mul", "aten::neg")
+    assert more != formulas
+    (tmp_path / "rank0.log").write_text(formulas)
+    (tmp_path / "rank1.log").write_text(more)
+    found = of_kind(api.parse(tmp_path), "group")
+    assert found and not any("cut otherwise" in (one.why or "") for one in found)
+    assert not any("no plan of rank" in (one.why or "") for one in found)
 
 
 def test_folders_of_machines_are_no_difference(tmp_path: Path) -> None:

@@ -247,8 +247,9 @@ class _Compared:
         """Why the group is not on those ranks, by the first of them that tells."""
         positions = self._positions
         nodes = _nodes(group, positions)
-        there = set(nodes)
-        lines = {source for _, source in nodes}
+        # Torch's own gradient formulas are the same lines for every function: they tell no place.
+        there = {(op, source) for op, source in nodes if source is not None and source[:1] != "<"}
+        lines = {source for _, source in there}
         for rank in absent:
             for other in self._of_rank.get(rank, []):
                 if _nodes(other, positions) == nodes and other.phase == group.phase:
@@ -267,7 +268,7 @@ class _Compared:
             facts = self._facts.get(rank)
             if facts is not None and facts.ended is not None:
                 return f"rank {rank} {facts.ended}"
-            if not any(positions.of(op.source) in lines for op in self._operators(rank)):
+            if lines and not any(positions.of(op.source) in lines for op in self._operators(rank)):
                 return (
                     f"no plan of rank {rank} holds these lines: it ran them fewer than three times, or never"
                 )

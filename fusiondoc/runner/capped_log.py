@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import IO, Callable, Iterator, Sequence
+from typing import IO, Callable, Iterator
 
 from fusiondoc.captures.capture import LOGS
 from fusiondoc.model import dataclass
@@ -33,7 +33,7 @@ from fusiondoc.parsers.lines.error_texts import (
     tells_of_a_crash,
 )
 from fusiondoc.parsers.lines.log_files import MOST_LINE
-from fusiondoc.parsers.lines.tagged_lines import SAMPLE, OuterPrefix, clean
+from fusiondoc.parsers.lines.tagged_lines import OuterPrefix, clean, sample_of
 
 _TRACEBACK = 300
 """Lines of a traceback that are kept."""
@@ -43,11 +43,11 @@ class FusionLines:
     """Is asked about every line of a stream, in order.
 
     Args:
-        sample: lines from the start of the log, from which what a launcher puts before each line is learnt.
+        start: of the log, from which what a launcher puts before each line is learnt.
     """
 
-    def __init__(self, sample: Sequence[bytes]) -> None:
-        self._outer = OuterPrefix.learn(sample[:SAMPLE])
+    def __init__(self, start: bytes) -> None:
+        self._outer = OuterPrefix.learn(sample_of(start) or ())
         self._dumps = DumpReader(lambda kind, lines, pos: None)
         self._frame = 0
         self._bare: int | None = None
@@ -231,7 +231,7 @@ class CappedLog:
     def _sift(self, part: Path) -> None:
         if self._fusion is None:
             with self._path.open("rb") as log:
-                self._fusion = FusionLines(log.read(_BLOCK).split(b"\n")[:SAMPLE])
+                self._fusion = FusionLines(log.read(_BLOCK))
         about = self._fusion.about
         for block in _blocks(part):
             *lines, self._rest = (self._rest + block).split(b"\n")

@@ -21,12 +21,17 @@ _KNOWN = tuple(
     for form in (
         rb"\brank[ =:]?(\d{1,9})",
         rb"\[default(\d{1,9})\]",
-        rb"\[\d+,(\d{1,9})\]<std(?:err|out)>",
+        rb"\[(?:[^\[\]\s]+@)?\d+,(\d{1,9})\]<std(?:err|out)>",
         rb"^\s*(\d{1,9}): ",
         rb"\[(\d{1,9})\]:",
     )
 )
-"""``[rank0]:``, ``[default0]:`` (torchrun), ``[1,0]<stderr>:`` (mpirun), ``0: `` (srun -l)."""
+"""``[rank0]:``, ``[default0]:`` (torchrun), ``[1,0]<stderr>:`` (mpirun; from Open MPI 5
+``[prterun-node7-4242@1,0]<stderr>:``), ``0: `` (srun -l)."""
+
+_LOCAL = re.compile(rb"(.*)\[default(\d{1,9})\]", re.DOTALL)
+"""Counts the ranks of one machine. A launcher around torch's may tag the machine: ``1: [default0]:``."""
+_OPEN_MPI = re.compile(rb"\[[^\[\]\s]*,(\d{1,9})\]<std(?:err|out)>")
 
 _TIMES = re.compile(
     rb"\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d\d:\d\d:\d\d(?:[.,]\d+)?|\d+[.,]\d+|\d{9,}|[+-]\d\d:?\d\d\b"
@@ -70,6 +75,9 @@ class RankTags:
         for prefix in sample:
             text = _TIMES.sub(b"", prefix)
             seen[text] = seen.get(text, 0) + 1
+        machines = {_machine(found.group(1)) for found in map(_LOCAL.match, set(sample)) if found}
+        self._machines = 1 < len(machines) <= _MOST_TAGS
+        """Several, each with ranks of its own that are counted from 0."""
         self._by_text = len(seen) <= min(_MOST_TAGS, max(1, sum(seen.values()) // 3))
 
     def tag(self, prefix: bytes) -> Tag:
@@ -77,7 +85,11 @@ class RankTags:
         if prefix in self._tags:
             return self._tags[prefix]
         rank = rank_of(prefix) if not self._numbered else None
-        tag = b"rank %d" % rank if rank is not None else self._text_of(prefix)
+        local = _LOCAL.match(prefix) if self._machines else None
+        if local is not None:
+            tag: Tag = b"%s local %s" % (_machine(local.group(1)), local.group(2))
+        else:
+            tag = b"rank %d" % rank if rank is not None else self._text_of(prefix)
         if len(self._tags) >= 10_000:
             self._tags.clear()
         self._tags[prefix] = tag
@@ -93,6 +105,14 @@ class RankTags:
             return None
         self._known.add(text)
         return text
+
+
+def _machine(text: bytes) -> bytes:
+    """What a launcher around torch's puts before its tag, without times."""
+    return b" ".join(_NAME.findall(_TIMES.sub(b"", _OPEN_MPI.sub(rb"\1 ", text))))
+
+
+_NAME = re.compile(rb"[\w.-]+")
 
 
 def _line_numbers(prefixes: list[bytes]) -> bool:
@@ -135,6 +155,8 @@ def _numbers(tags: list[bytes]) -> dict[bytes, int] | None:
     for column in reversed(list(zip(*rows))):
         if len(set(column)) == len(tags):
             return dict(zip(tags, column))
+    if all(b" local " in tag for tag in tags):  # counted on from machine to machine
+        return {tag: place for place, (_, tag) in enumerate(sorted(zip(rows, tags)))}
     return None
 
 
@@ -185,6 +207,8 @@ def _object(line: bytes) -> dict[str, object]:
 
 SAMPLE = 4000
 """Lines from which an outer prefix is learnt."""
+_LEAST_MARKS = 3
+"""Lines of torch that tell whether anything stands before them."""
 
 
 class Stretch(NamedTuple):
@@ -245,6 +269,7 @@ class TaggedLog:
         """All lines, in order."""
         outer: OuterPrefix | None = None
         field: str | None = None
+        learnt = bool(self._behind)
         chunks: Iterator[bytes]
         if self._blocks is None:
             chunks = read_chunks(self._log, self._cut_behind)
@@ -263,13 +288,14 @@ class TaggedLog:
                 continue
             if not text.endswith(b"\n"):
                 text += b"\n"
-            first = index == 0 and not self._behind
-            if first:
-                field = text_field(_sample(text), MARKER.search)
+            sample = None if learnt else sample_of(text)
+            if sample is not None:
+                field = text_field(sample, MARKER.search)
             if field is not None:
                 text = b"".join(unwrapped(line, field) + b"\n" for line in text[:-1].split(b"\n"))
-            if first:
-                sample = _sample(text)
+            if sample is not None:
+                learnt = True
+                sample = [unwrapped(line, field) for line in sample] if field is not None else sample
                 outer = OuterPrefix.learn(sample)
                 if outer is not None:
                     self._tags = RankTags(outer.prefixes(sample))
@@ -301,13 +327,28 @@ class TaggedLog:
 
 def is_plain(text: bytes) -> bool:
     """Whether a log that begins with this text is of one process, with nothing before its lines."""
-    sample = _sample(text)
+    sample = sample_of(text)
+    if sample is None:  # it may be told later: known tags are enough to doubt it
+        lines = text.split(b"\n", SAMPLE)[:SAMPLE]
+        return sum(rank_of(line[:_MOST_PREFIX]) is not None for line in lines) * 2 < len(lines)
     return text_field(sample, MARKER.search) is None and OuterPrefix.learn(sample) is None
 
 
-def _sample(text: bytes) -> list[bytes]:
-    """The first lines."""
-    return text[:-1].split(b"\n", SAMPLE)[:SAMPLE]
+def sample_of(text: bytes) -> list[bytes] | None:
+    """The first lines among which there are enough of torch to learn from: many ranks write thousands of
+    others before. None if there are not enough."""
+    at = 0
+    while True:
+        lines = text[at:-1].split(b"\n", SAMPLE)[:SAMPLE]
+        if sum(MARKER.search(line) is not None for line in lines) >= _LEAST_MARKS:
+            return lines
+        at += sum(map(len, lines)) + len(lines)
+        if not any(text.find(one, at) >= 0 for one in _OF_MARKERS):
+            return None
+        found = MARKER.search(text, at)
+        if found is None:
+            return None
+        at = max(at, text.rfind(b"\n", 0, found.start()) + 1)
 
 
 def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
@@ -329,6 +370,18 @@ MARKER = re.compile(
     rb"\[(?:DUMP|UPDATE|DEBUG) [\w.+-]+:\d+\]|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
     rb"|======= Codegen output|\[fusiondoc\] |(?<!= )graph\(%|  return \("
 )
+_OF_MARKERS = (
+    b"[DUMP ",
+    b"[UPDATE ",
+    b"[DEBUG ",
+    b"Launch Parameters: ",
+    b" run in ",
+    b"======= Codegen output",
+    b"[fusiondoc] ",
+    b"graph(%",
+    b"  return (",
+)
+"""One of them stands in each: searched ten times as fast."""
 
 _DIGITS = re.compile(rb" *\d+")
 """A number, and the spaces that line it up with longer ones."""
