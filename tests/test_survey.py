@@ -23,9 +23,10 @@ from fusiondoc.reports import survey_documents as documents
 from fusiondoc.reports.json_format import plain
 from fusiondoc.workflows import survey as engines
 from fusiondoc.workflows import survey as workflow
+from fusiondoc.workflows import survey_facts
 from fusiondoc.workflows.survey import chunks_of, survey
 from fusiondoc.workflows.survey_facts import Item, digest, listed
-from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
+from fusiondoc.workflows.survey_tallies import Part, _order, read_chunk, survey_of
 
 GOLDEN = ROOT / "fixtures" / "golden"
 _SPEC = importlib.util.spec_from_file_location("survey_fleet", ROOT / "benchmarks" / "survey_fleet.py")
@@ -75,7 +76,7 @@ def test_rows_are_what_the_reports_say(found: Survey) -> None:
 
 def test_what_is_gone_since_which_release(found: Survey) -> None:
     by_torch = [one for one in found.gone if one.by == "torch"]
-    assert by_torch and {(one.last, one.since) for one in by_torch} == {("2.0.1+cu118", "2.1.2+cu121")}
+    assert by_torch and {(one.last, one.since) for one in by_torch} == {("2.0.1", "2.1.2")}
     assert all(int(str(one.model)[5:-3]) % 3 == 0 for one in by_torch), (
         "fleet.make drops groups of these only"
     )
@@ -133,6 +134,95 @@ def test_a_kernel_that_is_slow_in_one_run(tmp_path: Path) -> None:
         (tmp_path / f"{number}.json").write_text(json.dumps(data))
     (slow,) = survey([str(tmp_path)]).outliers
     assert slow.run.endswith("5.json") and slow.runs == 8 and slow.ratio == pytest.approx(2.88, abs=0.1)
+
+
+def test_times_of_a_run_of_several_ranks(tmp_path: Path) -> None:
+    """All kernels of all ranks count, and the slowest of equal ones is held against other runs."""
+    data = json.loads((GOLDEN / "capture.json").read_text())
+    of_rank_1 = json.loads(json.dumps([data["kernels"], data["groups"]]))
+    data["kernels"] += [{**kernel, "id": kernel["id"] + "b", "rank": 1} for kernel in of_rank_1[0]]
+    for group in of_rank_1[1]:
+        data["groups"].append({**group, "kernels": [one + "b" for one in group["kernels"]], "rank": 1})
+    slow = data["kernels"][-1]["ms"]
+    usual = slow["median"]
+    total = {}
+    for number in range(8):
+        slow["median"] = usual * (3 if number == 5 else 1 - number / 100)
+        total[f"{number}.json"] = sum(k["ms"]["median"] for k in data["kernels"] if k["ms"] is not None)
+        (tmp_path / f"{number}.json").write_text(json.dumps(data))
+    made = survey([str(tmp_path)])
+    assert {Path(row.run).name: row.kernel_ms for row in made.runs} == pytest.approx(total, abs=1e-5)
+    (found,) = made.outliers
+    assert found.run.endswith("5.json") and found.ratio == pytest.approx(3, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "versions",
+    [
+        (
+            "2.0.1",
+            "2.1.0.dev20230701+cu121",
+            "2.1.0a0+git12",
+            "2.1.0rc2",
+            "2.1.0",
+            "2.1.2+cpu",
+            "2.9.1",
+            "2.13.0",
+        ),
+        ("535.54.03", "535.129.03", "550.54.14"),
+        ("2025-12-31", "2026-01-02", "2026-01-10", "2026-02-01"),
+    ],
+)
+def test_values_have_the_order_in_which_they_came(versions: tuple[str, ...]) -> None:
+    shuffled = random.Random(3).sample(versions, len(versions))
+    assert sorted(shuffled, key=_order) == list(versions)
+
+
+def test_builds_of_one_release_are_no_order(tmp_path: Path) -> None:
+    data = json.loads((GOLDEN / "capture.json").read_text())
+    data["target"] = {"name": "a/m.py", "options": {}, "capture": None}
+    group = data["groups"][0]
+    for number, version in enumerate(("2.1.2+cpu", "2.1.2+cu118", "2.1.2+cu121", "2.1.2+cu121")):
+        data["environment"] = {"torch": version}
+        data["groups"] = [group] if number < 1 else []
+        (tmp_path / f"{number}.json").write_text(json.dumps(data))
+    made = survey([str(tmp_path)])
+    assert not made.gone and made.groups[0].share == 0.25
+    assert [row.torch for row in made.runs][1] == "2.1.2+cu118"
+
+
+def test_links_and_closed_folders_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    top, outside = tmp_path / "reports", tmp_path / "outside"
+    for folder in (top / "a", top / "closed", outside):
+        folder.mkdir(parents=True)
+    shutil.copy(GOLDEN / "capture.json", top / "a" / "one.json")
+    shutil.copy(GOLDEN / "capture.json", outside / "two.json")
+    try:
+        (top / "gone.json").symlink_to(tmp_path / "nowhere")
+        (top / "loop.json").symlink_to("loop.json")
+        (top / "elsewhere").symlink_to(outside)
+        (top / "a" / "again").symlink_to(top)
+    except OSError:
+        pytest.skip("no links here")
+
+    def is_capture(path: Path) -> bool:
+        if path.name == "closed":
+            raise PermissionError(13, "Permission denied", str(path / "request.json"))
+        return False
+
+    monkeypatch.setattr(survey_facts, "is_capture", is_capture)
+    made = survey([str(top)])
+    assert [Path(row.run).name for row in made.runs] == ["one.json"] and not made.ignored
+    named = {Path(one.run).name: one.why for one in made.unreadable}
+    assert set(named) == {"gone.json", "loop.json", "elsewhere", "closed"}
+    assert "Permission denied" in named["closed"] and "name it" in named["elsewhere"]
+
+
+def test_dates_of_paths() -> None:
+    assert survey_facts._date("", "runs/2026-11-30/a.json") == "2026-11-30"
+    assert survey_facts._date("", "a-20240229T235959.json") == "2024-02-29"
+    for text in ("job-20261100.json", "a-20261301.json", "a-2026112212.json"):
+        assert survey_facts._date("", text) is None, text
 
 
 def test_the_answer_depends_on_no_order_and_on_no_engine(found: Survey, reports: Path) -> None:
@@ -247,7 +337,7 @@ def test_half_of_a_character_in_a_report_can_be_written(tmp_path: Path) -> None:
 
 def test_the_documents(found: Survey, reports: Path, fusiondoc: Run, tmp_path: Path) -> None:
     text = " ".join(documents.as_text(found).split())
-    assert "in 100 %" in text and "from torch 2.1.2+cu121" in text
+    assert "in 100 %" in text and "from torch 2.1.2" in text
     page = documents.as_page(found)
     assert "Why operators are in no group" in page and "<script" not in page
     schema = json.loads((ROOT / "docs" / "survey.schema.json").read_text())

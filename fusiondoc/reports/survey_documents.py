@@ -99,9 +99,7 @@ def facts(survey: Survey) -> list[tuple[str, str]]:
         worst = survey.unreadable[0]
         found.append(("Not read", f"{count(len(survey.unreadable), 'file')}, first {worst.run}: {worst.why}"))
     if survey.ignored:
-        found.append(
-            ("Ignored", f"{count(survey.ignored, 'file')} that are no reports or logs by their names")
-        )
+        found.append(("Ignored", f"{count(survey.ignored, 'file')}, by name neither report nor log"))
     if work.lost_workers:
         died = count(work.lost_workers, "worker")
         found.append(("Lost", f"{died} died; what they had was read again"))

@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import os
 import re
+import stat
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -50,7 +51,7 @@ class Listing:
     items: tuple[Item, ...]
     ignored: int
     closed: tuple[Unreadable, ...] = ()
-    """Folders that cannot be read."""
+    """What cannot be read, as its listing tells already."""
 
 
 def _is_url(text: str) -> bool:
@@ -91,22 +92,40 @@ def _in_folder(place: str) -> Listing:
     items: list[Item] = []
     ignored = 0
     closed: list[Unreadable] = []
+    real = os.path.realpath(place)
 
     def tell(error: OSError) -> None:
         closed.append(Unreadable(str(error.filename), f"the folder cannot be read: {error.strerror}"))
 
     for folder, folders, files in os.walk(place, onerror=tell):
         here = Path(folder)
-        if is_capture(here):
-            sizes = [(here / name).stat().st_size for name in _OF_CAPTURE if (here / name).is_file()]
-            items.append(Item(folder, sum(sizes), True))
+        try:
+            if is_capture(here):
+                sizes = [(here / name).stat().st_size for name in _OF_CAPTURE if (here / name).is_file()]
+                items.append(Item(folder, sum(sizes), True))
+                folders.clear()
+                continue
+        except OSError as error:  # its files are listed, and cannot be opened
+            closed.append(Unreadable(folder, f"the folder cannot be read: {error.strerror}"))
             folders.clear()
             continue
         folders.sort()
+        for name in folders:
+            path = here / name
+            if path.is_symlink() and os.path.commonpath((real, os.path.realpath(path))) != real:
+                closed.append(Unreadable(str(path), "a link to a folder is not followed: name it, too"))
         for name in files:
             path = here / name
-            if _is_wanted(name) and path.is_file():
-                items.append(Item(str(path), path.stat().st_size))
+            if not _is_wanted(name):
+                ignored += 1
+                continue
+            try:
+                told = path.stat()
+            except OSError as error:
+                closed.append(Unreadable(str(path), f"it cannot be read: {error.strerror}"))
+                continue
+            if stat.S_ISREG(told.st_mode):
+                items.append(Item(str(path), told.st_size))
             else:
                 ignored += 1
     return Listing(tuple(items), ignored, tuple(closed))
@@ -262,7 +281,7 @@ class RunFacts:
     places: Mapping[PlaceKey, str]
     """Operators in no group, to the code of the reason."""
     kernels: Mapping[KernelKey, int]
-    """Median nanoseconds of a launch."""
+    """Median nanoseconds of a launch, on the slowest of its ranks."""
 
 
 def facts_of(item: Item) -> RunFacts:
@@ -303,7 +322,7 @@ def _saved(path: Path) -> SavedReport:
 _ESCAPED_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 """Of a surrogate pair: alone it is nothing that can be written."""
 _CAPTURED = re.compile(r"(?:^|[/\\])(\d{4})(\d\d)(\d\d)-\d{6}-")
-_DATE = re.compile(r"(?<!\d)(20\d\d)-?(0[1-9]|1[0-2])-?([0-2]\d|3[01])(?!\d)")
+_DATE = re.compile(r"(?<!\d)(20\d\d)-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)")
 
 
 def _facts(report: Report | SavedReport, name: str, kind: str, content: str) -> RunFacts:
@@ -330,10 +349,13 @@ def _facts(report: Report | SavedReport, name: str, kind: str, content: str) -> 
             which = f", kernel {nth}" if len(group.kernels) > 1 else ""
             kernel_names.setdefault(one, text_of(key) + which)
     kernels: dict[KernelKey, int] = {}
+    ns_of_all = 0
     for kernel in report.kernels:
         if kernel.ms is not None:
             key_of_kernel = KernelKey(model, gpu, kernel_names.get(kernel.id, kernel.name))
-            kernels.setdefault(key_of_kernel, round(kernel.ms.median * NS))
+            ns = round(kernel.ms.median * NS)
+            kernels[key_of_kernel] = max(ns, kernels.get(key_of_kernel, 0))
+            ns_of_all += ns
     reasons, places_of = _reasons(report.unfused, model)
     times = [one.ns for one in reasons.values() if one.ns]
     row = RunRow(
@@ -353,7 +375,7 @@ def _facts(report: Report | SavedReport, name: str, kind: str, content: str) -> 
         fallbacks=sum(one.count for one in report.fallbacks),
         coverage=report.coverage.fraction,
         kernels=len(report.kernels),
-        kernel_ms=sum(kernels.values()) / NS if kernels else None,
+        kernel_ms=ns_of_all / NS if kernels else None,
         unfused_bytes=sum(one.bytes for one in reasons.values()),
         unfused_ms=sum(times) / NS if times else None,
         errors=sum(one.severity == "error" for one in report.findings),

@@ -131,8 +131,10 @@ def _joined(found: Sequence[_Kernel]) -> _Kernel:
 
 
 def _values(row: RunRow) -> list[tuple[str, str]]:
-    found = ((name, getattr(row, name)) for name in DIMENSIONS)
-    return [(name, value) for name, value in found if value is not None]
+    values = {name: getattr(row, name) for name in DIMENSIONS}
+    if row.torch is not None:  # builds of one release (+cpu, +cu121) have no order
+        values["torch"] = row.torch.partition("+")[0]
+    return [(name, value) for name, value in values.items() if value is not None]
 
 
 def read_chunk(items: Sequence[Item]) -> Part:
@@ -269,8 +271,19 @@ _MORE = 0.25
 
 
 def _order(value: str) -> tuple[Any, ...]:
-    """Versions and dates by their numbers."""
-    return [int(one) for one in re.findall(r"\d{1,9}", value.partition("+")[0])], value
+    """Versions and dates by their numbers; what comes before a release (``2.1.0a0``, ``2.2.0.dev20230901``,
+    ``2.1.0rc2``) before it."""
+    public = value.partition("+")[0]
+    early = _EARLY.search(public)
+    numbers = [int(one) for one in re.findall(r"\d{1,9}", public[: early.start()] if early else public)]
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    stage = (_STAGES.index(early[1]), int(early[2] or 0)) if early else (len(_STAGES), 0)
+    return numbers, stage, value
+
+
+_STAGES = ("dev", "a", "b", "rc")
+_EARLY = re.compile(r"(?<=\d)[._-]?(dev|a|b|rc)(\d{0,9})")
 
 
 def _reasons(part: Part) -> tuple[ReasonShare, ...]:
