@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Iterator
@@ -204,6 +205,48 @@ def test_a_pipe_is_followed_until_it_is_closed(fusiondoc_process: Run) -> None:
     assert [row["nodes"] for row in one["groups"]] == [row["nodes"] for row in other["groups"]]
     assert one["coverage"] == other["coverage"]
     assert "group" in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are of POSIX")
+def test_a_pipe_with_a_name_is_followed_until_its_writer_closes_it(tmp_path: Path) -> None:
+    """It is waited for, and what was read of it is never taken for truncated."""
+    log, pipe = tmp_path / "whole.log", tmp_path / "pipe"
+    log.write_bytes(text_of("logs/nnc-2.11-rejects.log.xz"))
+    os.mkfifo(pipe)
+    looked = threading.Semaphore(0)
+
+    def write() -> None:
+        text = log.read_bytes()
+        for _ in range(3):  # opened by its writer only after some looks, and quiet between two pieces
+            assert looked.acquire(timeout=60)
+        with pipe.open("wb", buffering=0) as file:
+            for piece in (text[: len(text) // 2], text[len(text) // 2 :]):
+                file.write(piece)
+                for _ in range(3):
+                    assert looked.acquire(timeout=60)
+
+    def go() -> Go:
+        looked.release()
+        return Go.ON
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    seen = Seen()
+    follower = Follower(pipe, seen, go, idle=60.0)
+    follower.run()
+    writer.join()
+    report, whole = follower.report(), report_from([str(log)])
+    assert report.parse.bytes == whole.parse.bytes and not seen.words
+    assert [group.nodes for group in report.groups] == [group.nodes for group in whole.groups] != []
+    assert {one.file for group in report.groups for one in group.evidence} == {str(pipe)}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are of POSIX")
+def test_a_pipe_that_nobody_opens_is_waited_for_until_told_to_stop(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    follower = Follower(tmp_path / "pipe", Seen(), lambda: Go.ON, idle=0.3)
+    follower.run()
+    assert not follower.report().groups
 
 
 def test_an_interruption_ends_the_following_and_gives_the_report(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.masking import masked
 from fusiondoc.model import FUSER_OF_KIND, count, fuser_title
 from fusiondoc.model.report import Group, Report
-from fusiondoc.parsers.lines.growing_logs import Go, GrowingLog, GrowingPipe, check_growing
+from fusiondoc.parsers.lines.growing_logs import Go, GrowingLog, GrowingPipe, check_growing, is_pipe
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import Reading
 from fusiondoc.reports.formatting import phase_of, runs_of, size
@@ -106,6 +106,9 @@ class Follower:
         else:
             check_growing(self._path)
             while self._is_there(self._path):
+                if is_pipe(self._path):
+                    self._take(GrowingPipe(self._pause, self._path))
+                    break
                 part = GrowingLog(self._path, self._pause)
                 self._take(part)
                 if part.parted is None:

@@ -112,7 +112,7 @@ def chunks_of(items: Sequence[Item], most: int = _MOST_FILES) -> list[Chunk]:
             made.append([])
             size = 0
         made[-1].append(item)
-        size += item.size
+        size += max(0, item.size)
     return [tuple(one) for one in made]
 
 

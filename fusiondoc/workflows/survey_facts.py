@@ -35,9 +35,12 @@ _OF_CAPTURE = (REQUEST, RECORDS, "log")
 """What tells two captures apart."""
 
 
+UNKNOWN = -1
+
+
 @dataclass(frozen=True)
 class Item:
-    """A run to read. ``name`` is its path or address; ``size`` in bytes."""
+    """A run to read. ``name`` is its path or address; ``size`` in bytes, ``UNKNOWN`` where the store tells none."""
 
     name: str
     size: int
@@ -166,10 +169,11 @@ def _in_store(address: str) -> Listing:
     items: list[Item] = []
     ignored = 0
     for name, told in found.items():
-        size = int(told.get("size") or 0)
+        told_size = told.get("size")  # a web server may list files without it
+        size = UNKNOWN if told_size is None else int(told_size)
         owner = next((one for one in _parents(name) if one in captures), None)
         if owner is not None:
-            sizes[owner] += size if name.rpartition("/")[2] in _OF_CAPTURE else 0
+            sizes[owner] += max(0, size) if name.rpartition("/")[2] in _OF_CAPTURE else 0
         elif _is_wanted(name):
             items.append(Item(store.unstrip_protocol(name), size))
         else:
@@ -212,7 +216,9 @@ def digest(path: Path, capture: bool) -> str:
 
 
 def may_be_equal(items: Sequence[Item]) -> list[Item]:
-    """Those whose size another one has."""
+    """Those whose size another one has or may have."""
+    if any(item.size == UNKNOWN for item in items):
+        return list(items)
     sizes = Counter((item.size, item.capture) for item in items)
     return [item for item in items if sizes[item.size, item.capture] > 1]
 

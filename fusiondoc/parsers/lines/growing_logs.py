@@ -141,32 +141,44 @@ class GrowingLog:
 
 
 class GrowingPipe:
-    """What another program writes into a pipe (stdin), until it closes it. A thread of its own waits for it,
-    so that the pauses go on."""
+    """What another program writes into a pipe (stdin, or one with a name), until it closes it. A thread of
+    its own waits for it, so that the pauses go on.
+
+    Args:
+        path: of a pipe with a name; None for stdin.
+    """
 
     parted: Parted | None = None
 
-    def __init__(self, pause: Pause, file: IO[bytes] | None = None) -> None:
+    def __init__(self, pause: Pause, path: Path | None = None) -> None:
         self._pause = pause
-        self._file = file
+        self._path = path
         self._blocks: queue.Queue[bytes | None] = queue.Queue(maxsize=4)
 
     def blocks(self) -> Iterator[bytes]:
         """The bytes as they come."""
-        if self._file is None and sys.stdin is None:
+        if self._path is None and sys.stdin is None:
             raise UsageError("The standard input is closed", "Pipe a log into it, or name a file.")
+        if self._path is not None and not os.access(self._path, os.R_OK):
+            raise UsageError(f"Cannot read {self._path}: Permission denied", "Check its permissions.")
         threading.Thread(target=self._wait, daemon=True).start()
         yield from _first_ones_together(self._read())
 
     def _wait(self) -> None:
-        file = self._file if self._file is not None else sys.stdin.buffer
         with contextlib.suppress(OSError, ValueError):
-            while True:
-                data = os.read(file.fileno(), CHUNK_BYTES)
-                if not data:
-                    break
-                self._blocks.put(data)
+            if self._path is None:
+                self._take(sys.stdin.fileno())
+            else:
+                with self._path.open("rb", 0) as file:  # once a program has opened its other end
+                    self._take(file.fileno())
         self._blocks.put(None)
+
+    def _take(self, handle: int) -> None:
+        while True:
+            data = os.read(handle, CHUNK_BYTES)
+            if not data:
+                return
+            self._blocks.put(data)
 
     def _read(self) -> Iterator[bytes]:
         while True:
@@ -182,7 +194,7 @@ class GrowingPipe:
 
     def now(self, earlier: int) -> LogInput:
         """What the pipe is called."""
-        return LogInput("<stdin>", None)
+        return LogInput("<stdin>" if self._path is None else str(self._path), None)
 
 
 def _first_ones_together(blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -205,6 +217,14 @@ def _first_ones_together(blocks: Iterator[bytes]) -> Iterator[bytes]:
     for block in blocks:
         if block:
             yield block
+
+
+def is_pipe(path: Path) -> bool:
+    """Whether it is a pipe that has a name: it holds nothing, and is read once."""
+    try:
+        return stat.S_ISFIFO(path.stat().st_mode)
+    except OSError:
+        return False
 
 
 def check_growing(path: Path) -> None:
