@@ -18,6 +18,7 @@ from typing import Callable, Iterator, Mapping, Optional, Sequence, Tuple
 from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse
 from fusiondoc.parsers.ir.parse import parse_text
 from fusiondoc.parsers.jit.earlier_graphs import Around, Profiled, Regions, profiled_in
+from fusiondoc.parsers.jit.lost_sources import LostSources
 from fusiondoc.parsers.jit.message_runs import Lines, Print, Run
 from fusiondoc.parsers.jit.plan import PlanGroup, summarise, summarise_group, summarise_rest
 
@@ -248,6 +249,7 @@ class KnownPlans:
         self._groups: dict[bytes, PlanGroup] = {}
         self._printed_groups: dict[bytes, PlanGroup] = {}
         """The same by their very text."""
+        self._sources = LostSources()
         self._left: tuple[bytes, Profiled] | None = None
         """What the last pass left, and what was profiled for it: an executor prints it once more, without
         types."""
@@ -269,13 +271,16 @@ class KnownPlans:
         bare = graph.nameless, level, simple, around
         use = self._plans.get(bare)
         if use is None:
-            profiled = None
+            profiled = began = None
             if level is PlanLevel.FUSION_PASS and self.began_with is not None:
-                profiled = profiled_in(parse_text(self.began_with.text, self.began_with.cut))
+                began = parse_text(self.began_with.text, self.began_with.cut)
+                profiled = profiled_in(began)
                 self._left = (graph.printed(), profiled)
             elif level is PlanLevel.EXECUTOR and self._left is not None and self._left[0] == graph.printed():
                 profiled = self._left[1]
             dump = parse_text(graph.text, graph.cut)
+            if executor:
+                self._sources.give(dump, began)
             regions = self._regions if executor else None
             plan = summarise_rest(dump) if rest else summarise(dump, profiled, regions)
             use = PlanUse(plan, level, simple, headless=rest)

@@ -1,0 +1,77 @@
+"""The sources of operators that nvFuser's plans print without one.
+
+nvFuser makes copies of views while it partitions a graph. What it puts back in their place
+(``revertAliasCopyOps`` of graph_fuser.cpp, 2.0 and 2.1) has no source, a new name, and the inputs of the node
+that stood there before; the graph that its pass began with has that node.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Mapping, Sequence, Tuple
+
+from fusiondoc.parsers.ir import Dump, Node
+
+_MOST_PASSES = 50
+"""Passes that are remembered: the executor prints its plan behind those of its fallback functions."""
+
+_HANDED_ON = ("prim::profile", "prim::profile_ivalue")
+
+_Key = Tuple[str, str, Tuple[str, ...]]
+"""First output, kind and inputs of a node."""
+
+_NOTHING: Mapping[_Key, str] = {}
+
+
+class LostSources:
+    """Those of one stream."""
+
+    def __init__(self) -> None:
+        self._of_passes: deque[tuple[tuple[str, ...], Mapping[_Key, str]]] = deque(maxlen=_MOST_PASSES)
+        """What was found for each pass, with the inputs of its graph."""
+
+    def give(self, dump: Dump, began: Dump | None) -> None:
+        """Give the operators of a plan their sources.
+
+        Args:
+            began: the graph that the pass began with which left the plan; None where an executor prints it.
+        """
+        lost = [node for node in dump.graph.walk() if node.source is None and _is_lost(node)]
+        if not lost:
+            return
+        inputs = tuple([value.name for value in dump.graph.params])
+        if began is not None:
+            found: Mapping[_Key, str] = _found(lost, began)
+            self._of_passes.appendleft((inputs, found))
+        else:
+            found = next((sources for of, sources in self._of_passes if of == inputs), _NOTHING)
+        for node in lost:
+            node.source = found.get(_key(node))
+
+
+def _is_lost(node: Node) -> bool:
+    return node.kind.startswith("aten::") and bool(node.outputs)
+
+
+def _key(node: Node) -> _Key:
+    return node.outputs[0].name, node.kind, node.inputs
+
+
+def _found(lost: Sequence[Node], began: Dump) -> dict[_Key, str]:
+    before: dict[tuple[str, tuple[str, ...]], Node | None] = {}
+    profiled: dict[str, str] = {}
+    for node in began.graph.walk():
+        inputs = tuple([profiled.get(name, name) for name in node.inputs])
+        if node.kind in _HANDED_ON and inputs:
+            profiled.update((value.name, inputs[0]) for value in node.outputs)
+        elif node.source is not None and node.outputs:
+            key = node.kind, inputs
+            before[key] = node if key not in before else None  # of two equal ones it is not told which
+    old_names: dict[str, str] = {}
+    found: dict[_Key, str] = {}
+    for node in lost:
+        old = before.get((node.kind, tuple([old_names.get(name, name) for name in node.inputs])))
+        if old is not None and old.source is not None:
+            found[_key(node)] = old.source
+            old_names.update((new.name, value.name) for new, value in zip(node.outputs, old.outputs))
+    return found
