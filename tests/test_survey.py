@@ -11,6 +11,7 @@ import random
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Iterator, Sequence
 
 import pytest
@@ -372,6 +373,40 @@ def test_parquet_has_the_rows(found: Survey) -> None:
         rows = parquet.read_table(io.BytesIO(documents.as_parquet(found, table))).to_pylist()
         assert len(rows) == len(getattr(found, table))
     assert rows is not None
+
+
+def test_workers_without_fusiondoc_are_told(
+    reports: Path, fusiondoc: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They can load no task: of Dask such a worker ends without a word, of Ray each task fails."""
+
+    class RayError(Exception):
+        pass
+
+    def get(task: object) -> None:
+        raise RayError("System error: No module named 'fusiondoc'")
+
+    names = ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError")
+    kinds = {name: type(name, (RayError,), {}) for name in names}
+    ray = SimpleNamespace(
+        is_initialized=lambda: True,
+        cluster_resources=dict,
+        remote=lambda **_: lambda work: SimpleNamespace(remote=lambda chunk: chunk[0].name),
+        wait=lambda tasks, num_returns: (tasks[:1], tasks[1:]),
+        get=get,
+        exceptions=SimpleNamespace(RayError=RayError, **kinds),
+    )
+    client = SimpleNamespace(
+        nthreads=lambda: {"tcp://a:1": 1, "tcp://b:2": 1},
+        run=lambda call, text, **_: {"tcp://a:1": call(text), "tcp://b:2": False},
+        close=lambda: None,
+    )
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=lambda *_, **__: client))
+    said = {"ray": "The workers of that cluster", "dask": "1 worker of that cluster, first tcp://b:2,"}
+    for engine, who in said.items():
+        done = fusiondoc("survey", reports, "--engine", engine, "--address", "x")
+        assert done.returncode == 4 and f"{who} cannot import fusiondoc" in done.stderr, done.stderr
 
 
 class _Cluster:

@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Protocol, Sequence
 
 from fusiondoc.errors import CannotRun, UsageError
-from fusiondoc.model import dataclass
+from fusiondoc.model import count, dataclass
 from fusiondoc.model.survey_answers import Duplicate, Survey, Unreadable, Work
 from fusiondoc.workflows.survey_facts import Item, at_hand, digest, listed, may_be_equal
 from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
@@ -56,6 +56,8 @@ def survey(
             "Reports end in .json, logs in .log, .txt, .out or .err (also compressed).",
         )
     used = engine_of(engine, address, workers, len(listing.items))
+    if not used.workers and tell is not None:
+        tell(f"note: the {engine.capitalize()} cluster has no workers now; waiting for one")
     try:
         same = _digests(used, may_be_equal(listing.items), tell)
         unique, duplicates = _once(listing.items, same)
@@ -243,6 +245,10 @@ class Local:
         """The processes have ended."""
 
 
+_HAS_FUSIONDOC = "__import__('importlib.util').util.find_spec('fusiondoc') is not None"
+"""Asked of a worker by itself: functions of ours need fusiondoc there."""
+
+
 class Dask:
     """A cluster of dask.distributed. Its scheduler gives what a dead worker had to another one."""
 
@@ -265,6 +271,12 @@ class Dask:
             raise CannotRun(f"No Dask scheduler at {address}: {error}", "Check --address.") from None
         self._seen: set[str] = set(self._now())
         self.workers = len(self._seen)
+        # A worker that cannot load a task ends without a word, and the survey would wait for ever.
+        found = self._client.run(eval, _HAS_FUSIONDOC, on_error="return")
+        lacking = sorted(one for one, has in found.items() if has is False)
+        if lacking:
+            self.close()
+            raise _not_there(f"{count(len(lacking), 'worker')} of that cluster, first {lacking[0]},")
 
     @property
     def lost(self) -> int:
@@ -324,12 +336,14 @@ class Ray:
                     f"No Ray cluster at {address or 'auto'}: {' '.join(str(error).split())[:200]}",
                     "Start one with ray start --head, and name it: --address HOST:6379",
                 ) from None
-        self.workers = int(ray.cluster_resources().get("CPU", 1))
+        self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
         self.lost = 0
 
     def outcomes(self, work: Job, chunks: Sequence[Chunk]) -> Iterator[Outcome]:
         ray = self._ray
         task = ray.remote(max_retries=0)(work)
+        kinds = ray.exceptions
+        died = (kinds.WorkerCrashedError, kinds.NodeDiedError, kinds.OutOfMemoryError)
         waiting = deque(chunks)
         going: dict[Any, Chunk] = {}
         while waiting or going:
@@ -340,9 +354,13 @@ class Ray:
             chunk = going.pop(done)
             try:
                 made = ray.get(done)
-            except (ray.exceptions.WorkerCrashedError, ray.exceptions.NodeDiedError):
+            except died:
                 self.lost += 1
                 made = None
+            except ray.exceptions.RayError as error:
+                if "No module named 'fusiondoc" not in str(error):
+                    raise
+                raise _not_there("The workers of that cluster") from None
             yield Outcome(chunk, made)
 
     def close(self) -> None:
@@ -364,6 +382,12 @@ def engine_of(name: str, address: str | None, workers: int | None, files: int) -
     if address is not None:
         raise UsageError("--address is for --engine dask and --engine ray", "Leave it out.")
     return Inline() if files < 16 or workers == 1 else Local(workers)
+
+
+def _not_there(who: str) -> CannotRun:
+    return CannotRun(
+        f"{who} cannot import fusiondoc", "Install the same version there: pip install fusiondoc"
+    )
 
 
 def _missing(extra: str, package: str) -> CannotRun:

@@ -40,7 +40,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class Item:
-    """A run to read. ``name`` is its path or address; ``size`` in bytes, ``UNKNOWN`` where the store tells none."""
+    """A run to read. ``name`` is its path or address; ``size`` in bytes, or ``UNKNOWN``."""
 
     name: str
     size: int
