@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, Any, Callable, Generator, Iterator, NamedT
 
 from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit.message_runs import Lines, Print
-from fusiondoc.parsers.kernels.kernel_sources import Place, Source
+from fusiondoc.parsers.kernels.kernel_sources import NOT_KEPT, Place, Source
 from fusiondoc.parsers.lines.log_files import COMPRESSED, LogInput, taken_ahead
 from fusiondoc.parsers.lines.tagged_lines import clean
 from fusiondoc.parsers.log_parts import Parts
@@ -213,14 +213,16 @@ class _Ahead(Repeats):
 
     def _source(self, name: bytes, code: bytes | Source, *place: int) -> tuple[Any, ...]:
         """A source as it is sent: as it is if it was torn apart, the number of one that was sent before, or
-        where it stands and the number that it gets."""
+        the number that it gets and where it stands."""
         if isinstance(code, bytes):
             return name, code
-        if code.number is not None:
-            return name, code.number
-        code.number = self._sources
-        self._sources += 1
-        return (name, code.number, *place)
+        number = code.number
+        if number is not None and number != NOT_KEPT:
+            return name, number
+        if number is None:
+            number = code.number = self._sources
+            self._sources += 1
+        return (name, number, *place)
 
 
 def _chunks_of(log: LogInput) -> Iterator[Chunk]:
@@ -439,5 +441,6 @@ class Sent:
         if not place:
             return name, b"", self._digests[number]
         code, digest = Source(0).read((text, at + place[0], at + place[1]))
-        self._digests.append(digest)
+        if number != NOT_KEPT:
+            self._digests.append(digest)
         return name, code, digest

@@ -19,6 +19,7 @@ FRAME_LIMIT = 400_000
 
 _MOST = 4_000
 """Sources that are known again."""
+NOT_KEPT = -1
 
 _END = b"\n%s\n" % FRAME_END
 
@@ -31,10 +32,10 @@ class Source:
 
     __slots__ = ("digest", "lines", "number")
 
-    def __init__(self, lines: int) -> None:
+    def __init__(self, lines: int, number: int | None = None) -> None:
         self.lines = lines
-        self.number: int | None = None
-        """Among those that another process was told of."""
+        self.number = number
+        """Among those that another process was told of; NOT_KEPT if it is not known again."""
         self.digest: bytes | None = None
         """Nothing until it is asked for."""
 
@@ -80,7 +81,8 @@ class Sources:
             code, lines = text[start:end], text.count(b"\n", start, end + 1)
             if lines > FRAME_LIMIT or any(mark in code for mark in ENDS_CODE):
                 return None
-            source = Source(lines)
             if len(self._known) < _MOST:
-                self._known[key] = source
+                source = self._known[key] = Source(lines)
+            else:
+                source = Source(lines, NOT_KEPT)
         return Found(first.group(1), source, (text, start, end), end + len(_END))
