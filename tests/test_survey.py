@@ -384,6 +384,7 @@ def test_workers_without_fusiondoc_are_told(
         pass
 
     def get(task: object) -> None:
+        print("(raylet) A worker died")  # as Ray does, whatever it was told
         raise RayError("System error: No module named 'fusiondoc'")
 
     names = ("WorkerCrashedError", "NodeDiedError", "OutOfMemoryError")
@@ -407,6 +408,7 @@ def test_workers_without_fusiondoc_are_told(
     for engine, who in said.items():
         done = fusiondoc("survey", reports, "--engine", engine, "--address", "x")
         assert done.returncode == 4 and f"{who} cannot import fusiondoc" in done.stderr, done.stderr
+        assert not done.stdout
 
 
 class _Cluster:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
+import sys
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Protocol, Sequence
@@ -336,6 +338,9 @@ class Ray:
                     f"No Ray cluster at {address or 'auto'}: {' '.join(str(error).split())[:200]}",
                     "Start one with ray start --head, and name it: --address HOST:6379",
                 ) from None
+        # Its threads print what happens to workers to the standard output, where the answer goes.
+        self._prints = contextlib.redirect_stdout(sys.stderr)
+        self._prints.__enter__()
         self.workers = max(1, int(ray.cluster_resources().get("CPU", 1)))
         self.lost = 0
 
@@ -367,6 +372,7 @@ class Ray:
         """Disconnect."""
         if self._ours:
             self._ray.shutdown()
+        self._prints.__exit__(None, None, None)
 
 
 def engine_of(name: str, address: str | None, workers: int | None, files: int) -> Engine:
