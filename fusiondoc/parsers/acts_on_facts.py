@@ -32,7 +32,16 @@ from fusiondoc.parsers.jit.rejections import (
     FailedConditions,
     NncState,
 )
-from fusiondoc.parsers.jit.statements import Block, NodeText, OfPass, Said, merge, state, state_all
+from fusiondoc.parsers.jit.statements import (
+    Block,
+    BlockAgain,
+    NodeText,
+    OfPass,
+    Said,
+    merge,
+    state,
+    state_all,
+)
 from fusiondoc.parsers.kernels.dump_kinds import digest_of
 from fusiondoc.parsers.kernels.launches import KernelTracker
 from fusiondoc.parsers.kernels.nnc_and_onednn import NncKernels
@@ -103,10 +112,10 @@ class MessageActs:
     def rejected(self, pos: int, found: Block) -> None:
         state_all(self._pending.statements, pos, found)
 
-    def _rejected_again(self, pos: int, found: Block) -> None:
+    def _rejected_again(self, pos: int, found: BlockAgain) -> None:
         self._pending.add(pos, found)
 
-    def _nnc_lines_again(self, pos: int, found: Block, looked_at: int, behind: NncState) -> None:
+    def _nnc_lines_again(self, pos: int, found: BlockAgain, looked_at: int, behind: NncState) -> None:
         self._pending.add(pos, found)
         self._looked_at(looked_at)
         self._conditions.goes_on(behind)
@@ -135,7 +144,9 @@ class MessageActs:
                 continue
             made += self._nnc_steps(lines)
             lines = []
-            made.append((self._rejected_again, *step[1:]) if act == self.rejected else step)
+            if act == self.rejected:
+                step = (self._rejected_again, line, (BlockAgain(arguments[0]),), None)
+            made.append(step)
         return [*made, *self._nnc_steps(lines)]
 
     def _nnc_steps(self, lines: list[tuple[int, bytes]]) -> list[Step]:
@@ -156,7 +167,7 @@ class MessageActs:
             if block is not None and first < end:
                 looked_at = sum(text.startswith(CONSIDERING) for _, text in rest[first:end])
                 behind = self._conditions_again.state
-                made.append((self._nnc_lines_again, 0, (block, looked_at, behind), None))
+                made.append((self._nnc_lines_again, 0, (BlockAgain(block), looked_at, behind), None))
             made += one_by_one(rest[end : end + 1])
             rest = rest[end + 1 :]
         return made

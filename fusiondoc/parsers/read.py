@@ -263,6 +263,7 @@ class Reading:
                     count = stream.feed_stretches(chunk.text, stretches, position(self._logs, number))
                     self._counts.lines += count
                     number += count
+                del chunk  # before there is another one
         return number, (chunks, rest), known.complete
 
     def _log_read(self, own: Tag, first: Tag) -> None:

@@ -323,19 +323,18 @@ class KnownChunks:
 
     def __iter__(self) -> Iterator[Chunk]:
         with contextlib.closing(self.sent()) as messages, self._path.open("rb", 0) as file:
-            for data in messages:
-                if not data:
+            for chunk in map(_chunk_of, messages):
+                if chunk is None:
                     self.complete = True
                     return
-                chunk = Chunk(*marshal.loads(data))
                 if chunk.place is not None:
-                    text = os.pread(file.fileno(), chunk.stands, chunk.place)
-                    if chunk.stands != chunk.size:
-                        text = clean(text)
+                    text = _text_of(chunk, file)
                     if len(text) != chunk.size:
                         return
                     chunk = chunk._replace(text=text)
+                    del text
                 yield chunk
+                del chunk  # before there is another one
 
     def sent(self) -> Generator[bytes, None, None]:
         """What the second process sends, as it is sent."""
@@ -366,12 +365,22 @@ def _messages(pipe: IO[bytes]) -> Generator[bytes, None, None]:
         if len(head) < _LENGTH.size:
             return
         (size,) = _LENGTH.unpack(head)
-        data = pipe.read(size)
-        if len(data) < size:
+        data = [pipe.read(size)]
+        if len(data[0]) < size:
             return
-        yield data
+        yield data.pop()  # it is not held here while it is worked on
         if not size:
             return
+
+
+def _chunk_of(data: bytes) -> Chunk | None:
+    return Chunk(*marshal.loads(data)) if data else None
+
+
+def _text_of(chunk: Chunk, file: IO[bytes]) -> bytes:
+    """That of a chunk which stands in the file."""
+    text = os.pread(file.fileno(), chunk.stands, chunk.place or 0)
+    return clean(text) if chunk.stands != chunk.size else text
 
 
 class Sent:
@@ -391,10 +400,12 @@ class Sent:
         """Which of them have fewer steps: those that stood in the log again; few do if all is different."""
 
     def stretches(self, chunk: Chunk) -> Iterator[tuple[int, Stretch]]:
-        """Those of a chunk, and where they begin in it."""
-        text = chunk.text
+        """Those of a chunk, and where they begin in it. Its items are let go one by one."""
+        text, items = chunk.text, chunk.items
         self._stream.messages.note_prefixes(chunk.prefixes)
-        for item in map(marshal.loads, chunk.items):
+        items.reverse()
+        while items:
+            item = marshal.loads(items.pop())
             if item == FORGET:
                 self._kept.clear()
                 self._condensed.clear()

@@ -4,6 +4,7 @@ Of very many nodes only which they are, not where each of it was said."""
 from __future__ import annotations
 
 from array import array
+from itertools import count
 from typing import Dict, Iterable, Mapping, NamedTuple, Sequence, Tuple
 
 from fusiondoc.parsers.jit.plan import Op
@@ -123,6 +124,20 @@ Block = Sequence[Tuple[int, Said]]
 """What several lines say, and which line each is."""
 
 
+class BlockAgain:
+    """What is said wherever the same lines stand. It is told from others by a number: whoever knows that
+    needs not hold it."""
+
+    __slots__ = ("number", "said")
+
+    def __init__(self, said: Block) -> None:
+        self.number = next(_NUMBERS)
+        self.said = said
+
+
+_NUMBERS = count()
+
+
 class PassAgain(NamedTuple):
     """What was said in a pass whose lines are in the log again."""
 
@@ -141,29 +156,31 @@ class Statements(Dict[Op, Dict[str, Statement]]):
         super().__init__()
         self.further: dict[Alike, Further] = {}
         """Those about nodes beyond MOST_NODES."""
-        self._again: dict[object, PassAgain] = {}
+        self._again: dict[object, PassAgain | None] = {}
+        """None of those that were in the log once: of most logs in which all is different nothing is held."""
 
-    def passed_again(self, blocks: Sequence[tuple[int, Block]], plan: int, of_plan: bool) -> bool:
+    def passed_again(self, blocks: Sequence[tuple[int, BlockAgain]], plan: int, of_plan: bool) -> bool:
         """A pass has left a plan at ``plan``, in which ``blocks`` were said and nothing else. If that stood
         in the log before it adds nothing but lines: they are put down once for all when they are asked for
         (``settle``). Else it is False, and they are to be merged."""
-        known = of_plan, *((pos - plan, id(block)) for pos, block in blocks)
-        again = self._again.get(known)
-        if again is not None:
-            again.plans.append(plan)
-            return True
-        if len(self._again) >= MOST_AGAIN:
-            self.settle()
-            self._again.clear()
-        # It holds the blocks: nothing else gets the ids that they have.
-        before = [(pos - plan, block) for pos, block in blocks]
-        self._again[known] = PassAgain(before, of_plan, array("Q"))
-        return False
+        known = of_plan, *((pos - plan, block.number) for pos, block in blocks)
+        if known not in self._again:
+            if len(self._again) >= MOST_AGAIN:
+                self.settle()
+                self._again.clear()
+            self._again[known] = None
+            return False
+        again = self._again[known]
+        if again is None:
+            before = [(pos - plan, block.said) for pos, block in blocks]
+            again = self._again[known] = PassAgain(before, of_plan, array("Q"))
+        again.plans.append(plan)
+        return True
 
     def settle(self) -> None:
         """Put down the lines of the passes that were in the log again."""
         changed: dict[int, Statement] = {}
-        for blocks, of_plan, plans in self._again.values():
+        for blocks, of_plan, plans in filter(None, self._again.values()):
             for before, block in blocks if plans else ():
                 for offset, one in block:
                     said = self._said_of(one, of_plan)
@@ -242,22 +259,22 @@ class OfPass:
 
     def __init__(self) -> None:
         self._statements = Statements()
-        self._blocks: list[tuple[int, Block]] = []
+        self._blocks: list[tuple[int, BlockAgain]] = []
         """Of stretches that stood in the log before; not noted yet."""
 
     def __bool__(self) -> bool:
         return bool(self._blocks or self._statements)
 
-    def add(self, pos: int, block: Block) -> None:
+    def add(self, pos: int, block: BlockAgain) -> None:
         """Lines that stood in the log before, from ``pos`` on; they are one object each time."""
-        if block:
+        if block.said:
             self._blocks.append((pos, block))
 
     @property
     def statements(self) -> Statements:
         """All that is said."""
         for pos, block in self._blocks:
-            state_all(self._statements, pos, block)
+            state_all(self._statements, pos, block.said)
         self._blocks.clear()
         return self._statements
 
