@@ -326,11 +326,11 @@ class TaggedLog:
 
 
 def is_plain(text: bytes) -> bool:
-    """Whether a log that begins with this text is of one process, with nothing before its lines."""
+    """Whether a log that begins with this text is of one process, with nothing before its lines; where too
+    little of torch stands in it, that is not known."""
     sample = sample_of(text)
-    if sample is None:  # it may be told later: known tags are enough to doubt it
-        lines = text.split(b"\n", SAMPLE)[:SAMPLE]
-        return sum(rank_of(line[:_MOST_PREFIX]) is not None for line in lines) * 2 < len(lines)
+    if sample is None:
+        return False
     return text_field(sample, MARKER.search) is None and OuterPrefix.learn(sample) is None
 
 
