@@ -11,6 +11,7 @@ from typing import Mapping, Sequence
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.other_frontends import AotFunction, FusedModules, ScriptRun, TeReport
+from fusiondoc.model.packed_text import packed_fields
 from fusiondoc.model.runs import (
     Coverage,
     Expectation,
@@ -205,6 +206,7 @@ class Fallback:
     evidence_left_out: int = 0
 
 
+@packed_fields("text")
 @dataclass(frozen=True)
 class Dump:
     """What one dump option printed of a kernel."""
@@ -216,6 +218,7 @@ class Dump:
     evidence_left_out: int = 0
 
 
+@packed_fields("code")
 @dataclass(frozen=True)
 class Kernel:
     """A generated kernel and its launches. ``block``, ``grid``: of the last one; an unset dimension is 1."""

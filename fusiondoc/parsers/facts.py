@@ -13,10 +13,11 @@ from enum import IntEnum
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.packed_text import PackedText
 from fusiondoc.model.runs import LeftOut
 from fusiondoc.parsers.jit.plan import Plan, PlanGroup
 from fusiondoc.parsers.jit.statements import Statements
-from fusiondoc.parsers.kernels.dump_kinds import Text, TextStore
+from fusiondoc.parsers.kernels.dump_kinds import TextStore
 from fusiondoc.parsers.lines.other_tools import OtherTools
 
 _LINE_BITS = 40
@@ -105,7 +106,7 @@ class DumpSeen:
 
     __slots__ = ("lines", "option", "text")
 
-    def __init__(self, option: str, text: Text, pos: int) -> None:
+    def __init__(self, option: str, text: PackedText, pos: int) -> None:
         self.option = option
         self.text = text
         self.lines = positions()
@@ -152,7 +153,7 @@ class KernelUse:
         """Its lines stand under several GraphCaches: the order of the log cannot be trusted."""
         self.digest: bytes | None = None
         """Of its source."""
-        self.kept_code: Text | None = None
+        self.kept_code: PackedText | None = None
         self.compiles = 0
         """Codegen frames."""
         self.reports = 0
@@ -187,10 +188,6 @@ class KernelUse:
             self.gb_per_s = _with(self.gb_per_s, gb_per_s)
         self.fresh = False
 
-    @property
-    def code(self) -> str | None:
-        return str(self.kept_code) if self.kept_code is not None else None
-
 
 def _with(values: Sequence[float], value: float | None) -> Sequence[float]:
     """One more value: a tuple while there are few, an array once there are many."""
@@ -210,9 +207,9 @@ class Runtime:
     dumps: list[DumpSeen] = field(default_factory=list)
     schedulers: set[str] = field(default_factory=set)
     """Of the parameters that were printed."""
-    whole: Text | None = None
+    whole: PackedText | None = None
     """The fusion before it was cut."""
-    segments: Text | None = None
+    segments: PackedText | None = None
     segmenter: list[DumpSeen] = field(default_factory=list)
     kernels: list[KernelUse] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
@@ -237,7 +234,7 @@ class PrintedKernel:
     """What computes it (oneDNN Graph)."""
     main: str | None = None
     """Which of ``texts`` is its code."""
-    texts: dict[str, Text] = field(default_factory=dict)
+    texts: dict[str, PackedText] = field(default_factory=dict)
     """By the name of the dump."""
     block: tuple[int, int, int] | None = None
     grid: tuple[int, int, int] | None = None
@@ -247,9 +244,8 @@ class PrintedKernel:
     lines: array[int] = field(default_factory=positions)
 
     @property
-    def code(self) -> str | None:
-        text = self.texts.get(self.main) if self.main is not None else None
-        return str(text) if text is not None else None
+    def code(self) -> PackedText | None:
+        return self.texts.get(self.main) if self.main is not None else None
 
 
 @dataclass

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Sequence
@@ -19,6 +18,7 @@ from fusiondoc.errors import FusiondocError, UsageError, did_you_mean
 from fusiondoc.fuser_knobs import catalogue, has_nvfuser, release
 from fusiondoc.fuser_knobs.checks import USUAL, check_dumps, how_to_set, is_set, together
 from fusiondoc.model import dataclass
+from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Dump, Evidence, Group, Kernel, Report
 from fusiondoc.model.typed_fields import as_json
 from fusiondoc.reports.json_format import as_dict

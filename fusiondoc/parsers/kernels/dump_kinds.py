@@ -10,9 +10,10 @@ lower, kernel_ir, bank_conflict, source, NVRTC; only the source, the file names 
 from __future__ import annotations
 
 import re
-import zlib
 from hashlib import blake2b
 from typing import NamedTuple, Pattern
+
+from fusiondoc.model.packed_text import PackedText
 
 GROUP = "group"
 """Printed when a runtime is made for a group, before its kernels are compiled."""
@@ -326,28 +327,9 @@ KINDS: tuple[Kind, ...] = (
 
 
 BUDGET = 24 << 20
-"""Bytes of text that are kept of a run, source and dumps of kernels together: the report holds them as they
+"""Bytes of text that are kept of a run, source and dumps of kernels together: JSON holds them as they
 are. A kernel has about 10 KB, with the runtime of nvFuser in front (``cuda_full``) 240 KB. Further ones are
 counted."""
-_LEAST_PACKED = 500
-"""Bytes that are worth packing."""
-
-
-class Text:
-    """A kept text. Kernels that share it share one string."""
-
-    __slots__ = ("_held", "_packed", "_text")
-
-    def __init__(self, text: bytes) -> None:
-        self._packed = len(text) >= _LEAST_PACKED
-        self._held = zlib.compress(text, 1) if self._packed else text
-        self._text: str | None = None
-
-    def __str__(self) -> str:
-        if self._text is None:
-            held, self._held = self._held, b""
-            self._text = (zlib.decompress(held) if self._packed else held).decode("utf-8", "replace")
-        return self._text
 
 
 class TextStore:
@@ -355,11 +337,11 @@ class TextStore:
 
     def __init__(self) -> None:
         self._room = BUDGET
-        self._known: dict[bytes, Text] = {}
+        self._known: dict[bytes, PackedText] = {}
         self._refused: set[int] = set()
         """Hashes of those that there was no room for."""
 
-    def keep(self, text: bytes, digest: bytes | None = None) -> Text | None:
+    def keep(self, text: bytes, digest: bytes | None = None) -> PackedText | None:
         """The text as it is kept; None if there is no room for it. With the digest of one that was kept, or
         refused, before, the text is not looked at."""
         if digest is None:
@@ -371,7 +353,7 @@ class TextStore:
             self._refused.add(hash(digest))
             return None
         self._room -= len(text)
-        known = self._known[digest] = Text(text)
+        known = self._known[digest] = PackedText(text)
         return known
 
     @property

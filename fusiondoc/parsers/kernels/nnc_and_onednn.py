@@ -24,9 +24,9 @@ import re
 from sys import intern
 from typing import NamedTuple
 
+from fusiondoc.model.packed_text import PackedText
 from fusiondoc.parsers.facts import Facts, PrintedKernel
 from fusiondoc.parsers.jit.plan import PlanGroup
-from fusiondoc.parsers.kernels.dump_kinds import Text
 
 LOOP_NEST = "nnc_ir"
 STAGES = "nnc_stages"
@@ -309,7 +309,7 @@ class OneDnnPartitions:
         plain = line.rpartition(b",")[0]
         if plain not in texts and len(texts) < _MOST_TEXT:
             texts.append(plain)
-            kernel.texts[DUMP] = Text(b"\n".join(texts))
+            kernel.texts[DUMP] = PackedText(b"\n".join(texts))
 
 
 def _read(text: bytes) -> _Line | None:

@@ -165,12 +165,12 @@ def _compiled_kernels(
                 peak_fraction=None,
                 registers=use.registers,
                 spill_bytes=use.spill,
-                code=use.code,
+                code=use.kept_code.as_field if use.kept_code is not None else None,
                 compiles=use.compiles or use.reports or None,
                 evidence=PackedEvidence(use.lines, files),
                 rank=facts.rank,
                 dumps=tuple(
-                    Dump(seen.option, str(seen.text), PackedEvidence(seen.lines, files)) for seen in dumps
+                    Dump(seen.option, seen.text.as_field, PackedEvidence(seen.lines, files)) for seen in dumps
                 ),
                 scheduler=scheduler,
                 occupancy=use.occupancy,
@@ -277,11 +277,11 @@ def _printed_kernels(
                 peak_fraction=None,
                 registers=None,
                 spill_bytes=None,
-                code=made.code,
+                code=made.code.as_field if made.code is not None else None,
                 compiles=made.compiles or None,
                 evidence=evidence,
                 rank=facts.rank,
-                dumps=tuple(Dump(option, str(text), evidence) for option, text in made.texts.items()),
+                dumps=tuple(Dump(option, text.as_field, evidence) for option, text in made.texts.items()),
                 implementation=made.implementation,
             )
         )

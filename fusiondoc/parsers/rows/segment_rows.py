@@ -55,9 +55,9 @@ class Scheduled(NamedTuple):
 
 def cuts_of(runtime: Runtime) -> list[Cut]:
     """How a group was cut, as far as the log tells it."""
-    asked = [one for seen in runtime.segmenter for one in asked_of(str(seen.text))]
+    asked = [one for seen in runtime.segmenter for one in asked_of(seen.text)]
     if runtime.segments is not None:
-        return _of_parts(parts_of(str(runtime.segments)), asked, runtime.kernels)
+        return _of_parts(parts_of(runtime.segments), asked, runtime.kernels)
     return _of_questions(asked, runtime.kernels)
 
 
@@ -163,7 +163,7 @@ def _of_questions(asked: list[Asked], kernels: list[KernelUse]) -> list[Cut]:
 
 def _tensors(kernel: KernelUse) -> set[int] | None:
     """Numbers of the tensors among the parameters of a kernel; None without its source."""
-    code = kernel.code
+    code = str(kernel.kept_code) if kernel.kept_code is not None else None
     begin = code.find("__global__ void ") if code is not None else -1
     head = _HEAD.match(code, begin) if code is not None and begin >= 0 else None
     if head is None:

@@ -5,12 +5,12 @@ the groups and kernels beyond the number that it holds.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from itertools import chain, islice
 from math import ceil
 from typing import AbstractSet, Iterable, Iterator, Sequence, Tuple, TypeVar
 
 from fusiondoc.model.codes import CODES
+from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Fallback, Group, Kernel, Reason, Report
 from fusiondoc.parsers.facts import positions
 from fusiondoc.parsers.jit.statements import Statement

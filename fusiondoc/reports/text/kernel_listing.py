@@ -5,7 +5,6 @@ kernels are shown, in which order; and what was dumped of each, by the names tha
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from rich.console import Group as Lines
@@ -17,6 +16,7 @@ from rich.text import Text
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model import count
 from fusiondoc.model.operator_places import folded, layers_of_kernels
+from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Dump, Group, Instance, Kernel, Report
 from fusiondoc.model.source import Source
 from fusiondoc.reports.formatting import cuda, dims, near
