@@ -11,12 +11,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, abc
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import lru_cache
 from operator import is_not
 from typing import Any, Callable, Iterator, Mapping, Sequence, TypeVar
-
-from fusiondoc.model.packed_text import replace
 
 MASK = "***"
 
