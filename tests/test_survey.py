@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import importlib.util
 import io
+import itertools
 import json
+import lzma
 import os
 import random
 import shutil
@@ -19,12 +22,12 @@ from command_line import ROOT, Run
 from valid_json import validate
 
 from fusiondoc.errors import CannotRun, UsageError
-from fusiondoc.model.survey_answers import Survey, Work
+from fusiondoc.model.survey_answers import MOST_SLOWEST, Survey, Work
 from fusiondoc.reports import survey_documents as documents
 from fusiondoc.reports.json_format import plain
 from fusiondoc.workflows import survey as engines
 from fusiondoc.workflows import survey as workflow
-from fusiondoc.workflows import survey_facts
+from fusiondoc.workflows import survey_copies, survey_facts, survey_tallies
 from fusiondoc.workflows.survey import chunks_of, survey
 from fusiondoc.workflows.survey_facts import Item, digest, listed
 from fusiondoc.workflows.survey_tallies import Part, _order, read_chunk, survey_of
@@ -135,6 +138,27 @@ def test_a_kernel_that_is_slow_in_one_run(tmp_path: Path) -> None:
         (tmp_path / f"{number}.json").write_text(json.dumps(data))
     (slow,) = survey([str(tmp_path)]).outliers
     assert slow.run.endswith("5.json") and slow.runs == 8 and slow.ratio == pytest.approx(2.88, abs=0.1)
+
+
+def test_slow_runs_that_are_not_listed_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the median is of a sample of the runs."""
+    data = json.loads((GOLDEN / "capture.json").read_text())
+    timed = next(kernel for kernel in data["kernels"] if kernel["ms"] is not None)
+    usual, slow = timed["ms"]["median"], MOST_SLOWEST + 3
+    for number in range(3 * slow):
+        timed["ms"]["median"] = usual * (5 + number / 100 if number < slow else 1 + number / 1000)
+        (tmp_path / f"{number:03}.json").write_text(json.dumps(data))
+    for most in (5_000, 2 * slow):
+        monkeypatch.setattr(survey_tallies, "MOST_SAMPLES", most)
+        made = survey([str(tmp_path)], workers=1)
+        assert len(made.outliers) == MOST_SLOWEST and made.outliers_left_out == 3
+        assert made.outliers[0].run.endswith(f"{slow - 1:03}.json")
+        assert {one.left_out for one in made.outliers} == {3}
+        said = f"the {MOST_SLOWEST} slowest runs of each, 3 more are left out"
+        assert said in " ".join(documents.as_text(made).split()) and said in documents.as_page(made)
+        assert f"{slow} slow kernels" in documents.verdict(made)
+        assert json.loads(documents.as_json(made))["outliers_left_out"] == 3
+        assert documents.as_csv(made, "outliers").partition("\n")[0].endswith(",left_out")
 
 
 def test_times_of_a_run_of_several_ranks(tmp_path: Path) -> None:
@@ -285,6 +309,100 @@ def test_logs_and_captures_are_runs_too(tmp_path: Path) -> None:
     }
     log = next(row for row in made.runs if row.kind == "log")
     assert log.groups == 1 and log.model is None
+
+
+def test_a_renamed_capture_has_the_day_when_it_was_made(tmp_path: Path) -> None:
+    capture = next(one.parent for one in (ROOT / "fixtures" / "captures").rglob("request.json"))
+    day = json.loads((capture / "request.json").read_text())["created"][:10]
+    for name in ("baseline", "2020-01-02/baseline", "20200304-050607-m"):
+        shutil.copytree(capture, tmp_path / name)
+        (tmp_path / name / "log").write_text(name)  # else they are copies
+    made = survey([str(tmp_path)])
+    dates = {Path(row.run).relative_to(tmp_path).as_posix(): row.date for row in made.runs}
+    assert dates == {"baseline": day, "2020-01-02/baseline": day, "20200304-050607-m": "2020-03-04"}
+
+
+def _copies(folder: Path) -> dict[str, bytes]:
+    """Reports of two contents, plain and packed; of each a path names a day."""
+    data = json.loads((GOLDEN / "capture.json").read_text())
+    data["target"] = {"name": "a/m.py", "options": {}, "capture": None}
+    one, two = (json.dumps({**data, "more": number}).encode() for number in range(2))
+    files = {
+        "a/x.json": one,
+        "a/y.json": one,
+        "b/x.json.gz": gzip.compress(one, 1),
+        "b/2026-01-02.json.xz": lzma.compress(one),
+        "c/20260304/x.json": two,
+        "c/20260304/x.json.gz": gzip.compress(two),
+        "a/two.json.gz": gzip.compress(two, 1),
+    }
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return files
+
+
+_KEPT = {"b/2026-01-02.json.xz": "2026-01-02", "c/20260304/x.json": "2026-03-04"}
+
+
+def test_packed_copies_are_copies(tmp_path: Path) -> None:
+    """The one with a day in its path is the run, and the answer is that of the kept files alone."""
+    files = _copies(tmp_path / "all")
+    for name in _KEPT:
+        (tmp_path / "kept" / name).parent.mkdir(parents=True)
+        (tmp_path / "kept" / name).write_bytes(files[name])
+    made, alone = survey([str(tmp_path / "all")]), survey([str(tmp_path / "kept")])
+
+    def below(name: str) -> str:
+        return Path(name).relative_to(tmp_path / "all").as_posix()
+
+    assert {below(row.run): row.date for row in made.runs} == _KEPT
+    told = {below(one.run): below(one.same_as) for one in made.duplicates}
+    of_two = {"c/20260304/x.json.gz", "a/two.json.gz"}
+    assert told == {name: list(_KEPT)[name in of_two] for name in files.keys() - _KEPT.keys()}
+    assert made.groups == alone.groups and made.gone == alone.gone and made.reasons == alone.reasons
+    log = ROOT / "fixtures" / "logs" / "nnc-2.11-add-relu.log.xz"
+    shutil.copy(log, tmp_path / "b.log.xz")
+    (tmp_path / "a.log").write_bytes(lzma.decompress(log.read_bytes()))
+    made = survey([str(tmp_path / "a.log"), str(tmp_path / "b.log.xz")])
+    assert [Path(row.run).name for row in made.runs] == ["a.log"] and len(made.duplicates) == 1
+
+
+def test_tallies_of_a_copy_that_takes_the_place_of_a_run(tmp_path: Path) -> None:
+    """In any order, also if all are packed: sums are as of the kept file alone, and so are its days."""
+    _copies(tmp_path)
+    items = [
+        item for item in listed([str(tmp_path)]).items if "two" not in item.name and "c/" not in item.name
+    ]
+    (kept,) = (item for item in items if item.name.endswith(".xz"))
+    alone = read_chunk([kept])
+    for order in itertools.permutations(items):
+        contents = survey_copies.Contents(part := Part(), ())
+        for item in order:
+            contents.take(survey_copies.read_apart([item]))
+        assert part.rows == alone.rows and len(contents.duplicates) == 3
+        assert part.groups == alone.groups and part.places == alone.places
+        assert part.reasons == alone.reasons and part.kernels == alone.kernels
+        assert {one.same_as for one in contents.duplicates} == {kept.name}
+
+
+def test_packed_files_of_a_store_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec = pytest.importorskip("fsspec")
+    store = fsspec.filesystem("memory")
+    for name, content in _copies(tmp_path).items():
+        store.pipe(f"/packed/{name}", content)
+    fetched: list[str] = []
+    get = type(store).get
+
+    def counted(self: Any, path: str, *arguments: Any, **options: Any) -> Any:
+        fetched.append(path)
+        return get(self, path, *arguments, **options)
+
+    monkeypatch.setattr(type(store), "get", counted)
+    made = survey(["memory://packed"])
+    assert [row.run for row in made.runs] == [f"memory:///packed/{name}" for name in _KEPT]
+    packed = [name for name in fetched if not name.endswith(".json")]
+    assert len(packed) == len(set(packed)) == 4
 
 
 def test_object_stores(reports: Path) -> None:

@@ -12,6 +12,9 @@ SCHEMA = "fusiondoc.survey/1"
 DIMENSIONS = ("torch", "driver", "gpu", "date")
 """What a group can have gone with."""
 
+MOST_SLOWEST = 20
+"""Slowest runs of a kernel that are listed."""
+
 
 @dataclass(frozen=True)
 class RunRow:
@@ -22,11 +25,12 @@ class RunRow:
     kind: str
     """"report", "capture" or "log"."""
     digest: str
-    """Of its content (BLAKE2b of 128 bits)."""
+    """Of its content, unpacked (BLAKE2b of 128 bits)."""
     model: str | None
     """The target's name without folders; null of a bare log."""
     date: str | None
-    """Day of the run: of its capture, else one that its path names."""
+    """Day of the run: of its capture (its folder's name, else when it was made), else one that its path
+    names."""
     torch: str | None
     cuda: str | None
     gpu: str | None
@@ -123,6 +127,8 @@ class Outlier:
     ratio: float
     runs: int
     """Runs with that kernel."""
+    left_out: int = 0
+    """More runs in which it is much slower: the slowest 20 are listed."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +141,7 @@ class Unreadable:
 
 @dataclass(frozen=True)
 class Duplicate:
-    """A file with the content of another; it is read once and has no row."""
+    """A file with the content of another, compressed or not; it has no row."""
 
     run: str
     same_as: str
@@ -163,6 +169,8 @@ class Survey:
     outliers: tuple[Outlier, ...]
     unreadable: tuple[Unreadable, ...]
     duplicates: tuple[Duplicate, ...]
+    outliers_left_out: int
+    """Slow kernels beyond the 20 slowest runs of each."""
     ignored: int
     """Files that are neither reports nor logs by their names."""
     work: Work

@@ -19,6 +19,7 @@ from rich.text import Text
 from fusiondoc.errors import CannotRun
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.survey_answers import (
+    MOST_SLOWEST,
     Duplicate,
     Gone,
     GroupShare,
@@ -71,7 +72,8 @@ def verdict(survey: Survey) -> str:
     text = f"{count(len(survey.runs), 'run')} of {count(len(survey.models), 'model')}"
     gone = {one.group for one in survey.gone}
     text += f": {count(len(survey.groups), 'group')}, {len(gone)} of them gone"
-    return text + (f", {count(len(survey.outliers), 'slow kernel')}" if survey.outliers else "")
+    slow = len(survey.outliers) + survey.outliers_left_out
+    return text + (f", {count(slow, 'slow kernel')}" if slow else "")
 
 
 def facts(survey: Survey) -> list[tuple[str, str]]:
@@ -182,7 +184,7 @@ def tables(survey: Survey, most: int) -> list[Shown]:
         _shown(
             "outliers",
             "Kernels that are slow in one run",
-            "against the median of that kernel on that GPU",
+            "against the median of that kernel on that GPU" + _left_out(survey),
             ("kernel", "run", "GPU", "ms", "median", "times"),
             survey.outliers,
             lambda one: (
@@ -217,6 +219,11 @@ def _shown(
     shown = rows[:most]
     left = max(0, len(rows) - most)
     return Shown(name, title, note, heads, tuple(map(cells, shown)), tuple(map(said, shown)), left)
+
+
+def _left_out(survey: Survey) -> str:
+    left = survey.outliers_left_out
+    return f"; the {MOST_SLOWEST} slowest runs of each, {left:,} more are left out" if left else ""
 
 
 def _until(one: Gone) -> str:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Protocol, Sequence
 
 from fusiondoc.errors import CannotRun, UsageError
 from fusiondoc.model import count, dataclass
-from fusiondoc.model.survey_answers import Duplicate, Survey, Unreadable, Work
-from fusiondoc.workflows.survey_facts import Item, at_hand, digest, listed, may_be_equal
+from fusiondoc.model.survey_answers import Survey, Unreadable, Work
+from fusiondoc.workflows.survey_copies import Contents, digests_of, may_be_equal, once, read_apart
+from fusiondoc.workflows.survey_facts import Item, listed
 from fusiondoc.workflows.survey_tallies import Part, read_chunk, survey_of
 
 if TYPE_CHECKING:
@@ -61,28 +62,20 @@ def survey(
     if not used.workers and tell is not None:
         tell(f"note: the {engine.capitalize()} cluster has no workers now; waiting for one")
     try:
-        same = _digests(used, may_be_equal(listing.items), tell)
-        unique, duplicates = _once(listing.items, same)
+        plain = [item for item in listing.items if not item.compressed]
+        unique, duplicates = once(plain, _digests(used, may_be_equal(plain), tell))
         part = Part()
         part.unreadable += listing.closed
         for made in _all(used, read_chunk, unique, part.unreadable, tell):
             part.merge(made)
+        contents = Contents(part, duplicates)
+        compressed = [item for item in listing.items if item.compressed]
+        for made in _all(used, read_apart, compressed, part.unreadable, tell):
+            contents.take(made)
         work = Work(used.name, used.workers, round(time.perf_counter() - began, 3), used.lost)
     finally:
         used.close()
-    return survey_of(part, duplicates, listing.ignored, work)
-
-
-def digests_of(items: Chunk) -> dict[str, str]:
-    """Name -> digest; what cannot be read is left out, and told when it is read for its content."""
-    found = {}
-    for item in items:
-        try:
-            with at_hand(item) as path:
-                found[item.name] = digest(path, item.capture)
-        except Exception:  # every store has errors of its own
-            continue
-    return found
+    return survey_of(part, contents.duplicates, listing.ignored, work)
 
 
 def _digests(engine: Engine, items: Sequence[Item], tell: Callable[[str], None] | None) -> dict[str, str]:
@@ -90,21 +83,6 @@ def _digests(engine: Engine, items: Sequence[Item], tell: Callable[[str], None] 
     for made in _all(engine, digests_of, items, [], tell):
         found.update(made)
     return found
-
-
-def _once(items: Sequence[Item], digests: dict[str, str]) -> tuple[list[Item], list[Duplicate]]:
-    """Each content once, by the first name."""
-    first: dict[str, str] = {}
-    unique, duplicates = [], []
-    for item in items:
-        content = digests.get(item.name)
-        if content is not None and content in first:
-            duplicates.append(Duplicate(item.name, first[content]))
-            continue
-        if content is not None:
-            first[content] = item.name
-        unique.append(item)
-    return unique, duplicates
 
 
 def chunks_of(items: Sequence[Item], most: int = _MOST_FILES) -> list[Chunk]:

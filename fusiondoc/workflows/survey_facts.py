@@ -25,12 +25,11 @@ from fusiondoc.model.report import SCHEMA, OpNode, Report, Unfused
 from fusiondoc.model.source import Source, last_name
 from fusiondoc.model.survey_answers import RunRow, SavedNode, SavedReport, SavedUnfused, Unreadable
 from fusiondoc.model.typed_fields import json_within, sound
-from fusiondoc.parsers.lines.log_files import is_log_name
+from fusiondoc.parsers.lines.log_files import CHUNK_BYTES, COMPRESSED, LogInput, content, is_log_name
 from fusiondoc.reports.json_format import read_part
-from fusiondoc.workflows import is_capture, named_json, saved_bytes
+from fusiondoc.workflows import is_capture, named_json, saved_bytes, source_of
 from fusiondoc.workflows.archives import is_archive_name
 
-_BLOCK = 1 << 20
 _OF_CAPTURE = (REQUEST, RECORDS, "log")
 """What tells two captures apart."""
 
@@ -45,6 +44,11 @@ class Item:
     name: str
     size: int
     capture: bool = False
+
+    @property
+    def compressed(self) -> bool:
+        """Whether other bytes may hold the same. Archives are what they are: a capture is in them."""
+        return not self.capture and _is_compressed(self.name)
 
 
 @dataclass(frozen=True)
@@ -202,25 +206,26 @@ def at_hand(item: Item) -> Iterator[Path]:
 
 
 def digest(path: Path, capture: bool) -> str:
-    """Of what is at hand there; equal for two captures of the same request, records and log."""
+    """Of what is at hand there, unpacked; equal for two captures of the same request, records and log."""
     made = hashlib.blake2b(digest_size=16)
     for file in [path / name for name in _OF_CAPTURE] if capture else [path]:
-        with contextlib.suppress(FileNotFoundError), file.open("rb") as content:
-            while True:
-                block = content.read(_BLOCK)
-                if not block:
-                    break
+        with contextlib.suppress(FileNotFoundError):
+            for block in _bytes_of(file):
                 made.update(block)
         made.update(b"\0")
     return made.hexdigest()
 
 
-def may_be_equal(items: Sequence[Item]) -> list[Item]:
-    """Those whose size another one has or may have."""
-    if any(item.size == UNKNOWN for item in items):
-        return list(items)
-    sizes = Counter((item.size, item.capture) for item in items)
-    return [item for item in items if sizes[item.size, item.capture] > 1]
+def _is_compressed(name: str) -> bool:
+    return name.lower().endswith(COMPRESSED) and not is_archive_name(name)
+
+
+def _bytes_of(file: Path) -> Iterator[bytes]:
+    if _is_compressed(file.name):
+        yield from content(LogInput(file.name, file))
+        return
+    with file.open("rb") as opened:
+        yield from iter(lambda: opened.read(CHUNK_BYTES), b"")
 
 
 class GroupKey(NamedTuple):
@@ -301,8 +306,11 @@ def facts_of(item: Item) -> RunFacts:
         found = digest(path, item.capture)
         if not item.capture and named_json(item.name):
             return _facts(_saved(path), item.name, "report", found)
-        from fusiondoc.workflows.load import report_from
+        from fusiondoc.workflows.load import report_from, report_of
 
+        if item.capture or is_archive_name(path.name):
+            capture = source_of(str(path)).capture()
+            return _facts(report_of(capture), item.name, "capture", found, capture.request.created)
         report = report_from([str(path)])
         kind = "capture" if report.target.of_capture else "log"
         return _facts(report, item.name, kind, found)
@@ -331,7 +339,10 @@ _CAPTURED = re.compile(r"(?:^|[/\\])(\d{4})(\d\d)(\d\d)-\d{6}-")
 _DATE = re.compile(r"(?<!\d)(20\d\d)-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])(?!\d)")
 
 
-def _facts(report: Report | SavedReport, name: str, kind: str, content: str) -> RunFacts:
+def _facts(
+    report: Report | SavedReport, name: str, kind: str, told: str, created: str | None = None
+) -> RunFacts:
+    """``told``: the digest of its content; ``created``: when its capture was made."""
     target, environment = report.target, report.environment
     model = None
     if target.name and (target.options or target.capture):
@@ -367,9 +378,9 @@ def _facts(report: Report | SavedReport, name: str, kind: str, content: str) -> 
     row = RunRow(
         run=name,
         kind=kind,
-        digest=content,
+        digest=told,
         model=model,
-        date=_date(target.capture or "", name),
+        date=_date(target.capture or "", name, created),
         torch=environment.get("torch") or None,
         cuda=environment.get("cuda") or None,
         gpu=gpu,
@@ -434,8 +445,13 @@ def text_of(key: GroupKey) -> str:
     return text + (f" at {', '.join(own[:2])}" if own else "")
 
 
-def _date(capture: str, name: str) -> str | None:
+def _date(capture: str, name: str, created: str | None = None) -> str | None:
     found = _CAPTURED.search(capture) or _CAPTURED.search(name)
-    if found is None:
-        found = _DATE.search(name)
+    for text in (created or "", name):
+        found = found or _DATE.search(text)
     return "-".join(found.groups()) if found is not None else None
+
+
+def preference(name: str) -> tuple[bool, str]:
+    """Of files with the same content the least is kept: a path that names the day tells more."""
+    return _date("", name) is None, name

@@ -8,11 +8,12 @@ import re
 from collections import Counter, defaultdict
 from heapq import nlargest, nsmallest
 from statistics import median
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.survey_answers import (
     DIMENSIONS,
+    MOST_SLOWEST,
     Duplicate,
     Gone,
     GroupShare,
@@ -37,8 +38,6 @@ from fusiondoc.workflows.survey_facts import (
 
 MOST_SAMPLES = 5_000
 """Times of a kernel of which its median is taken."""
-MOST_SLOWEST = 20
-"""Slowest runs of a kernel that can be outliers."""
 LEAST_RUNS = 5
 """Of a kernel, to say what is usual."""
 SLOWER = 1.5
@@ -57,20 +56,22 @@ class _Kernel:
     sample: tuple[tuple[str, int], ...]
     """(digest of the run, nanoseconds), those of the lowest digests."""
     slowest: tuple[tuple[int, str], ...]
+    """(nanoseconds, digest of the run)."""
+    highest: tuple[int, ...] | None = None
+    """The highest times, where the sample has not all of them."""
 
-    def plus(self, other: _Kernel) -> _Kernel:
-        return _Kernel(
-            self.runs + other.runs,
-            tuple(nsmallest(MOST_SAMPLES, (*self.sample, *other.sample))),
-            tuple(nlargest(MOST_SLOWEST, (*self.slowest, *other.slowest))),
-        )
+    @property
+    def times(self) -> Iterable[int]:
+        """The highest times, as many as a sample has at most."""
+        return self.highest if self.highest is not None else (ns for _, ns in self.sample)
 
 
 class Part:
     """What some runs come to."""
 
     def __init__(self) -> None:
-        self.rows: list[RunRow] = []
+        self.rows: dict[str, RunRow] = {}
+        """By name."""
         self.groups: dict[GroupKey, Counter[Any]] = defaultdict(Counter)
         """Of each: "runs", "nodes", "fell back", ("kind", K), and runs by (dimension, value)."""
         self.reasons: dict[ReasonKey, Counter[str]] = defaultdict(Counter)
@@ -83,7 +84,7 @@ class Part:
     def add(self, run: RunFacts) -> None:
         """One more run."""
         row = run.row
-        self.rows.append(row)
+        self.rows[row.run] = row
         values = _values(row)
         for key, group in run.groups.items():
             tally = self.groups[key]
@@ -99,13 +100,13 @@ class Part:
         for place, code in run.places.items():
             self.places[place].update((code, *value) for value in values)
         for kernel, ns in run.kernels.items():
-            self.kernels[kernel].append(_Kernel(1, ((row.digest, ns),), ((ns, row.run),)))
+            self.kernels[kernel].append(_Kernel(1, ((row.digest, ns),), ((ns, row.digest),)))
             if len(self.kernels[kernel]) >= 64:
                 self.kernels[kernel] = [_joined(self.kernels[kernel])]
 
     def merge(self, other: Part) -> None:
         """The runs of another part too."""
-        self.rows += other.rows
+        self.rows.update(other.rows)
         for mine, theirs in (
             (self.groups, other.groups),
             (self.reasons, other.reasons),
@@ -119,14 +120,38 @@ class Part:
             self.kernels[kernel] = [_joined([*self.kernels[kernel], *found])]
         self.unreadable += other.unreadable
 
+    def rename(self, name: str, run: RunFacts) -> None:
+        """A run that was added gets the name and day of this one, another file with its content."""
+        before, after = _values(self.rows.pop(name)), _values(run.row)
+        self.rows[run.row.run] = run.row
+        gone = [one for one in before if one not in after]
+        new = [one for one in after if one not in before]
+        for key in run.groups:
+            _move(self.groups[key], gone, new)
+        for place, code in run.places.items():
+            _move(self.places[place], [(code, *one) for one in gone], [(code, *one) for one in new])
+
+
+def _move(tally: Counter[Any], gone: Sequence[object], new: Sequence[object]) -> None:
+    tally.update(new)
+    for one in gone:
+        tally[one] -= 1
+        if not tally[one]:
+            del tally[one]
+
 
 def _joined(found: Sequence[_Kernel]) -> _Kernel:
     if len(found) == 1:
         return found[0]
+    runs = sum(one.runs for one in found)
+    highest = None
+    if runs > MOST_SAMPLES:
+        highest = tuple(nlargest(MOST_SAMPLES, (ns for one in found for ns in one.times)))
     return _Kernel(
-        sum(one.runs for one in found),
+        runs,
         tuple(nsmallest(MOST_SAMPLES, (pair for one in found for pair in one.sample))),
         tuple(nlargest(MOST_SLOWEST, (pair for one in found for pair in one.slowest))),
+        highest,
     )
 
 
@@ -137,12 +162,15 @@ def _values(row: RunRow) -> list[tuple[str, str]]:
     return [(name, value) for name, value in values.items() if value is not None]
 
 
-def read_chunk(items: Sequence[Item]) -> Part:
-    """What a worker does: a file that cannot be read never ends the others."""
+def read_chunk(items: Sequence[Item], tell: Callable[[RunFacts], None] | None = None) -> Part:
+    """What a worker does: a file that cannot be read never ends the others. ``tell`` is told each run."""
     part = Part()
     for item in items:
         try:
-            part.add(facts_of(item))
+            facts = facts_of(item)
+            part.add(facts)
+            if tell is not None:
+                tell(facts)
         except Exception as error:
             why = getattr(error, "message", None) or f"{type(error).__name__}: {error}"
             part.unreadable.append(Unreadable(item.name, " ".join(str(why).split())[:300]))
@@ -151,7 +179,7 @@ def read_chunk(items: Sequence[Item]) -> Part:
 
 def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: Work) -> Survey:
     """The answers."""
-    rows = tuple(sorted(part.rows, key=lambda row: row.run))
+    rows = tuple(sorted(part.rows.values(), key=lambda row: row.run))
     totals: dict[str | None, Counter[Any]] = defaultdict(Counter)
     for row in rows:
         totals[row.model].update(["runs", *_values(row)])
@@ -162,6 +190,7 @@ def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: W
         for key, tally in part.groups.items()
         for found in _gone(key, ids[key], tally, totals[key.model], part.places)
     ]
+    outliers, left_out = _outliers(part.kernels, {row.digest: row.run for row in rows})
     return Survey(
         runs=rows,
         groups=tuple(sorted(groups, key=lambda one: (-one.runs, one.model or "", one.id))),
@@ -171,9 +200,10 @@ def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: W
             )
         ),
         reasons=_reasons(part),
-        outliers=tuple(_outliers(part.kernels)),
+        outliers=outliers,
         unreadable=tuple(sorted(part.unreadable, key=lambda one: one.run)),
         duplicates=tuple(sorted(duplicates, key=lambda one: one.run)),
+        outliers_left_out=left_out,
         ignored=ignored,
         work=work,
     )
@@ -303,17 +333,27 @@ def _reasons(part: Part) -> tuple[ReasonShare, ...]:
     return tuple(sorted(found, key=lambda one: (-one.ms, -one.bytes, -one.nodes, one.code, one.op)))
 
 
-def _outliers(kernels: Mapping[KernelKey, Sequence[_Kernel]]) -> Iterable[Outlier]:
-    found = []
+def _outliers(
+    kernels: Mapping[KernelKey, Sequence[_Kernel]], names: Mapping[str, str]
+) -> tuple[tuple[Outlier, ...], int]:
+    """The outliers, and how many more there are. ``names``: digest of a run to its name."""
+    found: list[Outlier] = []
+    left_out = 0
     for (model, gpu, name), parts in kernels.items():
         one = _joined(parts)
         if one.runs < LEAST_RUNS:
             continue
         times = [ns for _, ns in one.sample]
         usual = median(times)
-        spread = 1.4826 * median(abs(ns - usual) for ns in times)
-        for ns, run in one.slowest:
-            if usual and ns > SLOWER * usual and ns > usual + DEVIATIONS * spread:
-                ms = ns / NS
-                found.append(Outlier(run, name, model, gpu, ms, usual / NS, round(ns / usual, 4), one.runs))
-    return sorted(found, key=lambda one: (-one.ratio, one.run, one.kernel))
+        if not usual:
+            continue
+        limit = max(SLOWER * usual, usual + DEVIATIONS * 1.4826 * median(abs(ns - usual) for ns in times))
+        slow = [(ns, digest) for ns, digest in one.slowest if ns > limit]
+        more = sum(ns > limit for ns in one.times) - len(slow)
+        left_out += more
+        for ns, digest in slow:
+            ms, ratio = ns / NS, round(ns / usual, 4)
+            found.append(
+                Outlier(names[digest], name, model, gpu, ms, usual / NS, ratio, one.runs, left_out=more)
+            )
+    return tuple(sorted(found, key=lambda one: (-one.ratio, one.run, one.kernel))), left_out

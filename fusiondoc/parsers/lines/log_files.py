@@ -227,6 +227,17 @@ def read_chunks(
             yield from whole_lines(blocks, cut)
 
 
+def content(log: LogInput) -> Iterator[bytes]:
+    """The bytes of a file, unpacked and otherwise as they are.
+
+    Raises:
+        OSError, UsageError: it cannot be read, or unpacks to too much.
+        CannotRun: the package that unpacks it is missing.
+    """
+    with _open(log) as stream:
+        yield from _blocks(stream, log)
+
+
 _UNPACKED_FIRST = 8
 """Blocks after which unpacking is worth a thread."""
 _BLOCKS_AHEAD = 2

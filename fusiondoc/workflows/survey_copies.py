@@ -1,0 +1,110 @@
+"""Files of a survey with the same content: each content is one run.
+
+Sizes tell which plain files can be equal, and these are read for their digests first. What a compressed file
+holds is known only when it is unpacked, and it is fetched and read once: after all plain files, its facts
+coming apart from those of others, so that they can be left out or take the place of a run that was read.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from typing import Iterable, Mapping, Sequence
+
+from fusiondoc.model import dataclass
+from fusiondoc.model.survey_answers import Duplicate
+from fusiondoc.workflows.survey_facts import UNKNOWN, Item, RunFacts, at_hand, digest, preference
+from fusiondoc.workflows.survey_tallies import Part, read_chunk
+
+
+def may_be_equal(items: Sequence[Item]) -> list[Item]:
+    """Those whose size another one has or may have."""
+    if any(item.size == UNKNOWN for item in items):
+        return list(items)
+    sizes = Counter((item.size, item.capture) for item in items)
+    return [item for item in items if sizes[item.size, item.capture] > 1]
+
+
+def digests_of(items: Sequence[Item]) -> dict[str, str]:
+    """Name -> digest; what cannot be read is left out, and told when it is read for its content."""
+    found = {}
+    for item in items:
+        try:
+            with at_hand(item) as path:
+                found[item.name] = digest(path, item.capture)
+        except Exception:  # every store has errors of its own
+            continue
+    return found
+
+
+def once(items: Sequence[Item], digests: Mapping[str, str]) -> tuple[list[Item], list[Duplicate]]:
+    """Each content once."""
+    first: dict[str, str] = {}
+    unique, duplicates = [], []
+    for item in sorted(items, key=lambda one: preference(one.name)):
+        content = digests.get(item.name)
+        if content is not None and content in first:
+            duplicates.append(Duplicate(item.name, first[content]))
+            continue
+        if content is not None:
+            first[content] = item.name
+        unique.append(item)
+    return sorted(unique, key=lambda one: one.name), duplicates
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Some runs together, and the facts of each, which are asked for only if one of them is a copy."""
+
+    part: Part
+    facts: tuple[bytes, ...]
+
+
+def read_apart(items: Sequence[Item]) -> Apart:
+    """What a worker does with compressed files."""
+    packed: list[bytes] = []
+    part = read_chunk(items, lambda run: packed.append(pickle.dumps(run, pickle.HIGHEST_PROTOCOL)))
+    return Apart(part, tuple(packed))
+
+
+class Contents:
+    """The runs of a part by what they hold; more of them come, of which some may be copies."""
+
+    def __init__(self, part: Part, duplicates: Iterable[Duplicate]) -> None:
+        self._part = part
+        self._kept = {row.digest: row.run for row in part.rows.values()}
+        self._same = {one.run: one.same_as for one in duplicates}
+        """Each copy to a file that was kept when it was found."""
+
+    def take(self, more: Apart) -> None:
+        """Some more runs. The answer does not depend on which come first."""
+        new = {row.digest: row.run for row in more.part.rows.values()}
+        if len(new) == len(more.facts) and not new.keys() & self._kept.keys():
+            self._part.merge(more.part)
+            self._kept.update(new)
+            return
+        self._part.unreadable += more.part.unreadable
+        for packed in more.facts:
+            self._take_run(pickle.loads(packed))
+
+    def _take_run(self, run: RunFacts) -> None:
+        name, kept = run.row.run, self._kept.get(run.row.digest)
+        if kept is None:
+            self._part.add(run)
+        elif preference(kept) < preference(name):
+            self._same[name] = kept
+            return
+        else:
+            self._part.rename(kept, run)
+            self._same[kept] = name
+        self._kept[run.row.digest] = name
+
+    @property
+    def duplicates(self) -> list[Duplicate]:
+        """The copies, each with the file that is kept of them all."""
+        return [Duplicate(one, self._end_of(one)) for one in self._same]
+
+    def _end_of(self, name: str) -> str:
+        while name in self._same:
+            name = self._same[name]
+        return name
