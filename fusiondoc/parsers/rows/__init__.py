@@ -23,19 +23,27 @@ from fusiondoc.parsers.lines.tagged_lines import Tag, tagged_lines
 class PackedEvidence(Sequence[Evidence]):
     """Lines in reading order, each once. Compares equal to any sequence of the same evidence.
 
-    An array that is in order already is kept as it is, not copied: a line may be said millions of times.
+    An array that is in order already is kept as it is, and so are many that are put together, not copied: a
+    line may be said millions of times. What is added to them later is not in it.
     """
 
-    __slots__ = ("_files", "_lines")
+    __slots__ = ("_count", "_files", "_lines", "_parts")
 
-    def __init__(self, lines: Sequence[int], files: Sequence[str]) -> None:
-        self._lines = lines if isinstance(lines, array) else array("Q", lines)
-        if not all(map(lt, self._lines, islice(self._lines, 1, None))):
-            self._lines = array("Q", sorted(set(lines)))
+    def __init__(self, lines: Sequence[int], files: Sequence[str], more: Sequence[array[int]] = ()) -> None:
+        own = lines if isinstance(lines, array) else array("Q", lines)
+        parts = _Parts((own, *more)) if more else None
+        lines = _once_in_order(parts.together() if parts is not None else own)
         self._files = files
+        self._count = len(lines)
+        self._lines = lines
+        """All, or of many parts the first."""
+        self._parts: _Parts | None = None
+        if parts is not None and len(lines) > _LOOKED_AT:
+            self._lines = lines[:_LOOKED_AT]
+            self._parts = parts
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> Evidence: ...
@@ -44,12 +52,20 @@ class PackedEvidence(Sequence[Evidence]):
     def __getitem__(self, index: slice) -> Sequence[Evidence]: ...
 
     def __getitem__(self, index: int | slice) -> Evidence | Sequence[Evidence]:
-        if isinstance(index, slice):
-            return tuple(self._evidence(pos) for pos in self._lines[index])
-        return self._evidence(self._lines[index])
+        places = range(self._count)[index]
+        if isinstance(places, int):
+            return self._evidence(self._with(places)[places])
+        lines = self._with(max(places, default=0))
+        return tuple([self._evidence(lines[place]) for place in places])
 
     def __iter__(self) -> Iterator[Evidence]:
-        return map(self._evidence, self._lines)
+        return map(self._evidence, islice(self._with(self._count - 1), self._count))
+
+    def _with(self, place: int) -> array[int]:
+        """The lines, as far as that place at least."""
+        if self._parts is None or place < len(self._lines):
+            return self._lines
+        return _once_in_order(self._parts.together())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
@@ -64,6 +80,42 @@ class PackedEvidence(Sequence[Evidence]):
         file, line = unpack(pos)
         return Evidence(self._files[file], line)
 
+
+_LOOKED_AT = 200
+"""Lines that reports show of one thing, at most (``reports/json_format.py``)."""
+
+
+class _Parts:
+    """Arrays of lines as they are now."""
+
+    __slots__ = ("_parts", "_sizes")
+
+    def __init__(self, parts: Sequence[array[int]]) -> None:
+        self._parts = parts
+        self._sizes = array("Q", map(len, parts))
+
+    def together(self) -> array[int]:
+        lines = array("Q")
+        for part, size in zip(self._parts, self._sizes):
+            lines.extend(part if len(part) == size else part[:size])
+        return lines
+
+
+def _once_in_order(lines: array[int]) -> array[int]:
+    """Itself if it is in order."""
+    if _rises(lines):
+        return lines
+    ordered = sorted(lines)
+    return array("Q", ordered if _rises(ordered) else dict.fromkeys(ordered))
+
+
+def _rises(lines: Sequence[int]) -> bool:
+    return all(map(lt, lines, islice(lines, 1, None)))
+
+
+_LOOKED_AT = 200
+"""Lines that a report shows of one thing, at most (``reports/json_format.py``): of many parts these are at
+hand."""
 
 MOST_LINE = 600
 """Characters of a line that are kept."""

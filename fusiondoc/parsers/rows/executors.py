@@ -41,6 +41,7 @@ _Print = Tuple[int, int, PlanUse]
 class PlanPrint:
     """One print of a plan; ``at``: the position of its first line."""
 
+    __slots__ = ("at", "use")
     use: PlanUse
     at: int
 
@@ -93,6 +94,7 @@ def executors_of(
     )
     last = _last_of_first_copy(prints, lines)
     paired = _paired(prints)
+    del prints  # a log can have a hundred thousand
     executors = _Fallbacks(_outside(paired, profiled or {})).told(paired)
     return [replace(one, known=one.known or one.prints[0].at > last) for one in executors]
 

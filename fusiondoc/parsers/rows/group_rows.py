@@ -98,7 +98,7 @@ class GroupTable:
         self.facts = facts
         self.rows: list[GroupRow] = []
         self.plans: list[PhasedPlan] = []
-        self.executors: list[Executor] = []
+        self._executors: list[Executor] = []
         self.copies: dict[int, list[Copies]] = {}
         """By the id of a use, for each executor: of that which tells the most of an executor's prints."""
         self._first = first
@@ -140,7 +140,7 @@ class GroupTable:
         for one in executor.prints:
             if id(one.use) not in self._phases:
                 self._phases[id(one.use)] = self._phase_of(one.use)
-        self.executors.append(executor)
+        self._executors.append(executor)
         use = executor.use
         phase = self._phases[id(use)]
         self._diff_graphs.extend(inner.ops for inner in use.plan.diff_graphs)
@@ -251,9 +251,11 @@ class GroupTable:
             row.members = max(shown, key=len, default=[])
         self.plans = [PhasedPlan(use, self._phases[id(use)]) for use in plans]
         self._in_graph.clear()
+        self._executors.clear()
 
     def _count_plans(self, caches: Mapping[tuple[bytes, int], int]) -> None:
-        for executor in self.executors:
+        shared: dict[tuple[int, int, bool], Copies] = {}
+        for executor in self._executors:
             if executor.bare:
                 continue
             file, use = executor.file, executor.use
@@ -269,6 +271,7 @@ class GroupTable:
             share: Share = Fraction(1, processes) if processes > 1 else 1
             again = executor.fallback or use.simple
             one = Copies(file, 0 if again else share, share if again else 0)
+            one = shared.setdefault((file, processes, again), one)
             self.copies.setdefault(id(use), []).append(one)
 
     def runs(self) -> Runs:

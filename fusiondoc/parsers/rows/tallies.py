@@ -4,6 +4,7 @@ the groups and kernels beyond the number that it holds.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from itertools import chain, islice
 from math import ceil
@@ -14,6 +15,7 @@ from fusiondoc.model.packed_text import replace
 from fusiondoc.model.report import Fallback, Group, Kernel, Reason, Report
 from fusiondoc.parsers.facts import positions
 from fusiondoc.parsers.jit.statements import Statement
+from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.group_rows import Copies, Share
 
 MOST_ROWS = 20_000
@@ -88,7 +90,7 @@ class Tally:
 class CountedRow:
     """A row of operators outside groups, while it is counted."""
 
-    __slots__ = ("count", "kept", "layers", "lines", "moved", "ran", "reason", "seen")
+    __slots__ = ("count", "kept", "layers", "lines", "moved", "ran", "reason", "said")
 
     def __init__(self, reason: Reason, ran: bool | None = None) -> None:
         self.reason = reason
@@ -99,16 +101,18 @@ class CountedRow:
         self.lines = positions()
         self.layers: dict[str, Tally] | None = None
         """How many each layer has, in order."""
-        self.seen: set[int] | None = None
-        """Statements whose lines are in already."""
+        self.said: dict[int, array[int]] | None = None
+        """Lines of statements, by the id of each."""
 
     def say(self, statement: Statement) -> None:
         """Its lines are evidence, once."""
-        if self.seen is None:
-            self.seen = set()
-        if id(statement) not in self.seen:
-            self.seen.add(id(statement))
-            self.lines.extend(statement.lines)
+        if statement.lines:
+            if self.said is None:
+                self.said = {}
+            self.said[id(statement)] = statement.lines
+
+    def evidence(self, files: Sequence[str]) -> PackedEvidence:
+        return PackedEvidence(self.lines, files, tuple(self.said.values()) if self.said else ())
 
     def add(self, count: int, moved: int, kept: int, copies: Sequence[Copies]) -> None:
         """What one plan has."""

@@ -14,7 +14,6 @@ from fusiondoc.parsers.jit import NO_WORK
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
 from fusiondoc.parsers.jit.plan import LooseNode, Op
 from fusiondoc.parsers.jit.statements import Alike, Further, Statement, Statements, best_of, telling
-from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.executors import RanPlans
 from fusiondoc.parsers.rows.group_rows import Copies, PhasedPlan
 from fusiondoc.parsers.rows.tallies import BoundedRows, CountedRow, by_log
@@ -338,7 +337,7 @@ class _UnfusedTable:
             key = (op, place, None, said.code, said.text, None)
             row = self.rows.of(key, True)
             row.count.rest += said.count
-            row.lines.extend(said.lines)
+            row.say(said)
 
         if statements.further:
             known = {hash(op) for op in (*self._placed, *statements)}
@@ -359,7 +358,7 @@ class _UnfusedTable:
         key = (alike.op, None, None, alike.code, alike.text, None)
         row = self.rows.more(key, new) if alike.sourced else self.rows.of(key, True)
         row.count.rest += new
-        row.lines.extend(more.said.lines)
+        row.say(more.said)
 
     def finished(self, files: list[str], sources: SourceMap) -> list[Unfused]:
         """The rows as the report has them. The table is empty then: there can be very many."""
@@ -376,7 +375,7 @@ class _UnfusedTable:
                     count=row.count.total,
                     ran=row.ran,
                     reason=row.reason,
-                    evidence=PackedEvidence(row.lines, files),
+                    evidence=row.evidence(files),
                     rank=self._facts.rank,
                     bytes_moved=row.moved.total or None if row.moved is not None else None,
                     layers=tuple(layers),
