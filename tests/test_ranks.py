@@ -472,3 +472,23 @@ def test_a_log_that_tells_no_process_says_so(tmp_path: Path) -> None:
 def test_numbers_of_ranks_in_words() -> None:
     assert rank_numbers((3, 0, 1, 2, 7)) == "0-3, 7"
     assert rank_names((5,)) == "rank 5" and rank_names((0, 1)) == "ranks 0-1"
+
+
+@pytest.mark.parametrize("launched", [True, False])
+def test_lines_that_other_processes_tore_apart_are_told(launched: bool, tmp_path: Path) -> None:
+    """In the middle of a line another message begins; alone such a log may be of threads."""
+    words = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
+    lines = large_log(groups=2, loose=1).splitlines(keepends=True)
+    marked = [at for at, line in enumerate(lines) if line.startswith("[DUMP ") and "aten::" in line]
+    half = len(lines[marked[3]]) * 2 // 3
+    rest = lines[marked[3]][half:]
+    lines[marked[3]] = lines[marked[3]][:half] + "[DUMP graph_fuser.cpp:2419] Before Fusion: \n" + rest
+    lines += [
+        "[DUMP graph_fuser.cpp:2419] Before Fusion: \n",
+        "[DUMP graph_fuser.cpp:2419] graph(%x : Tensor,\n",
+    ]
+    (tmp_path / "all.log").write_text(words * launched + "".join(lines))
+    (found,) = [one for one in api.parse(tmp_path / "all.log").findings if one.code == "FD902"]
+    assert ("at least 1 line is torn apart by other processes" in found.message) is launched
+    assert ("--redirects 3" in (found.advice or "")) is launched
+    assert [one.line for one in found.evidence] == ([marked[3] + 2] if launched else [])

@@ -110,6 +110,10 @@ class Observed:
     crash: LoggedCrash | None = None
     launched: Evidence | None = None
     """Where torch's launcher says that it starts several processes."""
+    torn: int = 0
+    """Lines that are torn apart by lines of other processes, at least."""
+    torn_lines: tuple[Evidence, ...] = ()
+    """The first of them."""
     ranks_by: str | None = None
     """How the ranks are known: "files", "prefixes" or "order"; None for one process."""
 

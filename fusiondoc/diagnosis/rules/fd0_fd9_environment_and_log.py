@@ -271,11 +271,17 @@ def interrupted(report: Report, context: Context) -> Iterable[Finding]:
 def cut_off(report: Report, context: Context) -> Iterable[Finding]:
     """FD902: graphs or kernels that are not printed to their end."""
     if report.parse.truncated:
+        number = context.observed.torn
+        torn = f"{count(number, 'line')} {'is' if number == 1 else 'are'}" if number else ""
         yield finding(
             "FD902",
             f"{report.parse.truncated} graphs or kernels are cut off; what they held is missing from "
-            f"this report",
-            advice="Keep the whole output of the run (both streams, from its start to its end).",
+            f"this report" + (f"; at least {torn} torn apart by other processes" if torn else ""),
+            evidence=context.observed.torn_lines,
+            advice="Keep a log for each process (torchrun --redirects 3 --log-dir DIR, srun --output"
+            " run.%t.log), and read that folder."
+            if torn
+            else "Keep the whole output of the run (both streams, from its start to its end).",
         )
 
 
