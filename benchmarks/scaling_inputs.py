@@ -7,6 +7,7 @@ there are, and how long they are, no model is likely to reach. ``CASES`` names t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import Callable, Iterator
 
 _T = "Float(64, 1024, strides=[1024, 1], requires_grad=0, device=cuda:0)"
@@ -384,6 +385,107 @@ def in_place_between_others(size: int) -> Lines:
     return _chain(size, _calls("relu_", "erfinv"))
 
 
+def _of_nodes(nodes: Lines, recorded: bool = False) -> Lines:
+    """A plan of these nodes, which may take ``%x``, an operator's result, and the flag ``%b``."""
+    yield _PASS + "Before Compilation: \n"
+    head = (f"graph(%v : {_T}, %b : bool):", f"  %x : {_T} = aten::sigmoid(%v) # model.py:1:8")
+    text = _prefixed(_PASS, chain(head, nodes, ("  return (%x)",)))
+    yield text.replace("requires_grad=0", "requires_grad=1") if recorded else text
+
+
+def _op(name: str, kind: str, inputs: str, text: str = _T) -> str:
+    """A node on a source line of its own: the number in its name."""
+    line = int("".join(filter(str.isdigit, name))) + 2
+    return f"  %{name} : {text} = {kind}({inputs}) # model.py:{line}:{8 + ord(name[0])}"
+
+
+def readers_of_a_list(size: int, recorded: bool = False) -> Lines:
+    """``size`` operators that read one list of ``size`` tensors."""
+
+    def nodes() -> Lines:
+        yield from (_op(f"y{i}", "aten::relu", "%x") for i in range(size))
+        yield _op("l0", "prim::ListConstruct", ", ".join(f"%y{i}" for i in range(size)), "Tensor[]")
+        yield from (_op(f"z{i}", "aten::mul", "%l0") for i in range(size))
+
+    return _of_nodes(nodes(), recorded)
+
+
+def recorded_readers_of_a_list(size: int) -> Lines:
+    """The same with gradients."""
+    return readers_of_a_list(size, True)
+
+
+def lists_in_lists(size: int) -> Lines:
+    """``size`` lists, each of the one before and a tensor, and as many operators that read one each."""
+
+    def nodes() -> Lines:
+        for i in range(size):
+            yield _op(f"y{i}", "aten::relu", "%x")
+            yield _op(f"l{i}", "prim::ListConstruct", f"%l{i - 1}, %y{i}" if i else "%y0", "Tensor[]")
+            yield _op(f"z{i}", "aten::cat", f"%l{i}")
+
+    return _of_nodes(nodes())
+
+
+def readers_of_a_value(size: int, recorded: bool = False) -> Lines:
+    """``size`` operators that read one value; every other one is not known to any fuser."""
+    kinds = ("aten::tanh", "aten::erfinv")
+    return _of_nodes((_op(f"y{i}", kinds[i % 2], "%x") for i in range(size)), recorded)
+
+
+def recorded_readers_of_a_value(size: int) -> Lines:
+    """The same with gradients."""
+    return readers_of_a_value(size, True)
+
+
+def prints_beside_readers(size: int) -> Lines:
+    """``size`` operators that read one value, and a print behind each."""
+
+    def nodes() -> Lines:
+        for i in range(size):
+            yield _op(f"y{i}", "aten::tanh", "%x")
+            yield f"   = prim::Print(%y{i}) # model.py:{i + 2}:3"
+
+    return _of_nodes(nodes())
+
+
+def second_ways(size: int) -> Lines:
+    """``size`` times an operator, one that reads it and is not fused, and one that reads it and one of those
+    behind it."""
+
+    def nodes() -> Lines:
+        for i in range(size):
+            yield _op(f"y{i}", "aten::relu", f"%z{i - 1}" if i else "%x")
+            yield _op(f"e{i}", "aten::erfinv", f"%y{i}")
+            yield _op(f"z{i}", "aten::mul", f"%y{i}, %{f'e{i - 2}' if i > 2 else 'x'}")
+
+    return _of_nodes(nodes())
+
+
+def views_that_are_read(size: int) -> Lines:
+    """``size`` views of views, each of which an operator reads."""
+
+    def nodes() -> Lines:
+        for i in range(size):
+            yield _op(f"w{i}", "aten::permute", f"%w{i - 1}" if i else "%x")
+            yield _op(f"y{i}", "aten::relu", f"%w{i}")
+
+    return _of_nodes(nodes())
+
+
+def branches_on_a_value(size: int) -> Lines:
+    """``size`` branches in a row that read one value."""
+
+    def nodes() -> Lines:
+        for i in range(size):
+            yield _op(f"r{i}", "prim::If", "%b")
+            yield "    block0():"
+            yield "    " + _op(f"y{i}", "aten::relu", "%x")
+            yield from (f"      -> (%y{i})", "    block1():", "      -> (%x)")
+
+    return _of_nodes(nodes())
+
+
 @dataclass(frozen=True)
 class Case:
     title: str
@@ -429,5 +531,14 @@ CASES = (
     Case("views of views", views, (1500, 3000), 40),
     Case("operators in place", in_place, (1500, 3000), 160),
     Case("operators in place between others", in_place_between_others, (1500, 3000), 200),
+    Case("readers of one list of as many tensors", readers_of_a_list, (2000, 4000), 50),
+    Case("the same with gradients", recorded_readers_of_a_list, (2000, 4000), 50),
+    Case("lists in lists", lists_in_lists, (1000, 2000, 4000), 50),
+    Case("readers of one value", readers_of_a_value, (4000, 8000), 100),
+    Case("the same with gradients", recorded_readers_of_a_value, (4000, 8000), 200),
+    Case("prints beside readers of one value", prints_beside_readers, (4000, 8000), 100),
+    Case("second ways around operators", second_ways, (2000, 4000), 100),
+    Case("views of views, each read by an operator", views_that_are_read, (2000, 4000), 100),
+    Case("branches on one value", branches_on_a_value, (2000, 4000), 60),
     Case("groups of a model, ten times as many nodes", model_of_groups, (1000, 2000), 5),
 )

@@ -15,9 +15,10 @@ from work_done import MOST_GROWTH, lines_run
 
 from fusiondoc.cli.output import joined, write_parts
 from fusiondoc.comparison.compare_reports import compare
+from fusiondoc.diagnosis import reasons, surroundings
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.model.report import Evidence, Fallback, Group, Report
-from fusiondoc.parsers.jit import statements
+from fusiondoc.parsers.jit import hubs, statements
 from fusiondoc.parsers.kernels import dump_kinds
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.read import Reading
@@ -38,6 +39,8 @@ from scaling_inputs import (
     long_string,
     model_of_groups,
     nnc_rejections,
+    readers_of_a_list,
+    readers_of_a_value,
     rejections,
 )
 
@@ -57,15 +60,56 @@ def steps_of(case: Case, size: int, folder: Path) -> int:
     return lines_run(work)
 
 
+def bounds_of_a_small_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What bounds the work is reached by it: below, all pairs may be looked at."""
+    monkeypatch.setattr(kernel_rows, "MOST_PAIRS", 100)
+    monkeypatch.setattr(programs, "MOST_EDGES", 1_000)
+    for limit, most in (("MOST_STEPS", 1_000), ("STEPS_OF_NODE", 16), ("FEWEST", 8), ("MOST_IN_LISTS", 500)):
+        monkeypatch.setattr(hubs, limit, most)
+    for module in (surroundings, reasons):
+        monkeypatch.setattr(module, "MOST_VIEWS", 8)
+    monkeypatch.setattr(surroundings, "MOST_BEHIND", 20)
+
+
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}{'-compared' * case.compare}")
 def test_twice_the_size_is_twice_the_work(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel_rows, "MOST_PAIRS", 100)  # of a small log
+    bounds_of_a_small_log(monkeypatch)
     steps_of(case, 2, tmp_path)  # what is imported and cached at first
     one, two = steps_of(case, case.small, tmp_path), steps_of(case, 2 * case.small, tmp_path)
     assert one < two or case.make in (long_string,)
     assert two < MOST_GROWTH * one
+
+
+@pytest.mark.parametrize("most", [20_000, 100])
+def test_edges_through_a_list_are_drawn_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Also where the rules for reasons look at a few of them."""
+    (tmp_path / "one.log").write_text("".join(readers_of_a_list(30)))
+    bounds_of_a_small_log(monkeypatch)
+    monkeypatch.setattr(programs, "MOST_EDGES", most)
+    (program,) = report_from([str(tmp_path / "one.log")]).programs
+    made = {(0, maker) for maker in range(1, 31)}
+    read = {(maker, taker) for maker in range(1, 31) for taker in range(31, 61)}
+    assert list(program.edges) == sorted(made | read)[:most]
+    assert program.edges_left_out == max(0, 930 - most)
+
+
+def test_a_second_way_is_found_at_any_distance(tmp_path: Path) -> None:
+    """``sigmoid`` is read by ``tanh`` and by operators that are not fused and lead to the last one."""
+    lines = list(readers_of_a_value(40))
+    first = "%y39 : Float(64, 1024, strides=[1024, 1], requires_grad=0, device=cuda:0) = aten::erfinv(%x)"
+    assert first in lines[-1]
+    for reads, leads in (("%y37", True), ("%x", False)):
+        text = "".join(lines).replace(first, first.replace("aten::erfinv(%x)", f"aten::mul(%x, {reads})"))
+        (tmp_path / "one.log").write_text(text)
+        report = report_from([str(tmp_path / "one.log")])
+        (last,) = (row for row in report.unfused if row.op == "aten::mul")
+        assert (
+            "aten::erfinv (model.py:39:129) takes the result of aten::sigmoid" in last.reason.text
+        ) is leads
 
 
 def test_the_page_of_a_comparison_asks_each_group_for_its_operators(

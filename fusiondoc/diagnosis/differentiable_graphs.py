@@ -19,6 +19,7 @@ import re
 from bisect import bisect_left, bisect_right
 from typing import Iterator, Sequence
 
+from fusiondoc.diagnosis.detours import Detours
 from fusiondoc.diagnosis.nvfuser_rules import kinds_of
 from fusiondoc.diagnosis.operators import WITH_FORMULA, is_in_place
 from fusiondoc.diagnosis.surroundings import (
@@ -68,6 +69,8 @@ class _Regions:
         """Places of what changes an attribute or argument in place."""
         self._of: dict[int, _Region] = {}
         self._fitting = [_fits(node) for node in nodes]
+        self._joinable = [node.kind == OPERATOR and no_formula(node) is None for node in nodes]
+        self._detours = Detours(nodes, _steps)
         for start in nodes:
             if not self._fitting[start.place] or start.place in self._of:
                 continue
@@ -102,17 +105,18 @@ class _Regions:
         """Why the first operator cannot be moved to the last, which takes its result, as a clause about
         ``this`` of the two."""
         nodes = self._nodes
-        for step in sorted({*first.after, *first.sizes} - {last.place}):
+        step = self._detours.between(
+            first, last, _steps(first), lambda way: not self._joinable[way.place] or way.block != first.block
+        )
+        if step is not None:
             way = nodes[step]
-            joins = way.kind == OPERATOR and way.block == first.block and no_formula(way) is None
-            if step < last.place and not joins and _leads(nodes, step, last.place):
-                said = "the size of its result" if step not in first.after else "its result"
-                who = "it" if first is this else first.op
-                said = said if who == "it" else said.replace("its result", f"the result of {first.op}")
-                return (
-                    f"{way.op}{at(way)} takes {said} and leads to"
-                    f" {'it' if last is this else last.op}, so that the two cannot be brought together"
-                )
+            said = "the size of its result" if step not in first.after else "its result"
+            who = "it" if first is this else first.op
+            said = said if who == "it" else said.replace("its result", f"the result of {first.op}")
+            return (
+                f"{way.op}{at(way)} takes {said} and leads to"
+                f" {'it' if last is this else last.op}, so that the two cannot be brought together"
+            )
         if not (_of_module(first) and _of_module(last)):
             return None
         other = last if first is this else first
@@ -155,18 +159,9 @@ def _writes_of_module(node: FlowNode) -> bool:
     return bool(node.operands) and node.operands[0].maker in _OF_MODULE
 
 
-def _leads(nodes: Sequence[FlowNode], start: int, end: int) -> bool:
-    """Whether tensors, or their sizes, go from one node to another."""
-    todo, seen = [start], {start}
-    while todo:
-        node = nodes[todo.pop()]
-        for after in (*node.after, *node.sizes):
-            if after == end:
-                return True
-            if after < end and after not in seen:
-                seen.add(after)
-                todo.append(after)
-    return False
+def _steps(node: FlowNode) -> tuple[int, ...]:
+    """Where its tensors, or their sizes, go."""
+    return (*node.after, *node.sizes)
 
 
 def _entering(nodes: Sequence[FlowNode]) -> Iterator[tuple[FlowNode, Operand]]:

@@ -28,6 +28,7 @@ from fusiondoc.diagnosis.reasons_of_node import (
     untyped,
 )
 from fusiondoc.diagnosis.surroundings import (
+    MOST_VIEWS,
     NOTHING_TO_GAIN,
     Place,
     Rule,
@@ -93,7 +94,7 @@ def _near(flow: Flow, node: FlowNode, reasons: Mapping[int, str]) -> list[FlowNo
     """Its neighbours; through views to what really stands there."""
     found: dict[int, FlowNode] = {}
     for forward in (False, True):
-        todo, seen = [node], {node.place}
+        todo, seen, through = [node], {node.place}, 0
         while todo:
             one = todo.pop()
             for index in one.after if forward else one.before:
@@ -102,7 +103,9 @@ def _near(flow: Flow, node: FlowNode, reasons: Mapping[int, str]) -> list[FlowNo
                 seen.add(index)
                 other = flow.nodes[index]
                 if other.op in NOTHING_TO_GAIN and reasons.get(index) != "FD231":
-                    todo.append(other)
+                    if through < MOST_VIEWS:
+                        through += 1
+                        todo.append(other)
                 else:
                     found[index] = other
     return [found[index] for index in sorted(found)]

@@ -5,9 +5,11 @@ could take it (nothing to fuse with, or out of reach).
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import islice
 from typing import Callable, Literal, NamedTuple, Sequence, TypeVar
 from weakref import WeakKeyDictionary
 
+from fusiondoc.diagnosis.detours import Crossings, Detours
 from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS_SINCE, fused_views, refused_because
 from fusiondoc.diagnosis.operators import (
     BY_FUSER,
@@ -49,6 +51,12 @@ NOTHING_TO_GAIN = (
 )
 
 Side = Literal["before", "after"]
+
+MOST_VIEWS = 100
+"""Views through which what stands next to an operator is looked for."""
+
+MOST_BEHIND = 1_000
+"""Nodes in each ring around what stands next to an operator."""
 
 _NNC_SELDOM = {
     f"aten::{name}" for name in ["sum", "softmax", "log_softmax", "matmul", "conv2d", "_convolution"]
@@ -168,6 +176,7 @@ class Place:
         barriers: list[FlowNode] = []
         seen = {self.node.place}
         todo: list[tuple[FlowNode, tuple[FlowNode, ...]]] = [(self.node, ())]
+        through = 0
         while todo:
             node, views = todo.pop(0)
             for place in sorted(node.before if side == "before" else node.after):
@@ -182,7 +191,9 @@ class Place:
                     and found.place not in self.refused
                     and found.op in self.catalogue_of_views
                 ):
-                    todo.append((found, (*views, found)))
+                    if through < MOST_VIEWS:
+                        through += 1
+                        todo.append((found, (*views, found)))
                 elif found.op not in MAKERS:
                     barriers.append(found)
         return Reach(tuple(partners), tuple(barriers))
@@ -199,7 +210,7 @@ class Place:
             for node in ring:
                 if self.joinable(node) and node.block == self.node.block:
                     return node
-            ring = [n for r in ring for n in self.neighbours(r)]
+            ring = list(islice((n for r in ring for n in self.neighbours(r)), MOST_BEHIND))
         return None
 
     @property
@@ -273,10 +284,13 @@ def read_before(place: Place) -> Reason | None:
     """FD227: control flow reads its result before the operator it would fuse with, so that it cannot be moved
     there. The checks of shapes in torch.nn are such control flow."""
     node, nodes = place.node, place.flow.nodes
+    if not node.decides:
+        return None
     partners = [i for i in node.after if nodes[i].block == node.block and place.joinable(nodes[i])]
+    nearest = min(partners, default=-1)
     for control in sorted(node.decides):
-        if partners and control < min(partners) and nodes[control].block == node.block:
-            what, partner = nodes[control], nodes[min(partners)]
+        if control < nearest and nodes[control].block == node.block:
+            what, partner = nodes[control], nodes[nearest]
             return reason(
                 "FD227",
                 f"{what.op}{at(what)} decides on {what.condition} between it and {_name(partner)}, and"
@@ -336,45 +350,67 @@ def _ended_in_place(place: Place) -> str | None:
     return f"{end.op}{at(end)} after it changes its input in place, so its differentiable graph ends there"
 
 
+_crossings_of = once_a_flow(Crossings)
+
+
+class _DetoursOfFlow:
+    """Those through what cannot be fused, while the same is known of the operators."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._nodes = flow.nodes
+        self._known: tuple[object, ...] = ()
+        self._detours: Detours | None = None
+
+    def of(self, place: Place) -> Detours:
+        known = self._known
+        if self._detours is None or known[0] is not place.refused or known[1:] != (place.fuser, place.torch):
+            self._known = place.refused, place.fuser, place.torch
+            self._detours = Detours(self._nodes, lambda node: node.after)
+        return self._detours
+
+
+_detours_of = once_a_flow(_DetoursOfFlow)
+
+
 def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
     """FD227: a second way leads from one to the other through something that is not fused. Fused, both would
     wait for it, and it for them (AliasDb::moveBeforeTopologicallyValid, which every fusion pass asks)."""
     node, nodes = place.node, place.flow.nodes
+    detours = _detours_of(place.flow).of(place)
     for partner in partners:
         first, last = (node, partner) if partner.place in node.after else (partner, node)
         if last.place in first.numbers:
             text = f"a number that {_it(last, node)} takes is computed of the result of {_it(first, node)}"
             return reason("FD227", f"{text} or of its size: fused, the two would wait for each other")
-        for between in sorted({*first.after, *first.numbers} - {last.place}):
-            if not place.joinable(nodes[between]) and _leads(place, between, last.place):
-                way = nodes[between]
-                return reason(
-                    "FD227",
-                    f"{way.op}{at(way)} takes the result of {_it(first, node)}"
-                    + (" or a number of its size" if between not in first.after else "")
-                    + f" and leads to {_it(last, node)}: fused, the two would wait for each other",
-                )
+        between = detours.between(
+            first, last, (*first.after, *first.numbers), lambda one: not place.joinable(one)
+        )
+        if between is not None:
+            way = nodes[between]
+            return reason(
+                "FD227",
+                f"{way.op}{at(way)} takes the result of {_it(first, node)}"
+                + (" or a number of its size" if between not in first.after else "")
+                + f" and leads to {_it(last, node)}: fused, the two would wait for each other",
+            )
+    crossings = _crossings_of(place.flow)
     for partner in partners:
         low, high = sorted((node.place, partner.place))
-        for before, kind, source in place.flow.stops:
-            if low < before <= high:
-                where = f" ({from_package(source)})" if source else ""
-                text = f"{SIDE_EFFECTS[kind]}{where} stands between it and {_name(partner)}"
-                return reason("FD227", f"{text}, and operators are not moved past that")
-        for writer in nodes[low + 1 : high]:
-            if writer.op == "aten::wait" and writer.block == node.block:
-                return reason(
-                    "FD227",
-                    f"aten::wait{at(writer)} waits for another task between it and {_name(partner)}, and"
-                    " operators are not moved past that",
-                )
-            inside = writer.block[: len(node.block)] == node.block
-            if is_in_place(writer.op) and inside:
-                return reason(
-                    "FD227",
-                    f"{writer.op}{at(writer)} changes a tensor in place between it and {_name(partner)}, and"
-                    " operators are not moved past that",
-                )
+        stop = crossings.stop(low, high)
+        if stop is not None:
+            _, kind, source = place.flow.stops[stop]
+            where = f" ({from_package(source)})" if source else ""
+            text = f"{SIDE_EFFECTS[kind]}{where} stands between it and {_name(partner)}"
+            return reason("FD227", f"{text}, and operators are not moved past that")
+        crossed = crossings.writer(low, high, node.block)
+        if crossed is not None:
+            writer = nodes[crossed]
+            does = "waits for another task" if writer.op == "aten::wait" else "changes a tensor in place"
+            return reason(
+                "FD227",
+                f"{writer.op}{at(writer)} {does} between it and {_name(partner)}, and operators are not moved"
+                " past that",
+            )
     return None
 
 
@@ -392,20 +428,6 @@ def _depends_on_version(place: Place, near: list[FlowNode]) -> Reason | None:
 
 def _it(node: FlowNode, me: FlowNode) -> str:
     return "this operator" if node is me else _name(node)
-
-
-def _leads(place: Place, start: int, end: int) -> bool:
-    """Whether tensors flow from one node to another, on whatever way."""
-    nodes = place.flow.nodes
-    todo, seen = [start], {start}
-    while todo:
-        for after in nodes[todo.pop()].after:
-            if after == end:
-                return True
-            if after not in seen:
-                seen.add(after)
-                todo.append(after)
-    return False
 
 
 def _alone(barriers: list[Barrier], place: Place) -> str:

@@ -6,10 +6,12 @@ and lists are seen through."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import lru_cache
 from typing import TYPE_CHECKING, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from fusiondoc.parsers.ir.types import holds_tensor
+from fusiondoc.parsers.jit.hubs import SEEN_IN_LIST, Hub, Hubs, most_neighbours
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Node
@@ -149,13 +151,45 @@ class Flow:
         self.stops: list[tuple[int, str, str | None]] = []
         """Each of SIDE_EFFECTS: how many nodes stand before it, its kind and source."""
         self._types = dict(types)
-        self._made: dict[str, Places] = {}
+        self._made: dict[str, tuple[int, ...]] = {}
+        self._hubs = Hubs()
+        self._whole: dict[int, Places] = {}
+        """Node -> what takes its result not in a list, where ``after`` has not all of it."""
         self._maker: dict[str, Node] = {}
         self._alike: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def close(self) -> None:
         """The plan is walked: what only that needs goes, and with it the graph."""
         self._types, self._made, self._maker, self._alike = {}, {}, {}, {}
+        self._settle_neighbours()
+
+    def takers(self, place: int, most: int) -> Collection[int]:
+        """All nodes below ``most`` that take the result of one; ``after`` has the first ones of very many."""
+        direct = [one for one in self._whole.get(place, self.nodes[place].after) if one < most]
+        ends = self._hubs.ends(place, True) if place in self._whole else []
+        if not ends:
+            return direct
+        found = set(direct).union(*(end[: bisect_left(end, most)] for end in ends))
+        found.discard(place)
+        return found
+
+    def _settle_neighbours(self) -> None:
+        """Each node has its neighbours, also those through lists, up to the most of this plan."""
+        nodes, hubs = self.nodes, self._hubs
+        degrees = [len(node.before) for node in nodes] + [len(node.after) for node in nodes]
+        if hubs:
+            for place in range(len(nodes)):
+                for forward in (False, True):
+                    more = sum(len(hub.takers if forward else hub) for hub in hubs.of(place, forward))
+                    degrees[place + forward * len(nodes)] += more
+        most = most_neighbours(degrees, len(nodes))
+        for node in nodes:
+            place = node.place
+            if hubs.of(place, False) or len(node.before) > most:
+                node.before = hubs.within(place, False, node.before, most)
+            if hubs.of(place, True) or len(node.after) > most:
+                self._whole[place] = node.after
+                node.after = hubs.within(place, True, node.after, most)
 
     def type_of(self, name: str) -> str:
         return self._types.get(name, "")
@@ -234,7 +268,7 @@ class Flow:
     def alias(self, name: str, names: Sequence[str]) -> None:
         """``name`` is (one of) ``names``."""
         made = [self._made.get(n, ()) for n in names]
-        self._made[name] = made[0] if len(made) == 1 else tuple(dict.fromkeys(i for one in made for i in one))
+        self._made[name] = made[0] if len(made) == 1 else self._hubs.joined(made, _FEW)
         for other in names:
             known = self.type_of(other)
             if known and self.type_of(name) in ("", "Tensor"):
@@ -290,7 +324,7 @@ class Flow:
             name = names.pop()
             seen.add(name)
             makers = self._made.get(name, ())
-            found.update(makers)
+            found.update(makers[:SEEN_IN_LIST])
             made = self._maker.get(name)
             if not makers and made is not None:
                 names += [n for n in made.inputs if n not in seen]
@@ -329,7 +363,11 @@ class Flow:
 
     def _link(self, name: str, index: int) -> None:
         nodes = self.nodes
-        for maker in self._made.get(name, ()):
+        makers = self._made.get(name, ())
+        if isinstance(makers, Hub):
+            self._hubs.take(makers, index)
+            return
+        for maker in makers:
             if maker != index:
                 taker, made = nodes[index], nodes[maker]
                 taker.before = _and(taker.before, maker) if taker.before else (maker,)

@@ -206,8 +206,9 @@ class _Drawing:
                     evidence=self._owner.evidence(self._use, node.line),
                 )
             )
-            takers = [taker for taker in node.after if taker < shown]
-            drawn = sorted(takers)[: self._most_edges - len(self.edges)]
+            takers = flow.takers(place, shown)
+            left = self._most_edges - len(self.edges)
+            drawn = sorted(takers)[:left] if left else []
             self.edges += [(start + place, start + taker) for taker in drawn]
             self.edges_left_out += len(takers) - len(drawn)
 

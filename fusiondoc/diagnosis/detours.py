@@ -1,0 +1,114 @@
+"""What lies between two nodes of a plan: another way from one to the other, or what nothing is moved past.
+
+Each is worked out once a plan or once a node, not for each pair: a value may be read by all other nodes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from heapq import heapify, heappop, heappush
+from typing import AbstractSet, Callable, Iterable, Sequence
+
+from fusiondoc.diagnosis.operators import is_in_place
+from fusiondoc.parsers.jit.flow import Flow, FlowNode
+from fusiondoc.parsers.jit.hubs import most_steps
+
+Step = Callable[[FlowNode], Iterable[int]]
+"""The nodes that a way leads to from one node."""
+
+
+class Detours:
+    """Ways of a plan from one node to another through a third.
+
+    Args:
+        steps: where a way goes on.
+    """
+
+    def __init__(self, nodes: Sequence[FlowNode], steps: Step) -> None:
+        self._nodes = nodes
+        self._steps = steps
+        self._order = _order(nodes)
+        self._left = 5 * most_steps(len(nodes))
+        """Steps that are still taken: in a plan beyond that it is not known of all pairs."""
+        self._known: dict[int, tuple[int, dict[int, int]]] = {}
+        """Node -> how far ways from it were followed, and for each node on them through which they begin."""
+
+    def between(
+        self,
+        first: FlowNode,
+        last: FlowNode,
+        starts: Iterable[int],
+        counts: Callable[[FlowNode], bool],
+    ) -> int | None:
+        """The first of ``starts`` that counts and from which a way leads to ``last``."""
+        far, begin = self._known.get(first.place, (-1, {}))
+        end = self._order[last.place]
+        if end > far:
+            # Twice as far each time: those that are asked about stand at any distance.
+            far = max(2 * end - self._order[first.place], end) if far >= 0 else end
+            begin = self._followed({one for one in starts if counts(self._nodes[one])}, far)
+            self._known[first.place] = far, begin
+        return begin.get(last.place)
+
+    def _followed(self, starts: AbstractSet[int], far: int) -> dict[int, int]:
+        order = self._order
+        reached: dict[int, int] = {}
+        todo = [(order[one], one) for one in starts if order[one] < far]
+        heapify(todo)
+        while todo and self._left > 0:
+            here, place = heappop(todo)
+            begin = min(reached.get(place, place), place) if place in starts else reached[place]
+            for step in self._steps(self._nodes[place]):
+                self._left -= 1
+                if not here < order[step] <= far:
+                    continue
+                known = reached.get(step)
+                if known is None and step not in starts:
+                    heappush(todo, (order[step], step))
+                if known is None or begin < known:
+                    reached[step] = begin
+        return reached
+
+
+def _order(nodes: Sequence[FlowNode]) -> list[int]:
+    """Where each node stands so that all ways lead on: control flow behind its blocks, which make its
+    results."""
+    ends = list(range(len(nodes)))
+    for node in reversed(nodes):
+        if node.block:
+            ends[node.block[-1]] = max(ends[node.block[-1]], ends[node.place])
+    order = [0] * len(nodes)
+    for number, place in enumerate(sorted(range(len(nodes)), key=lambda one: (ends[one], -one))):
+        order[place] = number
+    return order
+
+
+class Crossings:
+    """What of a plan no operator is moved past."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._stops = [before for before, _, _ in flow.stops]
+        self._writers: list[int] = []
+        self._waits: dict[tuple[int, ...], list[int]] = {}
+        for node in flow.nodes:
+            if node.op == "aten::wait":
+                self._waits.setdefault(node.block, []).append(node.place)
+            elif is_in_place(node.op):
+                self._writers.append(node.place)
+
+    def stop(self, low: int, high: int) -> int | None:
+        """Which of the stops of the flow stands first between two nodes."""
+        index = bisect_right(self._stops, low)
+        return index if index < len(self._stops) and self._stops[index] <= high else None
+
+    def writer(self, low: int, high: int, block: tuple[int, ...]) -> int | None:
+        """The first node between two of one block that changes a tensor in place, wherever it stands, or that
+        waits in that block."""
+        found = [_next(places, low, high) for places in (self._writers, self._waits.get(block, ()))]
+        return min((one for one in found if one is not None), default=None)
+
+
+def _next(places: Sequence[int], low: int, high: int) -> int | None:
+    """The first of these between two places."""
+    index = bisect_right(places, low)
+    return places[index] if index < bisect_left(places, high) else None
