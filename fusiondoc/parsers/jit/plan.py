@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, Iterable, NamedTuple, Tuple
+from typing import TYPE_CHECKING, Iterable, NamedTuple, Sequence, Tuple
 
 from fusiondoc.model import dataclass, field
 from fusiondoc.parsers.jit import (
@@ -123,8 +123,10 @@ class Plan:
     gradient: GradientPlan | None = None
     """Set for a gradient's plan with checks of what is defined."""
 
-    def every_group(self) -> list[PlanGroup]:
+    def every_group(self) -> Sequence[PlanGroup]:
         """Its groups, then those that stand in its differentiable graphs."""
+        if not self.diff_graphs:
+            return self.groups
         return [*self.groups, *(group for inner in self.diff_graphs for group in inner.groups)]
 
     def ops(self) -> frozenset[Op]:

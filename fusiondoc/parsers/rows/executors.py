@@ -22,17 +22,20 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import replace
+from itertools import chain
+from operator import itemgetter
 from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.facts import PlanLevel, PlanUse, unpack
-from fusiondoc.parsers.jit.earlier_graphs import GradientPlan
+from fusiondoc.parsers.jit.earlier_graphs import Checks, GradientPlan
 from fusiondoc.parsers.jit.plan import DiffGraph, Op, PlanGroup
 
 _PENDING = 8
 """Passes whose ``Optimized Graph:`` may still come: processes in one log interleave."""
 
 _Body = Tuple[Op, ...]
+_Bodies = Mapping[_Body, int]
 _Print = Tuple[int, int, PlanUse]
 """(position, number of the plan, plan)."""
 
@@ -96,7 +99,9 @@ def executors_of(
     paired = _paired(prints)
     del prints  # a log can have a hundred thousand
     executors = _Fallbacks(_outside(paired, profiled or {})).told(paired)
-    return [replace(one, known=one.known or one.prints[0].at > last) for one in executors]
+    return [
+        replace(one, known=True) if not one.known and one.prints[0].at > last else one for one in executors
+    ]
 
 
 def _last_of_first_copy(prints: Sequence[_Print], lines: int | None) -> int:
@@ -118,7 +123,7 @@ def _paired(prints: Iterable[_Print]) -> list[list[PlanPrint]]:
     """The prints of each executor, executors by first print."""
     executors: list[list[PlanPrint]] = []
     bare: dict[int, list[PlanPrint]] = {}
-    pending: list[list[PlanPrint]] = []
+    pending: list[tuple[list[PlanPrint], _Bodies]] = []
     for at, number, use in prints:
         one = PlanPrint(use, at)
         if use.level == PlanLevel.PRINT and number in bare:
@@ -126,16 +131,23 @@ def _paired(prints: Iterable[_Print]) -> list[list[PlanPrint]]:
             continue
         left = None
         if use.level == PlanLevel.EXECUTOR and not use.simple:
-            left = next((before for before in pending if _becomes(before[0].use, use)), None)
+            bodies = _bodies(use) if pending else {}
+            left = next(
+                (
+                    place
+                    for place, (before, known) in enumerate(pending)
+                    if known == bodies and _becomes(before[0].use, use)
+                ),
+                None,
+            )
         if left is not None:
-            left.append(one)
-            pending.remove(left)
+            pending.pop(left)[0].append(one)
             continue
         executors.append([one])
         if use.level == PlanLevel.PRINT:
             bare[number] = executors[-1]
         elif use.level == PlanLevel.FUSION_PASS:
-            pending = [*pending[1 - _PENDING :], executors[-1]]
+            pending = [*pending[1 - _PENDING :], (executors[-1], _bodies(use))]
     return executors
 
 
@@ -166,12 +178,13 @@ def _content(use: PlanUse) -> tuple[frozenset[Op], frozenset[tuple[_Body, tuple[
     return _operators(use), frozenset((group.body, group.inputs) for group in use.plan.every_group())
 
 
+def _bodies(use: PlanUse) -> _Bodies:
+    """How often a plan has each group."""
+    return dict(Counter(one.body for one in use.plan.every_group()))
+
+
 def _becomes(left: PlanUse, optimised: PlanUse) -> bool:
-    """Whether an optimised graph is what became of the graph that a pass left."""
-    if Counter(one.body for one in left.plan.every_group()) != Counter(
-        one.body for one in optimised.plan.every_group()
-    ):
-        return False
+    """Whether an optimised graph with the same groups is what became of the graph that a pass left."""
     mine, other = left.plan.ops(), optimised.plan.ops()
     return len(mine & other) * 2 >= min(len(mine), len(other))
 
@@ -182,12 +195,15 @@ class _Fallbacks:
     def __init__(self, profiled: Mapping[tuple[str, ...], Sequence[int]]) -> None:
         self._profiled = {kinds: sorted(places) for kinds, places in profiled.items()}
         """Where the gradients of the program began to be profiled, by the kinds of their inputs."""
-        self._gradients: dict[tuple[str, ...], list[tuple[GradientPlan, tuple[PlanGroup, ...]]]] = {}
-        """The first plan of each gradient, and its groups, by the kinds of its inputs."""
+        self._gradients: dict[tuple[str, ...], dict[Checks, list[tuple[int, PlanUse]]]] = {}
+        """The first plan of each gradient, and how many there were before it, by the kinds of its inputs and
+        by what it checks."""
         self._groups: dict[frozenset[Op], list[PlanGroup]] = {}
         """The groups so far, by their operators; one for each types of inputs."""
         self._plans: set[tuple[frozenset[Op], frozenset[tuple[_Body, tuple[str, ...]]]]] = set()
         """What the plans are made of that stand for nothing else."""
+        self._to_plans: list[PlanUse] = []
+        """Those of which that is not in ``_plans`` yet: few logs have fallback functions."""
         self._inside: list[Counter[tuple[_Body, tuple[str, ...]]]] = []
         """The groups inside each region that has no executor yet."""
         self._regions: list[tuple[frozenset[Op], tuple[PlanGroup, ...]]] = []
@@ -207,7 +223,7 @@ class _Fallbacks:
             elif not use.plan.backward and not use.plan.diff_graphs and not bare:
                 stands_for = self._around(use.plan.ops())
             if not stands_for:
-                self._plans.add(_content(use))
+                self._to_plans.append(use)
             other = gradient is not None and bool(stands_for)
             yield Executor(tuple(prints), bare, bool(stands_for), stands_for, other, self._shown(use))
             for group in use.plan.every_group():
@@ -227,12 +243,14 @@ class _Fallbacks:
     def _of_gradient(self, use: PlanUse, gradient: GradientPlan, at: int) -> tuple[PlanGroup, ...]:
         """The groups of the first plan of this gradient; none if this is the first."""
         begun = bisect_left(self._profiled.get(gradient.inputs, ()), at)
-        known = self._gradients.setdefault(gradient.inputs, [])
-        if begun <= len(known):
-            for first, groups in known:
-                if first.is_of(gradient):
-                    return groups
-        known.append((gradient, tuple(use.plan.every_group())))
+        known = self._gradients.setdefault(gradient.inputs, {})
+        count = sum(map(len, known.values()))
+        if begun <= count:
+            others = (of for checks, of in known.items() if checks != gradient.checks)
+            for _, first in sorted(chain.from_iterable(others), key=itemgetter(0)):
+                if first.plan.gradient is not None and first.plan.gradient.is_of(gradient):
+                    return tuple(first.plan.every_group())
+        known.setdefault(gradient.checks, []).append((count, use))
         return ()
 
     def _protected(self, use: PlanUse) -> tuple[PlanGroup, ...]:
@@ -242,6 +260,8 @@ class _Fallbacks:
         exact = self._groups.get(ops)
         if exact is not None:
             return tuple(exact)
+        self._plans.update(map(_content, self._to_plans))
+        self._to_plans.clear()
         if _content(use) in self._plans:
             return ()
         best: tuple[float, list[PlanGroup]] = (0.5, [])
@@ -260,8 +280,10 @@ class _Fallbacks:
         return ()
 
     def _shown(self, use: PlanUse) -> bool:
+        if not self._inside or not use.plan.groups or use.plan.diff_graphs:
+            return False
         mine = Counter((group.body, group.inputs) for group in use.plan.groups)
-        if not mine or use.plan.diff_graphs or mine not in self._inside:
+        if mine not in self._inside:
             return False
         self._inside.remove(mine)
         return True

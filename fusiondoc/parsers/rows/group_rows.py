@@ -144,11 +144,14 @@ class GroupTable:
         use = executor.use
         phase = self._phases[id(use)]
         self._diff_graphs.extend(inner.ops for inner in use.plan.diff_graphs)
-        before = {group.body: list(self._of_body.get(group.body, ())) for group in use.plan.every_group()}
+        groups = use.plan.every_group()
+        # What only these ask, as in ``_specialises``.
+        compared = [group.body for group in groups if executor.bare or group.kind == "FusionGroup"]
+        before = {body: tuple(self._of_body.get(body, ())) for body in compared}
         placed: Counter[int] = Counter()
         rows = []
-        for group in use.plan.every_group():
-            row = self._row(group, phase, executor, before[group.body])
+        for group in groups:
+            row = self._row(group, phase, executor, before.get(group.body, ()) if before else ())
             rows.append(row)
             placed[id(row)] += 1
             shown = executor.known or (executor.bare and placed[id(row)] <= len(row.members))
@@ -254,6 +257,10 @@ class GroupTable:
         self._executors.clear()
 
     def _count_plans(self, caches: Mapping[tuple[bytes, int], int]) -> None:
+        of_file: dict[int, list[int]] = {}
+        for (_, at), number in caches.items():
+            of_file.setdefault(at, []).append(number)
+        fewest = {at: min(numbers) for at, numbers in of_file.items()}
         shared: dict[tuple[int, int, bool], Copies] = {}
         for executor in self._executors:
             if executor.bare:
@@ -263,11 +270,11 @@ class GroupTable:
                 self.copies.setdefault(id(use), [])
                 continue
             keys = {group.canonical for group in use.plan.every_group()}
-            made = [
-                number for (key, at), number in caches.items() if at == file and (not keys or key in keys)
-            ]
             # A plan without groups is as often there as the processes that share all others.
-            processes = max(made, default=1) if keys else min(made, default=1)
+            if keys:
+                processes = max((caches.get((key, file), 1) for key in keys), default=1)
+            else:
+                processes = fewest.get(file, 1)
             share: Share = Fraction(1, processes) if processes > 1 else 1
             again = executor.fallback or use.simple
             one = Copies(file, 0 if again else share, share if again else 0)
