@@ -34,7 +34,7 @@ from fusiondoc.model.runs import (
 )
 from fusiondoc.model.source import Options, Target
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.parsers.lines.torn_lines import torn_lines
+from fusiondoc.parsers.lines.tagged_lines import torn_lines
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.parsers.rows import excerpts

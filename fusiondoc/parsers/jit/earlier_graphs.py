@@ -269,8 +269,8 @@ def profiled_gradient(graph: Print) -> tuple[str, ...] | None:
     return tuple(kind_of(text) for _, text in _input_kinds(graph.lines()))
 
 
-_PROFILE = "prim::profile"
-_PROFILE_OF_VALUE = "prim::profile_ivalue"
+PROFILE = "prim::profile"
+PROFILE_OF_VALUE = "prim::profile_ivalue"
 _UNKNOWN = ("Tensor", "Tensor?", "")
 
 
@@ -296,7 +296,7 @@ def profiled_in(dump: Dump) -> Profiled:
 def _types(dump: Dump) -> dict[str, str]:
     types = {v.name: v.type for v in dump.graph.params}
     for node in dump.graph.walk():
-        profiled = node.attributes.get("profiled_type") if node.kind == _PROFILE else None
+        profiled = node.attributes.get("profiled_type") if node.kind == PROFILE else None
         if profiled and node.inputs and (profiled not in _UNKNOWN or node.inputs[0] not in types):
             types[node.inputs[0]] = profiled
         for value in node.outputs:
@@ -335,7 +335,7 @@ class _Runs:
         self.ran: dict[str, bool] = {}
         self.blocks: dict[str, Sequence[bool | None]] = {}
         self._by_nodes = any(
-            node.kind == _PROFILE and node.attributes.get("profiled_type") not in (None, *_UNKNOWN)
+            node.kind == PROFILE and node.attributes.get("profiled_type") not in (None, *_UNKNOWN)
             for node in dump.graph.walk()
         )
         """The profile nodes are in the graph; NNC leaves only those that saw nothing."""
@@ -369,13 +369,13 @@ class _Runs:
         return made
 
     def _shown_by(self, node: Node) -> Iterable[bool]:
-        if node.kind == _PROFILE:
+        if node.kind == PROFILE:
             known = node.attributes
             seen = known.get("profiled_type") not in (None, *_UNKNOWN) or known.get("seen_none", "0") != "0"
             for value in node.outputs:
                 self._seen[value.name] = seen
             return () if self._by_nodes else (seen,)
-        if node.kind == _PROFILE_OF_VALUE:
+        if node.kind == PROFILE_OF_VALUE:
             return (True,) if node.attributes else ()
         if not self._by_nodes:
             # A result has no type also where only nodes read it whose inputs are not profiled.

@@ -11,11 +11,10 @@ from collections import deque
 from typing import Mapping, Sequence, Tuple
 
 from fusiondoc.parsers.ir import Dump, Node
+from fusiondoc.parsers.jit.earlier_graphs import PROFILE, PROFILE_OF_VALUE
 
 _MOST_PASSES = 50
 """Passes that are remembered: the executor prints its plan behind those of its fallback functions."""
-
-_HANDED_ON = ("prim::profile", "prim::profile_ivalue")
 
 _Key = Tuple[str, str, Tuple[str, ...]]
 """First output, kind and inputs of a node."""
@@ -62,7 +61,7 @@ def _found(lost: Sequence[Node], began: Dump) -> dict[_Key, str]:
     profiled: dict[str, str] = {}
     for node in began.graph.walk():
         inputs = tuple([profiled.get(name, name) for name in node.inputs])
-        if node.kind in _HANDED_ON and inputs:
+        if node.kind in (PROFILE, PROFILE_OF_VALUE) and inputs:
             profiled.update((value.name, inputs[0]) for value in node.outputs)
         elif node.source is not None and node.outputs:
             key = node.kind, inputs

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, whole_lines
@@ -340,7 +341,8 @@ def sample_of(text: bytes) -> list[bytes] | None:
     at = 0
     while True:
         lines = text[at:-1].split(b"\n", SAMPLE)[:SAMPLE]
-        if sum(MARKER.search(line) is not None for line in lines) >= _LEAST_MARKS:
+        marked = (line for line in lines if MARKER.search(line) is not None)
+        if len(list(islice(marked, _LEAST_MARKS))) == _LEAST_MARKS:
             return lines
         at += sum(map(len, lines)) + len(lines)
         if not any(text.find(one, at) >= 0 for one in _OF_MARKERS):
@@ -360,16 +362,33 @@ def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
             number += 1
 
 
+def torn_lines(log: LogInput) -> Iterator[int]:
+    """Numbers of lines that those of another process tore apart: a second message of torch begins in them.
+    Where only the rest of one does, nothing tells."""
+    number = 1
+    for _, text in TaggedLog(log).stretches():
+        done = 0
+        for found in _TORN.finditer(text):
+            number += text.count(b"\n", done, found.start())
+            done = found.start()
+            yield number
+        number += text.count(b"\n", done)
+
+
 ANSI = re.compile(rb"(?:\x9b|\x1b\[)[0-?]*[ -/]*[@-~]")
 """Control sequences, as in ECMA-48; nvFuser's buffer_reuse_verbose prints them even to a file."""
 
 _MOST_PREFIX = 300
 """Bytes; a marker further right stands behind output of the program, not behind a prefix."""
 
+_MARK = rb"\[(?:DUMP|UPDATE|DEBUG) [\w.+-]+:\d+\]"
+"""torch begins every line of a message with it, and writes none anywhere else."""
+
 MARKER = re.compile(
-    rb"\[(?:DUMP|UPDATE|DEBUG) [\w.+-]+:\d+\]|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
+    _MARK + rb"|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
     rb"|======= Codegen output|\[fusiondoc\] |(?<!= )graph\(%|  return \("
 )
+_TORN = re.compile(_MARK + rb"[^\n]*?" + _MARK)
 _OF_MARKERS = (
     b"[DUMP ",
     b"[UPDATE ",

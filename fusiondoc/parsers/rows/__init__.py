@@ -82,7 +82,8 @@ class PackedEvidence(Sequence[Evidence]):
 
 
 _LOOKED_AT = 200
-"""Lines that reports show of one thing, at most (``reports/json_format.py``)."""
+"""Lines that a report shows of one thing, at most (``reports/json_format.py``): of many parts these are at
+hand."""
 
 
 class _Parts:
@@ -112,10 +113,6 @@ def _once_in_order(lines: array[int]) -> array[int]:
 def _rises(lines: Sequence[int]) -> bool:
     return all(map(lt, lines, islice(lines, 1, None)))
 
-
-_LOOKED_AT = 200
-"""Lines that a report shows of one thing, at most (``reports/json_format.py``): of many parts these are at
-hand."""
 
 MOST_LINE = 600
 """Characters of a line that are kept."""
