@@ -5,8 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
-import sys
-import threading
 from pathlib import Path
 from typing import Callable
 
@@ -199,16 +197,11 @@ def test_xz_is_read_over_several_streams_and_when_cut_off(tmp_path: Path) -> Non
     assert cut.startswith(b"one\ntwo\n")
 
 
-def threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name == "read ahead"]
-
-
 @pytest.mark.parametrize("ending, pack", [(".xz", lzma.compress), (".gz", gzip.compress)])
-def test_a_thread_unpacks_what_comes_next(
+def test_a_packed_log_of_many_chunks_that_is_whole_cut_off_or_too_much(
     ending: str, pack: Callable[[bytes], bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fusiondoc.parsers.lines.log_files.CHUNK_BYTES", 1 << 12)
-    before = sys.getswitchinterval()
     lines = b"".join(b"%d\n" % number for number in range(20_000))
     log = tmp_path / f"log{ending}"
     log.write_bytes(pack(lines))
@@ -217,17 +210,11 @@ def test_a_thread_unpacks_what_comes_next(
     log.write_bytes(pack(lines)[:-100])
     cut = b"".join(read_chunks(LogInput("log", log)))
     assert len(cut) > 1 << 15 and lines.startswith(cut)
-    chunks = read_chunks(LogInput("log", log))
-    assert [bool(next(chunks)) for _ in range(10)] == [True] * 10 and threads()
-    chunks.close()
-    assert not threads() and sys.getswitchinterval() == before
-
     monkeypatch.setattr("fusiondoc.parsers.lines.log_files.LEAST_LIMIT", 1 << 16)
     monkeypatch.setattr("fusiondoc.parsers.lines.log_files.LIMIT_RATIO", 1)
     log.write_bytes(pack(lines))
     with pytest.raises(UsageError, match="unpacks to more than"):
         list(read_chunks(LogInput("log", log)))
-    assert not threads()
 
 
 def test_xz_that_needs_much_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

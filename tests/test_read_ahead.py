@@ -260,16 +260,19 @@ def test_a_log_of_several_processes_is_read_by_one(
     assert not here
 
 
-def test_a_real_process_reads_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = tmp_path / "some.log"
-    log.write_bytes(text_of("logs/nvfuser-2.1.2-control-flow") * 8)
+@pytest.mark.parametrize("name", ["some.log", "some.log.gz"])
+def test_a_real_process_reads_ahead(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Text that does not stand in the file is sent, in pieces that are larger than a pipe."""
+    log = tmp_path / name
+    text = text_of("logs/nvfuser-2.1.2-control-flow") * 8
+    log.write_bytes(gzip.compress(text, 1) if log.suffix == ".gz" else text)
     assert not is_worth_it(LogInput("some.log", log))
     monkeypatch.setattr(read_ahead, "LEAST_BYTES", 1 << 10)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
     assert is_worth_it(LogInput("some.log", log))
     assert read(log) == read_alone(log, monkeypatch)
     with closing(KnownChunks(LogInput("some.log", log))) as known:
-        assert b"".join(chunk.text for chunk in known) == log.read_bytes()
+        assert b"".join(chunk.text for chunk in known) == text
         assert known.complete
 
 
@@ -277,9 +280,9 @@ def test_a_process_that_is_killed_is_noticed(tmp_path: Path) -> None:
     log = tmp_path / "some.log"
     log.write_bytes(text_of("logs/nvfuser-2.1.2-control-flow") * 40)
     with closing(KnownChunks(LogInput("some.log", log))) as known:
-        assert known._child is not None
-        os.kill(known._child.pid, signal.SIGSTOP)
-        os.kill(known._child.pid, signal.SIGKILL)
+        assert known._served.process is not None
+        os.kill(known._served.process.pid, signal.SIGSTOP)
+        os.kill(known._served.process.pid, signal.SIGKILL)
         assert b"".join(chunk.text for chunk in known) != log.read_bytes()
         assert not known.complete
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Iterator, NamedTuple
 
 from fusiondoc.parsers.jit.message_runs import FRAME, PREFIX
-from fusiondoc.parsers.lines.log_files import COMPRESSED, LogInput, read_chunks, utf16_decoder
+from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, utf16_decoder
 from fusiondoc.parsers.lines.tagged_lines import clean, is_plain
 from fusiondoc.parsers.repeats import NEVER, is_first
 
@@ -142,7 +142,7 @@ def _first_of_run(text: bytes, line: int, mark: bytes, start: int) -> int:
 
 def _stands_as_it_is(log: LogInput) -> bool:
     """Whether the bytes of the file are those of its lines: it is neither compressed nor UTF-16."""
-    if log.path is None or log.path.suffix.lower() in COMPRESSED:
+    if log.path is None or log.is_packed:
         return False
     with log.path.open("rb") as file:
         return utf16_decoder(file.read(1 << 13)) is None

@@ -13,15 +13,17 @@ from __future__ import annotations
 import contextlib
 import marshal
 import os
-import struct
+import queue
 import sys
+import threading
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Callable, Generator, Iterator, NamedTuple, Tuple, cast
+from typing import IO, Any, Callable, Generator, Iterator, NamedTuple, Tuple, cast
 
 from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit.message_runs import Lines, Print
 from fusiondoc.parsers.kernels.kernel_sources import NOT_KEPT, Place, Source
-from fusiondoc.parsers.lines.log_files import COMPRESSED, LogInput, taken_ahead
+from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.lines.pipes import Served, send
 from fusiondoc.parsers.lines.tagged_lines import clean
 from fusiondoc.parsers.log_parts import Parts
 from fusiondoc.parsers.repeats import (
@@ -36,18 +38,13 @@ from fusiondoc.parsers.repeats import (
 )
 from fusiondoc.parsers.stream import Stream
 
-if TYPE_CHECKING:
-    import subprocess
-
 LEAST_BYTES = 48 << 20
 """Of a log that is worth a process: less is read in the time that it takes to start and to be of use."""
 _PACKED = 12
 """How many times smaller a compressed log may be than what it holds."""
 
-_CHUNKS_AHEAD = 12
-"""Messages that the second process has made and not sent."""
-
-_LENGTH = struct.Struct("<Q")
+_MESSAGES_AHEAD = 12
+"""Those that the second process has made and not sent."""
 
 Item = Tuple[Any, ...]
 """A stretch as it is sent: where it begins in the chunk, its number if it is kept (-1 if not, or the number
@@ -71,7 +68,7 @@ class Chunk(NamedTuple):
     size: int
     """Of the text."""
     text: bytes
-    """Nothing of one that stands in the file, while it is sent."""
+    """Nothing while it is sent: that of one that does not stand in the file is sent behind it."""
     rest: int
     """Bytes that were read and are of the next one."""
     prefixes: tuple[bytes, ...]
@@ -226,7 +223,7 @@ class _Ahead(Repeats):
 
 
 def _chunks_of(log: LogInput) -> Iterator[Chunk]:
-    """The chunks of the log as they are sent; none of one that several processes wrote."""
+    """The chunks of the log; none of one that several processes wrote."""
     counts = LineCounts()
     tape = _Recorder(counts)
     ahead = _Ahead(tape)
@@ -260,10 +257,8 @@ def serve(path: str, out: IO[bytes]) -> None:
     gc.disable()
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         # Read by a thread, sent by this one: in the first process a thread would hold up what is done there.
-        for data in taken_ahead(messages_of(LogInput(path, Path(path))), _CHUNKS_AHEAD):
-            out.write(_LENGTH.pack(len(data)))
-            out.write(data)
-            out.flush()
+        for data in _taken_ahead(messages_of(LogInput(path, Path(path))), _MESSAGES_AHEAD):
+            send(out, data)
 
 
 def messages_of(log: LogInput) -> Iterator[bytes]:
@@ -271,9 +266,32 @@ def messages_of(log: LogInput) -> Iterator[bytes]:
     anything = False
     for chunk in _chunks_of(log):
         anything = True
-        yield marshal.dumps(tuple(chunk))
+        yield marshal.dumps(tuple(chunk._replace(text=b"")))
+        if chunk.place is None and chunk.size:
+            yield chunk.text
+        del chunk  # before there is another one
     if anything:
         yield b""
+
+
+def _taken_ahead(blocks: Iterator[bytes], most: int) -> Generator[bytes, None, None]:
+    """The same blocks; while one is sent, a thread takes the next ones, ``most`` of them at most."""
+    made: queue.Queue[bytes | BaseException | None] = queue.Queue(most)
+
+    def take() -> None:
+        last: BaseException | None = None
+        try:
+            for block in blocks:
+                made.put(block)
+        except BaseException as error:
+            last = error
+        made.put(last)
+
+    threading.Thread(target=take, name="read ahead", daemon=True).start()
+    while isinstance(last := made.get(), bytes):
+        yield last
+    if last is not None:
+        raise last
 
 
 # -- the first process --------------------------------------------------------------------------------------
@@ -288,7 +306,7 @@ def is_worth_it(log: LogInput) -> bool:
     workers = sys.modules.get("multiprocessing.process")
     if workers is not None and workers.parent_process() is not None:
         return False  # this is one of several processes that read already
-    least = LEAST_BYTES // _PACKED if log.path.suffix.lower() in COMPRESSED else LEAST_BYTES
+    least = LEAST_BYTES // _PACKED if log.is_packed else LEAST_BYTES
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
     return cores > 1 and log.path.stat().st_size >= least
@@ -298,28 +316,12 @@ class KnownChunks:
     """The chunks of a log that a second process reads."""
 
     def __init__(self, log: LogInput) -> None:
-        import subprocess  # short logs are read without it
-
         assert log.path is not None
         self.complete = False
         """They are all. Else that process ended before, or the log is not of one process alone."""
         self._path = log.path
-        self._child: subprocess.Popen[bytes] | None = None
-        ours, theirs = os.pipe()
-        self._pipe = os.fdopen(ours, "rb", 1 << 20)
-        code = f"import sys; sys.path[:] = {sys.path!r}\n{_SERVE}"
-        command = [sys.executable, "-c", code, str(log.path.resolve()), str(theirs)]
-        with contextlib.suppress(OSError):  # where no process may be started
-            self._child = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={**os.environ, **_ALLOCATION},
-                pass_fds=(theirs,),
-                start_new_session=True,
-            )
-        os.close(theirs)
+        code = "from fusiondoc.parsers.read_ahead import serve\nserve(sys.argv[1], out)"
+        self._served = Served(code, str(log.path.resolve()))
 
     def __iter__(self) -> Iterator[Chunk]:
         with contextlib.closing(self.sent()) as messages, self._path.open("rb", 0) as file:
@@ -327,8 +329,8 @@ class KnownChunks:
                 if chunk is None:
                     self.complete = True
                     return
-                if chunk.place is not None:
-                    text = _text_of(chunk, file)
+                if chunk.size:
+                    text = _text_of(chunk, file) if chunk.place is not None else next(messages, b"")
                     if len(text) != chunk.size:
                         return
                     chunk = chunk._replace(text=text)
@@ -338,39 +340,10 @@ class KnownChunks:
 
     def sent(self) -> Generator[bytes, None, None]:
         """What the second process sends, as it is sent."""
-        return _messages(self._pipe)
+        return self._served.blocks()
 
     def close(self) -> None:
-        if self._child is not None:
-            self._child.kill()
-            self._child.wait()
-        self._pipe.close()
-
-
-_ALLOCATION = {"MALLOC_MMAP_THRESHOLD_": str(1 << 26), "MALLOC_TRIM_THRESHOLD_": str(1 << 27)}
-"""The C library of GNU keeps the memory of chunks for the next ones (mallopt(3)). It gives that of each back
-otherwise, and to get it again takes a fifth of the time of a log that repeats itself."""
-
-_SERVE = """
-import os
-from fusiondoc.parsers.read_ahead import serve
-serve(sys.argv[1], os.fdopen(int(sys.argv[2]), "wb", 1 << 20))
-"""
-
-
-def _messages(pipe: IO[bytes]) -> Generator[bytes, None, None]:
-    """What was sent; nothing as the last one."""
-    while True:
-        head = pipe.read(_LENGTH.size)
-        if len(head) < _LENGTH.size:
-            return
-        (size,) = _LENGTH.unpack(head)
-        data = [pipe.read(size)]
-        if len(data[0]) < size:
-            return
-        yield data.pop()  # it is not held here while it is worked on
-        if not size:
-            return
+        self._served.close()
 
 
 def _chunk_of(data: bytes) -> Chunk | None:

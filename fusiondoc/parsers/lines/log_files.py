@@ -9,9 +9,7 @@ import gzip
 import io
 import lzma
 import os
-import queue
 import sys
-import threading
 import zlib
 from pathlib import Path
 from typing import IO, Callable, Generator, Iterable, Iterator, Sequence, cast
@@ -45,6 +43,11 @@ class LogInput:
     path: Path | None
     rank: int | None = None
     """The process that it is the log of, where its name or the launcher tells (``workflows/__init__.py``)."""
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether its name says that it is compressed."""
+        return self.path is not None and self.path.suffix.lower() in COMPRESSED
 
 
 def find_logs(arguments: Sequence[str]) -> list[LogInput]:
@@ -220,11 +223,7 @@ def read_chunks(
     except OSError as error:
         raise UsageError(f"Cannot read {log.name}: {error.strerror or error}", _what_to_do(error)) from None
     with stream:
-        if log.path is None or log.path.suffix.lower() not in COMPRESSED:
-            yield from whole_lines(_blocks(stream, log), cut)
-            return
-        with contextlib.closing(_unpacked_ahead(_blocks(stream, log))) as blocks:
-            yield from whole_lines(blocks, cut)
+        yield from whole_lines(_blocks(stream, log), cut)
 
 
 def content(log: LogInput) -> Iterator[bytes]:
@@ -236,59 +235,6 @@ def content(log: LogInput) -> Iterator[bytes]:
     """
     with _open(log) as stream:
         yield from _blocks(stream, log)
-
-
-_UNPACKED_FIRST = 8
-"""Blocks after which unpacking is worth a thread."""
-_BLOCKS_AHEAD = 2
-_SWITCH_SECONDS = 2e-4
-"""How long the thread that unpacks may wait for the interpreter, which it needs many times a block; Python's
-own 5 ms would make it slower than it is alone."""
-
-
-def _unpacked_ahead(blocks: Iterator[bytes]) -> Generator[bytes, None, None]:
-    """The same blocks: while one is read, a thread unpacks the next ones, on another core."""
-    for number, block in enumerate(blocks, 1):
-        yield block
-        if number == _UNPACKED_FIRST:
-            break
-    else:
-        return
-    yield from taken_ahead(blocks, _BLOCKS_AHEAD)
-
-
-def taken_ahead(blocks: Iterator[bytes], most: int) -> Generator[bytes, None, None]:
-    """The same blocks; while one is looked at, a thread takes the next ones, ``most`` of them at most."""
-    made: queue.Queue[bytes | BaseException | None] = queue.Queue(most)
-    over = threading.Event()
-
-    def take() -> None:
-        last: BaseException | None = None
-        try:
-            for block in blocks:
-                made.put(block)
-                if over.is_set():
-                    break
-        except BaseException as error:
-            last = error
-        made.put(last)
-
-    thread = threading.Thread(target=take, name="read ahead", daemon=True)
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, _SWITCH_SECONDS))
-    thread.start()
-    last: bytes | BaseException | None = b""
-    try:
-        while isinstance(last := made.get(), bytes):
-            yield last
-        if last is not None:
-            raise last
-    finally:
-        sys.setswitchinterval(before)
-        over.set()
-        while isinstance(last, bytes):
-            last = made.get()
-        thread.join()
 
 
 def whole_lines(blocks: Iterable[bytes], cut: Callable[[int, bool], None] | None = None) -> Iterator[bytes]:
@@ -363,7 +309,7 @@ def _blocks(stream: IO[bytes], log: LogInput) -> Iterator[bytes]:
 
 def _limit(log: LogInput) -> int | None:
     """What may come of a compressed log, in bytes; None for any other."""
-    if log.path is None or log.path.suffix.lower() not in COMPRESSED:
+    if log.path is None or not log.is_packed:
         return None
     return max(LEAST_LIMIT, LIMIT_RATIO * log.path.stat().st_size)
 
