@@ -39,7 +39,7 @@ from typing import (
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
 from fusiondoc.model.bench import SUITE_SCHEMA, Bench, BenchPhase, Suite
-from fusiondoc.model.report import SCHEMA, SEVERITIES, Report
+from fusiondoc.model.report import SCHEMA, SEVERITIES, Evidence, Report
 from fusiondoc.model.typed_fields import field_types, is_figure, json_within, sound
 from fusiondoc.reports.printable import in_json
 
@@ -152,11 +152,23 @@ def text_of(value: Any, margin: str = "\n") -> str:
 def _sequence_text(value: Sequence[Any], inner: str, margin: str) -> str:
     if not value:
         return "[]"
+    value = tuple(value)  # evidence is made while it is looked at
+    if all(type(item) is Evidence for item in value):
+        return _evidence_text(value, inner, margin)
     parts = []
     for item in value:
         simple = _SIMPLE.get(type(item))
         parts.append(simple(item) if simple is not None else text_of(item, inner))
     return f"[{inner}{f',{inner}'.join(parts)}{margin}]"
+
+
+def _evidence_text(lines: Sequence[Evidence], inner: str, margin: str) -> str:
+    """The same of lines of logs, which most of a report is."""
+    deeper = inner + "  "
+    files = {one.file for one in lines}
+    begins = {file: f'{{{deeper}"file": {encode_basestring(file)},{deeper}"line": ' for file in files}
+    between = f"{inner}}},{inner}"
+    return f"[{inner}{between.join([f'{begins[one.file]}{one.line}' for one in lines])}{inner}}}{margin}]"
 
 
 def parts_of(value: Any, first: tuple[str, ...]) -> Iterator[str]:

@@ -54,12 +54,12 @@ class PackedEvidence(Sequence[Evidence]):
     def __getitem__(self, index: int | slice) -> Evidence | Sequence[Evidence]:
         places = range(self._count)[index]
         if isinstance(places, int):
-            return self._evidence(self._with(places)[places])
+            return next(self._evidence((self._with(places)[places],)))
         lines = self._with(max(places, default=0))
-        return tuple([self._evidence(lines[place]) for place in places])
+        return tuple(self._evidence(lines[place] for place in places))
 
     def __iter__(self) -> Iterator[Evidence]:
-        return map(self._evidence, islice(self._with(self._count - 1), self._count))
+        return self._evidence(islice(self._with(self._count - 1), self._count))
 
     def _with(self, place: int) -> array[int]:
         """The lines, as far as that place at least."""
@@ -76,9 +76,10 @@ class PackedEvidence(Sequence[Evidence]):
     def __repr__(self) -> str:
         return f"PackedEvidence({list(self)!r})"
 
-    def _evidence(self, pos: int) -> Evidence:
-        file, line = unpack(pos)
-        return Evidence(self._files[file], line)
+    def _evidence(self, positions: Iterable[int]) -> Iterator[Evidence]:
+        files = self._files
+        for file, line in map(unpack, positions):
+            yield Evidence(files[file], line)
 
 
 _LOOKED_AT = 200

@@ -22,9 +22,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import replace
+from functools import cached_property
 from itertools import chain
 from operator import itemgetter
-from typing import Iterable, Iterator, Mapping, Sequence, Tuple
+from typing import FrozenSet, Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.model import dataclass
 from fusiondoc.parsers.facts import PlanLevel, PlanUse, unpack
@@ -36,6 +37,9 @@ _PENDING = 8
 
 _Body = Tuple[Op, ...]
 _Bodies = Mapping[_Body, int]
+_Specialised = Tuple[_Body, Tuple[str, ...]]
+"""A group for the types of its inputs."""
+_Content = Tuple[FrozenSet[Op], FrozenSet[_Specialised]]
 _Print = Tuple[int, int, PlanUse]
 """(position, number of the plan, plan)."""
 
@@ -96,12 +100,80 @@ def executors_of(
         ((at, number, use) for number, use in enumerate(uses) for at in use.lines), key=lambda one: one[:2]
     )
     last = _last_of_first_copy(prints, lines)
-    paired = _paired(prints)
+    plans = _ComparedPlans()
+    paired = _paired(prints, plans)
     del prints  # a log can have a hundred thousand
-    executors = _Fallbacks(_outside(paired, profiled or {})).told(paired)
+    executors = _Fallbacks(_outside(paired, profiled or {}), plans).told(paired)
     return [
         replace(one, known=True) if not one.known and one.prints[0].at > last else one for one in executors
     ]
+
+
+class _Compared:
+    """What of a plan is compared with others; each is worked out when it is asked for."""
+
+    def __init__(self, use: PlanUse) -> None:
+        self._plan = use.plan
+
+    @cached_property
+    def ops(self) -> frozenset[Op]:
+        """Every operator outside regions."""
+        return self._plan.ops()
+
+    @cached_property
+    def operators(self) -> frozenset[Op]:
+        """Every operator, in regions too."""
+        return self.ops.union((n.op, n.source) for diff in self._plan.diff_graphs for n in diff.loose)
+
+    @cached_property
+    def content(self) -> _Content:
+        """All operators, and the groups."""
+        groups = frozenset((group.body, group.inputs) for group in self._plan.every_group())
+        return self.operators, groups
+
+    @cached_property
+    def bodies(self) -> _Bodies:
+        """How often it has each group."""
+        return dict(Counter(one.body for one in self._plan.every_group()))
+
+    @cached_property
+    def group_operators(self) -> list[frozenset[Op]]:
+        """Those of each group."""
+        return [frozenset(group.body) for group in self._plan.every_group()]
+
+    @cached_property
+    def groups(self) -> Counter[_Specialised]:
+        """How often it has each group for each types, regions aside."""
+        return Counter((group.body, group.inputs) for group in self._plan.groups)
+
+    @cached_property
+    def regions(self) -> list[frozenset[Op]]:
+        """The operators of each region that stand in no group."""
+        return [frozenset((n.op, n.source) for n in diff.loose) for diff in self._plan.diff_graphs]
+
+    @cached_property
+    def groups_inside(self) -> list[Counter[_Specialised]]:
+        """The same as ``groups``, of each region that has some."""
+        return [
+            Counter((group.body, group.inputs) for group in diff.groups)
+            for diff in self._plan.diff_graphs
+            if diff.groups
+        ]
+
+
+class _ComparedPlans:
+    """Plans are compared print by print: what is printed many times is worked out once."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, _Compared] = {}
+
+    def of(self, use: PlanUse) -> _Compared:
+        known = self._known.get(id(use))
+        if known is None:
+            known = _Compared(use)
+            if len(use.lines) > 1:
+                self._known[id(use)] = known
+        return known
 
 
 def _last_of_first_copy(prints: Sequence[_Print], lines: int | None) -> int:
@@ -119,7 +191,7 @@ def _last_of_first_copy(prints: Sequence[_Print], lines: int | None) -> int:
     return prints[-1][0] if prints else 0
 
 
-def _paired(prints: Iterable[_Print]) -> list[list[PlanPrint]]:
+def _paired(prints: Iterable[_Print], plans: _ComparedPlans) -> list[list[PlanPrint]]:
     """The prints of each executor, executors by first print."""
     executors: list[list[PlanPrint]] = []
     bare: dict[int, list[PlanPrint]] = {}
@@ -131,12 +203,12 @@ def _paired(prints: Iterable[_Print]) -> list[list[PlanPrint]]:
             continue
         left = None
         if use.level == PlanLevel.EXECUTOR and not use.simple:
-            bodies = _bodies(use) if pending else {}
+            bodies = plans.of(use).bodies if pending else {}
             left = next(
                 (
                     place
                     for place, (before, known) in enumerate(pending)
-                    if known == bodies and _becomes(before[0].use, use)
+                    if known == bodies and _becomes(plans.of(before[0].use), plans.of(use))
                 ),
                 None,
             )
@@ -147,7 +219,7 @@ def _paired(prints: Iterable[_Print]) -> list[list[PlanPrint]]:
         if use.level == PlanLevel.PRINT:
             bare[number] = executors[-1]
         elif use.level == PlanLevel.FUSION_PASS:
-            pending = [*pending[1 - _PENDING :], (executors[-1], _bodies(use))]
+            pending = [*pending[1 - _PENDING :], (executors[-1], plans.of(use).bodies)]
     return executors
 
 
@@ -168,31 +240,17 @@ def _outside(
     return found
 
 
-def _operators(use: PlanUse) -> frozenset[Op]:
-    """Every operator of a plan, in regions too."""
-    return use.plan.ops().union((n.op, n.source) for diff in use.plan.diff_graphs for n in diff.loose)
-
-
-def _content(use: PlanUse) -> tuple[frozenset[Op], frozenset[tuple[_Body, tuple[str, ...]]]]:
-    """All operators of a plan, and its groups."""
-    return _operators(use), frozenset((group.body, group.inputs) for group in use.plan.every_group())
-
-
-def _bodies(use: PlanUse) -> _Bodies:
-    """How often a plan has each group."""
-    return dict(Counter(one.body for one in use.plan.every_group()))
-
-
-def _becomes(left: PlanUse, optimised: PlanUse) -> bool:
+def _becomes(left: _Compared, optimised: _Compared) -> bool:
     """Whether an optimised graph with the same groups is what became of the graph that a pass left."""
-    mine, other = left.plan.ops(), optimised.plan.ops()
+    mine, other = left.ops, optimised.ops
     return len(mine & other) * 2 >= min(len(mine), len(other))
 
 
 class _Fallbacks:
     """Tells which executors are those of fallback functions, and which repeat what was shown."""
 
-    def __init__(self, profiled: Mapping[tuple[str, ...], Sequence[int]]) -> None:
+    def __init__(self, profiled: Mapping[tuple[str, ...], Sequence[int]], plans: _ComparedPlans) -> None:
+        self._compared = plans
         self._profiled = {kinds: sorted(places) for kinds, places in profiled.items()}
         """Where the gradients of the program began to be profiled, by the kinds of their inputs."""
         self._gradients: dict[tuple[str, ...], dict[Checks, list[tuple[int, PlanUse]]]] = {}
@@ -200,11 +258,13 @@ class _Fallbacks:
         by what it checks."""
         self._groups: dict[frozenset[Op], list[PlanGroup]] = {}
         """The groups so far, by their operators; one for each types of inputs."""
-        self._plans: set[tuple[frozenset[Op], frozenset[tuple[_Body, tuple[str, ...]]]]] = set()
+        self._with_groups: set[int] = set()
+        """The ids of the uses whose groups are among them."""
+        self._plans: set[_Content] = set()
         """What the plans are made of that stand for nothing else."""
         self._to_plans: list[PlanUse] = []
         """Those of which that is not in ``_plans`` yet: few logs have fallback functions."""
-        self._inside: list[Counter[tuple[_Body, tuple[str, ...]]]] = []
+        self._inside: list[Counter[_Specialised]] = []
         """The groups inside each region that has no executor yet."""
         self._regions: list[tuple[frozenset[Op], tuple[PlanGroup, ...]]] = []
         """The operators of each region that has no forward executor yet, and what the executor around it
@@ -213,6 +273,7 @@ class _Fallbacks:
     def told(self, paired: Iterable[list[PlanPrint]]) -> Iterator[Executor]:
         for prints in paired:
             use = prints[0].use
+            plan = self._compared.of(use)
             bare = use.level == PlanLevel.PRINT
             stands_for: tuple[PlanGroup, ...] = ()
             gradient = None if bare or use.plan.may_be_fallback else use.plan.gradient
@@ -221,24 +282,19 @@ class _Fallbacks:
             elif gradient is not None:
                 stands_for = self._of_gradient(use, gradient, prints[0].at)
             elif not use.plan.backward and not use.plan.diff_graphs and not bare:
-                stands_for = self._around(use.plan.ops())
+                stands_for = self._around(plan.ops)
             if not stands_for:
                 self._to_plans.append(use)
             other = gradient is not None and bool(stands_for)
             yield Executor(tuple(prints), bare, bool(stands_for), stands_for, other, self._shown(use))
-            for group in use.plan.every_group():
-                alike = self._groups.setdefault(frozenset(group.body), [])
-                if not any(one.body == group.body and one.inputs == group.inputs for one in alike):
-                    alike.append(group)
-            self._regions += [
-                (frozenset((node.op, node.source) for node in diff.loose), stands_for)
-                for diff in use.plan.diff_graphs
-            ]
-            self._inside += [
-                Counter((group.body, group.inputs) for group in diff.groups)
-                for diff in use.plan.diff_graphs
-                if diff.groups
-            ]
+            if id(use) not in self._with_groups:
+                self._with_groups.add(id(use))
+                for ops, group in zip(plan.group_operators, use.plan.every_group()):
+                    alike = self._groups.setdefault(ops, [])
+                    if not any(one.body == group.body and one.inputs == group.inputs for one in alike):
+                        alike.append(group)
+            self._regions += [(ops, stands_for) for ops in plan.regions]
+            self._inside += plan.groups_inside
 
     def _of_gradient(self, use: PlanUse, gradient: GradientPlan, at: int) -> tuple[PlanGroup, ...]:
         """The groups of the first plan of this gradient; none if this is the first."""
@@ -256,13 +312,14 @@ class _Fallbacks:
     def _protected(self, use: PlanUse) -> tuple[PlanGroup, ...]:
         """The groups with the operators of a plan. A pass replaces some (a view by a copy), so most must
         agree. A plan with more in it, as one before, is that of an equal layer or of another process."""
-        ops = _operators(use)
+        plan = self._compared.of(use)
+        ops = plan.operators
         exact = self._groups.get(ops)
         if exact is not None:
             return tuple(exact)
-        self._plans.update(map(_content, self._to_plans))
+        self._plans.update(self._compared.of(one).content for one in self._to_plans)
         self._to_plans.clear()
-        if _content(use) in self._plans:
+        if plan.content in self._plans:
             return ()
         best: tuple[float, list[PlanGroup]] = (0.5, [])
         for body, groups in self._groups.items():
@@ -282,7 +339,7 @@ class _Fallbacks:
     def _shown(self, use: PlanUse) -> bool:
         if not self._inside or not use.plan.groups or use.plan.diff_graphs:
             return False
-        mine = Counter((group.body, group.inputs) for group in use.plan.groups)
+        mine = self._compared.of(use).groups
         if mine not in self._inside:
             return False
         self._inside.remove(mine)

@@ -109,6 +109,10 @@ class GroupTable:
         self._in_graph: set[tuple[bytes, str]] = set()
         """The same, as pairs with the id of the row: ten thousand rows can have one graph."""
         self._of_use: dict[int, list[GroupRow]] = {}
+        self._of_plain: dict[int, list[GroupRow]] = {}
+        """Rows of the groups of a use, where they are the same for each executor that has the plan, ..."""
+        self._of_print: dict[tuple[int, int], list[GroupRow]] = {}
+        """... and of a use that is another print of such a plan."""
         self._diff_graphs: list[frozenset[Op]] = []
 
     def _phase_of(self, use: PlanUse) -> str | None:
@@ -142,18 +146,11 @@ class GroupTable:
                 self._phases[id(one.use)] = self._phase_of(one.use)
         self._executors.append(executor)
         use = executor.use
-        phase = self._phases[id(use)]
-        self._diff_graphs.extend(inner.ops for inner in use.plan.diff_graphs)
-        groups = use.plan.every_group()
-        # What only these ask, as in ``_specialises``.
-        compared = [group.body for group in groups if executor.bare or group.kind == "FusionGroup"]
-        before = {body: tuple(self._of_body.get(body, ())) for body in compared}
+        rows = self._rows_for(executor)
         placed: Counter[int] = Counter()
-        rows = []
-        for group in groups:
-            row = self._row(group, phase, executor, before.get(group.body, ()) if before else ())
-            rows.append(row)
-            placed[id(row)] += 1
+        for group, row in zip(use.plan.every_group(), rows):
+            if executor.bare:
+                placed[id(row)] += 1
             shown = executor.known or (executor.bare and placed[id(row)] <= len(row.members))
             # A fallback function for the same types is no other specialisation: the same node once more.
             again = executor.fallback and row.first is None
@@ -162,19 +159,45 @@ class GroupTable:
             if use.iteration is not None and row.iteration is None:
                 row.iteration = self.facts.iterations[use.iteration].index
         for one in executor.prints:
-            mine = (
-                rows
-                if one.use is use
-                else _matching(one.use.plan.every_group(), use.plan.every_group(), rows)
-            )
-            self._of_use.setdefault(id(one.use), mine)
-            for group, row in zip(one.use.plan.every_group(), mine):
-                # Equal by the contract, yet the graphs may differ (in what they return): each has its
-                # GraphCache.
-                if (group.canonical, row.id) not in self._in_graph:
-                    self._in_graph.add((group.canonical, row.id))
-                    self._of_graph.setdefault(group.canonical, []).append(row)
+            for group, row in zip(one.use.plan.every_group(), self._rows_in(one.use, use, rows)):
                 row.lines.append(one.place(group.line))
+
+    def _rows_for(self, executor: Executor) -> list[GroupRow]:
+        """The rows of its groups."""
+        use = executor.use
+        known = self._of_plain.get(id(use)) if not executor.fallback else None
+        if known is not None:
+            return known
+        phase = self._phases[id(use)]
+        self._diff_graphs.extend(inner.ops for inner in use.plan.diff_graphs)
+        groups = use.plan.every_group()
+        # What only these ask, as in ``_specialises``.
+        compared = [group.body for group in groups if executor.bare or group.kind == "FusionGroup"]
+        before = {body: tuple(self._of_body.get(body, ())) for body in compared}
+        rows = [
+            self._row(group, phase, executor, before.get(group.body, ()) if before else ())
+            for group in groups
+        ]
+        if not executor.fallback and not before:
+            self._of_plain[id(use)] = rows
+        return rows
+
+    def _rows_in(self, use: PlanUse, told: PlanUse, rows: list[GroupRow]) -> list[GroupRow]:
+        """The rows of the groups of a print, ``rows`` being those of the one that tells the most."""
+        known = self._of_print.get((id(use), id(told)))
+        if known is not None:
+            return known
+        groups = use.plan.every_group()
+        mine = rows if use is told else _matching(groups, told.plan.every_group(), rows)
+        self._of_use.setdefault(id(use), mine)
+        for group, row in zip(groups, mine):
+            # Equal by the contract, yet the graphs may differ (in what they return): each has its GraphCache.
+            if (group.canonical, row.id) not in self._in_graph:
+                self._in_graph.add((group.canonical, row.id))
+                self._of_graph.setdefault(group.canonical, []).append(row)
+        if self._of_plain.get(id(told)) is rows:
+            self._of_print[id(use), id(told)] = mine
+        return mine
 
     def _row(
         self, group: PlanGroup, phase: str | None, executor: Executor, before: Sequence[GroupRow]
@@ -254,6 +277,8 @@ class GroupTable:
             row.members = max(shown, key=len, default=[])
         self.plans = [PhasedPlan(use, self._phases[id(use)]) for use in plans]
         self._in_graph.clear()
+        self._of_plain.clear()
+        self._of_print.clear()
         self._executors.clear()
 
     def _count_plans(self, caches: Mapping[tuple[bytes, int], int]) -> None:
@@ -262,6 +287,7 @@ class GroupTable:
             of_file.setdefault(at, []).append(number)
         fewest = {at: min(numbers) for at, numbers in of_file.items()}
         shared: dict[tuple[int, int, bool], Copies] = {}
+        processes_of: dict[tuple[int, int], int] = {}
         for executor in self._executors:
             if executor.bare:
                 continue
@@ -269,12 +295,12 @@ class GroupTable:
             if executor.known:
                 self.copies.setdefault(id(use), [])
                 continue
-            keys = {group.canonical for group in use.plan.every_group()}
-            # A plan without groups is as often there as the processes that share all others.
-            if keys:
-                processes = max((caches.get((key, file), 1) for key in keys), default=1)
-            else:
-                processes = fewest.get(file, 1)
+            processes = processes_of.get((id(use), file))
+            if processes is None:
+                keys = {group.canonical for group in use.plan.every_group()}
+                # A plan without groups is as often there as the processes that share all others.
+                shares = [caches.get((key, file), 1) for key in keys] or [fewest.get(file, 1)]
+                processes = processes_of[id(use), file] = max(shares)
             share: Share = Fraction(1, processes) if processes > 1 else 1
             again = executor.fallback or use.simple
             one = Copies(file, 0 if again else share, share if again else 0)

@@ -33,11 +33,10 @@ def most_of_each(streams: int) -> int:
 def by_log(copies: Iterable[Copies]) -> list[Copies]:
     """Those of one log as one."""
     found: dict[int, Copies] = {}
-    for one in copies:
-        before = found.get(one.file)
-        if before is not None:
-            one = Copies(one.file, before.plans + one.plans, before.fallbacks + one.fallbacks)
-        found[one.file] = one
+    for one, times in Counter(copies).items():
+        before = found.get(one.file, Copies(one.file, 0, 0))
+        plans, fallbacks = before.plans + times * one.plans, before.fallbacks + times * one.fallbacks
+        found[one.file] = Copies(one.file, plans, fallbacks)
     return list(found.values())
 
 
