@@ -23,7 +23,10 @@ def main() -> None:
             return
     from fusiondoc.cli import main as run
 
-    run()
+    try:
+        run()
+    finally:
+        gc.freeze()  # when Python ends it looks for cycles once more, in the whole report
 
 
 if __name__ == "__main__":
