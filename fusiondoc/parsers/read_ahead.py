@@ -43,8 +43,9 @@ LEAST_BYTES = 48 << 20
 _PACKED = 12
 """How many times smaller a compressed log may be than what it holds."""
 
-_MESSAGES_AHEAD = 12
-"""Those that the second process has made and not sent."""
+_MOST_AHEAD = 2 << 20
+"""Bytes of messages that the second process has made and not sent. Those of a log that repeats itself are
+short: it gets far ahead while the first process is at what is new to it, and is not waited for later."""
 
 Item = Tuple[Any, ...]
 """A stretch as it is sent: where it begins in the chunk, its number if it is kept (-1 if not, or the number
@@ -257,7 +258,7 @@ def serve(path: str, out: IO[bytes]) -> None:
     gc.disable()
     with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         # Read by a thread, sent by this one: in the first process a thread would hold up what is done there.
-        for data in _taken_ahead(messages_of(LogInput(path, Path(path))), _MESSAGES_AHEAD):
+        for data in _taken_ahead(messages_of(LogInput(path, Path(path))), _MOST_AHEAD):
             send(out, data)
 
 
@@ -274,15 +275,23 @@ def messages_of(log: LogInput) -> Iterator[bytes]:
         yield b""
 
 
-def _taken_ahead(blocks: Iterator[bytes], most: int) -> Generator[bytes, None, None]:
-    """The same blocks; while one is sent, a thread takes the next ones, ``most`` of them at most."""
-    made: queue.Queue[bytes | BaseException | None] = queue.Queue(most)
+def _taken_ahead(blocks: Iterator[bytes], most: int) -> Iterator[bytes]:
+    """The same blocks; while one is sent, a thread takes the next ones, about ``most`` bytes of them."""
+    made: queue.SimpleQueue[bytes | BaseException | None] = queue.SimpleQueue()
+    room = threading.Condition()
+    held = 0
 
     def take() -> None:
+        nonlocal held
         last: BaseException | None = None
         try:
             for block in blocks:
+                with room:
+                    while held > most:
+                        room.wait()
+                    held += len(block)
                 made.put(block)
+                del block  # before there is another one
         except BaseException as error:
             last = error
         made.put(last)
@@ -290,6 +299,9 @@ def _taken_ahead(blocks: Iterator[bytes], most: int) -> Generator[bytes, None, N
     threading.Thread(target=take, name="read ahead", daemon=True).start()
     while isinstance(last := made.get(), bytes):
         yield last
+        with room:
+            held -= len(last)
+            room.notify()
     if last is not None:
         raise last
 
