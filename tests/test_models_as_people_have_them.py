@@ -202,3 +202,61 @@ def test_a_target_is_no_program(program: Path, call: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_target(f"program.py:Net{call}", program.parent)
     assert "plain values" in raised.value.message or "is not a Python name" in raised.value.message
+
+
+CONTAINERS = """
+    from typing import Dict, List
+    import torch
+    from torch import Tensor
+
+    def model(x, y, d: Dict[str, Tensor]):
+        out: List[Tensor] = []
+        out += [x.relu() * 2]
+        more = out + [y.tanh() * x]
+        more += more[1:] * 2
+        last = more.pop()
+        z = d["x"] + last
+        for value in d.values():
+            z = z + value
+        y = d.get("y")
+        assert y is not None
+        w = d.pop("x") * d.setdefault("w", last)
+        return torch.stack(more.copy()), z * y, w, list(d.values())
+
+    def inputs():
+        return torch.randn(4, 4, requires_grad=True), torch.randn(4, 4), {"x": torch.randn(4, 4), "y": torch.randn(4, 4)}
+"""
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_what_is_done_to_lists_and_dictionaries_is_no_operator(
+    fusiondoc: Run, tmp_path: Path, backward: bool
+) -> None:
+    """``out += [x]`` is aten::add_ of two lists: nothing is computed, and nothing can be won by a change."""
+    source = textwrap.dedent(CONTAINERS)
+    (tmp_path / "lists.py").write_text(source)
+    report = _report(fusiondoc, "lists.py", *(["--backward"] if backward else []))
+    of_lists = {at for at, line in enumerate(source.split("\n"), 1) if "out + [" in line or "+= " in line}
+    rows = [(row["op"], *row["source"].split(":")[:2]) for row in report["unfused"]]
+    mine = [(op, int(line)) for op, file, line in rows if file.endswith("lists.py")]
+    assert "aten::stack" in {op for op, _ in mine}
+    assert not [op for op, line in mine if op.startswith("aten::add") and line in of_lists]
+    assert {op for op, _ in mine} <= {"aten::stack", "aten::add", "aten::mul", "aten::tanh", "aten::relu",
+                                      "prim::If", "prim::Loop"}  # fmt: skip
+    assert not [one for one in report["plan"] if one["kind"] == "out_of_place"]
+
+
+def test_a_name_that_a_module_does_not_hold_is_not_asked_for() -> None:
+    """``torch.classes`` raises for any name, and ``torch`` imports some: the model's own attributes were
+    looked up there."""
+    from fusiondoc.probe.frontends import uses_aot
+
+    text = """
+        import torch
+
+        def forward(self, x):
+            return self.classes.decode(torch.sigmoid(x).view(-1, self.classes))
+    """
+    program: dict[str, Any] = {}
+    exec(textwrap.dedent(text), program)
+    assert uses_aot(program["torch"], program["forward"]) is None

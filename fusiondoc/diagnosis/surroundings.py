@@ -25,6 +25,7 @@ from fusiondoc.model import fuser_title
 from fusiondoc.model.report import Reason
 from fusiondoc.model.source import from_package
 from fusiondoc.parsers.ir.types import TensorType, parse_type
+from fusiondoc.parsers.jit import OUT_OF_CONTAINERS
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
@@ -242,7 +243,7 @@ def is_of_a_formula(source: str | None) -> bool:
 
 def from_container(node: FlowNode) -> str | None:
     """That its tensors come out of a dict or list, as a clause; None where they do not."""
-    if any(one.maker == "aten::__getitem__" and one.by is None for one in node.operands):
+    if any(one.maker in OUT_OF_CONTAINERS and one.by is None for one in node.operands):
         return "its inputs come out of a dict or list, through which torch does not see"
     return None
 

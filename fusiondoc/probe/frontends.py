@@ -190,7 +190,8 @@ def _reached(function: Any, seen: set[int]) -> Iterator[Any]:
         held = [one.__globals__[name] for name in names if name in one.__globals__]
         modules = [value for value in held if isinstance(value, types.ModuleType)]
         for name in names:  # functorch.compile.memory_efficient_fusion
-            found = [getattr(module, name) for module in modules if hasattr(module, name)]
+            # Not getattr: a module's own __getattr__ may import (torch._dynamo) or raise (torch.classes).
+            found = [vars(module)[name] for module in modules if name in vars(module)]
             held += found
             modules += [value for value in found if isinstance(value, types.ModuleType)]
         for cell in one.__closure__ or ():

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Callable, Iterable, Iterator, Sequence
 
 from fusiondoc.model import FUSERS, NNC, dataclass
 from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
 
 if TYPE_CHECKING:
-    from fusiondoc.parsers.ir import Graph, Node
+    from fusiondoc.parsers.ir import Graph, Node, Value
 
 
 AUTOGRAD = "prim::Autograd"
@@ -58,10 +58,23 @@ NOT_OPERATOR_KINDS = frozenset(
     ("prim::Constant", "prim::Param", "prim::FallbackGraph", "prim::DifferentiableGraph")
 )
 
-HANDED_ON = frozenset(
-    ("prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::__getitem__", "aten::append")
+OUT_OF_CONTAINERS = frozenset(
+    ("aten::__getitem__", "aten::get", "aten::pop", "aten::setdefault", "aten::values")
 )
+"""What takes tensors out of a list or a dictionary."""
+HANDED_ON = (OUT_OF_CONTAINERS - {"aten::values"}) | {
+    "prim::unchecked_cast",
+    "prim::unchecked_unwrap_optional",
+    "aten::_unwrap_optional",
+    "aten::append",
+    "aten::list",
+}
 """Refinements of a type and the handling of lists: a tensor comes out of them as it went in."""
+_OF_LISTS_TOO = frozenset(
+    ("aten::add", "aten::add_", "aten::mul", "aten::mul_", "aten::slice", "aten::copy", "aten::values")
+)
+"""Operators of tensors whose overloads for lists (``out += [x]``), or for dictionaries, give a list; those
+for tensors never do (torch/csrc/jit/runtime/register_prim_ops.cpp)."""
 OF_HOST = frozenset(("prim::GetAttr", "prim::Uninitialized", "prim::NumToTensor"))
 """They make tensors, and compute nothing that a kernel could."""
 
@@ -73,9 +86,16 @@ def is_operator(node: Node) -> bool:
     kind = node.kind
     if kind in NOT_OPERATOR_KINDS or kind in GUARDS or kind.startswith(NOT_OPERATORS):
         return False
-    if kind in NO_WORK:
+    if kind in OF_HOST or hands_on(kind, node.outputs):
         return False
     return any(map(holds_tensor, [v.type for v in node.outputs]))
+
+
+def hands_on(kind: str, outputs: Sequence[Value]) -> bool:
+    """Whether a node gives the tensors that it was given, or lists of them, and computes none."""
+    if kind in HANDED_ON:
+        return True
+    return kind in _OF_LISTS_TOO and len(outputs) == 1 and outputs[0].type.rstrip("?").endswith("[]")
 
 
 def is_fallback(nodes: Iterable[Node]) -> bool:

@@ -18,11 +18,11 @@ from fusiondoc.parsers.jit import (
     AUTOGRAD,
     FUSION_KINDS,
     GUARDS,
-    HANDED_ON,
     NOT_OPERATORS,
     SIZES,
     FromTheEnd,
     HostNumbers,
+    hands_on,
     is_fallback,
     is_operator,
     negative,
@@ -335,7 +335,7 @@ class _Walk:
         if not blocks and not operator:
             if kind in SIDE_EFFECTS:
                 self.flow.stops.append((len(self.flow.nodes), kind, node.source))
-            elif kind in GUARDS or kind in HANDED_ON or kind.startswith(NOT_OPERATORS):
+            elif kind in GUARDS or kind.startswith(NOT_OPERATORS) or hands_on(kind, node.outputs):
                 self.flow.pass_through(node)
                 self._numbers.handed_on(node)
             else:

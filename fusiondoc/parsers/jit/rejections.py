@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Iterable, Iterator, Optional, Sequence, Tuple
 
 from fusiondoc.parsers.ir import parse_values, split_tail
 from fusiondoc.parsers.ir.parse import LONG, NODE, parse_node
-from fusiondoc.parsers.ir.types import holds_tensor, is_tensor
+from fusiondoc.parsers.ir.types import holds_tensor
+from fusiondoc.parsers.jit import hands_on
 from fusiondoc.parsers.jit.statements import Block, NodeText, Said
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _read_node(text: bytes) -> NodeText | None:
     copied = _COPY.match(kind)
     if copied:
         kind = "aten::" + copied.group(1)
-    tensor = any(is_tensor(v.type) or holds_tensor(v.type) for v in outputs)
+    tensor = not hands_on(kind, outputs) and any(holds_tensor(v.type) for v in outputs)
     return NodeText(intern(kind), source, outputs[0].name if outputs else "", tensor)
 
 
