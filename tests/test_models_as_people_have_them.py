@@ -224,7 +224,8 @@ CONTAINERS = """
         return torch.stack(more.copy()), z * y, w, list(d.values())
 
     def inputs():
-        return torch.randn(4, 4, requires_grad=True), torch.randn(4, 4), {"x": torch.randn(4, 4), "y": torch.randn(4, 4)}
+        d = {"x": torch.randn(4, 4), "y": torch.randn(4, 4)}
+        return torch.randn(4, 4, requires_grad=True), torch.randn(4, 4), d
 """
 
 
@@ -260,3 +261,48 @@ def test_a_name_that_a_module_does_not_hold_is_not_asked_for() -> None:
     program: dict[str, Any] = {}
     exec(textwrap.dedent(text), program)
     assert uses_aot(program["torch"], program["forward"]) is None
+
+
+SHAPES = """
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(8, 8)
+
+        def forward(self, x):
+            y = torch.tanh(self.fc(x) * 2.0 + 1.0)
+            return torch.nn.functional.normalize(y, dim=-1)
+
+    model = Net().eval()
+    inputs = [(torch.randn(n, 8),) for n in (2, 3, 4, 5)]
+"""
+
+
+@pytest.mark.parametrize(("fuser", "strategy"), [("onednn", "STATIC:2,DYNAMIC:10"), ("nnc", "STATIC:10")])
+def test_sizes_that_change_have_one_change_and_a_knob_only_where_it_helps(
+    fusiondoc: Run, tmp_path: Path, fuser: str, strategy: str
+) -> None:
+    """oneDNN Graph compiles for exact sizes, whatever the strategy."""
+    (tmp_path / "shapes.py").write_text(textwrap.dedent(SHAPES))
+    done = fusiondoc("diagnose", "shapes.py", "--fuser", fuser, "--format", "json",
+                     *("--knob", f"fusion_strategy={strategy}"))  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert {"FD305", "FD407"} <= {one["code"] for one in report["findings"]}
+    (change,) = [one for one in report["plan"] if one["kind"] == "static shapes"]
+    assert ("DYNAMIC:10" in change["change"]) is (fuser == "nnc")
+    assert ("DYNAMIC:10" in (change["command"] or "").replace(strategy, "")) is (fuser == "nnc")
+
+
+def test_a_view_that_ends_a_differentiable_graph_hides_what_stands_behind_it(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    """F.normalize in training: clamp_min and div stand on two sides of an expand_as, which torch keeps out of
+    differentiable graphs. With clamp in the place of clamp_min both are still alone."""
+    (tmp_path / "shapes.py").write_text(textwrap.dedent(SHAPES))
+    report = _report(fusiondoc, "shapes.py", "--backward")
+    (row,) = [one for one in report["unfused"] if one["op"] == "aten::clamp_min"]
+    assert row["keeps_out"] is None
+    assert not [one for one in report["plan"] if "clamp_min" in one["change"]]

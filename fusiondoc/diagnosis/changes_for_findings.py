@@ -14,7 +14,7 @@ from typing import Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest
 from fusiondoc.diagnosis.operators import is_in_place, taken_by
-from fusiondoc.diagnosis.rules import Context
+from fusiondoc.diagnosis.rules import ANY_SIZE, Context
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 from fusiondoc.fuser_knobs.catalogue import knob_line
 from fusiondoc.model import count, dataclass, field
@@ -61,10 +61,16 @@ def later_steps(report: Report, context: Context, changed: bool) -> Iterable[Pla
             continue
         if changed and family not in ("FD3", "FD4"):
             continue
+        if CODES[finding.code].change is ChangeKind.STATIC_SHAPES and seen & _OF_SHAPES:
+            continue
         told = family in ("FD1", "FD3", "FD4", "FD5", "FD9") or (family == "FD2" and finding.keeps_out)
         if told and not finding.advice.startswith("Nothing"):
             seen.add(finding.code)
             yield _of_finding(finding, report, context)
+
+
+_OF_SHAPES = {code for code, one in CODES.items() if one.change is ChangeKind.STATIC_SHAPES}
+"""Groups and whole plans that are made again for other shapes: one change helps with both."""
 
 
 def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedChange:
@@ -77,7 +83,7 @@ def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedCh
     elif kind is ChangeKind.FUSER:
         more = ("--fuser", "auto")
     elif kind is ChangeKind.STATIC_SHAPES:
-        more = ("--knob", "fusion_strategy=DYNAMIC:10")
+        more = tuple(ANY_SIZE.split()) if ANY_SIZE in (finding.advice or "") else ()
     elif finding.code == "FD401" and "--fuser nnc" in advice:
         more = ("--fuser", "nnc", "--time")
     if finding.code == "FD905" and not advice:

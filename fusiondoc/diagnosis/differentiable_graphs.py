@@ -198,7 +198,7 @@ def _why_dissolved(flow: Flow, nodes: Sequence[FlowNode]) -> str:
     return "the plan does not show for which of its inputs or outputs"
 
 
-_KEPT_OUT = aten("view view_as reshape reshape_as transpose expand expand_as")
+KEPT_OUT = aten("view view_as reshape reshape_as transpose expand expand_as")
 """create_autodiff_subgraphs.cpp, isViewOp: views whose gradients as outputs of a region would be wrong."""
 
 _OVERLOADS = {
@@ -225,7 +225,7 @@ def no_formula(node: FlowNode) -> str | None:
         return None
     if is_in_place(node.op):
         return "changes its input in place"
-    if node.op in _KEPT_OUT:
+    if node.op in KEPT_OUT:
         return "is a view, which torch keeps out of them"
     if node.op not in WITH_FORMULA:
         return NO_FORMULA

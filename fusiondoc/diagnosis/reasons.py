@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import AbstractSet, Mapping
 
-from fusiondoc.diagnosis.differentiable_graphs import cuts_region, gradient
+from fusiondoc.diagnosis.differentiable_graphs import KEPT_OUT, cuts_region, gradient
 from fusiondoc.diagnosis.nvfuser_rules import refused_by_form
 from fusiondoc.diagnosis.operators import BY_FUSER, WITH_FORMULA, is_fusible
 from fusiondoc.diagnosis.reasons_of_node import (
@@ -73,7 +73,7 @@ def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, Ab
         node = flow.nodes[place]
         if not _blocked(node, code, fuser):
             continue
-        near = _near(flow, node, reasons)
+        near = _near(flow, node, reasons, code == "FD231")
         # Regions of few operators are given up, also where two stand next to each other.
         joined = code != "FD231" and any(_joins(n, fuser, reasons) and n.block == node.block for n in near)
         for other in near:
@@ -90,8 +90,12 @@ def kept_out(flow: Flow, fuser: str, reasons: Mapping[int, str]) -> dict[int, Ab
     return dict(kept)
 
 
-def _near(flow: Flow, node: FlowNode, reasons: Mapping[int, str]) -> list[FlowNode]:
-    """Its neighbours; through views to what really stands there."""
+def _near(flow: Flow, node: FlowNode, reasons: Mapping[int, str], regions: bool) -> list[FlowNode]:
+    """Its neighbours; through views to what really stands there.
+
+    Args:
+        regions: what is looked for would make a differentiable graph with it, which ends at some views.
+    """
     found: dict[int, FlowNode] = {}
     for forward in (False, True):
         todo, seen, through = [node], {node.place}, 0
@@ -102,6 +106,8 @@ def _near(flow: Flow, node: FlowNode, reasons: Mapping[int, str]) -> list[FlowNo
                     continue
                 seen.add(index)
                 other = flow.nodes[index]
+                if regions and other.op in KEPT_OUT:
+                    continue
                 if other.op in NOTHING_TO_GAIN and reasons.get(index) != "FD231":
                     if through < MOST_VIEWS:
                         through += 1

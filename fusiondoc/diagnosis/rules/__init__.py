@@ -87,6 +87,17 @@ def finding(
     )
 
 
+ANY_SIZE = "--knob fusion_strategy=DYNAMIC:10"
+
+
+def helps_any_size(report: Report) -> bool:
+    """Whether ``ANY_SIZE`` can change anything: oneDNN Graph compiles for exact sizes with it too (tried on
+    2.13), and a run that has it gains nothing from it."""
+    strategies = [knob.effective or "" for knob in report.knobs if knob.name == "fusion_strategy"]
+    fuser = report.fuser.effective or report.fuser.requested
+    return fuser != "onednn" and not any(one.startswith("DYNAMIC") for one in strategies)
+
+
 _GRADIENT = re.compile(r"requires_grad=([01])")
 
 

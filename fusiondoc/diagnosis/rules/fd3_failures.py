@@ -9,7 +9,7 @@ from typing import AbstractSet, Iterable, Sequence
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import Failure
-from fusiondoc.diagnosis.rules import Context, finding
+from fusiondoc.diagnosis.rules import ANY_SIZE, Context, finding, helps_any_size
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import (
     advice_on,
     crashed,
@@ -155,17 +155,15 @@ def in_words(first: Group, others: Sequence[Group], gradients: AbstractSet[str] 
     return f"input {place} came with {what if what.endswith('s') else what + 's'} {listed}"
 
 
-def advice_on_more(others: Sequence[Group], gradients: AbstractSet[str]) -> str:
+def advice_on_more(others: Sequence[Group], gradients: AbstractSet[str], any_size: bool) -> str:
     """What saves further specialisations of a group."""
     if any(other.id in gradients for other in others):
         return (
             "Use the same outputs in the loss of every step: one that some steps leave out can be added as"
             " 0 * output.sum(), so that its gradient is always defined."
         )
-    return (
-        "Keep shapes, strides and dtypes the same from call to call, pad them, or use dynamic shapes:"
-        " --knob fusion_strategy=DYNAMIC:10."
-    )
+    keep = "Keep shapes, strides and dtypes the same from call to call"
+    return f"{keep}, pad them, or use dynamic shapes: {ANY_SIZE}." if any_size else f"{keep}, or pad them."
 
 
 def fell_back(report: Report, context: Context) -> Iterable[Finding]:
@@ -250,7 +248,7 @@ def many_specialisations(report: Report, context: Context) -> Iterable[Finding]:
             f"Group {describe(groups[group_id])} was specialised {more + 1} times: {why}",
             source=next((n.user_source for n in groups[group_id].nodes if n.user_source), None),
             evidence=[e for g in again for e in g.evidence[:1]],
-            advice=advice_on_more(again, gradients),
+            advice=advice_on_more(again, gradients, helps_any_size(report)),
             severity="warning" if more > 1 else "note",
         )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Iterable, Mapping, Sequence
 
-from fusiondoc.diagnosis.rules import Context, finding
+from fusiondoc.diagnosis.rules import ANY_SIZE, Context, finding, helps_any_size
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
 from fusiondoc.diagnosis.speed_of_light import (
     BANDWIDTH,
@@ -158,8 +158,10 @@ def recompiled(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD407",
             f"The model was compiled for each of {len(rows)} shapes of its inputs{cost}",
-            advice="Allow groups that take any size: --knob fusion_strategy=DYNAMIC:10"
-            " (torch.jit.set_fusion_strategy); or pad the inputs to fewer shapes.",
+            advice=f"Allow groups that take any size: {ANY_SIZE}"
+            " (torch.jit.set_fusion_strategy); or pad the inputs to fewer shapes."
+            if helps_any_size(report)
+            else "Pad the inputs to fewer shapes.",
         )
     for kernel in report.kernels:
         if kernel.compiles is not None and kernel.compiles >= SHAPES:
