@@ -306,3 +306,39 @@ def test_a_view_that_ends_a_differentiable_graph_hides_what_stands_behind_it(
     (row,) = [one for one in report["unfused"] if one["op"] == "aten::clamp_min"]
     assert row["keeps_out"] is None
     assert not [one for one in report["plan"] if "clamp_min" in one["change"]]
+
+
+MASKED = """
+    import torch
+
+    class Scores(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = torch.nn.Linear(8, 8)
+
+        def forward(self, x, mask):
+            s = self.fc(x) / 8.0
+            s = s.masked_fill(mask == 0, float("-inf"))
+            keep = (s.amax(-1, True) > 0.5).float()
+            return torch.tanh(s) * keep
+
+    model = Scores()
+    inputs = (torch.randn(8, 8), torch.tril(torch.ones(8, 8)))
+"""
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_masked_fill_with_a_number_is_shown_only_where_that_fuses(
+    fusiondoc: Run, tmp_path: Path, backward: bool
+) -> None:
+    """torch.where has no gradient formula with a number: in training value has to be a tensor."""
+    (tmp_path / "masked.py").write_text(textwrap.dedent(MASKED))
+    report = _report(fusiondoc, "masked.py", *(["--backward"] if backward else []))
+    (change,) = [one for one in report["plan"] if "masked_fill" in one["change"]]
+    after = 's = torch.where((mask == 0), float("-inf"), s)'
+    assert change["after"] == ("torch.where(mask, value, x)" if backward else after)
+    assert (change["note"] or "").startswith("value is a tensor") is backward
+    casts = [one["note"] for one in report["plan"] if "Write to()" in one["change"]]
+    assert casts == (
+        ["both are on one device"] if backward else []
+    )  # .to(torch.float32) has no formula either

@@ -300,7 +300,10 @@ def _by_recipe(index: int, row: Unfused, recipe: Recipe, gradients: bool | None)
     after = recipe.after if not recipe.shown else recipe.shown.partition(" instead of ")[0]
     before = recipe.before if not recipe.shown else recipe.shown.partition(" instead of ")[2]
     words = "with its dimensions named" if dims else "with operators that fuse"
-    more = [recipe.needs] if recipe.needs else []
+    needs = recipe.needs or ""
+    if row.op == "aten::to" and row.reason.code == "FD231":
+        needs = needs.partition("; ")[0]  # with a dtype alone it has no gradient formula either
+    more = [needs] if needs else []
     if recipe.at_kinks is not None and gradients:
         more.append(recipe.at_kinks)
     if recipe.helper:
@@ -348,9 +351,11 @@ def _with_lines(
     ):
         recipe = _recipe(row, run)
         module = row.layers[0].rpartition(".")[2] if row.layers else None
-        if recipe is not None:
+        if recipe is not None and not (recipe.numbers_too and run.gradients is not False):
             rank = ranks.get((row.op, row.source))
             edits = [by_recipe(text, place.file, place.line, recipe, rank, module)]
+            if recipe.numbers_too and edits != [None]:
+                one = replace(one, note=None, conditional=False)
     made = tuple(edit for edit in edits if edit is not None)
     sign = sign_of(row.op)
     if made and sign is not None and one.kind is ChangeKind.OUT_OF_PLACE and f"{sign}=" not in made[0].before:

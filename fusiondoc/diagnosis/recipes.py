@@ -56,6 +56,10 @@ class Recipe:
     same: str = ""
     """A condition on ``child``, of the type ``module``, under which the recipe is what it computes."""
 
+    numbers_too: bool = False
+    """A number does in the place of the tensor that ``needs`` asks for, where no gradients are recorded:
+    torch has no gradient formula for that overload."""
+
     @property
     def replaces(self) -> frozenset[str]:
         return frozenset(name if "::" in name else f"aten::{name}" for name in self.of.split())
@@ -223,7 +227,7 @@ RECIPES: tuple[Recipe, ...] = (
     Recipe("masked_fill", "x.masked_fill(mask, value)", "torch.where(mask, value, x)",
         _X + " mask=bool[4,8] value=float32[]", "where",
         needs="value is a tensor without dimensions of x's dtype and device, made once",
-        difference=EXACT),
+        difference=EXACT, numbers_too=True),
     Recipe("repeat tile", "x * m.repeat(4, 1)", "x * m",
         _X + " m=float32[1,8]", "mul", needs="only dimensions of size 1 are repeated: broadcasting does it",
         difference=EXACT),
