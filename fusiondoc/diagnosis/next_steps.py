@@ -27,6 +27,7 @@ from fusiondoc.diagnosis.changes_for_findings import (
 )
 from fusiondoc.diagnosis.parted_groups import prints_between_groups, regions_as_groups, with_numbers
 from fusiondoc.diagnosis.rules import Context, has_torchscript, of_te, of_torchscript, run_facts
+from fusiondoc.diagnosis.rules.fd1_fd2_not_fused import BETWEEN_LIBRARIES, OF_LIBRARIES
 from fusiondoc.diagnosis.rules.fd1_operation_fuser import te_changes
 from fusiondoc.diagnosis.step_time import IDLE
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
@@ -400,8 +401,11 @@ def _rest(report: Report) -> tuple[str, str]:
         rest = f"the rest of the step is {', '.join(f'{p.what} ({p.share:.0%})' for p in others[:2])}"
         waits = others[0].what == IDLE and others[0].share >= 0.5
         return rest, "the device waits for the host: a larger batch or CUDA graphs help" if waits else ""
-    fixed = [one for one in report.findings if one.code == "FD236" and "library" in one.message]
+    fixed = {why: ops for ops, _, why in (one.message.partition(": ") for one in report.findings
+                                          if one.code == "FD236")}  # fmt: skip
     launch = any(one.code == "FD402" for one in report.findings)
-    left = f"what is left are kernels of libraries ({fixed[0].message.partition(': ')[0]})" if fixed else ""
+    left = f"what is left are kernels of libraries ({fixed[OF_LIBRARIES]})" if OF_LIBRARIES in fixed else ""
+    if left and BETWEEN_LIBRARIES in fixed:
+        left += f" and what stands alone between them ({fixed[BETWEEN_LIBRARIES]})"
     small = "its kernels are too small to be slow: a larger batch or CUDA graphs help more than fusion"
     return left, small if launch else ""

@@ -292,10 +292,13 @@ def not_fused(report: Report, context: Context) -> Iterable[Finding]:
             yield _finding(row, run)
 
 
+OF_LIBRARIES = "kernels of a library, which are no part of groups"
+BETWEEN_LIBRARIES = "between kernels of a library, with nothing else to fuse with"
+
 _UNCHANGEABLE: tuple[tuple[Callable[[Unfused, RunFacts], bool], str], ...] = (
     (of_torch, "torch's own gradient formulas"),
-    (of_a_library, "kernels of a library, which are no part of groups"),
-    (between_libraries, "between kernels of a library, with nothing else to fuse with"),
+    (of_a_library, OF_LIBRARIES),
+    (between_libraries, BETWEEN_LIBRARIES),
 )
 
 
