@@ -694,3 +694,23 @@ def test_the_python_function_refuses_what_the_command_refuses_and_renders(tmp_pa
     assert "eager" in fusiondoc.render(_bench()) and "eager" in fusiondoc.render(_bench(), "html")
     with pytest.raises(UsageError, match="no format 'sarif' of a bench"):
         fusiondoc.render(_bench(), "sarif")
+
+
+def test_an_error_of_torchscripts_interpreter_without_a_word_names_the_line_it_marks() -> None:
+    """As torch 2.13 prints it of a graph of AOTAutograd: the message behind ``RuntimeError:`` is empty."""
+    from fusiondoc.runner.bench_child import _reason
+
+    message = """The following operation failed in the TorchScript interpreter.
+Traceback of TorchScript (most recent call last):
+  File "<eval_with_key>.10", line 31, in forward
+    eq = torch.ops.aten.eq(primals_14, 0);  primals_14 = None
+    where = torch.ops.aten.where(eq, scalar_tensor, div);  scalar_tensor = div = None
+            ~~~~~~~~~~~~~~~~~~~~ <--- HERE
+    _softmax = torch.ops.aten._softmax(where, -1, False);  where = None
+RuntimeError:
+"""
+    assert _reason("RuntimeError", message) == (
+        "RuntimeError: TorchScript's interpreter fails without a word at where = torch.ops.aten.where(eq,"
+        " scalar_tensor, div);  scalar_tensor = div = None"
+    )
+    assert _reason("RuntimeError", "could not add op\nValueError: x") == "RuntimeError: ValueError: x"

@@ -381,9 +381,17 @@ def _reason(kind: str, message: str) -> str:
 
 def _telling_line(text: str) -> str:
     """The last line; of torch.compile, whose message ends in advice on how to go on without it, the one
-    behind ``backend='inductor' raised:``."""
+    behind ``backend='inductor' raised:``; of TorchScript's interpreter, whose last line may be no more than
+    ``RuntimeError:``, the one that it marks."""
     lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
     for line, after in zip(lines, lines[1:]):
         if line.startswith("backend=") and line.endswith("raised:"):
             return after[:300]
+    if len(lines) > 1 and lines[-1].endswith("Error:"):
+        marked = [line for line, under in zip(lines, lines[1:]) if under.endswith("<--- HERE")]
+        return (
+            f"TorchScript's interpreter fails without a word at {marked[-1]}"[:300]
+            if marked
+            else lines[-2][:300]
+        )
     return lines[-1][:300] if lines else ""
