@@ -342,3 +342,29 @@ def test_a_masked_fill_with_a_number_is_shown_only_where_that_fuses(
     assert casts == (
         ["both are on one device"] if backward else []
     )  # .to(torch.float32) has no formula either
+
+
+def test_a_device_that_is_switched_off_is_what_to_change_and_the_groups_are_those_that_come(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    """The log of a program of its own with a torch without LLVM, where NNC is off on the CPU by default."""
+    (tmp_path / "gates.py").write_text(
+        textwrap.dedent("""
+            import torch
+
+            def model(x, w):
+                i, f = torch.mm(x, w).chunk(2, 1)
+                return torch.sigmoid(i) * torch.tanh(f) + 1.0
+
+            inputs = (torch.randn(4, 8), torch.randn(8, 16))
+        """)
+    )
+    report = _report(fusiondoc, "gates.py", "--knob", "fuse_on_cpu=off")
+    (change,) = report["plan"]
+    assert change["unlocks"].startswith("1 group of ConstantChunk+sigmoid+tanh+mul+")
+    assert change["command"] == (
+        "fusiondoc diagnose gates.py --fuser nnc --knob fuse_on_cpu=on --knob nnc_must_use_llvm=off"
+    )
+    assert "torch._C._jit_override_can_fuse_on_cpu(True)" in change["python"]
+    report = _report(fusiondoc, "gates.py", *("--knob", "fuse_on_cpu=on", "--knob", "nnc_must_use_llvm=off"))
+    assert [len(group["ops"]) for group in report["groups"]] == [5]

@@ -132,6 +132,14 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         how = "--knob nnc_reductions=on" if run.live else "torch._C._jit_set_texpr_reductions_enabled(True)"
         options = ("--knob", "nnc_reductions=on")
         return Candidate(ChangeKind.KNOB, f"Let NNC take reductions: {how}", (index,), options=options)
+    if (
+        code == "FD213"
+        and run.fuser == "nnc"
+        and len(run.devices) == 1
+        and row.op not in LIBRARY
+        and _takes(row.op, run)
+    ):
+        return _on_its_device(index, run)
     if "`training`" in text and code in ("FD219", "FD229", "FD201", "FD211", "FD215"):
         if inference:
             return _freeze(index, run, "its flag `training` becomes a constant; for inference only")
@@ -173,6 +181,21 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
 def _gains(op: str, run: RunFacts) -> bool:
     taken = _takes(op, run) if run.fuser is not None else taken_by(op, "nvfuser") and taken_by(op, "nnc")
     return taken and op not in LIBRARY and op not in NOTHING_TO_GAIN
+
+
+def _on_its_device(index: int, run: RunFacts) -> Candidate:
+    name = "gpu" if "cuda" in run.devices else "cpu"
+    options: tuple[str, ...] = ("--knob", f"fuse_on_{name}=on")
+    note = None
+    if name == "cpu":
+        options += ("--knob", "nnc_must_use_llvm=off")
+        note = (
+            "a torch without LLVM (the wheels of 2.1 and newer) then interprets groups, slowly: it shows what"
+            " fuses"
+        )
+    return Candidate(
+        ChangeKind.KNOB, f"Let NNC fuse on the {name.upper()}", (index,), note=note, options=options
+    )
 
 
 def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate:

@@ -179,7 +179,7 @@ def run_again(request: KeptRequest, more: Sequence[str] = (), command: str = "di
     for text in options.inputs:
         words += ["--input", text]
     for knob, value in options.knobs.items():
-        if f"{knob}={value}" not in more:
+        if not any(one.startswith(f"{knob}=") for one in more):
             words += ["--knob", f"{knob}={value}"]
     # Those of torch's launcher, as fusiondoc takes them.
     words += [f"--{one[2:].replace('_', '-')}" for one in options.launcher if one != "--standalone"]
