@@ -368,3 +368,29 @@ def test_a_device_that_is_switched_off_is_what_to_change_and_the_groups_are_thos
     assert "torch._C._jit_override_can_fuse_on_cpu(True)" in change["python"]
     report = _report(fusiondoc, "gates.py", *("--knob", "fuse_on_cpu=on", "--knob", "nnc_must_use_llvm=off"))
     assert [len(group["ops"]) for group in report["groups"]] == [5]
+
+
+def test_the_block_between_two_operators_is_not_the_one_that_both_stand_in(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    """A step of a decoder: ``sub`` in the loop, ``div`` in a branch of the loop."""
+    text = """
+        from typing import Optional
+        import torch
+
+        def model(x, n: int, temperature: Optional[float] = None):
+            for _ in range(n):
+                x = torch.cumsum(x, 0) - x.logsumexp(-1, keepdim=True)
+                if temperature is not None:
+                    x = x / temperature
+                if bool((x > 100).all()):
+                    break
+            return x
+
+        inputs = (torch.randn(4, 8), 3, 0.7)
+    """
+    (tmp_path / "steps.py").write_text(textwrap.dedent(text))
+    report = _report(fusiondoc, "steps.py")
+    said = {row["op"]: row["reason"]["text"] for row in report["unfused"] if row["reason"]["code"] == "FD228"}
+    for op, other in (("aten::sub", "aten::div"), ("aten::div", "aten::sub")):
+        assert said[op].startswith(f"{other} is on the other side of the block of prim::If (")

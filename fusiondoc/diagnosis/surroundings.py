@@ -300,6 +300,11 @@ def read_before(place: Place) -> Reason | None:
     return None
 
 
+def _not_in(node: FlowNode, other: FlowNode) -> tuple[int, ...]:
+    """The blocks that it stands in, outermost first, without those that the other one stands in too."""
+    return tuple(block for block in node.block if block not in other.block)
+
+
 def surroundings(place: Place) -> Reason | None:
     """FD225, FD227 and FD228: there is nothing to fuse with, or it is out of reach."""
     node = place.node
@@ -319,8 +324,8 @@ def surroundings(place: Place) -> Reason | None:
         Barrier(found, side, place.behind(found, side)) for side in _SIDES for found in reached[side].barriers
     ]
     if apart or (node.block and any(barrier.node.kind == CONTROL for barrier in barriers)):
-        block = (node.block or (apart[0].block if apart else ()) or (None,))[-1]
-        control = place.flow.nodes[block] if isinstance(block, int) else None
+        blocks = (*_not_in(apart[0], node), *_not_in(node, apart[0])) if apart else node.block
+        control = place.flow.nodes[blocks[-1]] if blocks else None
         where = f"{control.op}{at(control)}" if control is not None else "control flow"
         what = _name(apart[0]) if apart else "what it could fuse with"
         return reason("FD228", f"{what} is on the other side of the block of {where}")
