@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+import typing
 from array import array
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 
 import pytest
 from conftest import FIXTURES
 
 from fusiondoc.parsers.rows import PackedEvidence
-from fusiondoc.reports.json_format import MOST_EVIDENCE, as_dict, read_report, render, text_of
+from fusiondoc.reports.json_format import MOST_EVIDENCE, as_dict, read_part, read_report, render, text_of
+from fusiondoc.reports.json_schema import _object
 from fusiondoc.workflows.load import report_from
 
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))[:2]
@@ -41,3 +45,22 @@ def test_evidence_is_bounded_and_the_rest_is_counted_and_read_back() -> None:
     saved = read_report(render(report).encode(), "report.json")
     assert saved.groups[0].evidence_left_out == 50
     assert render(saved) == render(report)
+
+
+class Stage(Enum):
+    FIRST = "first"
+
+
+@dataclass(frozen=True)
+class Stages:
+    of: typing.Mapping[str, Stage | None]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 10), reason="has no | of types")
+def test_types_that_other_code_asked_for_first() -> None:
+    """``typing`` keeps them by what they equal: it gives ours what that other code wrote."""
+    (hint,) = typing.get_type_hints(Stages).values()
+    assert "|" in str(hint)
+    assert read_part(Stages, {"of": {"a": "first", "b": None}}) == Stages({"a": Stage.FIRST, "b": None})
+    inner = _object(Stages, {})["properties"]["of"]["additionalProperties"]
+    assert inner == {"enum": ["first", None]}

@@ -15,6 +15,7 @@ import ast
 import json
 import math
 import sys
+import types
 import typing
 from collections.abc import Mapping as AnyMapping
 from dataclasses import MISSING, fields, is_dataclass
@@ -36,6 +37,16 @@ def field_types(kind: type) -> Mapping[str, Any]:
     return _evaluated({field.name: str(field.type) for field in fields(kind)}, kind.__module__)
 
 
+_UNIONS = (Union, getattr(types, "UnionType", Union))
+
+
+def is_union(kind: Any) -> bool:
+    """Whether it is one, as ``Union`` or as ``|``: ``typing`` keeps types by what they equal, so that
+    ``Mapping[str, Union[float, None]]`` is ``Mapping[str, float | None]`` where other code of the process
+    (whatever evaluates the annotations) asked for that first."""
+    return get_origin(kind) in _UNIONS
+
+
 def property_type(kind: type, name: str) -> Any:
     """The type of a property's value."""
     getter = getattr(kind, name).fget
@@ -45,8 +56,8 @@ def property_type(kind: type, name: str) -> Any:
 def _evaluated(annotations: Mapping[str, str], module: str) -> Mapping[str, Any]:
     code = {name: _expression(text) for name, text in annotations.items()}
     names = {**vars(typing), **vars(sys.modules[module])}
-    types = {name: eval(one, names) for name, one in code.items()}
-    return typing.get_type_hints(type("Evaluated", (), {"__annotations__": types}), names)
+    made = {name: eval(one, names) for name, one in code.items()}
+    return typing.get_type_hints(type("Evaluated", (), {"__annotations__": made}), names)
 
 
 def _expression(annotation: str) -> Any:
@@ -158,8 +169,8 @@ def _object(kind: Any, data: object) -> Any:
 @lru_cache(maxsize=None)
 def _fields(kind: Any) -> list[tuple[Any, Any]]:
     """Each field with its type."""
-    types = field_types(kind)
-    return [(field, types[field.name]) for field in fields(kind)]
+    hints = field_types(kind)
+    return [(field, hints[field.name]) for field in fields(kind)]
 
 
 def _value(kind: Any, value: Any) -> Any:

@@ -33,14 +33,13 @@ from typing import (
     NamedTuple,
     Sequence,
     TypeVar,
-    Union,
 )
 
 from fusiondoc.errors import UsageError
 from fusiondoc.model.bench import SCHEMA as BENCH_SCHEMA
 from fusiondoc.model.bench import SUITE_SCHEMA, Bench, BenchPhase, Suite
 from fusiondoc.model.report import SCHEMA, SEVERITIES, Evidence, Report
-from fusiondoc.model.typed_fields import field_types, is_figure, json_within, sound
+from fusiondoc.model.typed_fields import field_types, is_figure, is_union, json_within, sound
 from fusiondoc.reports.printable import in_json
 
 if TYPE_CHECKING:
@@ -403,7 +402,7 @@ def _reader(kind: Any) -> Reader:
     """The reader for a type of a field (``fusiondoc.model.typed_fields``)."""
     of: Any = getattr(kind, "__origin__", None)
     parts: Sequence[Any] = getattr(kind, "__args__", ())
-    if of is Union:
+    if is_union(kind):
         (inner,) = (_reader(part) for part in parts if part is not type(None))
         return lambda value: None if value is None else inner(value)
     if of is abc.Sequence or (of is tuple and parts[-1] is Ellipsis):

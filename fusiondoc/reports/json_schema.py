@@ -15,7 +15,7 @@ import textwrap
 from collections import abc
 from dataclasses import fields
 from enum import Enum
-from typing import Any, Mapping, Sequence, Union
+from typing import Any, Mapping, Sequence
 
 from fusiondoc.comparison import Comparison
 from fusiondoc.comparison.bench_changes import FASTER, NO_DIFFERENCE, SLOWER, BenchComparison
@@ -23,7 +23,7 @@ from fusiondoc.model.bench import EACH_CALL, MEMORY, SPEED, TRAINING, VARIANTS, 
 from fusiondoc.model.change_plan import Fixes
 from fusiondoc.model.report import SEVERITIES, Report
 from fusiondoc.model.survey_answers import DIMENSIONS, Survey
-from fusiondoc.model.typed_fields import field_types, property_type
+from fusiondoc.model.typed_fields import field_types, is_union, property_type
 from fusiondoc.reports.json_format import DERIVED
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -179,7 +179,7 @@ def _object(kind: type, definitions: dict[str, Any]) -> dict[str, Any]:
 def _shape(kind: Any, limits: Mapping[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     of: Any = getattr(kind, "__origin__", None)
     parts: Sequence[Any] = getattr(kind, "__args__", ())
-    if of is Union:
+    if is_union(kind):
         (inner,) = (part for part in parts if part is not type(None))
         return _or_null(_shape(inner, limits, definitions))
     if of is abc.Sequence or (of is tuple and parts[-1] is Ellipsis):
