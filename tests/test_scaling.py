@@ -42,6 +42,7 @@ from scaling_inputs import (
     readers_of_a_list,
     readers_of_a_value,
     rejections,
+    views,
 )
 
 
@@ -110,6 +111,36 @@ def test_a_second_way_is_found_at_any_distance(tmp_path: Path) -> None:
         assert (
             "aten::erfinv (model.py:39:129) takes the result of aten::sigmoid" in last.reason.text
         ) is leads
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("most", [8, 200])
+def test_a_reason_of_a_part_of_the_neighbours_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, recorded: bool
+) -> None:
+    """``sigmoid`` could be fused with the last of its 40 readers."""
+    text = "".join(readers_of_a_value(40, recorded)).replace("aten::tanh", "aten::erfinv")
+    last = text.rindex("aten::erfinv")
+    (tmp_path / "one.log").write_text(text[:last] + "aten::tanh" + text[last + len("aten::erfinv") :])
+    bounds_of_a_small_log(monkeypatch)
+    monkeypatch.setattr(hubs, "FEWEST", most)
+    report = report_from([str(tmp_path / "one.log")])
+    (first,) = (row for row in report.unfused if row.op == "aten::sigmoid")
+    assert ("only the first were looked at" in first.reason.text) is (most == 8)
+    said = [one.message for one in report.findings if one.code == "FD912"]
+    assert [one.partition(" so many")[0] for one in said] == ["1 node of plans has"] * (most == 8)
+
+
+def test_views_beyond_the_most_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds_of_a_small_log(monkeypatch)
+    told = []
+    for size in (5, 20):
+        text = "".join(views(size)).replace("aten::permute", "aten::relu", 1)
+        (tmp_path / "one.log").write_text(text)
+        report = report_from([str(tmp_path / "one.log")])
+        (row,) = (row for row in report.unfused if row.op == "aten::relu")
+        told.append((row.reason.code, "only the first were looked at" in row.reason.text))
+    assert told == [("FD227", False), ("FD225", True)]
 
 
 def test_the_page_of_a_comparison_asks_each_group_for_its_operators(
@@ -287,8 +318,9 @@ def test_groups_and_kernels_beyond_the_most_are_counted(
     listed = {group.id for group in report.groups}
     assert {name for kernel in report.kernels for name in kernel.groups} <= listed
     assert {node.group for program in report.programs for node in program.nodes} <= {*listed, None}
-    (said,) = [one.message for one in report.findings if one.code == "FD912"]
+    said, plans = (one.message for one in report.findings if one.code == "FD912")
     assert said.startswith("6 rows of groups (6 groups) and 6 kernels are left out")
+    assert plans == "1 plan is not drawn: what changes let fuse is worked out of the others"
     render(report)
     render_page(report)
 

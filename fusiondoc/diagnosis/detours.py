@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from heapq import heapify, heappop, heappush
-from typing import AbstractSet, Callable, Iterable, Sequence
+from typing import AbstractSet, Callable, Iterable, Sequence, TypeVar
+from weakref import WeakKeyDictionary
 
 from fusiondoc.diagnosis.operators import is_in_place
 from fusiondoc.parsers.jit.flow import Flow, FlowNode
@@ -15,6 +16,23 @@ from fusiondoc.parsers.jit.hubs import most_steps
 
 Step = Callable[[FlowNode], Iterable[int]]
 """The nodes that a way leads to from one node."""
+
+
+Found = TypeVar("Found")
+
+
+def once_a_flow(work_out: Callable[[Flow], Found]) -> Callable[[Flow], Found]:
+    """What is worked out of a flow, kept of the one that was asked about last: operators are asked about flow
+    by flow. It must not hold the flow, which would hold both."""
+    latest: WeakKeyDictionary[Flow, Found] = WeakKeyDictionary()
+
+    def of(flow: Flow) -> Found:
+        if flow not in latest:
+            latest.clear()
+            latest[flow] = work_out(flow)
+        return latest[flow]
+
+    return of
 
 
 class Detours:
@@ -32,6 +50,11 @@ class Detours:
         """Steps that are still taken: in a plan beyond that it is not known of all pairs."""
         self._known: dict[int, tuple[int, dict[int, int]]] = {}
         """Node -> how far ways from it were followed, and for each node on them through which they begin."""
+
+    @property
+    def spent(self) -> bool:
+        """Whether there may be ways that were not found."""
+        return self._left <= 0
 
     def between(
         self,

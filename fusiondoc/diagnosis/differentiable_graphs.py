@@ -19,10 +19,11 @@ import re
 from bisect import bisect_left, bisect_right
 from typing import Iterator, Sequence
 
-from fusiondoc.diagnosis.detours import Detours
+from fusiondoc.diagnosis.detours import Detours, once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import kinds_of
 from fusiondoc.diagnosis.operators import WITH_FORMULA, is_in_place
 from fusiondoc.diagnosis.surroundings import (
+    IN_PART,
     MAKERS,
     Place,
     Side,
@@ -30,7 +31,6 @@ from fusiondoc.diagnosis.surroundings import (
     aten,
     from_container,
     neighbours,
-    once_a_flow,
     reason,
 )
 from fusiondoc.model.report import Reason
@@ -46,9 +46,11 @@ _SAME_MEMORY = aten("contiguous detach dropout permute squeeze t to unsqueeze")
 class _Region:
     """A differentiable graph as torch would make it."""
 
-    def __init__(self, nodes: list[FlowNode]) -> None:
+    def __init__(self, nodes: list[FlowNode], flow: Flow) -> None:
         self.nodes = nodes
         """In order."""
+        self.whole = not any(one.place in side for side in flow.shortened if side for one in nodes)
+        """All that stands next to them was looked at."""
         self.size = len(nodes) + len({o for one in nodes for o in one.operands if o.value is not None})
         """Its nodes, constants included."""
         self._dissolved: str | None = None
@@ -81,7 +83,7 @@ class _Regions:
                     if near.place not in seen and self._between(first, last, node) is None:
                         seen.add(near.place)
                         members.append(near)
-            region = _Region(sorted(members, key=lambda node: node.place))
+            region = _Region(sorted(members, key=lambda node: node.place), flow)
             self._of.update((node.place, region) for node in members)
 
     def _pairs(self, node: FlowNode) -> Iterator[tuple[FlowNode, FlowNode]]:
@@ -92,9 +94,14 @@ class _Regions:
                 if not _through_a_list(first, last):
                     yield first, last
 
-    def of(self, node: FlowNode) -> _Region:
+    @property
+    def in_part(self) -> bool:
+        """Whether not all ways around operators were followed: fewer may hang together."""
+        return self._detours.spent
+
+    def of(self, node: FlowNode, flow: Flow) -> _Region:
         """That of an operator with a formula."""
-        return self._of.get(node.place) or _Region([node])
+        return self._of.get(node.place) or _Region([node], flow)
 
     def apart(self, node: FlowNode) -> str | None:
         """Why the operator and one next to it are not in one, as a clause."""
@@ -273,7 +280,13 @@ def _in_no_region(place: Place) -> str:
     if why:
         return f"it {why}"
     regions = _regions_of(place.flow)
-    region = regions.of(place.node)
+    region = regions.of(place.node, place.flow)
+    said = _of_region(place, regions, region)
+    return said if region.whole and not regions.in_part else f"{said} ({IN_PART})"
+
+
+def _of_region(place: Place, regions: _Regions, region: _Region) -> str:
+    """Why the differentiable graph is not there that the operator would be in."""
     if len(region.nodes) == 1:
         ends = regions.apart(place.node) or _neighbours(place) or from_container(place.node)
         alone = "it would be alone in its differentiable graph, and torch makes one of two operators or more"

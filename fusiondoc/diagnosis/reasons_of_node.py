@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
+from fusiondoc.diagnosis.detours import once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import refused_because
 from fusiondoc.diagnosis.operators import BY_FUSER, is_in_place
 from fusiondoc.diagnosis.surroundings import (
@@ -21,7 +22,6 @@ from fusiondoc.diagnosis.surroundings import (
     aten,
     by_version,
     is_of_a_formula,
-    once_a_flow,
     reason,
 )
 from fusiondoc.model.report import Reason

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import islice
-from typing import Callable, Literal, NamedTuple, Sequence, TypeVar
-from weakref import WeakKeyDictionary
+from typing import Callable, Literal, Mapping, NamedTuple, Sequence
 
-from fusiondoc.diagnosis.detours import Crossings, Detours
+from fusiondoc.diagnosis.detours import Crossings, Detours, once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS_SINCE, fused_views, refused_because
 from fusiondoc.diagnosis.operators import (
     BY_FUSER,
@@ -80,6 +79,8 @@ class Reach(NamedTuple):
     partners: tuple[tuple[FlowNode, tuple[FlowNode, ...]], ...]
     """What could be fused with it, and the views between them."""
     barriers: tuple[FlowNode, ...]
+    whole: bool
+    """Nothing beyond the bounds of ``parsers/jit/hubs.py`` and MOST_VIEWS was left out."""
 
 
 def _comparable(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
@@ -108,23 +109,6 @@ def _tensors_of(types: tuple[str, ...]) -> tuple[TensorType, ...]:
 def neighbours(nodes: Sequence[FlowNode], node: FlowNode) -> list[FlowNode]:
     """What the tensors of one of these nodes come from and go to, in order."""
     return [nodes[i] for i in sorted({*node.before, *node.after})]
-
-
-Found = TypeVar("Found")
-
-
-def once_a_flow(work_out: Callable[[Flow], Found]) -> Callable[[Flow], Found]:
-    """What is worked out of a flow, kept of the one that was asked about last: operators are asked about flow
-    by flow. It must not hold the flow, which would hold both."""
-    latest: WeakKeyDictionary[Flow, Found] = WeakKeyDictionary()
-
-    def of(flow: Flow) -> Found:
-        if flow not in latest:
-            latest.clear()
-            latest[flow] = work_out(flow)
-        return latest[flow]
-
-    return of
 
 
 class Place:
@@ -178,8 +162,11 @@ class Place:
         seen = {self.node.place}
         todo: list[tuple[FlowNode, tuple[FlowNode, ...]]] = [(self.node, ())]
         through = 0
+        whole = True
+        shortened = self.flow.shortened[side == "after"]
         while todo:
             node, views = todo.pop(0)
+            whole = whole and node.place not in shortened
             for place in sorted(node.before if side == "before" else node.after):
                 found = self.flow.nodes[place]
                 if place in seen:
@@ -195,9 +182,11 @@ class Place:
                     if through < MOST_VIEWS:
                         through += 1
                         todo.append((found, (*views, found)))
+                    else:
+                        whole = False
                 elif found.op not in MAKERS:
                     barriers.append(found)
-        return Reach(tuple(partners), tuple(barriers))
+        return Reach(tuple(partners), tuple(barriers), whole)
 
     def behind(self, barrier: FlowNode, side: Side) -> FlowNode | None:
         """The nearest thing that could be fused, up to three operators away, behind a barrier. Of equally
@@ -307,13 +296,27 @@ def _not_in(node: FlowNode, other: FlowNode) -> tuple[int, ...]:
 
 def surroundings(place: Place) -> Reason | None:
     """FD225, FD227 and FD228: there is nothing to fuse with, or it is out of reach."""
-    node = place.node
     reached = {side: place.reach(side) for side in _SIDES}
     partners = [found for side in _SIDES for found in reached[side].partners]
-    here = [(partner, views) for partner, views in partners if partner.block == node.block]
-    if any(not views for _, views in here):
-        near = [partner for partner, views in here if not views]
-        return _circle(place, near) or _depends_on_version(place, near)
+    here = [(partner, views) for partner, views in partners if partner.block == place.node.block]
+    near = [partner for partner, views in here if not views]
+    whole = all(reach.whole for reach in reached.values())
+    if near:
+        return _circle(place, near) or _depends_on_version(place, near, whole)
+    found = _apart(place, reached, here)
+    return found if whole else reason(found.code, f"{found.text} ({IN_PART})")
+
+
+IN_PART = "of very many nodes around it only the first were looked at"
+"""Behind a reason that a further one could change."""
+
+_Reached = Mapping[Side, Reach]
+
+
+def _apart(place: Place, reached: _Reached, here: list[tuple[FlowNode, tuple[FlowNode, ...]]]) -> Reason:
+    """What there is to fuse with in its block stands behind views, or there is nothing."""
+    node = place.node
+    partners = [found for side in _SIDES for found in reached[side].partners]
     if here:
         partner, views = here[0]
         later = [text for text in (by_version(place, view.op) for view in views) if text]
@@ -420,14 +423,14 @@ def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
     return None
 
 
-def _depends_on_version(place: Place, near: list[FlowNode]) -> Reason | None:
-    """FD233 and FD225: it, or all that it could be fused with, has a rule only in later versions than may be
-    at work."""
+def _depends_on_version(place: Place, near: list[FlowNode], whole: bool) -> Reason | None:
+    """FD233 and FD225: it, or all that it could be fused with (``whole``: they are all), has a rule only in
+    later versions than may be at work."""
     own = by_version(place, place.node.op)
     if own is not None:
         return reason("FD233", own)
     later = [by_version(place, node.op) for node in near]
-    if near and later[0] is not None and all(later):
+    if whole and later[0] is not None and all(later):
         return reason("FD225", f"next to it is {near[0].op}, and {later[0]}")
     return None
 

@@ -103,6 +103,8 @@ class Observed:
     """A plan has scopes, which only tracing writes."""
     plans_cut: bool = False
     """The log lacks a part of a plan."""
+    looked_at_in_part: int = 0
+    """Nodes of plans that have more neighbours than the rules for reasons look at."""
     first_run: LastWork | None = None
     """The log ends in the first run of this group, or while it is compiled."""
     cut_kernel: NamedKernel | None = None
@@ -163,7 +165,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     launched: Evidence | None = None
     gone = options = last = first_run = crash = cut_kernel = None
     disordered = only_inner = cut = traced = False
-    traces, other = 0, None
+    traces, other, in_part = 0, None, 0
     fusions: dict[str, None] = {}
     for groups in streams:
         facts = groups.facts
@@ -197,6 +199,8 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         )
         traced = traced or any(plan.traced for plan in plans)
         cut = cut or any(not plan.complete for plan in plans)
+        flows = {plan.flow for plan in plans} | {one.flow for plan in plans for one in plan.diff_graphs}
+        in_part += sum(flow.looked_at_in_part for flow in flows if flow is not None)
         if gone is None and facts.nvfuser_gone is not None:
             gone = evidence(facts.nvfuser_gone)
         if launched is None and facts.launched is not None:
@@ -233,6 +237,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         other_gradients=frozenset(again),
         traced=traced,
         plans_cut=cut,
+        looked_at_in_part=in_part,
     )
 
 

@@ -12,17 +12,14 @@ from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.ranks_compared import to_do
 from fusiondoc.diagnosis.rules import Context, finding
+from fusiondoc.diagnosis.rules.fd9_beyond_bounds import beyond_bounds
 from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
 from fusiondoc.model import count
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.parsers.acts_on_facts import LOOKS_AT
-from fusiondoc.parsers.kernels.dump_kinds import BUDGET
 from fusiondoc.parsers.lines.error_texts import is_of_fuser, of_stand_alone, read_error
 from fusiondoc.parsers.observed import LoggedError
-from fusiondoc.parsers.rows.group_rows import MOST_INSTANCES, MOST_OPERATORS
-from fusiondoc.parsers.rows.programs import MOST_EDGES
-from fusiondoc.parsers.rows.tallies import MOST_ROWS
 
 
 def no_nvfuser(report: Report, context: Context) -> Iterable[Finding]:
@@ -375,54 +372,6 @@ def longer_than_its_limit(report: Report, context: Context) -> Iterable[Finding]
     )
 
 
-def more_than_rows(report: Report, context: Context) -> Iterable[Finding]:
-    """FD912: what is beyond the rows and texts that a report holds."""
-    groups, kernels = report.groups_left_out, report.kernels_left_out
-    if groups or kernels:
-        of_groups = (
-            f"{count(groups, 'row')} of groups ({count(report.fusion_groups_left_out, 'group')}) and "
-            if groups
-            else ""
-        )
-        yield finding(
-            "FD912",
-            f"{of_groups}{count(kernels, 'kernel')} are left out: a report lists the first {MOST_ROWS:,}"
-            " of each",
-            advice="Nothing: numbers of groups and operators count them. Logs of parts of the run list the"
-            " others.",
-        )
-    if report.kernel_texts_left_out:
-        yield finding(
-            "FD912",
-            f"{report.kernel_texts_left_out:,} sources and dumps of kernels are left out: a report holds the"
-            f" first {BUDGET >> 20} MiB of them",
-            advice="Fewer dump options, or logs of parts of the model, show the others.",
-        )
-    parts = (
-        (sum(group.instances_left_out for group in report.groups), "instance", "of groups"),
-        (sum(group.nodes_left_out for group in report.groups), "operator", "of groups"),
-        (sum(program.edges_left_out for program in report.programs), "edge", "of plans"),
-    )
-    listed = [f"{count(number, one)} {of}" for number, one, of in parts if number]
-    if listed:
-        yield finding(
-            "FD912",
-            f"{' and '.join(listed)} are left out: a report lists the first {MOST_INSTANCES:,} instances and"
-            f" {MOST_OPERATORS:,} operators of a group, and {MOST_EDGES:,} edges of all plans",
-            advice="Nothing: numbers of groups and operators count them.",
-        )
-    if not report.unfused_left_out:
-        return
-    together = sum(row.count for row in report.unfused if row.source is None)
-    placed = sum(row.source is not None for row in report.unfused)
-    yield finding(
-        "FD912",
-        f"{placed:,} rows of operators outside groups name their lines; {report.unfused_left_out:,} more rows"
-        f" ({together:,} operators) are counted without them, an operator and reason in one row",
-        advice="Nothing: every number of the report counts them. Logs of parts of the model name the others.",
-    )
-
-
 def left_running(report: Report, context: Context) -> Iterable[Finding]:
     """FD908: processes of the program that were still there after its end."""
     left, later = context.left, context.left_later
@@ -490,7 +439,7 @@ OF_LOG = (
     unknown_lines,
     out_of_order,
     longer_than_its_limit,
-    more_than_rows,
+    beyond_bounds,
     left_running,
     of_other_tools,
     ranks_differ,

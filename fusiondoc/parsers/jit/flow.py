@@ -150,6 +150,8 @@ class Flow:
         """A tensor in it was profiled with ``requires_grad=1``."""
         self.stops: list[tuple[int, str, str | None]] = []
         """Each of SIDE_EFFECTS: how many nodes stand before it, its kind and source."""
+        self.shortened: tuple[set[int], set[int]] = set(), set()
+        """Nodes of which ``before``, and of which ``after``, has the first neighbours alone."""
         self._types = dict(types)
         self._made: dict[str, tuple[int, ...]] = {}
         self._hubs = Hubs()
@@ -162,6 +164,12 @@ class Flow:
         """The plan is walked: what only that needs goes, and with it the graph."""
         self._types, self._made, self._maker, self._alike = {}, {}, {}, {}
         self._settle_neighbours()
+
+    @property
+    def looked_at_in_part(self) -> int:
+        """How many nodes have more neighbours than the rules for reasons look at."""
+        before, after = self.shortened
+        return len(before | after)
 
     def takers(self, place: int, most: int) -> Collection[int]:
         """All nodes below ``most`` that take the result of one; ``after`` has the first ones of very many."""
@@ -186,10 +194,15 @@ class Flow:
         for node in nodes:
             place = node.place
             if hubs.of(place, False) or len(node.before) > most:
-                node.before = hubs.within(place, False, node.before, most)
+                node.before = self._first(hubs.within(place, False, node.before, most), place, False, most)
             if hubs.of(place, True) or len(node.after) > most:
                 self._whole[place] = node.after
-                node.after = hubs.within(place, True, node.after, most)
+                node.after = self._first(hubs.within(place, True, node.after, most), place, True, most)
+
+    def _first(self, found: tuple[int, ...], place: int, forward: bool, most: int) -> tuple[int, ...]:
+        if len(found) > most:
+            self.shortened[forward].add(place)
+        return found[:most]
 
     def type_of(self, name: str) -> str:
         return self._types.get(name, "")

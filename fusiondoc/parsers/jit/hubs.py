@@ -82,12 +82,12 @@ class Hubs:
         return [hub.sides()[forward] for hub in self.of(place, forward)]
 
     def within(self, place: int, forward: bool, direct: Iterable[int], most: int) -> tuple[int, ...]:
-        """The first neighbours of a node on one side, in order."""
-        found = set(sorted(direct)[:most])
+        """The first neighbours of a node on one side, in order; one more than ``most`` if it has more."""
+        found = set(sorted(direct)[: most + 1])
         for end in self.ends(place, forward):
-            found.update(end[: most + 1])
+            found.update(end[: most + 2])
         found.discard(place)
-        return tuple(sorted(found)[:most])
+        return tuple(sorted(found)[: most + 1])
 
 
 def most_steps(nodes: int) -> int:
