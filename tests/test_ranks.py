@@ -22,6 +22,7 @@ from running import write
 import fusiondoc as api
 from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import where_it_was
+from fusiondoc.diagnosis import ranks_compared
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import RankDifference, Ranks, rank_names, rank_numbers
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -492,3 +493,17 @@ def test_lines_that_other_processes_tore_apart_are_told(launched: bool, tmp_path
     assert ("at least 1 line is torn apart by other processes" in found.message) is launched
     assert ("--redirects 3" in (found.advice or "")) is launched
     assert [one.line for one in found.evidence] == ([marked[3] + 2] if launched else [])
+
+
+def test_differences_beyond_the_most_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in (0, 1):
+        (tmp_path / f"rank{rank}.log").write_text(large_log(groups=10, loose=0, source=f"m{rank}.py"))
+    whole = ranks(api.parse(tmp_path))
+    assert (len(whole.differences), whole.differences_left_out) == (20, 0)
+    monkeypatch.setattr(ranks_compared, "_MOST_DIFFERENCES", 15)
+    report = api.parse(tmp_path)
+    told = ranks(report)
+    assert (told.differences, told.differences_left_out) == (whole.differences[:15], 5)
+    (said,) = (one.message for one in report.findings if one.code == "FD911")
+    assert said.endswith("; and 19 more differences")
+    assert any("--format json has the first 15" in line for line in rank_sentences(report))

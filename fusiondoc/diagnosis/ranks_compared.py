@@ -52,6 +52,7 @@ def ranks_of(report: Report, told: RankTold | None) -> Ranks | None:
     missing = tuple(one for one in range(told.expected or numbers[-1] + 1) if one not in numbers)
     missing = missing if told.known_by != "devices" else ()
     rows = tuple(map(compared.row, numbers))
+    differences = tuple(compared.differences(rows, missing))
     return Ranks(
         known_by=told.known_by,
         expected=told.expected,
@@ -59,9 +60,10 @@ def ranks_of(report: Report, told: RankTold | None) -> Ranks | None:
         note=told.note,
         rows=rows,
         groups=compared.shared,
-        differences=tuple(compared.differences(rows, missing))[:_MOST_DIFFERENCES],
+        differences=differences[:_MOST_DIFFERENCES],
         slowest_step=_slowest("step", {row.rank: row.step_ms for row in rows}),
         slowest_kernels=compared.slowest_kernels(),
+        differences_left_out=max(0, len(differences) - _MOST_DIFFERENCES),
     )
 
 

@@ -354,6 +354,8 @@ class Ranks:
     slowest_step: SlowRank | None
     slowest_kernels: tuple[SlowRank, ...]
     """Of each kernel that several ranks have, the one with most to gain first; at most 50."""
+    differences_left_out: int = 0
+    """Those beyond the first 100."""
 
     def of_group(self, group: str) -> tuple[int, ...]:
         """The ranks that have this group or one that equals it."""

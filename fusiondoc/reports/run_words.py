@@ -279,8 +279,10 @@ def rank_sentences(report: Report) -> list[str]:
     everywhere = sum(len(one.groups) == len(ranks.rows) for one in ranks.groups)
     said = [f"{everywhere} of {len(ranks.groups)} groups are equal on all of them"]
     said += [f"{one.text}: {one.why}" if one.why else one.text for one in ranks.differences[:_MOST]]
-    if len(ranks.differences) > _MOST:
-        said.append(f"{len(ranks.differences) - _MOST} more differences: --format json has all")
+    more = len(ranks.differences) + ranks.differences_left_out - _MOST
+    if more > 0:
+        has = f"the first {len(ranks.differences)}" if ranks.differences_left_out else "all"
+        said.append(f"{count(more, 'more difference')}: --format json has {has}")
     if not any(row.failed for row in ranks.rows):
         told = [f"rank {row.rank} {row.ended}, at {row.where}" for row in ranks.rows if row.where is not None]
         said += told[:_MOST]

@@ -403,6 +403,7 @@ def left_running(report: Report, context: Context) -> Iterable[Finding]:
 def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
     """FD911: what some ranks of the run have and others have not; a log that tells none apart."""
     differences = report.ranks.differences if report.ranks is not None else ()
+    left_out = report.ranks.differences_left_out if report.ranks is not None else 0
     line = context.observed.launched
     if report.ranks is None and line is not None:
         yield finding(
@@ -418,7 +419,8 @@ def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
         return
     advised = [(one, to_do(one)) for one in differences]
     first, advice = next((pair for pair in advised if pair[1] is not None), advised[0])
-    more = f"; and {len(differences) - 1} more differences" if len(differences) > 1 else ""
+    others = len(differences) - 1 + left_out
+    more = f"; and {count(others, 'more difference')}" if others else ""
     yield finding(
         "FD911",
         f"The ranks of this run differ: {first.text}" + (f" ({first.why})" if first.why else "") + more,
