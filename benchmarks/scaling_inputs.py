@@ -385,6 +385,16 @@ def in_place_between_others(size: int) -> Lines:
     return _chain(size, _calls("relu_", "erfinv"))
 
 
+def views_between_operators(size: int) -> Lines:
+    """``size`` operators, every third one a view."""
+    return _chain(size, _calls("relu", "relu", "permute"))
+
+
+def others_between_operators(size: int) -> Lines:
+    """``size`` operators, every third one not known to any fuser."""
+    return _chain(size, _calls("relu", "relu", "erfinv"))
+
+
 def _of_nodes(nodes: Lines, recorded: bool = False) -> Lines:
     """A plan of these nodes, which may take ``%x``, an operator's result, and the flag ``%b``."""
     yield _PASS + "Before Compilation: \n"
@@ -413,6 +423,24 @@ def readers_of_a_list(size: int, recorded: bool = False) -> Lines:
 def recorded_readers_of_a_list(size: int) -> Lines:
     """The same with gradients."""
     return readers_of_a_list(size, True)
+
+
+def list_of_groups(size: int) -> Lines:
+    """One list of the results of ``size`` groups."""
+
+    def nodes() -> Lines:
+        yield from (f"  %y{i} : {_T} = prim::CudaFusionGroup_{i}(%x)" for i in range(size))
+        yield _op("l0", "prim::ListConstruct", ", ".join(f"%y{i}" for i in range(size)), "Tensor[]")
+        yield _op("z0", "aten::cat", "%l0")
+
+    def groups() -> Lines:
+        for i in range(size):
+            yield f"with prim::CudaFusionGroup_{i} = graph(%a : {_T}):"
+            yield f"  %r : {_T} = aten::relu(%a) # model.py:{i + 2}:8"
+            yield "  return (%r)"
+
+    yield from _of_nodes(nodes())
+    yield _prefixed(_PASS, groups())
 
 
 def lists_in_lists(size: int) -> Lines:
@@ -518,6 +546,10 @@ CASES = (
     Case("rejections of NNC", nnc_rejections, (20_000, 40_000), 25),
     Case("compare, operators in no group", unfused, (8000, 16_000), 25, compare=True),
     Case("compare, rejections of NNC", nnc_rejections, (10_000, 20_000, 40_000), 25, compare=True),
+    Case("compare, operators and views", views_between_operators, (2000, 4000), 50, compare=True),
+    Case("compare, operators between others", others_between_operators, (2000, 4000), 50, compare=True),
+    Case("compare, a list of the results of groups", list_of_groups, (2000, 4000), 50, compare=True),
+    Case("compare, groups of a model", model_of_groups, (400, 800, 1600), 10, compare=True),
     Case("one node, hundredths of a megabyte", long_line, (50, 100, 1000), 4, "150 MB, 5 s"),
     Case("nodes of one graph, half of them in no group", big_graph, (50_000, 100_000), 50, "150 MB, 5 s"),
     Case("a string attribute, hundredths of a megabyte", long_string, (50, 100, 500), 4, "150 MB"),

@@ -13,7 +13,9 @@ import pytest
 from conftest import FIXTURES, ROOT
 from work_done import MOST_GROWTH, lines_run
 
+from fusiondoc import alignment
 from fusiondoc.cli.output import joined, write_parts
+from fusiondoc.comparison import group_match
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.diagnosis import reasons, surroundings
 from fusiondoc.diagnosis.reasons import Reasons
@@ -70,6 +72,9 @@ def bounds_of_a_small_log(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (surroundings, reasons):
         monkeypatch.setattr(module, "MOST_VIEWS", 8)
     monkeypatch.setattr(surroundings, "MOST_BEHIND", 20)
+    monkeypatch.setattr(alignment, "_MOST_CELLS", 400)
+    monkeypatch.setattr(alignment, "_FEW_CELLS", 100)
+    monkeypatch.setattr(group_match, "_MOST_CANDIDATES", 50)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}{'-compared' * case.compare}")
