@@ -30,6 +30,7 @@ from fusiondoc.parsers.lines.tagged_lines import is_plain
 from fusiondoc.probe import rank_process
 from fusiondoc.reports.run_words import rank_sentences, ranks_merged
 from fusiondoc.workflows import with_ranks
+from fusiondoc.workflows.load import report_from
 
 LOGS = ROOT / "fixtures" / "logs"
 
@@ -507,3 +508,47 @@ def test_differences_beyond_the_most_are_counted(tmp_path: Path, monkeypatch: py
     (said,) = (one.message for one in report.findings if one.code == "FD911")
     assert said.endswith("; and 19 more differences")
     assert any("--format json has the first 15" in line for line in rank_sentences(report))
+
+
+LAUNCH = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid\n"
+
+
+def teed(machine: int, local: int, launch: str = LAUNCH) -> str:
+    """What ``torchrun --tee 3 ... 2>&1 | tee`` leaves of so many ranks on one machine."""
+    texts = [large_log(groups=1, loose=1, source=f"m{machine}r{rank}.py") for rank in range(local)]
+    turns = zip(*(text.splitlines() for text in texts))
+    return launch + "".join(f"[default{rank}]:{line}\n" for turn in turns for rank, line in enumerate(turn))
+
+
+@pytest.mark.parametrize("local", [1, 2])
+def test_logs_of_machines_that_each_begin_with_a_launch_are_of_ranks_of_their_own(
+    local: int, tmp_path: Path
+) -> None:
+    for machine in (0, 1):
+        (tmp_path / f"{machine}.log").write_text(teed(machine, local))
+    report = report_from([str(tmp_path / "0.log"), str(tmp_path / "1.log")])
+    of_files = {(group.nodes[0].source or "").partition(":")[0]: group.rank for group in report.groups}
+    names = [f"m{machine}r{rank}.py" for machine in (0, 1) for rank in range(local)]
+    assert of_files == {name: number for number, name in enumerate(names)}
+    assert ranks(report).known_by == "prefixes"
+    assert "counted on in the order of the logs" in (ranks(report).note or "")
+    assert not [one for one in report.findings if "local ranks" in one.message]
+
+
+@pytest.mark.parametrize("launch", ["", LAUNCH])
+def test_logs_of_which_nothing_tells_the_machine_are_parts_of_one(launch: str, tmp_path: Path) -> None:
+    text = teed(0, 2, launch)
+    half = text.index("\n", len(text) // 2) + 1
+    for number, part in enumerate((text[:half], text[half:])):
+        (tmp_path / f"{number}.log").write_text(part)
+    (tmp_path / "all.log").write_text(text)
+    report = report_from([str(tmp_path / "0.log"), str(tmp_path / "1.log")])
+    assert {group.rank for group in report.groups} == {0, 1}
+    assert len(report.groups) == len(api.parse(tmp_path / "all.log").groups)
+    (said,) = (one for one in report.findings if "same local ranks" in one.message)
+    assert (said.code, said.severity) == ("FD911", "note")
+    for number in (0, 1):
+        path = tmp_path / f"{number}.log"
+        path.write_text(path.read_text().replace("[default", "[rank"))
+    report = report_from([str(tmp_path / "0.log"), str(tmp_path / "1.log")])
+    assert not [one for one in report.findings if "same local ranks" in one.message]

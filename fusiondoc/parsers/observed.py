@@ -118,6 +118,10 @@ class Observed:
     """The first of them."""
     ranks_by: str | None = None
     """How the ranks are known: "files", "prefixes" or "order"; None for one process."""
+    machines: bool = False
+    """The local ranks of several logs are counted on, one machine after the other."""
+    same_local: bool = False
+    """Several logs have the same local ranks, which were taken for the same processes; nothing tells it."""
 
     def sized_for(self, text: str) -> list[SizedReduction]:
         """The reductions with the size of whose result an error is explained; those of one group.

@@ -25,6 +25,7 @@ from fusiondoc.parsers.facts import Facts, LineCounts, PlanLevel, PlanUse, posit
 from fusiondoc.parsers.jit.earlier_graphs import LiveLayers
 from fusiondoc.parsers.kernels.dump_kinds import TextStore
 from fusiondoc.parsers.lines.log_files import LogInput
+from fusiondoc.parsers.lines.machines import Machines
 from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, how_told, rank_of, ranks
 from fusiondoc.parsers.observed import Observed, observed_in
 from fusiondoc.parsers.read_ahead import KnownChunks, Sent, is_worth_it
@@ -196,6 +197,7 @@ class Reading:
         self._first: Tag = None
         self._logs = 0
         self._by_files = False
+        self._machines = Machines()
         self._layers = layers
         self._phases = phases or {}
         self._texts = TextStore()
@@ -230,7 +232,8 @@ class Reading:
             if all_read:
                 self._log_read(own, None)
                 return
-        tagged = TaggedLog(log, read, self._counts.line_cut, blocks, begun)
+        machines = self._machines if own is None and blocks is None else None
+        tagged = TaggedLog(log, read, self._counts.line_cut, blocks, begun, machines)
         for tag, text in tagged.stretches():
             if own is not None and (tag is None or rank_of(tag) is None):
                 tag = own  # its name tells more than what stands before its lines
@@ -297,7 +300,9 @@ class Reading:
             use.stated.settle()
         report, observed = assemble(facts, files, sources or {}, work_out, _stats(self._counts, files))
         parse = replace(report.parse, seconds=time.perf_counter() - self._began)
-        return replace(report, parse=parse), replace(observed, ranks_by=by)
+        machines = self._machines
+        observed = replace(observed, ranks_by=by, machines=machines.several, same_local=machines.unsure)
+        return replace(report, parse=parse), observed
 
 
 def _stats(counts: LineCounts, files: Sequence[str]) -> ParseStats:

@@ -386,6 +386,11 @@ def told_by_log(observed: Observed) -> RankTold | None:
         note = (
             "What stands before the lines names no rank: they are numbered in the order in which they came."
         )
+    elif observed.machines:
+        note = (
+            "Several logs begin where torchrun starts processes, each with local ranks ([default0]:): they"
+            " are counted on in the order of the logs."
+        )
     return RankTold(observed.ranks_by, note=note)
 
 

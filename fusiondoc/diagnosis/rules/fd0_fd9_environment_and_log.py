@@ -415,6 +415,15 @@ def ranks_differ(report: Report, context: Context) -> Iterable[Finding]:
             " --redirects 3 --log-dir DIR), and read that folder.",
             severity="note",
         )
+    if context.observed.same_local:
+        yield finding(
+            "FD911",
+            "Several logs have lines of the same local ranks ([default0]:), which torchrun counts from 0 on"
+            " each machine: they are read as parts of one log",
+            advice="Nothing, if they are. Of several machines keep the lines with which torchrun starts too"
+            " (2>&1), or a file for each rank (torchrun --redirects 3 --log-dir DIR), and read the folders.",
+            severity="note",
+        )
     if not differences:
         return
     advised = [(one, to_do(one)) for one in differences]

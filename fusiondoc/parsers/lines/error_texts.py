@@ -22,6 +22,7 @@ from typing import Callable
 from fusiondoc.model import dataclass
 from fusiondoc.model.source import last_name
 from fusiondoc.parsers.facts import ErrorSeen, Facts, Work
+from fusiondoc.parsers.lines.machines import LAUNCHED
 
 CODEGEN = "codegen"
 """nvFuser's own code failed: lowering, scheduling, binding of inputs."""
@@ -306,10 +307,6 @@ def tells_of_a_crash(line: bytes) -> bool:
     return CRASH.search(line, 0, _LOOKED_AT) is not None
 
 
-_LAUNCHED = b"OMP_NUM_THREADS environment variable for each process to be "
-"""torch's launcher, when it starts several processes (torch/distributed/run.py, 1.9 to 2.13)."""
-
-
 class LastWords:
     """Takes the lines of one stream that are the program's own, in order."""
 
@@ -330,7 +327,7 @@ class LastWords:
         """A line; whether it tells of a failure."""
         if self._facts.options_set is None and OPTIONS_SET.search(line, 0, 2000) is not None:
             self._facts.options_set = pos
-        if _LAUNCHED in line and self._facts.launched is None:
+        if LAUNCHED in line and self._facts.launched is None:
             self._facts.launched = pos
         if tells_of_a_crash(line):
             self._settle()

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, whole_lines
+from fusiondoc.parsers.lines.machines import LOCAL, Machines, counted_on, tag_of
 
 _KNOWN = tuple(
     re.compile(form)
@@ -30,8 +31,6 @@ _KNOWN = tuple(
 """``[rank0]:``, ``[default0]:`` (torchrun), ``[1,0]<stderr>:`` (mpirun; from Open MPI 5
 ``[prterun-node7-4242@1,0]<stderr>:``), ``0: `` (srun -l)."""
 
-_LOCAL = re.compile(rb"(.*)\[default(\d{1,9})\]", re.DOTALL)
-"""Counts the ranks of one machine. A launcher around torch's may tag the machine: ``1: [default0]:``."""
 _OPEN_MPI = re.compile(rb"\[[^\[\]\s]*,(\d{1,9})\]<std(?:err|out)>")
 
 _TIMES = re.compile(
@@ -60,9 +59,10 @@ def rank_of(prefix: bytes) -> int | None:
 
 
 class RankTags:
-    """Tells the processes of one log apart. ``sample``: prefixes from its start, one a line."""
+    """Tells the processes of one log apart. ``sample``: prefixes from its start, one a line; ``machine``: see
+    ``Machines.begin``."""
 
-    def __init__(self, sample: Iterable[bytes]) -> None:
+    def __init__(self, sample: Iterable[bytes], machine: int = 0) -> None:
         self.first: bytes | None = None
         """The first unknown tag. Its lines have the tag None, so that a log with a prefix that tags nothing
         is one process, and goes together with another log of that process that has no prefix."""
@@ -76,7 +76,8 @@ class RankTags:
         for prefix in sample:
             text = _TIMES.sub(b"", prefix)
             seen[text] = seen.get(text, 0) + 1
-        machines = {_machine(found.group(1)) for found in map(_LOCAL.match, set(sample)) if found}
+        machines = {_machine(found.group(1)) for found in map(LOCAL.match, set(sample)) if found}
+        self._machine = machine
         self._machines = 1 < len(machines) <= _MOST_TAGS
         """Several, each with ranks of its own that are counted from 0."""
         self._by_text = len(seen) <= min(_MOST_TAGS, max(1, sum(seen.values()) // 3))
@@ -86,9 +87,11 @@ class RankTags:
         if prefix in self._tags:
             return self._tags[prefix]
         rank = rank_of(prefix) if not self._numbered else None
-        local = _LOCAL.match(prefix) if self._machines else None
-        if local is not None:
+        local = LOCAL.match(prefix) if self._machines or self._machine else None
+        if local is not None and self._machines:
             tag: Tag = b"%s local %s" % (_machine(local.group(1)), local.group(2))
+        elif local is not None:
+            tag = tag_of(self._machine, b"%d" % int(local.group(2)))
         else:
             tag = b"rank %d" % rank if rank is not None else self._text_of(prefix)
         if len(self._tags) >= 10_000:
@@ -128,6 +131,9 @@ def ranks(tags: Iterable[Tag], first: bytes | None) -> dict[Tag, int | None]:
     """A rank for each tag: the one it names; else the number in which the tags differ; else their order.
     ``first``: the text behind the tag None. A log with one tag that names no rank has no ranks."""
     found: dict[Tag, int | None] = {tag: rank_of(tag) if tag is not None else None for tag in tags}
+    found.update(
+        counted_on(found, 1 + max((rank for rank in found.values() if rank is not None), default=-1))
+    )
     unknown = {tag: (tag if tag is not None else first) for tag, rank in found.items() if rank is None}
     texts = [text for text in unknown.values() if text is not None]
     if len(texts) < 2:
@@ -143,7 +149,12 @@ def how_told(tags: Iterable[Tag], first: bytes | None) -> str | None:
     found = ranks(tags, first)
     if len({rank for rank in found.values() if rank is not None}) < 2:
         return None
-    texts = [tag if tag is not None else first for tag in found if tag is None or rank_of(tag) is None]
+    further = counted_on(found, 0)
+    texts = [
+        tag if tag is not None else first
+        for tag in found
+        if tag is None or (rank_of(tag) is None and tag not in further)
+    ]
     unknown = [text for text in texts if text is not None]
     return "order" if len(unknown) > 1 and _numbers(unknown) is None else "prefixes"
 
@@ -229,6 +240,7 @@ class TaggedLog:
         blocks: the bytes of the log, where they do not come from ``log.path`` (a file that grows).
         behind: so many chunks of a plain log (:func:`is_plain`) were read before, but for so many bytes
             at their end.
+        machines: those of the logs that were read before, and of this one.
     """
 
     def __init__(
@@ -238,8 +250,10 @@ class TaggedLog:
         cut: Callable[[int, bool], None] | None = None,
         blocks: Iterable[bytes] | None = None,
         behind: tuple[int, int] = (0, 0),
+        machines: Machines | None = None,
     ) -> None:
         self._log = log
+        self._machines = machines
         self._behind, self._not_taken = behind
         self._blocks = blocks
         self._read = read
@@ -299,7 +313,8 @@ class TaggedLog:
                 sample = [unwrapped(line, field) for line in sample] if field is not None else sample
                 outer = OuterPrefix.learn(sample)
                 if outer is not None:
-                    self._tags = RankTags(outer.prefixes(sample))
+                    machine = self._machines.begin(text) if self._machines is not None else 0
+                    self._tags = RankTags(outer.prefixes(sample), machine)
             if outer is None:
                 if self._blocks is None:  # what a file that grows holds is asked for at once
                     rest, self._rest, self.may_leave = self._rest, b"", len(self._rest)
