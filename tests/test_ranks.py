@@ -30,6 +30,7 @@ from fusiondoc.parsers.lines.tagged_lines import is_plain
 from fusiondoc.probe import rank_process
 from fusiondoc.reports.run_words import rank_sentences, ranks_merged
 from fusiondoc.workflows import with_ranks
+from fusiondoc.workflows.follow import LiveView, follow
 from fusiondoc.workflows.load import report_from
 
 LOGS = ROOT / "fixtures" / "logs"
@@ -476,24 +477,56 @@ def test_numbers_of_ranks_in_words() -> None:
     assert rank_names((5,)) == "rank 5" and rank_names((0, 1)) == "ranks 0-1"
 
 
-@pytest.mark.parametrize("launched", [True, False])
-def test_lines_that_other_processes_tore_apart_are_told(launched: bool, tmp_path: Path) -> None:
-    """In the middle of a line another message begins; alone such a log may be of threads."""
-    words = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
+LAUNCH = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid\n"
+
+
+def torn_apart(launched: bool, cut: bool) -> tuple[str, int]:
+    """A log in the middle of a line of which another message begins, and the number of that line; ``cut``:
+    and one in which a graph is cut."""
     lines = large_log(groups=2, loose=1).splitlines(keepends=True)
     marked = [at for at, line in enumerate(lines) if line.startswith("[DUMP ") and "aten::" in line]
     half = len(lines[marked[3]]) * 2 // 3
     rest = lines[marked[3]][half:]
     lines[marked[3]] = lines[marked[3]][:half] + "[DUMP graph_fuser.cpp:2419] Before Fusion: \n" + rest
-    lines += [
-        "[DUMP graph_fuser.cpp:2419] Before Fusion: \n",
-        "[DUMP graph_fuser.cpp:2419] graph(%x : Tensor,\n",
-    ]
-    (tmp_path / "all.log").write_text(words * launched + "".join(lines))
-    (found,) = [one for one in api.parse(tmp_path / "all.log").findings if one.code == "FD902"]
-    assert ("at least 1 line is torn apart by other processes" in found.message) is launched
-    assert ("--redirects 3" in (found.advice or "")) is launched
-    assert [one.line for one in found.evidence] == ([marked[3] + 2] if launched else [])
+    if cut:
+        lines += [
+            "[DUMP graph_fuser.cpp:2419] Before Fusion: \n",
+            "[DUMP graph_fuser.cpp:2419] graph(%x : Tensor,\n",
+        ]
+    return LAUNCH * launched + "".join(lines), marked[3] + 1 + launched
+
+
+@pytest.mark.parametrize("cut", [True, False])
+@pytest.mark.parametrize("launched", [True, False])
+def test_lines_that_other_processes_tore_apart_are_told(launched: bool, cut: bool, tmp_path: Path) -> None:
+    """Alone such a log may be of threads."""
+    text, line = torn_apart(launched, cut)
+    (tmp_path / "all.log").write_text(text)
+    found = [one for one in api.parse(tmp_path / "all.log").findings if one.code == "FD902"]
+    assert len(found) == (launched or cut)
+    for one in found:
+        assert ("t least 1 line is torn apart by other processes" in one.message) is launched
+        assert ("cut off" in one.message) is cut
+        assert ("--redirects 3" in (one.advice or "")) is launched
+        assert [place.line for place in one.evidence] == ([line] if launched else [])
+
+
+def test_torn_lines_of_a_log_that_grows_are_told(tmp_path: Path) -> None:
+    text, line = torn_apart(True, False)
+    log = tmp_path / "all.log"
+    log.write_text(text)
+    (found,) = (
+        one for one in follow(log, LiveView("all.log", print), idle=0).findings if one.code == "FD902"
+    )
+    assert [(place.file, place.line) for place in found.evidence] == [(str(log), line)]
+
+
+def test_torn_lines_of_tagged_processes_are_of_none(tmp_path: Path) -> None:
+    """Where lines are told apart a second mark in one says nothing of another process."""
+    text, _ = torn_apart(True, False)
+    log = tmp_path / "all.log"
+    log.write_text("".join(f"[rank{rank}]: {line}\n" for line in text.splitlines() for rank in (0, 1)))
+    assert not [one for one in api.parse(log).findings if one.code == "FD902" and "torn" in one.message]
 
 
 def test_differences_beyond_the_most_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -508,9 +541,6 @@ def test_differences_beyond_the_most_are_counted(tmp_path: Path, monkeypatch: py
     (said,) = (one.message for one in report.findings if one.code == "FD911")
     assert said.endswith("; and 19 more differences")
     assert any("--format json has the first 15" in line for line in rank_sentences(report))
-
-
-LAUNCH = "Setting OMP_NUM_THREADS environment variable for each process to be 1 in default, to avoid\n"
 
 
 def teed(machine: int, local: int, launch: str = LAUNCH) -> str:

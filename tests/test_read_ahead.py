@@ -205,6 +205,22 @@ def test_a_traceback_around_a_stretch_is_read_as_one(
     assert sum(here) > log.stat().st_size // 2
 
 
+def test_torn_lines_of_several_processes_are_counted(
+    here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = b"Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
+    whole = [graph_of(60, first) + OTHER + b"Other:\n" for first in range(0, 2400, 60)]
+    torn = (OTHER + b"Other: " + PASS + b"x\n") * 2 + b"text " + OTHER + b"Other:\n"
+    log = tmp_path / "some.log"
+    log.write_bytes(b"".join((launch, *whole[:10], torn, *whole[10:30], torn, *whole[30:])))
+    report, observed = read(log)
+    assert (report, observed) == read_alone(log, monkeypatch)
+    lines = log.read_bytes().split(b"\n")
+    places = [number for number, line in enumerate(lines, 1) if line.startswith(OTHER) and PASS in line]
+    assert observed.torn == 4 and [one.line for one in observed.torn_lines] == places[:3]
+    assert here
+
+
 @pytest.mark.parametrize("sent", [0, 1, 3])
 def test_the_rest_is_read_where_the_second_process_dies(
     sent: int, here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

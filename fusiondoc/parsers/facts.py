@@ -414,6 +414,10 @@ class Facts:
     """Line of torch's own word that nvFuser is not in this TorchScript any more."""
     launched: int | None = None
     """Where torch's launcher says that it starts several processes."""
+    torn: int = 0
+    """Lines behind it that are torn apart, at least."""
+    torn_lines: list[int] = field(default_factory=list)
+    """The first of them."""
     options_set: int | None = None
     """Line that sets options of nvFuser in a variable."""
     other_tools: OtherTools = field(default_factory=OtherTools)

@@ -113,7 +113,7 @@ class Observed:
     launched: Evidence | None = None
     """Where torch's launcher says that it starts several processes."""
     torn: int = 0
-    """Lines that are torn apart by lines of other processes, at least."""
+    """Lines that are torn apart by lines of other processes, at least; none where these are told apart."""
     torn_lines: tuple[Evidence, ...] = ()
     """The first of them."""
     ranks_by: str | None = None
@@ -160,6 +160,8 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
     def named(kernel: KernelNamed | None) -> NamedKernel | None:
         return NamedKernel(kernel.name, evidence(kernel.line)) if kernel is not None else None
 
+    torn = 0
+    torn_lines: list[int] = []
     headers: Counter[str] = Counter()
     levels: set[str] = set()
     errors: list[LoggedError] = []
@@ -191,6 +193,8 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
             for error in facts.errors
         )
         disordered = disordered or facts.disordered
+        torn += facts.torn
+        torn_lines += facts.torn_lines
         plans = [use.plan for use, _ in groups.plans]
         sized += (
             SizedReduction(one.op, one.source, one.dim, row.id, evidence(row.lines[0]))
@@ -227,6 +231,8 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         nvfuser_gone=gone,
         options_set=options,
         launched=launched,
+        torn=torn,
+        torn_lines=tuple(map(evidence, torn_lines)),
         thunder_traces=traces,
         other_fusions=tuple(fusions),
         other_tools=other,

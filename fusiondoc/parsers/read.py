@@ -27,6 +27,7 @@ from fusiondoc.parsers.kernels.dump_kinds import TextStore
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.machines import Machines
 from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, how_told, rank_of, ranks
+from fusiondoc.parsers.lines.torn_lines import torn_lines
 from fusiondoc.parsers.observed import Observed, observed_in
 from fusiondoc.parsers.read_ahead import KnownChunks, Sent, is_worth_it
 from fusiondoc.parsers.repeats import NEVER
@@ -238,7 +239,9 @@ class Reading:
             if own is not None and (tag is None or rank_of(tag) is None):
                 tag = own  # its name tells more than what stands before its lines
             may_leave = NEVER if tagged.may_leave is None else tagged.may_leave
-            count, size = self._stream(tag).feed_part(text, position(self._logs, number), may_leave)
+            stream, pos = self._stream(tag), position(self._logs, number)
+            count, size = stream.feed_part(text, pos, may_leave)
+            _note_torn_lines(stream.facts, text, size, pos)
             if size < len(text):
                 tagged.leave(text[size:])
             self._counts.lines += count
@@ -262,8 +265,9 @@ class Reading:
                     self._counts.line_cut(size, first)
                 chunks, rest = chunks + 1, chunk.rest
                 if chunk.text:
-                    stretches = sent.stretches(chunk)
-                    count = stream.feed_stretches(chunk.text, stretches, position(self._logs, number))
+                    stretches, pos = sent.stretches(chunk), position(self._logs, number)
+                    count = stream.feed_stretches(chunk.text, stretches, pos)
+                    _note_torn_lines(stream.facts, chunk.text, chunk.size, pos)
                     self._counts.lines += count
                     number += count
                 del chunk  # before there is another one
@@ -302,7 +306,25 @@ class Reading:
         parse = replace(report.parse, seconds=time.perf_counter() - self._began)
         machines = self._machines
         observed = replace(observed, ranks_by=by, machines=machines.several, same_local=machines.unsure)
+        if by is not None:
+            observed = replace(observed, torn=0, torn_lines=())
         return replace(report, parse=parse), observed
+
+
+_MOST_TORN = 3
+"""Torn lines that are named."""
+
+
+def _note_torn_lines(facts: Facts, text: bytes, end: int, pos: int) -> None:
+    """In a log of several processes; the same in one of a process alone may be of its threads."""
+    if facts.launched is None:
+        return
+    for line in torn_lines(text, end):
+        if pos + line < facts.launched:
+            continue
+        facts.torn += 1
+        if len(facts.torn_lines) < _MOST_TORN:
+            facts.torn_lines.append(pos + line)
 
 
 def _stats(counts: LineCounts, files: Sequence[str]) -> ParseStats:

@@ -34,7 +34,6 @@ from fusiondoc.model.runs import (
 )
 from fusiondoc.model.source import Options, Target
 from fusiondoc.parsers.lines.log_files import LogInput
-from fusiondoc.parsers.lines.tagged_lines import torn_lines
 from fusiondoc.parsers.observed import Observed
 from fusiondoc.parsers.read import read_logs
 from fusiondoc.parsers.rows import excerpts
@@ -93,26 +92,7 @@ def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequenc
             return saved if peak is None else with_peak(saved, peak)
     logs = logs_of(sources)
     report, observed = read_logs(logs, work_out=Reasons())
-    observed = _with_torn_lines(observed, report, logs)
     return report_of_logs(report, observed, logs, peak, source_roots)
-
-
-_MOST_TORN = 3
-"""Lines that are named."""
-
-
-def _with_torn_lines(observed: Observed, report: Report, logs: Sequence[LogInput]) -> Observed:
-    """Logs of several processes that nothing tells apart are read again, if graphs are cut in them."""
-    if not report.parse.truncated or observed.launched is None or observed.ranks_by is not None:
-        return observed
-    found: list[Evidence] = []
-    torn = 0
-    for log in logs:
-        for number in torn_lines(log) if log.path is not None and log.path.is_file() else ():
-            torn += 1
-            if len(found) < _MOST_TORN:
-                found.append(Evidence(log.name, number))
-    return replace(observed, torn=torn, torn_lines=tuple(found))
 
 
 def report_of_logs(

@@ -266,18 +266,23 @@ def interrupted(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def cut_off(report: Report, context: Context) -> Iterable[Finding]:
-    """FD902: graphs or kernels that are not printed to their end."""
+    """FD902: graphs or kernels that are not printed to their end, lines that other processes tore apart."""
+    number = context.observed.torn
+    torn = f"at least {count(number, 'line')} {'is' if number == 1 else 'are'} torn apart by other processes"
+    said = []
     if report.parse.truncated:
-        number = context.observed.torn
-        torn = f"{count(number, 'line')} {'is' if number == 1 else 'are'}" if number else ""
+        cut = f"{report.parse.truncated} graphs or kernels are cut off"
+        said.append(f"{cut}; what they held is missing from this report")
+    if number:
+        said.append(torn if said else f"{torn[0].upper()}{torn[1:]}; what they held may be missing or wrong")
+    if said:
         yield finding(
             "FD902",
-            f"{report.parse.truncated} graphs or kernels are cut off; what they held is missing from "
-            f"this report" + (f"; at least {torn} torn apart by other processes" if torn else ""),
+            "; ".join(said),
             evidence=context.observed.torn_lines,
             advice="Keep a log for each process (torchrun --redirects 3 --log-dir DIR, srun --output"
             " run.%t.log), and read that folder."
-            if torn
+            if number
             else "Keep the whole output of the run (both streams, from its start to its end).",
         )
 

@@ -17,6 +17,7 @@ from typing import Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
 
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, whole_lines
 from fusiondoc.parsers.lines.machines import LOCAL, Machines, counted_on, tag_of
+from fusiondoc.parsers.lines.torn_lines import MARK
 
 _KNOWN = tuple(
     re.compile(form)
@@ -377,33 +378,16 @@ def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:
             number += 1
 
 
-def torn_lines(log: LogInput) -> Iterator[int]:
-    """Numbers of lines that those of another process tore apart: a second message of torch begins in them.
-    Where only the rest of one does, nothing tells."""
-    number = 1
-    for _, text in TaggedLog(log).stretches():
-        done = 0
-        for found in _TORN.finditer(text):
-            number += text.count(b"\n", done, found.start())
-            done = found.start()
-            yield number
-        number += text.count(b"\n", done)
-
-
 ANSI = re.compile(rb"(?:\x9b|\x1b\[)[0-?]*[ -/]*[@-~]")
 """Control sequences, as in ECMA-48; nvFuser's buffer_reuse_verbose prints them even to a file."""
 
 _MOST_PREFIX = 300
 """Bytes; a marker further right stands behind output of the program, not behind a prefix."""
 
-_MARK = rb"\[(?:DUMP|UPDATE|DEBUG) [\w.+-]+:\d+\]"
-"""torch begins every line of a message with it, and writes none anywhere else."""
-
 MARKER = re.compile(
-    _MARK + rb"|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
+    MARK + rb"|(?<!With arguments: )Launch Parameters: |kernel\d+ run in "
     rb"|======= Codegen output|\[fusiondoc\] |(?<!= )graph\(%|  return \("
 )
-_TORN = re.compile(_MARK + rb"[^\n]*?" + _MARK)
 _OF_MARKERS = (
     b"[DUMP ",
     b"[UPDATE ",
