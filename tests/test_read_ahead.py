@@ -238,6 +238,27 @@ def test_the_rest_is_read_where_the_second_process_dies(
     assert sum(progress) == report.parse.bytes == log.stat().st_size
 
 
+def test_a_file_that_is_written_over_is_not_read_by_what_stood_in_it(
+    here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found in its text was looked for in another: "subsection not found"."""
+    log = tmp_path / "some.log"
+    text = text_of("logs/nnc-2.11-rejects") * 4
+
+    class Overwritten(HereAndNow):
+        def sent(self) -> Generator[bytes, None, None]:
+            for number, message in enumerate([*messages_of(self._log)]):
+                if number == 2:
+                    log.write_bytes(b"z\n" * (len(text) // 2))
+                yield message
+
+    log.write_bytes(text)
+    monkeypatch.setattr(read_module, "KnownChunks", Overwritten)
+    report, _ = read(log)
+    assert here
+    assert report.parse.user_output > len(text) // 4
+
+
 def test_long_lines_colours_and_no_last_line_end(
     here: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

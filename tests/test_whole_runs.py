@@ -304,3 +304,13 @@ def test_what_follows_the_blocks_of_a_node_is_not_taken_for_one_of_them() -> Non
         assert [(row.op, row.reason and row.reason.code) for row in report.unfused] == [
             ("aten::erfinv", "FD201")
         ]
+
+
+def test_an_empty_line_of_a_kernel_of_nnc_may_begin_a_chunk() -> None:
+    """It was taken for the begin of a message, and what followed of the source was lost."""
+    data = lzma.decompress((FIXTURES / "kernels/nnc-2.1-cuda.log.xz").read_bytes())
+    whole = read([data])
+    at = -1
+    for _ in range(3):
+        at = data.index(b"\n[DEBUG cuda_codegen.cpp:1068] \n", at + 1)
+        assert read([data[: at + 1], data[at + 1 :]]) == whole

@@ -18,6 +18,7 @@ import sys
 import threading
 from pathlib import Path
 from typing import IO, Any, Callable, Generator, Iterator, NamedTuple, Tuple, cast
+from zlib import crc32
 
 from fusiondoc.parsers.facts import Facts, LineCounts
 from fusiondoc.parsers.jit.message_runs import Lines, Print
@@ -68,6 +69,8 @@ class Chunk(NamedTuple):
     """... and in how many bytes, colours and overwritten text (:func:`clean`) included."""
     size: int
     """Of the text."""
+    sample: int
+    """Of a text that stands in the file, which may be written over meanwhile: see ``_sample``."""
     text: bytes
     """Nothing while it is sent: that of one that does not stand in the file is sent behind it."""
     rest: int
@@ -76,6 +79,15 @@ class Chunk(NamedTuple):
     """Of messages, that stand in it and in none before it."""
     items: list[bytes]
     """``Item``, each by itself: all of them together take several times as much memory."""
+
+
+_STRIDE = 251
+"""Of so many bytes of a chunk one is compared: a page of a file has sixteen."""
+
+
+def _sample(text: bytes, size: int) -> int:
+    """A checksum by which both processes know that they read the same."""
+    return crc32(text[:size:_STRIDE])
 
 
 # -- the second process -------------------------------------------------------------------------------------
@@ -247,8 +259,8 @@ def _chunks_of(log: LogInput) -> Iterator[Chunk]:
         new = stream.messages.prefixes(prefixes)
         prefixes += len(new)
         stands = parts.begins - place if place is not None else 0
-        sent = text[:size] if place is None else b""
-        yield Chunk(part.read, part.cut, place, stands, size, sent, len(parts.rest), new, ahead.items)
+        sent, sample = (text[:size], 0) if place is None else (b"", _sample(text, size))
+        yield Chunk(part.read, part.cut, place, stands, size, sample, sent, len(parts.rest), new, ahead.items)
 
 
 def serve(path: str, out: IO[bytes]) -> None:
@@ -343,7 +355,9 @@ class KnownChunks:
                     return
                 if chunk.size:
                     text = _text_of(chunk, file) if chunk.place is not None else next(messages, b"")
-                    if len(text) != chunk.size:
+                    if len(text) != chunk.size or (
+                        chunk.sample and chunk.sample != _sample(text, chunk.size)
+                    ):
                         return
                     chunk = chunk._replace(text=text)
                     del text

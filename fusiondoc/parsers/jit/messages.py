@@ -131,7 +131,7 @@ class JitMessages:
         first = lines.first[cut:]
         if self._file(prefix) in _AFTER_WORK:
             self._tape.do(self._acts.work_over, pos)
-        if not first.startswith(CONTINUES) and not (not first and prefix in self._open):
+        if not first.startswith(CONTINUES) and not (not first and self._may_go_on(prefix)):
             if self._single(prefix, first, lines, cut, pos):
                 return
             self.settle()
@@ -171,6 +171,13 @@ class JitMessages:
             self._take_headless(prefix, lines, cut, pos)
             return
         self._held = prefix if self._open[prefix].complete else None
+
+    def _may_go_on(self, prefix: bytes) -> bool:
+        """Whether an empty line may be of the message before it: one is open, or a kernel of NNC is printed,
+        of which the text that was read ended there."""
+        return prefix in self._open or (
+            prefix == self._last_single and self._file(prefix) in self._nnc_prints
+        )
 
     def take_several(self, prefix: bytes, lines: Lines, pos: int) -> None:
         """Messages of NNC of one line each, as ``RunEnds`` finds them; ``prefix`` is that of the first."""
