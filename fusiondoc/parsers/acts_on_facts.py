@@ -382,6 +382,11 @@ class LineActs:
             if not self._last_words.take(line, pos):
                 self._facts.work.over = pos
 
+    def outputs(self, last: int, lines: int) -> None:
+        """Lines of the program that tell nothing; ``last`` is the position of the last of them."""
+        self._counts.user_output += lines
+        self._facts.work.over = last
+
     def dump_begins(self, pos: int, line: bytes) -> None:
         self._facts.other_tools.begins(line, pos, not self._facts.levels)
 

@@ -17,14 +17,13 @@ from fusiondoc.parsers.jit.message_runs import (
     GLUED,
     PREFIX,
     Lines,
-    Print,
     RunEnds,
     may_hold_a_mark,
     run_end,
 )
 from fusiondoc.parsers.jit.messages import OF_NNC, JitMessages
 from fusiondoc.parsers.kernels.kernel_dumps import DumpReader, KernelDumps
-from fusiondoc.parsers.kernels.kernel_sources import ENDS_CODE, FRAME_LIMIT, NEXT_FRAME, Sources
+from fusiondoc.parsers.kernels.kernel_sources import ENDS_CODE, FRAME_LIMIT, NEXT_FRAME, Sources, index_of
 from fusiondoc.parsers.kernels.launches import (
     BANDWIDTH,
     FRAME_END,
@@ -47,22 +46,11 @@ from fusiondoc.parsers.lines.error_texts import (
     stage_of,
     tells_of_a_crash,
 )
+from fusiondoc.parsers.program_output import pieces
 from fusiondoc.parsers.repeats import LATER, Repeats, RunAct, State, Step, Stretch, Tape, is_first
 
 _FRAME_LINES = 500
 """That are looked through at once: what stands behind an interruption is looked through again."""
-
-
-def _index(lines: list[bytes], line: bytes, start: int, end: int) -> int:
-    """Where that line is; ``end`` if it is not there before it."""
-    try:
-        return lines.index(line, start, end)
-    except ValueError:
-        return end
-
-
-def _not_looked_at(graph: Print, at: int, rest: bool) -> bool:
-    return True
 
 
 class Stream:
@@ -93,7 +81,7 @@ class Stream:
         self._frame_at = 0
         """Behind the last line of the open frame."""
         self._sources = Sources()
-        self._bare = BareGraphs(self.messages.bare if reader is None else _not_looked_at, counts)
+        self._bare = BareGraphs(self.messages.bare if reader is None else lambda *_: True, counts)
         self._last_words = LastWords(facts, self.messages.settle)
         self._acts = LineActs(facts, counts, self._kernels, self._last_words)
         self.compiled = self._acts.compiled
@@ -126,9 +114,10 @@ class Stream:
                     at, pos = at + whole[0], pos + whole[1]
                     continue
                 end = self._run_ends.without_prefix(text, at)
-                lines = text[at : end - 1].split(b"\n")
-                self.feed(lines, pos)
-                pos += len(lines)
+                for stop, is_output in pieces(text, at, end, self._is_idle):
+                    own = text[at : stop - 1]
+                    pos += self._output(own, pos) if is_output else self.feed(own.split(b"\n"), pos)
+                    at = stop
             else:
                 prefix = found.group()
                 run = self._run_ends.of_nnc(text, at) if found.group(1) == OF_NNC else None
@@ -173,7 +162,15 @@ class Stream:
         """All that lines can ask for, always in the same order; and what runs of lines can."""
         lines, (acts, run_acts) = self._acts, self.messages.acts()
         own: list[Callable[..., None]] = [
-            *(self.compiled, lines.output, lines.dump_begins, lines.ran, lines.performed, lines.launched),
+            *(
+                self.compiled,
+                lines.output,
+                lines.outputs,
+                lines.dump_begins,
+                lines.ran,
+                lines.performed,
+                lines.launched,
+            ),
             *(lines.iteration, lines.nvfuser_gone, lines.fell_back),
             *(self._dumps.take_at, self._partitions.take),
         ]
@@ -185,12 +182,8 @@ class Stream:
 
     def acts_on_reading(self) -> tuple[Callable[..., None], ...]:
         """Those of them that tell what the lines after it are."""
-        return (
-            self._acts.output,
-            self._acts.dump_begins,
-            self._acts.nvfuser_gone,
-            *self.messages.acts_on_reading(),
-        )
+        lines = self._acts
+        return lines.output, lines.dump_begins, lines.nvfuser_gone, *self.messages.acts_on_reading()
 
     def _is_at_rest(self, text: bytes, at: int, found: Match[bytes] | None) -> bool:
         """Whether a message begins on the line at ``at``, of which PREFIX ``found`` the prefix, or the source
@@ -226,14 +219,28 @@ class Stream:
         self._leave_others()
         self.messages.take(prefix, run, pos)
 
+    def _is_idle(self) -> bool:
+        """Whether a line is output of the program if nothing in it says otherwise."""
+        is_open = self._text.open or self._text.inside or self._frame is not None or self._bare.open
+        return not (is_open or self._warning) and self._last_words.idle and self.facts.other_tools.idle
+
+    def _output(self, text: bytes, pos: int) -> int:
+        """Take lines of the program's own output; the last one is not empty."""
+        if self._blank:
+            self._end_blanks(False)
+        self._after = 0
+        lines = text.count(b"\n") + 1
+        self._tape.do(self._acts.outputs, pos + lines - 1, lines)
+        return lines
+
     def _leave_others(self) -> None:
         """A message comes: what is no message ends before it."""
         if self._blank:
             self._end_blanks(False)
         self._text.leave()
 
-    def feed(self, lines: list[bytes], pos: int) -> None:
-        """Consecutive lines of the log; ``pos`` is the position of the first."""
+    def feed(self, lines: list[bytes], pos: int) -> int:
+        """Consecutive lines of the log; ``pos`` is the position of the first. How many they are."""
         i = 0
         n = len(lines)
         match = PREFIX.match
@@ -254,6 +261,7 @@ class Stream:
             end = run_end(lines, i, n, found.group())
             self._take_run(found.group(), Lines.of(lines[i:end]), pos + i)
             i = end
+        return n
 
     def close(self) -> None:
         """The stream ends: what is open is cut off."""
@@ -293,9 +301,9 @@ class Stream:
         assert self._frame is not None
         name, code, start = self._frame
         most = min(len(lines), i + _FRAME_LINES)
-        end = _index(lines, FRAME_END, i, most)
+        end = index_of(lines, FRAME_END, i, most)
         if self._old_frame:
-            end = min(end, *(_index(lines, mark, i, most) for mark in OLD_FRAME_ENDS))
+            end = min(end, *(index_of(lines, mark, i, most) for mark in OLD_FRAME_ENDS))
         part = lines[i:end]
         text = b"\n".join(part)
         if any(mark in text for mark in ENDS_CODE):
@@ -418,16 +426,12 @@ class Stream:
     def _consumed(self, line: bytes, pos: int) -> bool:
         first = line[:1]
         if first == b"k" or first == b"n":
-            found = BANDWIDTH.match(line)
-            if found:
-                self._tape.do(self._acts.ran, pos, found.groups())
-                self._text.enter()
-                return True
-            found = PERF.match(line)
-            if found:
-                self._tape.do(self._acts.performed, pos, found.groups())
-                self._text.enter()
-                return True
+            for pattern, act in ((BANDWIDTH, self._acts.ran), (PERF, self._acts.performed)):
+                found = pattern.match(line)
+                if found:
+                    self._tape.do(act, pos, found.groups())
+                    self._text.enter()
+                    return True
         elif first == b"L" or line.startswith(b"With arguments: L"):
             found = LAUNCH.search(line)
             if found:
@@ -468,9 +472,8 @@ class Stream:
         self.messages.settle()
         if found.group(1):
             index, total, phase, inputs = found.groups()[:4]
-            self._tape.do(
-                self._acts.iteration, pos, int(index), int(total), phase.decode("ascii"), int(inputs)
-            )
+            numbers = int(index), int(total), phase.decode("ascii"), int(inputs)
+            self._tape.do(self._acts.iteration, pos, *numbers)
         return True
 
     def _warned(self, line: bytes, pos: int) -> bool:
@@ -490,8 +493,6 @@ class Stream:
             return self._warning
         if self._warning and CONTINUES.search(line):
             return True
-        if self._warning and line.startswith(b"  "):
-            self._warning = False
-            return True
+        goes_on = self._warning and line.startswith(b"  ")
         self._warning = False
-        return False
+        return goes_on

@@ -86,3 +86,11 @@ class Sources:
             else:
                 source = Source(lines, NOT_KEPT)
         return Found(first.group(1), source, (text, start, end), end + len(_END))
+
+
+def index_of(lines: list[bytes], line: bytes, start: int, end: int) -> int:
+    """Where that line is; ``end`` if it is not there before it."""
+    try:
+        return lines.index(line, start, end)
+    except ValueError:
+        return end

@@ -323,6 +323,11 @@ class LastWords:
         self._work: Work | None = None
         self._unfused: Work | None = None
 
+    @property
+    def idle(self) -> bool:
+        """No failure is being told of."""
+        return not self.in_traceback and not self._texts
+
     def take(self, line: bytes, pos: int) -> bool:
         """A line; whether it tells of a failure."""
         if self._facts.options_set is None and OPTIONS_SET.search(line, 0, 2000) is not None:

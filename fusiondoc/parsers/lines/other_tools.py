@@ -80,6 +80,11 @@ class OtherTools:
         return False if (self._unknown_ir or self.named) and _WORDS.match(line) else None
 
     @property
+    def idle(self) -> bool:
+        """Nothing of theirs was met that lines without a mark can go on with."""
+        return not (self._in_trace or self.ir or self._unknown_ir or self.named)
+
+    @property
     def named(self) -> bool:
         """Whether it can only be theirs: IR alone is printed by the nvFuser in torch too."""
         return bool(self.traces or self.definitions)

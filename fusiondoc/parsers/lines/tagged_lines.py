@@ -355,18 +355,17 @@ def sample_of(text: bytes) -> list[bytes] | None:
     """The first lines among which there are enough of torch to learn from: many ranks write thousands of
     others before. None if there are not enough."""
     at = 0
-    while True:
+    while any(text.find(one, at) >= 0 for one in _OF_MARKERS):
         lines = text[at:-1].split(b"\n", SAMPLE)[:SAMPLE]
         marked = (line for line in lines if MARKER.search(line) is not None)
         if len(list(islice(marked, _LEAST_MARKS))) == _LEAST_MARKS:
             return lines
         at += sum(map(len, lines)) + len(lines)
-        if not any(text.find(one, at) >= 0 for one in _OF_MARKERS):
-            return None
         found = MARKER.search(text, at)
         if found is None:
-            return None
+            break
         at = max(at, text.rfind(b"\n", 0, found.start()) + 1)
+    return None
 
 
 def tagged_lines(log: LogInput) -> Iterator[tuple[int, Tag, bytes]]:

@@ -1,0 +1,96 @@
+"""Output of the program itself, taken many lines at a time: the logs of a service hold little else.
+
+A line that tells of fusion, of a kernel or of a failure holds one of ``SIGNS``. Where none of them stands in
+a piece of a log, and nothing is open before it, its lines are output of the program, and are only counted.
+"""
+
+from __future__ import annotations
+
+from typing import Callable, Iterator
+
+from fusiondoc.parsers.lines.machines import LAUNCHED
+
+SIGNS: tuple[bytes, ...] = (
+    # torch's log and graphs, fusiondoc's own marks
+    *(b"[DUMP ", b"[UPDATE ", b"[DEBUG ", b"graph(", b"[fusiondoc] "),
+    # warnings, and what a launcher or a shell says
+    *(b"Warning: ", b"\n[W", b"FALLBACK", b"PYTORCH_NVFUSER_", LAUNCHED),
+    # kernels (launches.py; nnc_and_onednn.py)
+    *(b" run in ", b" bytes/ ", b"Launch Parameters: ", b"\n=", b"Codegen output", b"dnn_", b"dnnl_"),
+    # dumps of nvFuser (dump_kinds.py) and of its stand-alone package (other_tools.py)
+    *(
+        b"kernel",
+        b"Kernel",
+        b"KERNEL (",
+        b"nvfuser_",
+        b"Fusion",
+        b"fusion IR",
+        b"Segment",
+        b"HostIrContainer",
+    ),
+    *(b"\nInputs:", b"\nAfter ", b"\n0  ", b"Arguments for ", b"Compute at ", b"Compile ", b"Fus# ", b"***"),
+    *(b"Scheduler _", b"ptxas ", b"Max register count: ", b"Propagator::", b"HaloInfo:", b"Index type: "),
+    *(b"Parallel dimension map", b"PRINTING: __tmp_", b"SyncMap:", b"segmentation ", b"num_sms="),
+    b"# Constructed by ",
+    # failures (error_texts.py)
+    *(b"Traceback ", b"RuntimeError:", b"Floating point exception", b"Illegal instruction", b"Bus error"),
+    *(b"Fatal Python error: ", b"(core dumped)", b"\nAborted", b"terminate called after", b"interrupted by "),
+    *(b"exit code 13", b"exitcode ", b"exit status -", b"SIG", b"Segfault ", b"Caught signal "),
+)
+"""What is in every line that is more than output of the program, where nothing is open. A line end stands for
+the begin of the line."""
+
+_LEAST = 1 << 11
+"""Bytes that are worth being looked through."""
+_FIRST = 1 << 12
+_MOST = 1 << 18
+"""Bytes that are looked through at once: first, and where nothing was found before."""
+_MOST_LINES = 1 << 16
+"""Bytes that are read line by line at once, where something was found before."""
+
+
+def pieces(text: bytes, at: int, end: int, idle: Callable[[], bool]) -> Iterator[tuple[int, bool]]:
+    """Cut whole lines of a text, from ``at`` to ``end``, into pieces: where each ends, and whether it is
+    output of the program alone.
+
+    Args:
+        idle: whether nothing is open. It is asked when the pieces before are read.
+    """
+    if end - at < _LEAST:
+        yield end, False
+        return
+    looked, slow = _FIRST, 1
+    while at < end:
+        if at and idle():
+            most = _line_end(text, at + looked, end)
+            stop = _before_a_sign(text, at, most)
+            looked = min(looked * 4, _MOST) if stop == most else _FIRST
+            if stop > at:
+                yield stop, True
+                at, slow = stop, 1
+                continue
+        at = _line_end(text, at + slow, end)
+        slow = min(slow * 4, _MOST_LINES)
+        yield at, False
+
+
+def _line_end(text: bytes, at: int, end: int) -> int:
+    """Behind the line that ``at`` or the byte before it stands in."""
+    if at >= end:
+        return end
+    return text.find(b"\n", at - 1, end) + 1 or end
+
+
+def _before_a_sign(text: bytes, at: int, end: int) -> int:
+    """The end of the lines from ``at`` on that hold none of ``SIGNS``; the last one is not empty, since whose
+    an empty line is shows in what follows."""
+    first = end
+    for sign in SIGNS:
+        found = text.find(sign, at - 1, min(end, first + len(sign)))
+        if found >= 0:
+            first = found + 1 if sign[:1] == b"\n" else found
+    if first < end:
+        first = text.rfind(b"\n", at - 1, first) + 1
+    while first > at and text[first - 2 : first] == b"\n\n":
+        first -= 1
+    return first
