@@ -247,3 +247,19 @@ def test_indices_are_given_by_no_fuser_and_values_by_nvfuser():
     assert "--fuser" not in said("FD211", "aten::max", replace(UNKNOWN, fuser="nnc", live=True), text=both)
     plan = " ".join(change.change for change in report.plan)
     assert "or write torch.floor(x / y) (1.0 // 0.1 is 9, floor(1.0 / 0.1) is 10)" in plan
+
+
+@pytest.mark.parametrize(
+    ("op", "text", "advice"),
+    [
+        ("mean", "its `dim` and `keepdim` are arguments of this graph, not constants", "Make its dimensions"),
+        ("sum", "its `dtype` is not a floating-point type, and nvFuser reduces to no other", "Reduce in a"),
+        ("mean", "it reduces over all dimensions; nvFuser has a rule only for", "Write x.mean([0, 1])"),
+        ("std", "it is the overload with `correction`; nvFuser has", "Write x.std([1], unbiased=False)"),
+    ],
+)
+def test_dimensions_are_listed_only_where_none_were_given(op: str, text: str, advice: str):
+    run = replace(UNKNOWN, torch="2.1.2", fuser="nvfuser")
+    assert said("FD201", f"aten::{op}", run, text=text).startswith(advice)
+    barrier = f"aten::{op} (m.py:3), which nvFuser has no rule for, stands between it and a fusion group"
+    assert "[0, 1]" not in said("FD227", "aten::exp", run, text=barrier)

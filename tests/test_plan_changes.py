@@ -411,3 +411,12 @@ def test_a_reason_is_cut_between_clauses() -> None:
     more = f"{clauses} operators or more"
     assert _shortened(f"{more}, of which each one has a formula of its own, of torch") == f"{more} …"
     assert _shortened("word " * 40) == ("word " * 28).rstrip() + " …"
+
+
+def test_a_mean_over_an_argument_is_not_one_over_all_dimensions() -> None:
+    """``x.mean(axis, keepdim=keep)`` keeps its axis: what was refused is that it is no constant."""
+    (change, *_) = report_from([str(FIXTURES / "logs" / "nvfuser-1.13.1-primitive-layer-norm.log.xz")]).plan
+    assert change.kind is ChangeKind.CONSTANT
+    assert change.change == "Give mean() constants for `dim` and `keepdim`"
+    assert change.unlocks == "adds mean to 2 groups of this run"
+    assert change.after == "x.mean(2, keepdim=True)"

@@ -49,7 +49,7 @@ def advice_on(row: Unfused, run: RunFacts) -> Advice:
     off = run.fuser == "nnc" and row.op in REDUCTIONS
     refused = any(words in row.reason.text for words in OTHER_TYPES)
     replaceable = row.reason.code in REPLACEABLE and not off and not refused
-    recipe = _recipe(row.op, run) if replaceable else None
+    recipe = _recipe(row.op, run, row.reason.text) if replaceable else None
     if recipe is not None and recipe.follows and run.at_the_end(row):
         recipe = None
     if recipe is not None:
@@ -62,7 +62,7 @@ def advice_on(row: Unfused, run: RunFacts) -> Advice:
 
 def of_a_library(row: Unfused, run: RunFacts) -> bool:
     """Whether it runs in a kernel of a library that no program is better without."""
-    return row.op in operators.LIBRARY and _recipe(row.op, run) is None
+    return row.op in operators.LIBRARY and _recipe(row.op, run, row.reason.text) is None
 
 
 def of_torch(row: Unfused, run: RunFacts) -> bool:
@@ -78,8 +78,11 @@ def between_libraries(row: Unfused, run: RunFacts) -> bool:
     return barrier in operators.LIBRARY and _recipe(barrier, run) is None
 
 
-def _recipe(op: str, run: RunFacts) -> Recipe | None:
-    return recipe_for(op, run.fuser, run.torch, run.gradients) if run.fuser is not None else None
+def _recipe(op: str, run: RunFacts, reason: str | None = None) -> Recipe | None:
+    """``reason``: of the operator; empty where nothing tells which of its arguments was refused."""
+    if run.fuser is None:
+        return None
+    return recipe_for(op, run.fuser, run.torch, run.gradients, reason)
 
 
 def _barrier(row: Unfused) -> str:
@@ -130,6 +133,8 @@ def _no_rule(row: Unfused, run: RunFacts) -> str:
                 "Say what the number is where it is made, float(x.item()), or keep it in a tensor without"
                 " dimensions."
             )
+        if "reduces to no other" in row.reason.text:
+            return "Reduce in a floating-point type, and cast the result."
         text = "Make its dimensions, sizes and flags constants"
     else:
         where = ": do it before or after the operators that it separates"
@@ -243,7 +248,7 @@ def _separated(row: Unfused, run: RunFacts) -> str:
         return _reductions(run)
     if barrier in OVERLOADS and run.fuser == "nnc" and "does not take here" in row.reason.text:
         return OVERLOADS[barrier]
-    recipe = _recipe(barrier, run)
+    recipe = _recipe(barrier, run, reason="")
     if recipe is not None:
         more = "; ".join(text for text in (recipe.needs, recipe.caution) if text)
         return f"Change {barrier}: {recipe.words}{f' ({more})' if more else ''}."

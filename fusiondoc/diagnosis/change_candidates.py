@@ -8,6 +8,7 @@ from typing import Sequence
 from fusiondoc.diagnosis.advice import NO_RULE, REDUCTIONS, REPLACEABLE, other_fusers
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place, ranks_of
 from fusiondoc.diagnosis.changed_statements import number_kept, placed_later
+from fusiondoc.diagnosis.nvfuser_rules import BY_DIMENSION, to_be_constant
 from fusiondoc.diagnosis.operators import (
     ALL_OUT_OF_PLACE,
     CALLED_BY,
@@ -111,7 +112,9 @@ def _takes(op: str, run: RunFacts) -> bool:
 
 
 def _recipe(row: Unfused, run: RunFacts) -> Recipe | None:
-    found = recipe_for(row.op, run.fuser, run.torch, run.gradients) if run.fuser is not None else None
+    if run.fuser is None:
+        return None
+    found = recipe_for(row.op, run.fuser, run.torch, run.gradients, row.reason.text)
     return None if found is not None and found.follows and run.at_the_end(row) else found
 
 
@@ -160,6 +163,11 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         return _permutation_at_the_edge(index, row.op.rpartition("::")[2])
     if row.op in _SAME_ELEMENTS and code in _OF_VIEWS and mine and row.phase != "backward":
         return _view_at_the_edge(index, row.op.rpartition("::")[2])
+    if row.op in BY_DIMENSION and (names := to_be_constant(text)) is not None and mine:
+        change = f"Give {row.op.rpartition('::')[2]}() constants for {names}"
+        note = "numbers in the code, or attributes that are declared torch.jit.Final, not arguments"
+        before, after = BY_DIMENSION[row.op]
+        return Candidate(ChangeKind.CONSTANT, change, (index,), before, after, note=note)
     recipe = _recipe(row, run)
     if recipe is not None and code in REPLACEABLE and recipe.caution is None:
         return _by_recipe(index, row, recipe, run.gradients)

@@ -283,3 +283,18 @@ def _not_constant(operands: tuple[Operand, ...], names: Mapping[int, str]) -> st
         return f"its {listed} are {how}, not constants"
     how = "an argument of this graph" if not maker else f"the result of {maker}"
     return f"its {listed} is {how}, not a constant"
+
+
+BY_DIMENSION = {
+    "aten::mean": ("x.mean(dim, keepdim=keep)", "x.mean(2, keepdim=True)"),
+    "aten::softmax": ("torch.softmax(x, dim)", "torch.softmax(x, -1)"),
+    "aten::log_softmax": ("torch.log_softmax(x, dim)", "torch.log_softmax(x, -1)"),
+}
+"""Reductions whose dimensions have to be constants: how they are called, and how with constants."""
+
+
+def to_be_constant(text: str) -> str | None:
+    """The arguments that a reason says are not constants; None where it is another reason, or where their
+    values differ from run to run."""
+    found = re.match(r"its (.+?) (?:is|are) .*, not (?:a constant|constants)$", text)
+    return found.group(1) if found else None

@@ -44,6 +44,8 @@ class Recipe:
     """Definitions that ``after`` calls."""
     arguments: bool = False
     """The fuser has a rule for the operator, and this is how its arguments must look."""
+    answers: str = ""
+    """Words of the reason that it is an answer to: another argument may be what was refused."""
     follows: bool = False
     """It moves what follows the operator in front of it: nothing to move at the end of a graph."""
     caution: str | None = None
@@ -89,6 +91,7 @@ class Recipe:
         return taken and (gradients is False or self.operators <= WITH_FORMULA)
 
 
+_OVER_ALL = "over all dimensions"
 _X = "x=float32[4,8]"
 _XY = "x=float32[4,8] y=float32[4,8]"
 _CELL = (
@@ -239,13 +242,21 @@ RECIPES: tuple[Recipe, ...] = (
         difference="scale gets its gradient, which float() cuts off"),
     # Reductions and norms
     Recipe("mean", "x.mean()", "x.mean([0, 1])",
-        _X, "mean", needs="constant dimensions: list all of them", arguments=True),
+        _X, "mean", needs="constant dimensions: list all of them", arguments=True, answers=_OVER_ALL),
     Recipe("sum", "x.sum()", "x.sum([0, 1])",
-        _X, "sum", needs="constant dimensions: list all of them", arguments=True),
+        _X, "sum", needs="constant dimensions: list all of them", arguments=True, answers=_OVER_ALL),
     Recipe("var", "x.var()", "x.var([0, 1], unbiased=True)",
-        _X, "var", needs="constant dimensions, all of them; unbiased, not correction", arguments=True),
+        _X, "var", needs="constant dimensions, all of them; unbiased, not correction", arguments=True,
+        answers=_OVER_ALL),
+    Recipe("var", "x.var([1], correction=0)", "x.var([1], unbiased=False)",
+        _X, "var", needs="correction=1 is unbiased=True; others have no such overload", difference=EXACT,
+        arguments=True, answers="overload with `correction`"),
     Recipe("std", "x.std()", "x.std([0, 1], unbiased=True)",
-        _X, "std", needs="constant dimensions, all of them; unbiased, not correction", arguments=True),
+        _X, "std", needs="constant dimensions, all of them; unbiased, not correction", arguments=True,
+        answers=_OVER_ALL),
+    Recipe("std", "x.std([1], correction=0)", "x.std([1], unbiased=False)",
+        _X, "std", needs="correction=1 is unbiased=True; others have no such overload", difference=EXACT,
+        arguments=True, answers="overload with `correction`"),
     Recipe("var", "x.var([1], unbiased=False, keepdim=True)",
         "(x * x).mean([1], True) - x.mean([1], True) * x.mean([1], True)",
         _X, "mul mean sub",
@@ -340,19 +351,31 @@ def on_extremes(op: str, reason: str, fuser: str | None, gradients: bool | None)
     return f"{_AMAX}{_NO_INDICES}" if fuser == "nvfuser" and gradients is False else _NO_INDICES
 
 
-@lru_cache(maxsize=1000)
 def recipe_for(
-    op: str, fuser: str, torch_version: str | None = None, gradients: bool | None = None
+    op: str,
+    fuser: str,
+    torch_version: str | None = None,
+    gradients: bool | None = None,
+    reason: str | None = None,
 ) -> Recipe | None:
     """The first recipe that helps with an operator under a fuser; ``aten::relu6_`` has that of
     ``aten::relu6``.
 
     An operator that the fuser has a rule for was refused for its arguments: then only recipes for these help.
+
+    Args:
+        reason: why it is not fused, in words; None: not known.
     """
+    helping = _helping(op, fuser, torch_version, gradients)
+    return next((one for one in helping if reason is None or one.answers in reason), None)
+
+
+@lru_cache(maxsize=1000)
+def _helping(op: str, fuser: str, torch_version: str | None, gradients: bool | None) -> tuple[Recipe, ...]:
     plain = op[:-1] if op.endswith("_") and not op.endswith("__") else op
     arguments = taken_by(plain, fuser, torch_version)
     fitting = (one for one in RECIPES if plain in one.replaces and one.arguments == arguments)
-    return next((one for one in fitting if one.helps(fuser, torch_version, gradients)), None)
+    return tuple(one for one in fitting if one.helps(fuser, torch_version, gradients))
 
 
 _REPLACE = """\
