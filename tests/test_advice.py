@@ -263,3 +263,11 @@ def test_dimensions_are_listed_only_where_none_were_given(op: str, text: str, ad
     assert said("FD201", f"aten::{op}", run, text=text).startswith(advice)
     barrier = f"aten::{op} (m.py:3), which nvFuser has no rule for, stands between it and a fusion group"
     assert "[0, 1]" not in said("FD227", "aten::exp", run, text=barrier)
+
+
+def test_a_maximum_of_all_elements_has_a_rule_of_nvfuser_by_another_name():
+    text = "it reduces over all dimensions; nvFuser has a rule only for that of two tensors"
+    run = replace(UNKNOWN, torch="2.1.2", fuser="nvfuser", gradients=False)
+    assert said("FD201", "aten::max", run, text=text).startswith("Write x.amax([0, 1]) instead of x.max()")
+    trained = said("FD201", "aten::max", replace(run, gradients=True), text=text)
+    assert "amax" not in trained  # it has no gradient formula
