@@ -144,3 +144,30 @@ def test_a_fallback_function_is_of_the_group_whose_guard_failed() -> None:
     assert other.id not in (ours.id, again.id)
     assert [one.layer for one in other.instances] == ["features.0.1"]
     assert other.kernels == again.kernels
+
+
+@pytest.mark.parametrize(
+    ("op", "source", "phase"),
+    [
+        ("aten::relu(%x)", "<string>:90:21", "forward"),  # of a batch norm's differentiable graph
+        ("aten::gelu_backward(%x, %x)", "<eval_with_key>.9:6:33", "backward"),
+        ("aten::relu(%x)", "<eval_with_key>.9:5:12", None),  # may be computed once more in the backward
+        ("aten::mul(%x, %x)", "<string>:10:29", None),
+    ],
+)
+def test_operators_of_one_phase_tell_it(tmp_path: Path, op: str, source: str, phase: str | None) -> None:
+    tensor = "Float(4, 8, strides=[8, 1], requires_grad=0, device=cuda:0)"
+    text = [
+        "Optimized Graph: ",
+        f"graph(%x : {tensor}):",
+        f"  %a : {tensor}, %b : {tensor} = prim::CudaFusionGroup_0(%x)",
+        "  return (%a, %b)",
+        f"with prim::CudaFusionGroup_0 = graph(%x : {tensor}):",
+        f"  %a : {tensor} = {op} # {source}",
+        f"  %b : {tensor} = aten::add(%a, %x) # {source}",
+        "  return (%a, %b)",
+    ]
+    log = tmp_path / "run.log"
+    log.write_text("".join(f"[DUMP profiling_graph_executor_impl.cpp:676] {line}\n" for line in text))
+    (group,) = report_from([str(log)]).groups
+    assert group.phase == phase

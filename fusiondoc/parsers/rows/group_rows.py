@@ -37,6 +37,15 @@ MOST_OPERATORS = 10_000
 """Operators that a group lists: the largest have some hundred."""
 
 
+_NAMES = (
+    "_batch_norm_impl_index dropout gelu hardswish layer_norm linear log_softmax native_dropout"
+    " native_layer_norm relu silu softmax"
+)
+_FORWARD_FORMULAS = frozenset(f"aten::{name}" for name in _NAMES.split())
+"""Operators that torch's formulas (``<string>``) hold for the forward, and none of its backward ones does:
+torch/csrc/jit/runtime/symbolic_script.cpp, 1.12 to 2.13."""
+
+
 class PhasedPlan(NamedTuple):
     """A plan that counts, and the phase that it is of."""
 
@@ -137,7 +146,7 @@ class GroupTable:
         ops = plan.ops()
         if any(len(ops & inner) * 2 > len(ops) for inner in self._diff_graphs):
             return "forward"  # the executor of a differentiable graph that an outer plan printed
-        return None
+        return _phase_by(ops)
 
     def add(self, executor: Executor) -> None:
         """One more executor. Its phase can depend on the groups of those before it."""
@@ -334,6 +343,17 @@ class GroupTable:
                 known = of_row.get(owner, 0)
                 of_row[owner] = None if known is None or share is None else known + share
         return Runs({name: number for name, number in of_row.items() if number is not None}, of_member)
+
+
+def _phase_by(ops: Iterable[Op]) -> str | None:
+    """The phase of a plan without a line of the user's, by operators that only one phase has.
+
+    A graph of AOTAutograd may hold forward operators in its backward, computed once more."""
+    ops = list(ops)
+    if any(op.endswith("_backward") for op, _ in ops):
+        return "backward"
+    formulas = (op for op, source in ops if source is not None and source.startswith("<string>"))
+    return "forward" if not _FORWARD_FORMULAS.isdisjoint(formulas) else None
 
 
 class Runs(NamedTuple):
