@@ -8,7 +8,7 @@ import pytest
 from conftest import FIXTURES
 
 import fusiondoc
-from fusiondoc.diagnosis.advice import advice_on
+from fusiondoc.diagnosis.advice import advice_on, of_torch
 from fusiondoc.diagnosis.rules import Context, Owner, RunFacts, run_facts
 from fusiondoc.model.report import Reason, Unfused
 from fusiondoc.parsers.jit import rejections
@@ -271,3 +271,11 @@ def test_a_maximum_of_all_elements_has_a_rule_of_nvfuser_by_another_name():
     assert said("FD201", "aten::max", run, text=text).startswith("Write x.amax([0, 1]) instead of x.max()")
     trained = said("FD201", "aten::max", replace(run, gradients=True), text=text)
     assert "amax" not in trained  # it has no gradient formula
+
+
+@pytest.mark.parametrize(("code", "nothing"), [("FD103", False), ("FD201", True)])
+def test_what_has_no_plan_yet_is_not_left_to_torch(code: str, nothing: bool):
+    """A dropout of the user's is a line of a formula; FD103 says to run the model once more."""
+    why = Reason(code, "why", False)
+    row = Unfused("aten::native_dropout", "<string>:47:23", None, "forward", 1, why, ())
+    assert of_torch(row, UNKNOWN) is nothing

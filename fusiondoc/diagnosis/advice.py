@@ -67,7 +67,7 @@ def of_a_library(row: Unfused, run: RunFacts) -> bool:
 
 def of_torch(row: Unfused, run: RunFacts) -> bool:
     """Whether it is a line of torch's own gradient formulas."""
-    return run.owner(row) is Owner.FORMULA and row.reason.code not in ("FD226", "FD235")
+    return run.owner(row) is Owner.FORMULA and row.reason.code not in ("FD103", "FD226", "FD235")
 
 
 def between_libraries(row: Unfused, run: RunFacts) -> bool:
