@@ -275,6 +275,14 @@ def launches(size: int) -> Lines:
         yield f"kernel1 run in 0.0{i % 90 + 10} ms, achieved: 1000.5 GB/s\n"
 
 
+def service(size: int) -> Lines:
+    """``size`` lines of a service's own log, in which a plan stands every hundred thousand lines."""
+    for i in range(size):
+        if i % 100_000 == 0:
+            yield from _plan(2)
+        yield f"2026-11-23 15:{i % 60:02d}:00,{i % 997:03d} INFO worker: item {i} took 0.{i % 997:03d} s\n"
+
+
 def many_ranks(size: int) -> Lines:
     """``size`` ranks that all run something of their own, line by line in turn."""
     graphs = [list(_plan(8, 1000 * rank)) for rank in range(size)]
@@ -555,6 +563,7 @@ CASES = (
     Case("a string attribute, hundredths of a megabyte", long_string, (50, 100, 500), 4, "150 MB"),
     Case("brackets in brackets, hundredths of a megabyte", many_brackets, (50, 100, 500), 4, "150 MB"),
     Case("launches with arguments of their own", launches, (40_000, 80_000), 100, "150 MB"),
+    Case("output of the program around plans", service, (500_000, 1_000_000), 2000),
     Case("ranks, all different", many_ranks, (128, 256, 512), 3, "150 MB"),
     Case("partitions of oneDNN Graph", onednn, (16_000, 32_000), 40, "150 MB"),
     Case("different rejections of nvFuser", rejections, (125_000, 250_000, 500_000), 30, "200 MB"),
