@@ -7,7 +7,7 @@ import tracemalloc
 import weakref
 
 from fusiondoc.parsers.jit.statements import BlockAgain, NodeText, OfPass, Said, Statements
-from fusiondoc.parsers.read_ahead import _LENGTH, _messages
+from fusiondoc.parsers.lines.pipes import received, send
 
 
 class _Lines(list):  # type: ignore[type-arg]
@@ -40,8 +40,11 @@ def test_what_a_pass_said_is_held_once_it_stood_again() -> None:
 
 def test_one_message_of_the_second_process_is_held_at_a_time() -> None:
     size, number = 1_000_000, 3
-    pipe = io.BytesIO(b"".join(_LENGTH.pack(size) + bytes(size) for _ in range(number)))
-    messages = _messages(pipe)
+    pipe = io.BytesIO()
+    for _ in range(number):
+        send(pipe, bytes(size))
+    pipe.seek(0)
+    messages = received(pipe)
     tracemalloc.start()
     try:
         for _ in range(number):

@@ -39,6 +39,21 @@ def send(out: IO[bytes], data: bytes) -> None:
             rest = rest[out.write(rest) :]
 
 
+def received(pipe: IO[bytes]) -> Generator[bytes, None, None]:
+    """The blocks that were sent, with the empty one; of one that breaks off nothing."""
+    while True:
+        head = pipe.read(_LENGTH.size)
+        if len(head) < _LENGTH.size:
+            return
+        (size,) = _LENGTH.unpack(head)
+        data = [pipe.read(size)]
+        if len(data[0]) < size:
+            return
+        yield data.pop()  # it is not held here while it is worked on
+        if not size:
+            return
+
+
 class Served:
     """What another process sends.
 
@@ -74,17 +89,7 @@ class Served:
 
     def blocks(self) -> Generator[bytes, None, None]:
         """What was sent; an empty one as the last, unless that process ended before it sent one."""
-        while True:
-            head = self._pipe.read(_LENGTH.size)
-            if len(head) < _LENGTH.size:
-                return
-            (size,) = _LENGTH.unpack(head)
-            data = [self._pipe.read(size)]
-            if len(data[0]) < size:
-                return
-            yield data.pop()  # it is not held here while it is worked on
-            if not size:
-                return
+        return received(self._pipe)
 
     def close(self) -> None:
         if self.process is not None:
