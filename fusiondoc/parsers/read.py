@@ -315,12 +315,21 @@ _MOST_TORN = 3
 """Torn lines that are named."""
 
 
+_TORN_WITHIN = 200_000
+"""Lines behind the launch, or of a further log, that are looked at: processes that share a log tear its lines
+from the start, and to look through all of a long one would take as long as to read it."""
+
+
 def _note_torn_lines(facts: Facts, text: bytes, end: int, pos: int) -> None:
     """In a log of several processes; the same in one of a process alone may be of its threads."""
     if facts.launched is None:
         return
+    file = unpack(pos)[0]
+    first = facts.launched if unpack(facts.launched)[0] == file else position(file, 1)
+    if pos - first > _TORN_WITHIN:
+        return
     for line in torn_lines(text, end):
-        if pos + line < facts.launched:
+        if not first <= pos + line <= first + _TORN_WITHIN:
             continue
         facts.torn += 1
         if len(facts.torn_lines) < _MOST_TORN:
