@@ -49,9 +49,7 @@ def advice_on(row: Unfused, run: RunFacts) -> Advice:
     off = run.fuser == "nnc" and row.op in REDUCTIONS
     refused = any(words in row.reason.text for words in OTHER_TYPES)
     replaceable = row.reason.code in REPLACEABLE and not off and not refused
-    recipe = _recipe(row.op, run, row.reason.text) if replaceable else None
-    if recipe is not None and recipe.follows and run.at_the_end(row):
-        recipe = None
+    recipe = recipe_of(row, run) if replaceable else None
     if recipe is not None:
         sure = recipe.caution is None
         return Advice(_by_recipe(row, run, recipe), recipe if sure else None, sure)
@@ -76,6 +74,12 @@ def between_libraries(row: Unfused, run: RunFacts) -> bool:
         return False
     barrier = _barrier(row)
     return barrier in operators.LIBRARY and _recipe(barrier, run) is None
+
+
+def recipe_of(row: Unfused, run: RunFacts) -> Recipe | None:
+    """The recipe for an operator, where it stands and as it was refused."""
+    found = _recipe(row.op, run, row.reason.text)
+    return None if found is not None and found.follows and run.at_the_end(row) else found
 
 
 def _recipe(op: str, run: RunFacts, reason: str | None = None) -> Recipe | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Sequence
 
-from fusiondoc.diagnosis.advice import NO_RULE, REDUCTIONS, REPLACEABLE, other_fusers
+from fusiondoc.diagnosis.advice import NO_RULE, REDUCTIONS, REPLACEABLE, other_fusers, recipe_of
 from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place, ranks_of
 from fusiondoc.diagnosis.changed_statements import number_kept, placed_later
 from fusiondoc.diagnosis.nvfuser_rules import BY_DIMENSION, to_be_constant
@@ -24,7 +24,7 @@ from fusiondoc.diagnosis.operators import (
     sign_of,
     taken_by,
 )
-from fusiondoc.diagnosis.recipes import Recipe, on_extremes, recipe_for
+from fusiondoc.diagnosis.recipes import Recipe, on_extremes
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.diagnosis.unlocked import Sides, WouldBeGroup
@@ -111,13 +111,6 @@ def _takes(op: str, run: RunFacts) -> bool:
     return is_fusible(op) if run.fuser is None else taken_by(op, run.fuser, run.torch)
 
 
-def _recipe(row: Unfused, run: RunFacts) -> Recipe | None:
-    if run.fuser is None:
-        return None
-    found = recipe_for(row.op, run.fuser, run.torch, run.gradients, row.reason.text)
-    return None if found is not None and found.follows and run.at_the_end(row) else found
-
-
 def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
     code, text = row.reason.code, row.reason.text
     inference = not run.backward and not run.frozen
@@ -168,7 +161,7 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         note = "numbers in the code, or attributes that are declared torch.jit.Final, not arguments"
         before, after = BY_DIMENSION[row.op]
         return Candidate(ChangeKind.CONSTANT, change, (index,), before, after, note=note)
-    recipe = _recipe(row, run)
+    recipe = recipe_of(row, run)
     if recipe is not None and code in REPLACEABLE and recipe.caution is None:
         return _by_recipe(index, row, recipe, run.gradients)
     if code in ("FD231", "FD103") and run.gradients and not run.backward and _gains(row.op, run):
@@ -215,7 +208,7 @@ def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate:
         change = f"Try {' or '.join(f'--fuser {other}' for other in others)}, which takes {name}"
         return Candidate(ChangeKind.FUSER, change, (index,), options=("--fuser", others[0]), sure=False)
     change = f"Do {name} before or after the operators that it separates"
-    recipe = _recipe(row, run)
+    recipe = recipe_of(row, run)
     if recipe is not None and recipe.caution is not None:
         change += f", or write {recipe.after} ({recipe.caution})"
     return Candidate(ChangeKind.MOVE, change, (index,), sure=False)
@@ -380,7 +373,7 @@ def _with_lines(
     elif (
         text is not None and one.kind in (ChangeKind.RECIPE, ChangeKind.DIMENSIONS) and run.fuser is not None
     ):
-        recipe = _recipe(row, run)
+        recipe = recipe_of(row, run)
         module = row.layers[0].rpartition(".")[2] if row.layers else None
         if recipe is not None and not (recipe.numbers_too and run.gradients is not False):
             rank = ranks.get((row.op, row.source))
@@ -405,7 +398,7 @@ def _elsewhere(one: Candidate, row: Unfused, owner: Owner, run: RunFacts) -> Can
         return replace(one, where=place, note="; ".join(filter(None, (one.note, IN_A_PACKAGE))))
     if owner is Owner.TORCH and one.kind is ChangeKind.NOT_INPLACE:
         return replace(one, note="where the module is made", python=ALL_OUT_OF_PLACE)
-    recipe = _recipe(row, run)
+    recipe = recipe_of(row, run)
     if owner is Owner.TORCH and recipe is not None and recipe.module is not None:
         name = row.op.rpartition("::")[2].rstrip("_")
         how = f"{recipe.module} calls it: fusiondoc explain {name} has the lines that replace it from outside"

@@ -298,12 +298,11 @@ def surroundings(place: Place) -> Reason | None:
     """FD225, FD227 and FD228: there is nothing to fuse with, or it is out of reach."""
     reached = {side: place.reach(side) for side in _SIDES}
     partners = [found for side in _SIDES for found in reached[side].partners]
-    here = [(partner, views) for partner, views in partners if partner.block == place.node.block]
-    near = [partner for partner, views in here if not views]
+    near = [partner for partner, views in partners if not views and partner.block == place.node.block]
     whole = all(reach.whole for reach in reached.values())
     if near:
         return _circle(place, near) or _depends_on_version(place, near, whole)
-    found = _apart(place, reached, here)
+    found = _apart(place, reached, partners)
     return found if whole else reason(found.code, f"{found.text} ({IN_PART})")
 
 
@@ -313,10 +312,10 @@ IN_PART = "of very many nodes around it only the first were looked at"
 _Reached = Mapping[Side, Reach]
 
 
-def _apart(place: Place, reached: _Reached, here: list[tuple[FlowNode, tuple[FlowNode, ...]]]) -> Reason:
+def _apart(place: Place, reached: _Reached, partners: list[tuple[FlowNode, tuple[FlowNode, ...]]]) -> Reason:
     """What there is to fuse with in its block stands behind views, or there is nothing."""
     node = place.node
-    partners = [found for side in _SIDES for found in reached[side].partners]
+    here = [(partner, views) for partner, views in partners if partner.block == node.block]
     if here:
         partner, views = here[0]
         later = [text for text in (by_version(place, view.op) for view in views) if text]

@@ -27,7 +27,7 @@ from fusiondoc.parsers.kernels.dump_kinds import TextStore
 from fusiondoc.parsers.lines.log_files import LogInput
 from fusiondoc.parsers.lines.machines import Machines
 from fusiondoc.parsers.lines.tagged_lines import Tag, TaggedLog, how_told, rank_of, ranks
-from fusiondoc.parsers.lines.torn_lines import torn_lines
+from fusiondoc.parsers.lines.torn_lines import note_torn_lines
 from fusiondoc.parsers.observed import Observed, observed_in
 from fusiondoc.parsers.read_ahead import KnownChunks, Sent, is_worth_it
 from fusiondoc.parsers.repeats import NEVER
@@ -241,7 +241,7 @@ class Reading:
             may_leave = NEVER if tagged.may_leave is None else tagged.may_leave
             stream, pos = self._stream(tag), position(self._logs, number)
             count, size = stream.feed_part(text, pos, may_leave)
-            _note_torn_lines(stream.facts, text, size, pos)
+            note_torn_lines(stream.facts, text, size, pos)
             if size < len(text):
                 tagged.leave(text[size:])
             self._counts.lines += count
@@ -267,7 +267,7 @@ class Reading:
                 if chunk.text:
                     stretches, pos = sent.stretches(chunk), position(self._logs, number)
                     count = stream.feed_stretches(chunk.text, stretches, pos)
-                    _note_torn_lines(stream.facts, chunk.text, chunk.size, pos)
+                    note_torn_lines(stream.facts, chunk.text, chunk.size, pos)
                     self._counts.lines += count
                     number += count
                 del chunk  # before there is another one
@@ -309,31 +309,6 @@ class Reading:
         if by is not None:
             observed = replace(observed, torn=0, torn_lines=())
         return replace(report, parse=parse), observed
-
-
-_MOST_TORN = 3
-"""Torn lines that are named."""
-
-
-_TORN_WITHIN = 200_000
-"""Lines behind the launch, or of a further log, that are looked at: processes that share a log tear its lines
-from the start, and to look through all of a long one would take as long as to read it."""
-
-
-def _note_torn_lines(facts: Facts, text: bytes, end: int, pos: int) -> None:
-    """In a log of several processes; the same in one of a process alone may be of its threads."""
-    if facts.launched is None:
-        return
-    file = unpack(pos)[0]
-    first = facts.launched if unpack(facts.launched)[0] == file else position(file, 1)
-    if pos - first > _TORN_WITHIN:
-        return
-    for line in torn_lines(text, end):
-        if not first <= pos + line <= first + _TORN_WITHIN:
-            continue
-        facts.torn += 1
-        if len(facts.torn_lines) < _MOST_TORN:
-            facts.torn_lines.append(pos + line)
 
 
 def _stats(counts: LineCounts, files: Sequence[str]) -> ParseStats:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from typing import Iterator
 
+from fusiondoc.parsers.facts import Facts, position, unpack
+
 MARK = rb"\[(?:DUMP|UPDATE|DEBUG) [\w.+-]+:\d+\]"
 """torch begins every line of a message with it, and writes none anywhere else."""
 
@@ -29,3 +31,30 @@ def torn_lines(text: bytes, end: int) -> Iterator[int]:
 def _at_line_starts(text: bytes, end: int, mark: bytes) -> bool:
     """Whether it begins every line that it stands in, and stands there once: as fast as a search."""
     return text.count(mark, 0, end) == text.count(b"\n" + mark, 0, end) + text.startswith(mark)
+
+
+_MOST_NAMED = 3
+"""Torn lines that are named."""
+_LOOKED_AT = 200_000
+"""Lines behind the launch, or of a further log, that are looked at: processes that share a log tear its lines
+from the start, and to look through all of a long one would take as long as to read it."""
+
+
+def note_torn_lines(facts: Facts, text: bytes, end: int, pos: int) -> None:
+    """Those of a log of several processes; the same in one of a process alone may be of its threads.
+
+    Args:
+        pos: of the first line of the text.
+    """
+    if facts.launched is None:
+        return
+    file = unpack(pos)[0]
+    first = facts.launched if unpack(facts.launched)[0] == file else position(file, 1)
+    if pos - first > _LOOKED_AT:
+        return
+    for line in torn_lines(text, end):
+        if not first <= pos + line <= first + _LOOKED_AT:
+            continue
+        facts.torn += 1
+        if len(facts.torn_lines) < _MOST_NAMED:
+            facts.torn_lines.append(pos + line)
