@@ -234,7 +234,7 @@ def test_the_size_of_a_reduction_over_a_negative_dimension() -> None:
     assert "the size of the result of aten::mean (prim::ReductionSizes)" in one.message
     assert one.source == "masks.py:116"
     assert one.advice is not None
-    assert one.advice.startswith("Write dimension 2 for -1 in aten::mean, masks.py:116, or leave")
+    assert one.advice.startswith("Give the dimension of aten::mean (masks.py:116) to the scripted function")
     assert "skip_node_kind=aten::mean" in one.advice
 
 

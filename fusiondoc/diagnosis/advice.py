@@ -9,7 +9,14 @@ import re
 from typing import Callable, Mapping
 
 from fusiondoc.diagnosis import operators
-from fusiondoc.diagnosis.recipes import OTHER_TYPES, OVERLOADS, Recipe, on_extremes, recipe_for
+from fusiondoc.diagnosis.recipes import (
+    OTHER_TYPES,
+    OVERLOADS,
+    SIZED_WRONG,
+    Recipe,
+    on_extremes,
+    recipe_for,
+)
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.model import dataclass, fuser_title
 from fusiondoc.model.codes import CODES
@@ -127,6 +134,11 @@ def _no_rule(row: Unfused, run: RunFacts) -> str:
     if run.fuser is not None and operators.taken_by(row.op, run.fuser, run.torch):
         if "`training`" in row.reason.text:
             return _argument(row, run)
+        if run.fuser == "nvfuser" and row.op in SIZED_WRONG and run.gradients:
+            return (
+                "Nothing in training: with constant dimensions nvFuser takes it, and the run fails where its"
+                " result is added or subtracted (FD307). Under torch.no_grad() name its dimensions."
+            )
         if "a number before the tensor" in row.reason.text and row.op != "aten::pow":
             return "Put the number into a tensor, made once: torch.full_like(x, 2.0)."
         overload = OVERLOADS.get(row.op) if "this overload" in row.reason.text else None
@@ -141,9 +153,12 @@ def _no_rule(row: Unfused, run: RunFacts) -> str:
             return "Reduce in a floating-point type, and cast the result."
         text = "Make its dimensions, sizes and flags constants"
     else:
-        where = ": do it before or after the operators that it separates"
-        other = "; if it is between two groups, do it before or after both"
-        text = f"There is no recipe for it{where if row.keeps_out else other}"
+        text = "There is no recipe for it"
+        if row.op in operators.PLACES_ELEMENTS:
+            behind = (
+                "the operators that it separates" if row.keeps_out else "both, if it is between two groups"
+            )
+            text += f": do it before or after {behind}, where these work on each element by itself"
     others = " or ".join(f"--fuser {name}" for name in other_fusers(row.op, run))
     return f"{text}, or try {others}." if others else f"{text}."
 
@@ -259,6 +274,10 @@ def _separated(row: Unfused, run: RunFacts) -> str:
     plain = barrier[:-1]
     if barrier.endswith("_") and run.fuser is not None and operators.taken_by(plain, run.fuser, run.torch):
         return f"Change {barrier}, which works in place, to {plain}."
+    if barrier.startswith("aten::") and barrier not in operators.PLACES_ELEMENTS:
+        return (
+            f"Nothing, as long as {barrier} cannot be written with operators that fuse: no recipe is known."
+        )
     return CODES["FD227"].advice or ""
 
 

@@ -17,6 +17,7 @@ from fusiondoc.diagnosis.operators import (
     LIBRARY,
     OF_MANY_ELEMENTS,
     PERMUTATIONS,
+    PLACES_ELEMENTS,
     WITH_FLAG,
     WITH_FORMULA,
     is_fusible,
@@ -24,7 +25,7 @@ from fusiondoc.diagnosis.operators import (
     sign_of,
     taken_by,
 )
-from fusiondoc.diagnosis.recipes import Recipe, on_extremes
+from fusiondoc.diagnosis.recipes import SIZED_WRONG, Recipe, on_extremes
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
 from fusiondoc.diagnosis.unlocked import Sides, WouldBeGroup
@@ -156,13 +157,15 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         return _permutation_at_the_edge(index, row.op.rpartition("::")[2])
     if row.op in _SAME_ELEMENTS and code in _OF_VIEWS and mine and row.phase != "backward":
         return _view_at_the_edge(index, row.op.rpartition("::")[2])
-    if row.op in BY_DIMENSION and (names := to_be_constant(text)) is not None and mine:
+    breaks = run.fuser == "nvfuser" and row.op in SIZED_WRONG and bool(run.gradients)
+    if row.op in BY_DIMENSION and (names := to_be_constant(text)) is not None and mine and not breaks:
         change = f"Give {row.op.rpartition('::')[2]}() constants for {names}"
         note = "numbers in the code, or attributes that are declared torch.jit.Final, not arguments"
         before, after = BY_DIMENSION[row.op]
         return Candidate(ChangeKind.CONSTANT, change, (index,), before, after, note=note)
     recipe = recipe_of(row, run)
-    if recipe is not None and code in REPLACEABLE and recipe.caution is None:
+    in_between = code == "FD226" and row.keeps_out
+    if recipe is not None and (code in REPLACEABLE or in_between) and recipe.caution is None:
         return _by_recipe(index, row, recipe, run.gradients)
     if code in ("FD231", "FD103") and run.gradients and not run.backward and _gains(row.op, run):
         note = "for inference: gradients are recorded, and no backward pass ran"
@@ -199,19 +202,25 @@ def _on_its_device(index: int, run: RunFacts) -> Candidate:
     )
 
 
-def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate:
-    """No recipe is known: another fuser, or another place."""
+def _without_rule(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
+    """No recipe is known: another fuser, one that is not always right, or another place for what computes
+    nothing. To move what does compute changes results, as ``sigmoid(cumsum(x))`` is no
+    ``cumsum(sigmoid(x))``."""
     name = row.op.rpartition("::")[2]
     extremes = on_extremes(row.op, row.reason.text, run.fuser, run.gradients)
     others = other_fusers(row.op, run) if extremes is None else []
     if others:
         change = f"Try {' or '.join(f'--fuser {other}' for other in others)}, which takes {name}"
         return Candidate(ChangeKind.FUSER, change, (index,), options=("--fuser", others[0]), sure=False)
-    change = f"Do {name} before or after the operators that it separates"
     recipe = recipe_of(row, run)
     if recipe is not None and recipe.caution is not None:
-        change += f", or write {recipe.after} ({recipe.caution})"
-    return Candidate(ChangeKind.MOVE, change, (index,), sure=False)
+        change = f"Write {recipe.words}"
+        return Candidate(ChangeKind.RECIPE, change, (index,), note=recipe.caution, sure=False)
+    if row.op not in PLACES_ELEMENTS:
+        return None
+    change = f"Do {name} before or after the operators that it separates"
+    note = "where these work on each element by itself"
+    return Candidate(ChangeKind.MOVE, change, (index,), note=note, sure=False, conditional=True)
 
 
 def _freeze(index: int, run: RunFacts, why: str) -> Candidate:
@@ -375,11 +384,13 @@ def _with_lines(
     ):
         recipe = recipe_of(row, run)
         module = row.layers[0].rpartition(".")[2] if row.layers else None
-        if recipe is not None and not (recipe.numbers_too and run.gradients is not False):
+        if recipe is not None:
             rank = ranks.get((row.op, row.source))
-            edits = [by_recipe(text, place.file, place.line, recipe, rank, module)]
+            numbers = run.fuser == "nnc" and run.gradients is False
+            edits = [by_recipe(text, place.file, place.line, recipe, rank, module, as_tensor=not numbers)]
             if recipe.numbers_too and edits != [None]:
-                one = replace(one, note=None, conditional=False)
+                note = None if numbers else "for tensors of a floating-point type"
+                one = replace(one, note=note, conditional=False)
     made = tuple(edit for edit in edits if edit is not None)
     sign = sign_of(row.op)
     if made and sign is not None and one.kind is ChangeKind.OUT_OF_PLACE and f"{sign}=" not in made[0].before:

@@ -239,7 +239,13 @@ _IMPORTS_TORCH = re.compile(r"^\s*import torch\s*($|[,;#])", re.MULTILINE)
 
 
 def by_recipe(
-    text: str, file: str, line: int, recipe: Recipe, rank: int | None = None, attribute: str | None = None
+    text: str,
+    file: str,
+    line: int,
+    recipe: Recipe,
+    rank: int | None = None,
+    attribute: str | None = None,
+    as_tensor: bool = False,
 ) -> Edit | None:
     """The line with the operator written by the recipe.
 
@@ -247,6 +253,7 @@ def by_recipe(
         rank: dimensions of the operator's input, for recipes that list them all.
         attribute: the name of the module that calls the operator: ``self.act(x)`` is such a call too, if the
             module is made without arguments in the same file.
+        as_tensor: a number where the recipe needs a tensor becomes one.
     """
     parsed = parsed_file(text)
     if parsed is None or recipe.helper or recipe.shown or not _IMPORTS_TORCH.search(text):
@@ -257,12 +264,12 @@ def by_recipe(
     name = _called(before)
     for call in parsed.calls(line):
         if _called(call) == name and not _is_self(call):
-            return _rewritten(parsed, file, call, recipe, before, rank)
+            return _rewritten(parsed, file, call, recipe, before, rank, as_tensor)
         if attribute is not None and _is_self(call) and _called(call) == attribute:
             made = any(f"self.{attribute} = " in row and f".{m}()" in row
                        for row in parsed.lines for m in _module_names(recipe))  # fmt: skip
             if made and len(call.args) == 1 and not call.keywords:
-                return _rewritten(parsed, file, call, recipe, before, rank)
+                return _rewritten(parsed, file, call, recipe, before, rank, as_tensor)
     return None
 
 
@@ -278,11 +285,24 @@ def _expression(text: str) -> ast.expr | None:
 
 
 def _rewritten(
-    parsed: ParsedText, file: str, call: ast.Call, recipe: Recipe, before: ast.Call, rank: int | None
+    parsed: ParsedText,
+    file: str,
+    call: ast.Call,
+    recipe: Recipe,
+    before: ast.Call,
+    rank: int | None,
+    as_tensor: bool,
 ) -> Edit | None:
     bound = _bound(parsed, call, recipe.before, before)
     if bound is None:
         return None
+    made: dict[str, str] = {}
+    if as_tensor and recipe.numbers_too:
+        value, mask = bound["value"], bound["mask"]
+        if not _is_number(value) or not isinstance(mask, ast.Name):
+            return None
+        # The mask's device: to ask the tensor itself would keep what computes it out of the group (FD227).
+        made["value"] = f"torch.full([], {parsed.text(value)}, device={mask.id}.device)"
     after = recipe.after
     if recipe.arguments:
         if rank is None or "[0, 1]" not in after:
@@ -290,6 +310,13 @@ def _rewritten(
         after = after.replace("[0, 1]", str(list(range(rank))))
     tree = ast.parse(after, mode="eval").body
     uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in bound]
+    arguments = {
+        one.id
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        for one in call.args
+        if isinstance(one, ast.Name)
+    }
     lead = ""
     indent = re.match(r"\s*", parsed.lines[call.lineno - 1])
     for name in {node.id for node in uses}:
@@ -306,8 +333,9 @@ def _rewritten(
     for use in sorted(uses, key=lambda use: -use.col_offset):
         given = bound[use.id]
         text = given.id if isinstance(given, ast.Name) else parsed.text(given)
-        if not isinstance(given, _ATOMS):
+        if not isinstance(given, _ATOMS) and not (_is_number(given) and use.id in arguments):
             text = f"({text})"
+        text = made.get(use.id, text)
         after = after[: use.col_offset] + text + after[use.col_offset + len(use.id) :]
     alone = isinstance(parsed.parents[call], (ast.Return, ast.Assign, ast.Expr, ast.Call, ast.AnnAssign))
     if not alone and not isinstance(_expression(after), _ATOMS):
@@ -325,6 +353,11 @@ def _can_lead(parsed: ParsedText, call: ast.Call) -> bool:
             return False
         node = parsed.parents[node]
     return simple and getattr(statement, "end_lineno", 0) == call.lineno
+
+
+def _is_number(node: ast.expr) -> bool:
+    node = node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
 
 
 def _bound(parsed: ParsedText, call: ast.Call, text: str, before: ast.Call) -> dict[str, ast.expr] | None:

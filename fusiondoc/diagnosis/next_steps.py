@@ -115,7 +115,12 @@ def _changes(report: Report, context: Context, most: int) -> list[PlannedChange]
     return planned
 
 
-_BETWEEN_REGIONS = (ChangeKind.MOVE_VIEW, ChangeKind.OUT_OF_PLACE, ChangeKind.NOT_INPLACE)
+_BETWEEN_REGIONS = (
+    ChangeKind.MOVE_VIEW,
+    ChangeKind.OUT_OF_PLACE,
+    ChangeKind.NOT_INPLACE,
+    ChangeKind.RECIPE,
+)
 """What ends a differentiable graph, and no longer does."""
 
 _FOLDED = "counted before 1, which folds batch_norm into convolutions: after it these groups are without it"

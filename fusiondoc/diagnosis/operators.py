@@ -81,6 +81,19 @@ group wants them, so one outside a group is no loss."""
 PERMUTATIONS = frozenset(_named("flip fliplr flipud roll rot90"))
 """Operators whose result has the elements of their input, each once, at another place."""
 
+COPIES = frozenset(
+    _named(
+        "cat chunk clone contiguous embedding gather index index_select movedim narrow repeat"
+        " repeat_interleave select slice split split_with_sizes stack swapaxes take take_along_dim"
+        " tensor_split tile unbind unflatten unfold"
+    )
+)
+"""Operators whose results have elements of their inputs, some of them or some more than once."""
+
+PLACES_ELEMENTS = VIEWS | PERMUTATIONS | COPIES
+"""Operators that compute nothing: what works on each element by itself can be done before them as well as
+after them, with the same result."""
+
 OF_EACH_ELEMENT = frozenset(
     ["tanh", "sigmoid", "relu", "exp", "log", "sqrt", "rsqrt", "abs", "neg", "erf", "sin", "cos"]
 )

@@ -55,12 +55,14 @@ class Recipe:
     """Single points at which the gradient is not eager's (measured on torch 2.13): ``x = -3 and x = 3``."""
     half: str = ""
     """What goes wrong in float16 where eager computes in float32 (measured on torch 2.13)."""
+    edge: bool = False
+    """Its result goes to a kernel of a library as a rule, and is in no sum (``SIZED_WRONG``)."""
     same: str = ""
     """A condition on ``child``, of the type ``module``, under which the recipe is what it computes."""
 
     numbers_too: bool = False
-    """A number does in the place of the tensor that ``needs`` asks for, where no gradients are recorded:
-    torch has no gradient formula for that overload."""
+    """Under NNC a number does in the place of the tensor that ``needs`` asks for, where no gradients are
+    recorded: nvFuser has no rule for that overload, and torch no gradient formula."""
 
     @property
     def replaces(self) -> frozenset[str]:
@@ -87,9 +89,18 @@ class Recipe:
             gradients: are recorded: then torch must have a gradient formula for all of it too. None: not
                 known.
         """
-        taken = all(taken_by(op, fuser, torch_version) for op in self.operators)
-        return taken and (gradients is False or self.operators <= WITH_FORMULA)
+        if not all(taken_by(op, fuser, torch_version) for op in self.operators):
+            return False
+        if gradients is False:
+            return True
+        breaks = fuser == "nvfuser" and not self.operators.isdisjoint(SIZED_WRONG) and not self.edge
+        return self.operators <= WITH_FORMULA and not (breaks and gradients)
 
+
+SIZED_WRONG = frozenset(["aten::mean", "aten::std", "aten::sum", "aten::var"])
+"""Reductions that nvFuser breaks in training where their dimensions are constants and their result is added
+to or subtracted from a tensor (FD307): all 24 such programs with ``mean`` or ``var`` that were tried on an
+H200 under torch 2.1.2 failed, and 9 others ran."""
 
 _OVER_ALL = "over all dimensions"
 _X = "x=float32[4,8]"
@@ -139,6 +150,21 @@ def layer_norm(x, weight, bias, eps: float):
     y = x - x.sum([-1], True) / n
     return y * torch.rsqrt((y * y).sum([-1], True) / n + eps) * weight + bias
 """
+
+_GATED = """\
+def gated(x):
+    a, b = x.chunk(2, 1)
+    return torch.relu(a) * b
+"""
+
+_SMOOTH_L1_LOSS = """\
+def smooth_l1_loss(x, y):
+    d = torch.abs(x - y)
+    return torch.where(d < 1.0, 0.5 * d * d, d - 0.5).mean([0, 1])
+"""
+
+_WITH_LOGITS = "torch.clamp(x, min=0) - x * y + torch.log1p(torch.exp(-torch.abs(x)))"
+_OTHER_REDUCTION = "without the mean for reduction='none', with the sum for 'sum'"
 
 # fmt: off
 RECIPES: tuple[Recipe, ...] = (
@@ -229,7 +255,8 @@ RECIPES: tuple[Recipe, ...] = (
         caution="1.0 // 0.1 is 9, floor(1.0 / 0.1) is 10"),
     Recipe("masked_fill", "x.masked_fill(mask, value)", "torch.where(mask, value, x)",
         _X + " mask=bool[4,8] value=float32[]", "where",
-        needs="value is a tensor without dimensions of x's dtype and device, made once",
+        needs="value is a tensor without dimensions, made once; for x of a floating-point type also"
+        " torch.full([], -1e4, device=mask.device)",
         difference=EXACT, numbers_too=True),
     Recipe("repeat tile", "x * m.repeat(4, 1)", "x * m",
         _X + " m=float32[1,8]", "mul", needs="only dimensions of size 1 are repeated: broadcasting does it",
@@ -278,9 +305,22 @@ RECIPES: tuple[Recipe, ...] = (
         _X, "amax sub exp sum log add", needs="finite inputs"),
     Recipe("adaptive_avg_pool2d", "F.adaptive_avg_pool2d(x, [1, 1])", "x.mean([2, 3], True)",
         "x=float32[2,4,6,6]", "mean", needs="the output size is 1", module="torch.nn.AdaptiveAvgPool2d(1)",
-        same="child.output_size in (1, (1, 1), [1, 1])"),
+        edge=True, same="child.output_size in (1, (1, 1), [1, 1])"),
     Recipe("mse_loss", "F.mse_loss(x, y)", "((x - y) * (x - y)).mean([0, 1])",
         _XY, "sub mul mean", module="torch.nn.MSELoss"),
+    Recipe("l1_loss", "F.l1_loss(x, y)", "torch.abs(x - y).mean([0, 1])",
+        _XY, "sub abs mean", needs=_OTHER_REDUCTION, module="torch.nn.L1Loss"),
+    Recipe("smooth_l1_loss", "F.smooth_l1_loss(x, y)", "smooth_l1_loss(x, y)",
+        _XY, "sub abs lt mul where mean", needs=f"beta=1; {_OTHER_REDUCTION}", module="torch.nn.SmoothL1Loss",
+        helper=_SMOOTH_L1_LOSS),
+    Recipe("binary_cross_entropy_with_logits", "F.binary_cross_entropy_with_logits(x, y)",
+        f"({_WITH_LOGITS}).mean([0, 1])",
+        "x=float32[4,8] y=probability[4,8]", "clamp mul sub abs neg exp log1p add mean",
+        needs=f"no weights; {_OTHER_REDUCTION}", module="torch.nn.BCEWithLogitsLoss", kinks="x = 0"),
+    Recipe("binary_cross_entropy_with_logits", "F.binary_cross_entropy_with_logits(x, y, reduction='none')",
+        _WITH_LOGITS,
+        "x=float32[4,8] y=probability[4,8]", "clamp mul sub abs neg exp log1p add",
+        needs="no weights and reduction='none'", module="torch.nn.BCEWithLogitsLoss", kinks="x = 0"),
     Recipe("group_norm native_group_norm", "F.group_norm(x, 2, weight, bias, 1e-5)",
         "group_norm(x, 2, weight, bias, 1e-5)",
         "x=float32[2,4,6,6] weight=float32[4] bias=float32[4]", "mean sub mul add rsqrt",
@@ -300,6 +340,11 @@ RECIPES: tuple[Recipe, ...] = (
         "torch.stack([torch.tanh(x) * 2.0, torch.tanh(y) * 2.0], 1)",
         _XY, "tanh mul", left="stack", needs="what follows is element-wise", difference=EXACT, follows=True,
         shown="torch.stack([f(x), f(y)], 1) instead of f(torch.stack([x, y], 1))"),
+    Recipe("split split_with_sizes", "torch.relu(torch.split(x, 4, 1)[0]) * torch.split(x, 4, 1)[1]",
+        "gated(x)",
+        _X, "relu mul", left="prim::ConstantChunk", difference=EXACT, helper=_GATED,
+        needs="a constant number of parts of one size, unpacked where they are made",
+        shown="a, b = x.chunk(2, 1) instead of a, b = x.split(4, 1)"),
     Recipe("baddbmm", "torch.baddbmm(m, a, b, beta=1.0, alpha=0.125)", "m + torch.bmm(a, b) * 0.125",
         "m=float32[2,4,4] a=float32[2,4,8] b=float32[2,8,4]", "mul add", left="bmm",
         needs="the scale and the sum fuse with what follows"),
@@ -328,7 +373,7 @@ OVERLOADS = {
 (``fixtures/logs/refused_numbers.py``)."""
 
 _EXTREMES = ("aten::max", "aten::min")
-_NO_INDICES = "No fuser takes it so, nor gives indices: do it before or after all that should fuse."
+_NO_INDICES = "No fuser takes it so, nor gives indices: what comes behind it is another group."
 _AMAX = "Where only values are used, write torch.amax (torch.amin) with a list of dimensions. "
 """Rules of nvFuser alone; torch has no gradient formula for them."""
 
@@ -407,8 +452,9 @@ and gradients against eager in float64, float32 and bfloat16, and the fused resu
 at hand; `fusiondoc explain hardswish` prints one."""
 
 _WITHOUT = """\
-Without a recipe: scans (`cumsum`), `sort` and `topk`, gathers (`index`, `index_select`), rolls and pads. Do
-them before or after a block of element-wise operators, not inside it."""
+Without a recipe: gathers (`index`, `index_select`) and rolls compute nothing: do them before or after a
+block of operators that work on each element by itself, not inside it. Scans (`cumsum`), `sort`, `topk` and
+pads compute: what comes behind them is another group."""
 
 
 def recipe_page(name: str) -> str | None:

@@ -308,8 +308,8 @@ _ALL = (
         "FD227",
         "warning",
         "Another operator separates it from what it would fuse with",
-        advice="Move the operator between them before or after the whole block, or replace it with ones "
-        "that fuse.",
+        advice="Replace the operator between them with ones that fuse; one that computes nothing, such as a "
+        "view or a gather, can be done before or after what works on each element by itself.",
         tries=(_NOT_HORIZONTAL, _REDUCTIONS),
     ),
     Code(

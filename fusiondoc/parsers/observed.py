@@ -56,17 +56,15 @@ class LoggedCrash(NamedTuple):
 
 
 class SizedReduction(NamedTuple):
-    """A reduction over a negative dimension of which a plan computes only the size."""
+    """A reduction over constant dimensions of which a plan computes only the size."""
 
     op: str
     source: str | None
-    dim: int
+    dims: tuple[int, ...]
     group: str
     """The id of its group."""
     line: Evidence
     """Where that was printed."""
-    from_front: int | None = None
-    """The same dimension counted from the front, where an error tells how many there are."""
 
 
 @dataclass(frozen=True)
@@ -128,10 +126,11 @@ class Observed:
 
         The run ends with that error, so the plan that was made last is the one that ran."""
         found = _RANGE.search(text)
-        if found is None:
-            return []
-        dim = int(found.group(1)) - 2**64
-        same = [one._replace(from_front=dim + int(found.group(2))) for one in self.sized if one.dim == dim]
+        if found is not None:
+            dim = int(found.group(1)) - 2**64
+            same = [one for one in self.sized if dim in one.dims]
+        else:
+            same = list(self.sized) if NOT_IN_SCOPE.search(text) else []
         return [one for one in same if one.group == same[-1].group]
 
 
@@ -139,6 +138,9 @@ _RANGE = re.compile(
     r"vector::_M_range_check: __n \(which is (\d{1,20})\) >= this->size\(\) \(which is (\d{1,3})\)"
 )
 """Of libstdc++. The first number is a dimension as an unsigned one of 64 bits."""
+
+NOT_IN_SCOPE = re.compile(r"Graph::copy\(\) encountered a use of a value \S+ not in scope")
+"""Block::cloneFrom of torch/csrc/jit/ir/ir.cpp."""
 
 
 def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed:
@@ -197,7 +199,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         torn_lines += facts.torn_lines
         plans = [use.plan for use, _ in groups.plans]
         sized += (
-            SizedReduction(one.op, one.source, one.dim, row.id, evidence(row.lines[0]))
+            SizedReduction(one.op, one.source, one.dims, row.id, evidence(row.lines[0]))
             for plan in groups.plans
             for group, row in groups.rows_of(plan)
             for one in group.sized

@@ -21,7 +21,7 @@ from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
 from fusiondoc.model.runs import Verification
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.lines.error_texts import IN_WORDS, read_error
-from fusiondoc.parsers.observed import LastWork, NamedKernel, SizedReduction
+from fusiondoc.parsers.observed import NOT_IN_SCOPE, LastWork, NamedKernel, SizedReduction
 
 
 def describe(group: Group) -> str:
@@ -192,7 +192,7 @@ def advice_on(fallback: Fallback, rerun: Rerun | None, everything: bool = False)
 
 
 def sizes_failed(report: Report, context: Context) -> Iterable[Finding]:
-    """FD307: a plan of nvFuser computes the size of a reduction over a negative dimension."""
+    """FD307: a plan of nvFuser computes the size of a reduction that it does not return, and fails."""
     texts: list[tuple[str, Evidence | None]] = []
     if context.error is not None:
         texts.append((context.error.message, None))
@@ -200,11 +200,12 @@ def sizes_failed(report: Report, context: Context) -> Iterable[Finding]:
     for text, line in texts:
         sized = context.observed.sized_for(text)
         if sized:
-            yield _finding(report, sized, line)
+            yield _finding(report, sized, line, early=NOT_IN_SCOPE.search(text) is not None)
             return
 
 
-def _finding(report: Report, sized: list[SizedReduction], line: Evidence | None) -> Finding:
+def _finding(report: Report, sized: list[SizedReduction], line: Evidence | None, early: bool) -> Finding:
+    """``early``: the size is computed before what it is the size of; else a dimension is negative."""
     last = sized[-1]
     group = next(group for group in report.groups if group.id == last.group)
     names = " and ".join(dict.fromkeys(one.op for one in sized))
@@ -213,17 +214,22 @@ def _finding(report: Report, sized: list[SizedReduction], line: Evidence | None)
         for node in group.nodes
         if node.user_source and any((node.op, node.source) == (one.op, one.source) for one in sized)
     }
-    where = ", " + ", ".join(sorted(lines)) if lines else ""
+    where = f" ({', '.join(sorted(lines))})" if lines else ""
+    why = (
+        "from a tensor that the group has yet to compute"
+        if early
+        else f"which fails for the dimension {min(last.dims)} with keepdim"
+    )
     return finding(
         "FD307",
         f"nvFuser failed, and the error ended the program: before group {describe(group)} it computes the"
-        f" size of the result of {names} (prim::ReductionSizes), which fails for the dimension {last.dim}"
-        " with keepdim",
+        f" size of the result of {names} (prim::ReductionSizes), {why}",
         source=min(lines, default=None),
         evidence=[*([line] if line is not None else []), last.line],
-        advice=f"Write dimension {last.from_front} for {last.dim} in {names}{where}, or leave the operator"
-        f" out of groups (--knob skip_node_kind={last.op}). The fallback does not catch this error: it is not"
-        " in the group.",
+        advice=f"Give the dimension of {names}{where} to the scripted function as an argument, as in"
+        " f(x, dim: int): then it is no constant, and torch reads the size; or leave the operator out of"
+        f" groups (--knob skip_node_kind={last.op}). The fallback does not catch this error: it is not in the"
+        " group.",
     )
 
 

@@ -7,13 +7,15 @@ Tensors that are numbers for the host: traces compute sizes with them, and no fu
 ``NumToTensor`` of a size begins such arithmetic, ``aten::Int`` ends it; in a training plan torch makes
 differentiable graphs of it too, whose executors take integers without dimensions on the CPU.
 
-Reductions over a dimension from the end of which a plan of nvFuser computes only the size of the result.
+Reductions over constant dimensions of which a plan of nvFuser computes only the size of the result.
 
-nvFuser takes an output of a group away where only its size is read, and computes the size with
-``prim::ReductionSizes`` (removeOutputsUsedOnlyInSize and buildShapeExpressions of
-torch/csrc/jit/codegen/cuda/graph_fuser.cpp, 1.12 to 2.1; of sum, mean, var and std). With ``keepdim`` that
-node sets an element of the list of sizes by the dimension as it is written
+nvFuser takes an output of a group away where only its size is read, as the gradient formulas of sums and
+differences do, and computes the size with ``prim::ReductionSizes`` (removeOutputsUsedOnlyInSize and
+buildShapeExpressions of torch/csrc/jit/codegen/cuda/graph_fuser.cpp, 1.12 to 2.1; of sum, mean, var and std).
+With ``keepdim`` that node sets an element of the list of sizes by the dimension as it is written
 (torch/csrc/jit/runtime/register_prim_ops.cpp), so a negative one ends the run: ``vector::_M_range_check``.
+Of a tensor that the group computes itself, the node stands before the group whose result it reads (the plan
+of ``fixtures/logs/nvfuser-2.1.2-size-before-group.log.xz``): ``Graph::copy() encountered a use of a value``.
 """
 
 from __future__ import annotations
@@ -180,25 +182,25 @@ class HostNumbers:
 
 SIZES = "prim::ReductionSizes"
 _REDUCTIONS = frozenset(f"aten::{name}" for name in ("sum", "mean", "var", "std"))
-_NEGATIVE = re.compile(r"-\d{1,9}")
+_NUMBER = re.compile(r"-?\d{1,9}")
 
 
 @dataclass(frozen=True)
-class FromTheEnd:
-    """A reduction, and one of its dimensions that is negative."""
+class SizedOnly:
+    """A reduction over constant dimensions whose result a group does not return."""
 
     op: str
     source: str | None
-    dim: int
+    dims: tuple[int, ...]
 
 
-def negative(dims: str | None) -> tuple[int, ...]:
-    """The negative numbers of a constant list as printed (``[-1, 0]``)."""
-    return tuple(int(number) for number in _NEGATIVE.findall(dims or ""))
+def constant_dims(dims: str | None) -> tuple[int, ...]:
+    """The numbers of a constant list as printed (``[-1, 0]``)."""
+    return tuple(int(number) for number in _NUMBER.findall(dims or ""))
 
 
-def only_sized(body: Graph) -> Iterator[FromTheEnd]:
-    """The reductions over a negative dimension whose results the group does not return."""
+def only_sized(body: Graph) -> Iterator[SizedOnly]:
+    """The reductions over constant dimensions whose results the group does not return."""
     constants = {
         node.outputs[0].name: node.attributes.get("value")
         for node in body.nodes
@@ -206,5 +208,6 @@ def only_sized(body: Graph) -> Iterator[FromTheEnd]:
     }
     for node in body.nodes:
         if node.kind in _REDUCTIONS and len(node.inputs) > 1 and node.outputs[0].name not in body.outputs:
-            for dim in negative(constants.get(node.inputs[1])):
-                yield FromTheEnd(node.kind, node.source, dim)
+            dims = constant_dims(constants.get(node.inputs[1]))
+            if dims:
+                yield SizedOnly(node.kind, node.source, dims)

@@ -20,12 +20,12 @@ from fusiondoc.parsers.jit import (
     GUARDS,
     NOT_OPERATORS,
     SIZES,
-    FromTheEnd,
     HostNumbers,
+    SizedOnly,
+    constant_dims,
     hands_on,
     is_fallback,
     is_operator,
-    negative,
     of_autodiff,
     only_sized,
 )
@@ -69,8 +69,8 @@ class PlanGroup:
     """It stands in a branch or loop of the program, so it need not run once in every run of the plan."""
     place: int = -1
     """Its index in the flow of its graph; -1 for a graph printed alone."""
-    sized: tuple[FromTheEnd, ...] = ()
-    """Reductions over a dimension from the end of which the plan computes the size."""
+    sized: tuple[SizedOnly, ...] = ()
+    """Reductions over constant dimensions of which the plan computes the size."""
 
 
 class LooseNode(NamedTuple):
@@ -251,8 +251,8 @@ class _Walk:
         self._profiled = profiled or Profiled()
         self.flow = Flow(self._profiled.types)
         self._numbers = HostNumbers(self.flow.type_of)
-        self._sized: set[int] = set()
-        """Negative dimensions that nvFuser's own nodes compute sizes with; they stand before the group."""
+        self._sized: set[tuple[int, ...]] = set()
+        """Dimensions that nvFuser's own nodes compute sizes with; they stand before the group."""
 
     def graph(self, graph: Graph) -> Flow:
         for value in graph.params:
@@ -294,7 +294,7 @@ class _Walk:
         self.flow.nodes[place].ran = True  # without profiled types there is no group
         if body is not None:
             values = tuple(v.name for v in node.outputs)
-            sized = tuple(one for one in only_sized(body) if one.dim in self._sized) if self._sized else ()
+            sized = tuple(one for one in only_sized(body) if one.dims in self._sized) if self._sized else ()
             name = node.ref or node.kind
             at = _At(body.line, bool(block), place, sized)
             group = _group_of(FUSION_KINDS[node.kind], name, body, values, self.layers, at)
@@ -323,7 +323,7 @@ class _Walk:
         if _from_file(node.source):
             self.plan.users = True
         if kind == SIZES and len(node.inputs) > 1:
-            self._sized.update(negative(self.flow.constant(node.inputs[1])))
+            self._sized.add(constant_dims(self.flow.constant(node.inputs[1])))
         blocks = node.blocks
         if blocks and kind == "prim::If" and len(blocks) == 2 and is_fallback(blocks[1].nodes):
             self.nodes(blocks[0].nodes, block, None)
@@ -378,7 +378,7 @@ class _At(NamedTuple):
     line: int
     conditional: bool = False
     place: int = -1
-    sized: tuple[FromTheEnd, ...] = ()
+    sized: tuple[SizedOnly, ...] = ()
 
 
 def _group_of(

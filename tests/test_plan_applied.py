@@ -1,0 +1,88 @@
+"""The first change of a plan, made in the program: it computes the same, and fuses as was promised."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+import fusiondoc
+from fusiondoc.model.change_plan import ChangeKind
+from fusiondoc.model.report import Report
+
+HEAD = "import torch\nfrom torch import Tensor\n\n\ndef model(x: Tensor, m: Tensor) -> Tensor:\n"
+
+MASK = (
+    "    s = x * 0.5 + x\n    s = s.masked_fill(m, -1e4)\n    return torch.tanh(s) * 2.0\n",
+    "inputs = (torch.randn(4, 8{grad}), torch.rand(4, 8) > 0.5)\n",
+)
+GATHER = (
+    "    y = torch.relu(x) * 2.0 + 1.0\n    h = torch.index_select(y, 0, m)\n    return torch.sigmoid(h)\n",
+    "inputs = (torch.randn(4, 8{grad}), torch.tensor([1, 2, 1]))\n",
+)
+
+
+def run(path: Path, body: str, inputs: str, grad: bool) -> Report:
+    path.write_text(HEAD + body + "\n\n" + inputs.format(grad=", requires_grad=True" if grad else ""))
+    return fusiondoc.diagnose(str(path), fuser="nnc", runs=3, backward=grad)
+
+
+def groups_of(report: Report) -> int:
+    return sum(group.count for group in report.groups if group.phase == "forward")
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("program", "grad", "line"),
+    [
+        (MASK, False, "    s = torch.where(m, -1e4, s)"),
+        # A number has no gradient formula there; a tensor has, and both differentiable graphs become one.
+        (MASK, True, "    s = torch.where(m, torch.full([], -1e4, device=m.device), s)"),
+        (GATHER, False, "    return torch.index_select(torch.sigmoid(h), 0, m)"),
+    ],
+)
+def test_the_change_fuses_more_and_computes_the_same(
+    program: tuple[str, str], grad: bool, line: str, tmp_path: Path
+) -> None:
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "net.py"
+    before = run(path, *program, grad)
+    (change, *_) = before.plan
+    written = path.read_text().split("\n")
+    for edit in change.edits:
+        assert written[edit.line - 1] == edit.before
+        written[edit.line - 1] = edit.after
+    assert line in written
+    one = runpy.run_path(str(path))
+    body = "\n".join(written).split("-> Tensor:\n")[1].split("\n\n\n")[0] + "\n"
+    after = run(tmp_path / "changed.py", body, program[1], grad)
+    other = runpy.run_path(str(tmp_path / "changed.py"))
+    assert torch.equal(one["model"](*one["inputs"]), other["model"](*one["inputs"]))
+    fused = [report.coverage.ops_fused or 0 for report in (before, after)]
+    assert fused[1] > fused[0]
+    assert groups_of(after) == 1
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("op", ["torch.cumsum(y, 1)", "torch.sort(y, 1)[0]"])
+def test_what_computes_is_not_moved(op: str, tmp_path: Path) -> None:
+    """``sigmoid(cumsum(x))`` is no ``cumsum(sigmoid(x))``."""
+    body = f"    y = torch.relu(x) * 2.0 + 1.0\n    h = {op}\n    return torch.sigmoid(h)\n"
+    report = run(tmp_path / "net.py", body, MASK[1], False)
+    assert not [one for one in report.plan if one.kind is ChangeKind.MOVE]
+    assert not any("before or after" in (one.advice or "") for one in report.findings)
+    assert report.plan_title == "No change is known that helps"
+
+
+@pytest.mark.torch
+def test_a_chunk_is_advised_for_a_split(tmp_path: Path) -> None:
+    """NNC takes prim::ConstantChunk into a group, and no aten::split."""
+    last = "    return torch.sigmoid(a + 1.0) * torch.tanh(b) * m[:, :4]\n"
+    body = "    y = torch.relu(x)\n    a, b = y.{}\n" + last
+    before = run(tmp_path / "net.py", body.format("split(4, dim=1)"), MASK[1], False)
+    (row,) = [row for row in before.unfused if row.op == "aten::relu"]
+    (one,) = [one for one in before.findings if "aten::relu" in one.ops and one.code == row.reason.code]
+    assert one.advice is not None and "a, b = x.chunk(2, 1) instead of a, b = x.split(4, 1)" in one.advice
+    after = run(tmp_path / "net.py", body.format("chunk(2, dim=1)"), MASK[1], False)
+    assert not [row for row in after.unfused if row.op == "aten::relu"]
