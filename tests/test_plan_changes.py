@@ -24,7 +24,8 @@ from fusiondoc.diagnosis.change_candidates import Candidate, _of_row
 from fusiondoc.diagnosis.changes_for_findings import to_keep
 from fusiondoc.diagnosis.next_steps import _in_their_names, with_plan
 from fusiondoc.diagnosis.operators import ALL_OUT_OF_PLACE
-from fusiondoc.diagnosis.recipes import RECIPES, recipe_page
+from fusiondoc.diagnosis.recipe_pages import recipe_page
+from fusiondoc.diagnosis.recipes import RECIPES
 from fusiondoc.diagnosis.rules import Context, run_facts
 from fusiondoc.diagnosis.unlocked import Plans
 from fusiondoc.fuser_knobs import catalogue

@@ -13,15 +13,8 @@ import pytest
 from running import python_apart
 
 from fusiondoc.diagnosis.operators import BY_FUSER, WITH_FORMULA, taken_by
-from fusiondoc.diagnosis.recipes import (
-    EXACT,
-    RECIPES,
-    ROUNDING,
-    Recipe,
-    recipe_for,
-    recipe_page,
-    recipes_page,
-)
+from fusiondoc.diagnosis.recipe_pages import recipe_page, recipes_page
+from fusiondoc.diagnosis.recipes import EXACT, RECIPES, ROUNDING, Recipe, recipe_for
 
 ROOT = Path(__file__).resolve().parents[1]
 EVERY = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.before)

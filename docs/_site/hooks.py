@@ -49,7 +49,7 @@ def on_config(config: Any) -> Any:
 def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
-    from fusiondoc.diagnosis.recipes import recipes_page
+    from fusiondoc.diagnosis.recipe_pages import recipes_page
     from fusiondoc.model.codes import CODES
 
     sources = {**ELSEWHERE, **{f"{PAGES}/{code}.md": f"findings/{code}.md" for code in CODES}}

@@ -136,7 +136,7 @@ def page(code: str) -> str:
 
     name = code.strip().upper()
     if name not in CODES:
-        from fusiondoc.diagnosis.recipes import recipe_page
+        from fusiondoc.diagnosis.recipe_pages import recipe_page
 
         recipe = recipe_page(code)
         if recipe is not None:

@@ -380,6 +380,10 @@ def _reordered(row: Unfused, run: RunFacts) -> str | None:
             "Compute the number before: of the model's input (x.size(0)), or of another tensor that the group"
             " does not compute."
         )
+    if text.startswith("the dtype of its result"):
+        return "Cast with type_as, y.type_as(x) for y.to(x.dtype), or name the dtype: y.to(torch.float16)."
+    if text.startswith(("the device of its result", "the layout of its result")):
+        return "Take it of another tensor, such as an input of the model."
     if text.startswith(tuple(SIDE_EFFECTS.values())) or text.startswith("aten::wait"):
         return "Do that before or after these operators."
     return None

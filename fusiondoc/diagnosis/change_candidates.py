@@ -143,29 +143,28 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         return None if run.traced or not run.live else _trace(index)
     if code == "FD229" and "attribute `" in text:
         if run.owner(row) is Owner.USER:
-            name = text.partition("attribute `")[2].partition("`")[0]
-            change = f"Declare the attribute {name} torch.jit.Final, so that the branch goes"
+            flag = text.partition("attribute `")[2].partition("`")[0]
+            change = f"Declare the attribute {flag} torch.jit.Final, so that the branch goes"
             return Candidate(
-                ChangeKind.ANNOTATION, change, (index,), f"{name}: bool", f"{name}: torch.jit.Final[bool]"
+                ChangeKind.ANNOTATION, change, (index,), f"{flag}: bool", f"{flag}: torch.jit.Final[bool]"
             )
         why = "attributes become constants; for inference only"
         return _freeze(index, run, why) if inference else None
-    mine = run.owner(row) not in (Owner.TORCH, Owner.FORMULA)
+    mine, name = run.owner(row) not in (Owner.TORCH, Owner.FORMULA), row.op.rpartition("::")[2]
     if code == "FD229" and row.op == "prim::If" and mine:
         return _without_branch(index, text)
     if row.op in PERMUTATIONS and mine and row.phase != "backward":
-        return _permutation_at_the_edge(index, row.op.rpartition("::")[2])
+        return _permutation_at_the_edge(index, name)
     if row.op in _SAME_ELEMENTS and code in _OF_VIEWS and mine and row.phase != "backward":
-        return _view_at_the_edge(index, row.op.rpartition("::")[2])
+        return _view_at_the_edge(index, name)
     breaks = run.fuser == "nvfuser" and row.op in SIZED_WRONG and bool(run.gradients)
     if row.op in BY_DIMENSION and (names := to_be_constant(text)) is not None and mine and not breaks:
-        change = f"Give {row.op.rpartition('::')[2]}() constants for {names}"
         note = "numbers in the code, or attributes that are declared torch.jit.Final, not arguments"
-        before, after = BY_DIMENSION[row.op]
-        return Candidate(ChangeKind.CONSTANT, change, (index,), before, after, note=note)
+        change = f"Give {name}() constants for {names}"
+        return Candidate(ChangeKind.CONSTANT, change, (index,), *BY_DIMENSION[row.op], note=note)
     recipe = recipe_of(row, run)
-    in_between = code == "FD226" and row.keeps_out
-    if recipe is not None and (code in REPLACEABLE or in_between) and recipe.caution is None:
+    replaceable = code in REPLACEABLE or (code == "FD226" and row.keeps_out)
+    if recipe is not None and replaceable and recipe.caution is None:
         return _by_recipe(index, row, recipe, run.gradients)
     if code in ("FD231", "FD103") and run.gradients and not run.backward and _gains(row.op, run):
         note = "for inference: gradients are recorded, and no backward pass ran"
@@ -385,8 +384,7 @@ def _with_lines(
         recipe = recipe_of(row, run)
         module = row.layers[0].rpartition(".")[2] if row.layers else None
         if recipe is not None:
-            rank = ranks.get((row.op, row.source))
-            numbers = run.fuser == "nnc" and run.gradients is False
+            rank, numbers = ranks.get((row.op, row.source)), run.fuser == "nnc" and run.gradients is False
             edits = [by_recipe(text, place.file, place.line, recipe, rank, module, as_tensor=not numbers)]
             if recipe.numbers_too and edits != [None]:
                 note = None if numbers else "for tensors of a floating-point type"

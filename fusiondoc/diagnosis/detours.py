@@ -50,6 +50,8 @@ class Detours:
         """Steps that are still taken: in a plan beyond that it is not known of all pairs."""
         self._known: dict[int, tuple[int, dict[int, int]]] = {}
         """Node -> how far ways from it were followed, and for each node on them through which they begin."""
+        self._behind: dict[int, tuple[int, dict[int, int]]] = {}
+        """The same for ways that begin anywhere, with the first node on them that counts; -1 for none."""
 
     @property
     def spent(self) -> bool:
@@ -72,6 +74,45 @@ class Detours:
             begin = self._followed({one for one in starts if counts(self._nodes[one])}, far)
             self._known[first.place] = far, begin
         return begin.get(last.place)
+
+    def through(
+        self,
+        first: FlowNode,
+        last: FlowNode,
+        starts: Iterable[int],
+        counts: Callable[[FlowNode], bool],
+    ) -> int | None:
+        """A node that counts on a way from one of ``starts`` to ``last``, wherever on it."""
+        far, found = self._behind.get(first.place, (-1, {}))
+        end = self._order[last.place]
+        if end > far:
+            far = max(2 * end - self._order[first.place], end) if far >= 0 else end
+            found = self._first_that_counts(set(starts), far, counts)
+            self._behind[first.place] = far, found
+        one = found.get(last.place, -1)
+        return one if one >= 0 and one != last.place else None
+
+    def _first_that_counts(
+        self, starts: AbstractSet[int], far: int, counts: Callable[[FlowNode], bool]
+    ) -> dict[int, int]:
+        order, nodes = self._order, self._nodes
+        reached = {one: one if counts(nodes[one]) else -1 for one in starts if order[one] <= far}
+        todo = [(order[one], one) for one in reached]
+        heapify(todo)
+        while todo and self._left > 0:
+            here, place = heappop(todo)
+            behind = reached[place]
+            for step in self._steps(nodes[place]):
+                self._left -= 1
+                if not here < order[step] <= far:
+                    continue
+                known = reached.get(step)
+                if known is None:
+                    heappush(todo, (order[step], step))
+                    known = step if counts(nodes[step]) else -1
+                # Whatever leads to a node stands before it in the order: it is not settled yet.
+                reached[step] = behind if behind >= 0 and (known < 0 or known == step) else known
+        return reached
 
     def _followed(self, starts: AbstractSet[int], far: int) -> dict[int, int]:
         order = self._order

@@ -26,7 +26,7 @@ from fusiondoc.diagnosis.surroundings import (
 )
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
-from fusiondoc.parsers.jit.flow import CONTROL, Flow
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, Flow
 from fusiondoc.parsers.jit.rejections import NO_TYPES
 
 DTYPES = {
@@ -321,4 +321,21 @@ def _types(place: Place) -> str | None:
         return "it changes the device, or an argument of it is not a constant"
     if op == "aten::unsqueeze":
         return "its `dim` is not a constant"
+    return None
+
+
+_MOST_ARGUMENTS = 128
+"""NVRTC_KERNEL_ARG_LIMIT of nvFuser, subgraphArgLimit of NNC."""
+
+
+def many_arguments(place: Place) -> Reason | None:
+    """FD234: the group next to it is full. nvFuser adds up all inputs and outputs of both, constants too
+    (torch/csrc/jit/codegen/cuda/graph_fuser.cpp, tryFuse)."""
+    for node in place.neighbours(place.node):
+        if node.kind == GROUP and node.arguments + place.node.arguments > _MOST_ARGUMENTS:
+            return reason(
+                "FD234",
+                f"with it the group next to it ({node.arguments} inputs and outputs) would have more than"
+                f" {_MOST_ARGUMENTS}",
+            )
     return None

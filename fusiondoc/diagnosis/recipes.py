@@ -10,10 +10,9 @@ ReduceOps.cpp, RNN.cpp, group_norm.cpp; 1.12 to 2.13).
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Iterable
 
-from fusiondoc.diagnosis.operators import BY_FUSER, WITH_FORMULA, taken_by
-from fusiondoc.model import dataclass, fuser_title
+from fusiondoc.diagnosis.operators import WITH_FORMULA, taken_by
+from fusiondoc.model import dataclass
 
 ROUNDING = "rounding"
 EXACT = "exact"
@@ -427,119 +426,3 @@ def _helping(op: str, fuser: str, torch_version: str | None, gradients: bool | N
     arguments = taken_by(plain, fuser, torch_version)
     fitting = (one for one in RECIPES if plain in one.replaces and one.arguments == arguments)
     return tuple(one for one in fitting if one.helps(fuser, torch_version, gradients))
-
-
-_REPLACE = """\
-class Written(torch.nn.Module):
-    def forward(self, x):
-        return {after}
-
-def replace(module, kind):
-    for name, child in module.named_children():
-        if {condition}:
-            setattr(module, name, Written())
-        else:
-            replace(child, kind)
-
-replace(model, {module})
-"""
-
-
-_ABOUT = """\
-Operators that a fuser does not take, written with operators that it takes. Each is tried in a test: outputs
-and gradients against eager in float64, float32 and bfloat16, and the fused result under NNC.
-`python benchmarks/recipes.py nvfuser` tries them on a GPU. A report names the recipe where it helps the run
-at hand; `fusiondoc explain hardswish` prints one."""
-
-_WITHOUT = """\
-Without a recipe: gathers (`index`, `index_select`) and rolls compute nothing: do them before or after a
-block of operators that work on each element by itself, not inside it. Scans (`cumsum`), `sort`, `topk` and
-pads compute: what comes behind them is another group."""
-
-
-def recipe_page(name: str) -> str | None:
-    """The page on an operator's recipes, by its name with or without ``aten::`` or the underscore of the
-    in-place version; None without any."""
-    plain = name.strip().lower()
-    plain = plain[len("aten::") :] if plain.startswith("aten::") else plain
-    plain = plain[:-1] if plain.endswith("_") else plain
-    found = [one for one in RECIPES if f"aten::{plain}" in one.replaces]
-    if not found:
-        return None
-    lines = [f"# aten::{plain} in other words", *(line for one in found for line in _lines(one))]
-    return "\n".join(lines) + "\n"
-
-
-def recipes_page() -> str:
-    """The table of all recipes."""
-    rows = [
-        f"| `{_cell(one.before)}` | `{_cell(one.after)}` | {', '.join(_helped(one))} | {_remarks(one)} |"
-        for one in RECIPES
-    ]
-    helpers = [one.helper.rstrip() for one in RECIPES if one.helper]
-    return "\n".join(
-        [
-            "# Recipes",
-            "",
-            _ABOUT,
-            "",
-            "| instead of | write | helps under | remarks |",
-            "|---|---|---|---|",
-            *rows,
-            "",
-            _WITHOUT,
-            "",
-            "## Definitions",
-            "",
-            "```python",
-            "\n\n\n".join(helpers),
-            "```",
-            "",
-        ]
-    )
-
-
-def _helped(recipe: Recipe) -> list[str]:
-    """Fusers that take what the recipe writes, and not what it replaces, in some version."""
-    return [fuser_title(fuser) for fuser in BY_FUSER if _helps_under(recipe, fuser)]
-
-
-def _helps_under(recipe: Recipe, fuser: str) -> bool:
-    versions = ("1.12.0", "1.13.0", "2.1.0") if fuser == "nvfuser" else (None,)
-    return any(
-        recipe.helps(fuser, version, gradients=False)
-        and (recipe.arguments or not all(taken_by(op, fuser, version) for op in recipe.replaces))
-        for version in versions
-    )
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
-def _remarks(recipe: Recipe) -> str:
-    texts = [recipe.needs, recipe.caution, f"difference: {recipe.difference}", recipe.at_kinks, recipe.half]
-    return "; ".join(text for text in texts if text)
-
-
-def _lines(recipe: Recipe) -> Iterable[str]:
-    yield from ("", f"    {recipe.before}", "", "can be written", "", f"    {recipe.after}", "")
-    if recipe.helper:
-        yield from ("with", "", *(f"    {line}".rstrip() for line in recipe.helper.rstrip().split("\n")), "")
-    yield f"* Helps under {', '.join(_helped(recipe))}."
-    yield f"* Numbers: {'; '.join(filter(None, (recipe.difference, recipe.at_kinks, recipe.half)))}."
-    if recipe.needs:
-        yield f"* Needs: {recipe.needs}."
-    if recipe.caution:
-        yield f"* {recipe.caution[0].upper()}{recipe.caution[1:]}."
-    if recipe.module is None:
-        return
-    kind = recipe.module.split("(")[0]
-    if recipe.inputs.count("=") == 1:
-        condition = f"isinstance(child, kind){f' and {recipe.same}' if recipe.same else ''}"
-        text = _REPLACE.format(after=recipe.after, module=kind, condition=condition)
-        written = text.rstrip().split("\n")
-        yield from ("", f"In a model of a package, replace its {kind} from outside, before scripting:", "")
-        yield from (f"    {line}".rstrip() for line in written)
-    else:
-        yield f"* In a model of a package: put a module with this forward in the place of each {kind}."

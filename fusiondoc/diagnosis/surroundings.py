@@ -251,23 +251,7 @@ def at(node: FlowNode) -> str:
     return f" ({from_package(node.source)})" if node.source else ""
 
 
-_MOST_ARGUMENTS = 128
-"""NVRTC_KERNEL_ARG_LIMIT of nvFuser, subgraphArgLimit of NNC."""
-
 _SIDES: tuple[Side, Side] = ("before", "after")
-
-
-def many_arguments(place: Place) -> Reason | None:
-    """FD234: the group next to it is full. nvFuser adds up all inputs and outputs of both, constants too
-    (torch/csrc/jit/codegen/cuda/graph_fuser.cpp, tryFuse)."""
-    for node in place.neighbours(place.node):
-        if node.kind == GROUP and node.arguments + place.node.arguments > _MOST_ARGUMENTS:
-            return reason(
-                "FD234",
-                f"with it the group next to it ({node.arguments} inputs and outputs) would have more than"
-                f" {_MOST_ARGUMENTS}",
-            )
-    return None
 
 
 def read_before(place: Place) -> Reason | None:
@@ -380,6 +364,9 @@ class _DetoursOfFlow:
 _detours_of = once_a_flow(_DetoursOfFlow)
 
 
+_WAIT = ": fused, the two would wait for each other"
+
+
 def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
     """FD227: a second way leads from one to the other through something that is not fused. Fused, both would
     wait for it, and it for them (AliasDb::moveBeforeTopologicallyValid, which every fusion pass asks)."""
@@ -387,20 +374,25 @@ def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
     detours = _detours_of(place.flow).of(place)
     for partner in partners:
         first, last = (node, partner) if partner.place in node.after else (partner, node)
+        asked = place.flow.asked.get((first.place, last.place)) if first is node else None
+        if asked is not None:
+            text = f"the {asked.what} of its result is asked for {asked.op} in the group behind it"
+            return reason("FD227", text + _WAIT)
         if last.place in first.numbers:
             text = f"a number that {_it(last, node)} takes is computed of the result of {_it(first, node)}"
-            return reason("FD227", f"{text} or of its size: fused, the two would wait for each other")
-        between = detours.between(
-            first, last, (*first.after, *first.numbers), lambda one: not place.joinable(one)
-        )
+            return reason("FD227", f"{text} or of its size{_WAIT}")
+        starts = (*first.after, *first.numbers)
+        between = detours.between(first, last, starts, lambda one: not place.joinable(one))
         if between is not None:
             way = nodes[between]
-            return reason(
-                "FD227",
-                f"{way.op}{at(way)} takes the result of {_it(first, node)}"
-                + (" or a number of its size" if between not in first.after else "")
-                + f" and leads to {_it(last, node)}: fused, the two would wait for each other",
-            )
+            sized = " or a number of its size" if between not in first.after else ""
+            text = f"{way.op}{at(way)} takes the result of {_it(first, node)}{sized}"
+            return reason("FD227", f"{text} and leads to {_it(last, node)}{_WAIT}")
+        between = detours.through(first, last, starts, lambda one: not place.joinable(one))
+        if between is not None:
+            way = nodes[between]
+            text = f"{way.op}{at(way)} stands on a way from {_it(first, node)} to {_it(last, node)}"
+            return reason("FD227", text + _WAIT)
     crossings = _crossings_of(place.flow)
     for partner in partners:
         low, high = sorted((node.place, partner.place))

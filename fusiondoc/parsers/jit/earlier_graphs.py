@@ -274,6 +274,14 @@ PROFILE_OF_VALUE = "prim::profile_ivalue"
 _UNKNOWN = ("Tensor", "Tensor?", "")
 
 
+class Asked(NamedTuple):
+    """An operator that takes the dtype, device or layout of a tensor: ``y.to(x.dtype)``."""
+
+    what: str
+    op: str
+    source: str | None
+
+
 @dataclass(frozen=True)
 class Profiled:
     """What was profiled, by name of a value."""
@@ -285,12 +293,40 @@ class Profiled:
     holds for all; values of a block of which nothing is seen are missing."""
     blocks: Mapping[str, Sequence[bool | None]] = field(default_factory=dict)
     """Whether the blocks of the node that makes the value ran."""
+    asked: Mapping[str, Sequence[Asked]] = field(default_factory=dict)
+    """What takes the dtype, device or layout of the value."""
+
+
+_ASKS = {"prim::dtype": "dtype", "prim::device": "device", "prim::layout": "layout"}
 
 
 def profiled_in(dump: Dump) -> Profiled:
     """What the graph that a fusion pass begins with tells."""
     runs = _Runs(dump)
-    return Profiled(_types(dump), runs.ran, runs.blocks)
+    return Profiled(_types(dump), runs.ran, runs.blocks, _asked(dump))
+
+
+def _asked(dump: Dump) -> dict[str, list[Asked]]:
+    """In a plan the number is a constant of the group that takes it, with nothing that tells where it came
+    from; while nvFuser makes groups it is a node between the two."""
+    asks: dict[str, tuple[str, str]] = {}
+    handed_on: dict[str, str] = {}
+    found: dict[str, list[Asked]] = {}
+    for node in dump.graph.walk():
+        kind, inputs = node.kind, node.inputs
+        if kind in (PROFILE, PROFILE_OF_VALUE) and inputs and node.outputs:
+            name = node.outputs[0].name
+            handed_on[name] = handed_on.get(inputs[0], inputs[0])
+            if inputs[0] in asks:
+                asks[name] = asks[inputs[0]]
+        elif kind in _ASKS and inputs and node.outputs:
+            asks[node.outputs[0].name] = _ASKS[kind], handed_on.get(inputs[0], inputs[0])
+        elif asks and not kind.startswith("prim::"):
+            for name in inputs:
+                if name in asks:
+                    what, tensor = asks[name]
+                    found.setdefault(tensor, []).append(Asked(what, kind, node.source))
+    return found
 
 
 def _types(dump: Dump) -> dict[str, str]:

@@ -15,6 +15,7 @@ from fusiondoc.parsers.jit.hubs import SEEN_IN_LIST, Hub, Hubs, most_neighbours
 
 if TYPE_CHECKING:
     from fusiondoc.parsers.ir import Node
+    from fusiondoc.parsers.jit.earlier_graphs import Asked
 
 GROUP = "group"
 REGION = "region"
@@ -150,6 +151,8 @@ class Flow:
         """A tensor in it was profiled with ``requires_grad=1``."""
         self.stops: list[tuple[int, str, str | None]] = []
         """Each of SIDE_EFFECTS: how many nodes stand before it, its kind and source."""
+        self.asked: dict[tuple[int, int], Asked] = {}
+        """Operator and group: what the group takes of the dtype, device or layout of its result."""
         self.shortened: tuple[set[int], set[int]] = set(), set()
         """Nodes of which ``before``, and of which ``after``, has the first neighbours alone."""
         self._types = dict(types)

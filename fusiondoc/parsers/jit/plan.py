@@ -260,8 +260,22 @@ class _Walk:
             self._numbers.parameter(value.name, self.flow.type_of(value.name))
         # An executor makes a plan of a graph that ran.
         self.nodes(graph.nodes, (), True)
+        self._ask()
         self.flow.close()
         return self.flow
+
+    def _ask(self) -> None:
+        """Note which groups take a dtype or device of an operator outside them."""
+        profiled = self._profiled.asked
+        asking = (
+            [(one, profiled[one.value]) for one in self.loose if one.value in profiled] if profiled else ()
+        )
+        for group in self.groups if asking else ():
+            body = set(group.body)
+            for one, asked in asking:
+                for taken in asked:
+                    if (taken.op, taken.source) in body:
+                        self.flow.asked[one.place, group.place] = taken
 
     def nodes(self, nodes: Iterable[Node], block: tuple[int, ...], ran: bool | None) -> None:
         flow = self.flow
