@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Iterable
+import re
+from itertools import dropwhile
+from typing import Iterable, Sequence
 
 FINDINGS_FOUND = 1
 """Exit status: ``--fail-on`` was reached or an expectation is broken."""
@@ -26,9 +28,25 @@ class FusiondocError(Exception):
 
     @property
     def in_one_line(self) -> str:
-        """The message's last line, which of a traceback names the error; at most 200 characters."""
-        lines = [line.strip() for line in self.message.split("\n") if line.strip()]
-        return (lines[-1] if lines else type(self).__name__)[:200]
+        """The line that tells what failed, at most 200 characters: of a traceback the one that names the
+        error, or that of the compiler in it; else the last."""
+        lines = [line.rstrip() for line in self.message.split("\n") if line.strip()]
+        said = _behind_traceback(lines)
+        compiler = (line for line in said if _OF_COMPILER.search(line))
+        told = next(compiler, said[0] if said else lines[-1] if lines else type(self).__name__)
+        return told.strip()[:200]
+
+
+_TRACEBACK = re.compile(r"Traceback (?:of TorchScript.*)?\(most recent call last\):")
+_OF_COMPILER = re.compile(r"\(\d+\): error: |\bnvrtc: error: ")
+"""Of a kernel that NVRTC does not take: the whole source stands behind it (NNC), or before it (nvFuser)."""
+
+
+def _behind_traceback(lines: Sequence[str]) -> Sequence[str]:
+    """The exception's message, often of several lines, behind the last traceback; none without one."""
+    heads = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
+    below = lines[heads[-1] + 1 :] if heads else []
+    return list(dropwhile(lambda line: line[0].isspace(), below))
 
 
 class UsageError(FusiondocError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fusiondoc.errors import ModelFailed
 from fusiondoc.parsers.lines.error_texts import TOOLCHAIN, FuserError, fuser_error, read_error
 
 INTERPRETER = """The following operation failed in the TorchScript interpreter.
@@ -181,3 +182,51 @@ def test_in_a_log_the_programs_own_errors_are_passed_over() -> None:
 def test_how_it_is_shown() -> None:
     assert str(FuserError("codegen", "no", "a.cpp:1")) == "no (a.cpp:1)"
     assert len(str(read_error("RuntimeError: " + "x" * 5000))) < 500
+
+
+SIZES = "The size of tensor a (4) must match the size of tensor b (32) at non-singleton dimension 1"
+NNC_SOURCE = """default_program(22): error: identifier "erf_" is undefined
+
+1 error detected in the compilation of "default_program".
+
+nvrtc compilation failed:
+
+#define NAN __int_as_float(0x7fffffff)
+extern "C" __global__
+void fused_gelu(float* aten_gelu) {
+{
+}
+}
+"""
+PYTHON = """bert.py failed in the forward pass
+Traceback (most recent call last):
+  File "bert.py", line 20, in <module>
+    model(*inputs)
+RuntimeError: """
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        (PYTHON + SIZES, f"RuntimeError: {SIZES}"),
+        (
+            PYTHON + INTERPRETER + f"  File, line 3\n    x + y\n\nRuntimeError: {SIZES}\n",
+            f"RuntimeError: {SIZES}",
+        ),
+        (PYTHON + NNC_SOURCE, 'RuntimeError: default_program(22): error: identifier "erf_" is undefined'),
+        (
+            PYTHON + INTERPRETER + "RuntimeError: " + NNC_SOURCE,
+            'RuntimeError: default_program(22): error: identifier "erf_" is undefined',
+        ),
+        (
+            PYTHON + NVRTC_1_12,
+            'CUDA NVRTC compile error: __tmp_kernel1.cu(9234): error: identifier "nosuch" is undefined',
+        ),
+        (PYTHON + "no such axis\n  (dims: 3)\nsee the manual", "RuntimeError: no such axis"),
+        (PYTHON + "x" * 500, "RuntimeError: " + "x" * 186),
+        ("m.py ended with exit status 1\nterminate called\nwhat(): no", "what(): no"),
+        ("", "ModelFailed"),
+    ],
+)
+def test_in_one_line_an_error_says_what_failed(message: str, line: str) -> None:
+    assert ModelFailed(message).in_one_line == line

@@ -196,6 +196,9 @@ class Version:
     """Random operators that drew numbers."""
     by_statistics: bool = False
     """Fused results were held against eager ones by statistics, since both draw random numbers."""
+    drew_otherwise: str | None = None
+    """How it was held against the unchanged program, where it draws other random numbers from the same seed:
+    "same draws" (by value, with numbers that hang on the shape alone) or "statistics"; else None."""
     allowed: float | None = None
     """How far results may be off relative to their size, where roundings alone move them further than the
     usual tolerances allow."""

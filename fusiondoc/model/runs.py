@@ -114,7 +114,8 @@ class Verification:
     dtype_same: bool
     strides_same: bool
     by: str
-    """"value", or "statistics" where random numbers make the values differ by design."""
+    """"value", or "statistics" where random numbers make the values differ by design; of ``fix`` also "same
+    draws": by value, in passes whose random numbers hang on the shape alone."""
     detail: str | None = None
     random: tuple[str, ...] = ()
     """The random operators that drew numbers in this pass."""

@@ -17,6 +17,7 @@ from . import Refused, UserError, hint_of
 from .log_and_records import LOG, Records, mark
 from .models import signature
 from .pass_inputs import Shape, arguments_of, call, named_of, tensors_in
+from .same_draws import RANDOM
 from .same_results import (
     compare_rows,
     compare_statistics,
@@ -363,17 +364,6 @@ def _named(torch: Any, names: list[str], arguments: tuple[Any, ...]) -> list[tup
         single = isinstance(value, torch.Tensor)
         found += [(name if single else "%s[%d]" % (name, k), one) for k, one in enumerate(tensors)]
     return found
-
-
-_NAMES = """
-dropout alpha_dropout feature_dropout feature_alpha_dropout native_dropout bernoulli binomial multinomial
-normal normal_functional uniform exponential geometric log_normal cauchy random poisson rrelu rrelu_with_noise
-rand rand_like randn randn_like randint randint_like randperm _standard_gamma _sample_dirichlet _fused_dropout
-scaled_dot_product_attention lstm gru rnn_tanh rnn_relu miopen_rnn rrelu_with_noise_functional
-"""
-"""Operators that draw random numbers, some only with a dropout above 0 (tagged ``nondeterministic_seeded`` in
-aten/src/ATen/native/native_functions.yaml of torch 2.13, and their in-place forms)."""
-RANDOM = frozenset("aten::" + name for name in _NAMES.split())
 
 
 class RandomFlow:

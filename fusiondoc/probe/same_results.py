@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterator, Sequence, Tuple
 from . import CANNOT_RUN, Refused, UserError
 from .log_and_records import Records
 from .pass_inputs import Shape, arguments_of, call, parameters_of, tensors_in
+from .same_draws import same_draws
 
 RELATIVE = {"float64": 1e-8, "complex128": 1e-8, "float32": 1e-4, "complex64": 1e-4, "float16": 1e-2}
 """How far a value may be off, by dtype. Fused kernels add in another order and keep intermediates in float32,
@@ -24,6 +25,12 @@ so these are some hundred roundings of the type; whole numbers and booleans must
 _BFLOAT16 = 4e-2
 _FLOOR = 1e-3
 """Values below this count as being this large: roundings of the intermediates they are the difference of."""
+
+SAME_DRAWS = "same draws"
+"""How results were compared: by value, in passes whose random numbers hang on the shape alone."""
+
+_DRAWS = 3
+"""Runs with other random numbers, to see how far statistics are apart by themselves."""
 
 _MEAN, _STD, _ZEROS = "mean", "std", "zeros"
 _SIGMAS = 6.0
@@ -328,38 +335,92 @@ def tell_results(
     """
     wanted = spec["results"]
     before, pythons = random_state(torch), random.getstate()
-    shaken: list[Any] = []
     try:
-        found = [_of_shape(torch, model, shape, number, spec) for number, shape in enumerate(shapes)]
-        if not wanted["compare"]:
-            shaken = [_of_shape(torch, model, shape, number, spec, 1) for number, shape in enumerate(shapes)]
+        if wanted["compare"]:
+            _hold_against(torch, model, shapes, spec, torch.load(wanted["file"]), records)
+        else:
+            torch.save(_keep(torch, model, shapes, spec, records), wanted["file"])
     finally:
         random.setstate(pythons)
         set_random_state(torch, before)
-    if not wanted["compare"]:
-        torch.save([rows for rows, _ in found], wanted["file"])
-        coarsest = _coarsest(torch, model, shapes)
-        for number, ((rows, _), (others, _)) in enumerate(zip(found, shaken)):
-            results = _compared(torch, others, rows, coarsest)
-            records.write("rounding", iteration=0, inputs=number, results=results)
-        return
-    kept = torch.load(wanted["file"])
+
+
+def _keep(
+    torch: Any, model: Any, shapes: Sequence[Shape], spec: dict[str, Any], records: Records
+) -> list[dict[str, Any]]:
+    """What is kept of each shape; and how far roundings move the results is told.
+
+    ``rows``: the results. ``drew``: random numbers were drawn. ``alike``: the results with random numbers
+    that hang on the shape alone; None where this torch cannot do that, and then ``draws`` has those of other
+    seeds.
+    """
+    kept = []
     coarsest = _coarsest(torch, model, shapes)
-    for number, (rows, drew) in enumerate(found):
-        theirs = kept[number] if number < len(kept) else []
-        results = _compared(torch, rows, theirs, coarsest)
-        records.write(
-            "same_results", iteration=0, inputs=number, random=["drawn"] if drew else [], results=results
-        )
+    for number, shape in enumerate(shapes):
+        rows, drew = _of_shape(torch, model, shape, number, spec)
+        shaken, _ = _of_shape(torch, model, shape, number, spec, shake=1)
+        alike = _with_same_draws(torch, model, shape, number, spec) if drew else rows
+        seeds = range(number + 1000, number + 1000 + _DRAWS) if alike is None else ()
+        draws = [_of_shape(torch, model, shape, seed, spec)[0] for seed in seeds]
+        kept.append({"rows": rows, "drew": drew, "alike": alike, "draws": draws})
+        results = _compared(torch, shaken, rows, coarsest)
+        records.write("rounding", iteration=0, inputs=number, results=results)
+    return kept
+
+
+def _hold_against(
+    torch: Any,
+    model: Any,
+    shapes: Sequence[Shape],
+    spec: dict[str, Any],
+    kept: list[dict[str, Any]],
+    records: Records,
+) -> None:
+    """A version that draws other random numbers from the same seed is compared once more with random numbers
+    that hang on the shape alone, or where this torch cannot do that, by statistics."""
+    coarsest = _coarsest(torch, model, shapes)
+    nothing: dict[str, Any] = {"rows": [], "drew": False, "alike": [], "draws": []}
+    for number, shape in enumerate(shapes):
+        theirs = kept[number] if number < len(kept) else nothing
+        rows, drew = _of_shape(torch, model, shape, number, spec)
+        results = _compared(torch, rows, theirs["rows"], coarsest)
+        if (drew or theirs["drew"]) and not all(one["same"] for one in results):
+            if theirs["alike"] is None:
+                results = _compared(torch, rows, theirs["rows"], coarsest, theirs["draws"])
+            else:
+                alike = _with_same_draws(torch, model, shape, number, spec)
+                if alike is not None:
+                    results = _compared(torch, alike, theirs["alike"], coarsest)
+                    results = [dict(one, by=SAME_DRAWS) for one in results]
+        random_ops = ["drawn"] if drew else []
+        records.write("same_results", iteration=0, inputs=number, random=random_ops, results=results)
+
+
+def _with_same_draws(
+    torch: Any, model: Any, shape: Shape, number: int, spec: dict[str, Any]
+) -> list[Any] | None:
+    """The rows of a pass whose random numbers hang on the shape alone; None if this torch cannot do it."""
+    try:
+        return _of_shape(torch, model, shape, number, spec, alike=True)[0]
+    except Exception:
+        return None
 
 
 def _of_shape(
-    torch: Any, model: Any, shape: Shape, number: int, spec: dict[str, Any], shake: int = 0
+    torch: Any,
+    model: Any,
+    shape: Shape,
+    number: int,
+    spec: dict[str, Any],
+    shake: int = 0,
+    alike: bool = False,
 ) -> tuple[list[Any], bool]:
     """The rows of one pass, and whether random numbers were drawn in it.
 
     Args:
+        number: of the shape; the seed.
         shake: change every parameter and input by about so many roundings before.
+        alike: random numbers hang on the shape alone.
     """
     twin = eager_twin(torch, model, "fix")
     torch.manual_seed(number)
@@ -373,7 +434,8 @@ def _of_shape(
     state = random_state(torch)
     stage = "forward"
     try:
-        with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad():
+        draws = same_draws(torch) if alike else contextlib.nullcontext()
+        with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad(), draws:
             outputs = tensors_in(torch, call(twin, arguments))
             stage = "backward"
             if backward:
@@ -414,9 +476,21 @@ def _coarsest(torch: Any, model: Any, shapes: Sequence[Shape]) -> float:
     return max([relative(torch, one.dtype) for one in tensors], default=0.0)
 
 
-def _compared(torch: Any, ours: list[Any], theirs: list[Any], coarsest: float) -> list[dict[str, Any]]:
-    """Another dtype is another result, and the words are those of two versions of a program."""
-    rows = compare_rows(torch, ours, theirs, coarsest)
+def _compared(
+    torch: Any, ours: list[Any], theirs: list[Any], coarsest: float, draws: Sequence[list[Any]] = ()
+) -> list[dict[str, Any]]:
+    """Another dtype is another result, and the words are those of two versions of a program.
+
+    Args:
+        draws: their results with other random numbers: then what differs by value is compared by statistics.
+    """
+
+    def by_statistics(what: str, own: Any, other: Any, row: dict[str, Any]) -> dict[str, Any]:
+        named = [one for rows in draws for _, name, one in rows if name == what and one is not None]
+        seen = [statistics(torch, one) for one in named]
+        return compare_statistics(torch, own, other, seen) if draws else row
+
+    rows = compare_rows(torch, ours, theirs, coarsest, by_statistics)
     for row in rows:
         row["same"] = row["same"] and row["dtype_same"]
         if row["detail"]:

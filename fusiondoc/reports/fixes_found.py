@@ -142,8 +142,9 @@ def how_compared(fixes: Fixes) -> Iterator[str]:
         text += "; no difference beyond rounding in what is kept"
     if fixes.together.random:
         ops = ", ".join(fixes.together.random)
-        text += f" ({ops} draw{'s' * (len(fixes.together.random) == 1)} random numbers: "
-        text += "both unfused sides draw the same ones, fused and eager are compared by statistics)"
+        drawn = "draws" if len(fixes.together.random) == 1 else "draw"
+        text += f" ({ops} {drawn} random numbers: {_unfused_sides(fixes)}, fused and eager are compared by"
+        text += " statistics)"
     yield text
     allowed = max((one.after.allowed or 0.0 for one in fixes.kept), default=0.0)
     if allowed:
@@ -155,6 +156,14 @@ def how_compared(fixes: Fixes) -> Iterator[str]:
         yield "speed is not judged: NNC ran through its own evaluator here (this torch has no LLVM)"
     elif fixes.kept and all(one.speed is None for one in fixes.kept):
         yield "speed is not judged: it was not timed, or cannot be timed here"
+
+
+def _unfused_sides(fixes: Fixes) -> str:
+    """What the program and its changed versions draw."""
+    how = {one.after.drew_otherwise for one in fixes.tried} - {None}
+    if "statistics" in how:
+        return "of both unfused sides what differs is compared by statistics"
+    return f"both unfused sides {'are made to ' if how else ''}draw the same ones"
 
 
 def _places(one: TriedFix, shown: str) -> Iterator[str]:

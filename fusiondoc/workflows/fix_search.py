@@ -188,6 +188,7 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
         + sum(row.count for row in alone if row.phase != "backward"),
         fallbacks=sum(one.count for one in report.fallbacks),
         wrong=tuple(dict.fromkeys(_told(one) for one in off if not rounding.explains(one))),
+        drew_otherwise=next((one.by for one in capture.records.same_results if one.by != "value"), None),
         allowed=max((rounding.allowed(one) for one in off if rounding.explains(one)), default=None),
         random=tuple(dict.fromkeys(op for one in report.verification for op in one.random)),
         by_statistics=any(one.by == "statistics" for one in report.verification),
