@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Sequence
 
 import pytest
 
@@ -13,7 +13,16 @@ pytest.importorskip("libcst")
 from fix_sites import HEAD, parsed, site
 
 from fusiondoc.diagnosis.recipes import RECIPES
-from fusiondoc.fixes import Proposal, Site, added_lines, constants, order, recipes_in_code, same_operator
+from fusiondoc.fixes import (
+    Proposal,
+    Site,
+    added_lines,
+    constants,
+    order,
+    proposals,
+    recipes_in_code,
+    same_operator,
+)
 from fusiondoc.fixes.added_lines import Place, _in_place_off, place_of_model
 from fusiondoc.fixes.source_file import changed_text
 from fusiondoc.model.change_plan import ChangeKind
@@ -102,15 +111,25 @@ def test_flags_of_constructors() -> None:
     ]
 
 
-def written(line: str, op: str) -> str | None:
+def by_recipe(line: str, op: str, types: Sequence[str] = ()) -> tuple[str, Proposal] | None:
+    """The file, and what a recipe makes of its last line; ``types`` are those of the operator's inputs."""
     text = HEAD + f"\ndef f(x, y, z):\n    {line}\n"
     at = site(text, f"aten::{op}", text.count("\n"))
+    at.row.source = "m.py:7:4"
+    node = SimpleNamespace(op=at.row.op, source="m.py:7:4", inputs=types)
+    report = SimpleNamespace(programs=[SimpleNamespace(nodes=[node])], groups=[])
+    program: Any = SimpleNamespace(report=report)
     for recipe in RECIPES:
         if f"aten::{op}" in recipe.replaces and recipes_in_code._may_apply(recipe):
-            found = recipes_in_code._at(at, recipe)
+            found = recipes_in_code._at(program, at, recipe)
             if found is not None:
-                return changed_text(text, found.edits)[len(HEAD) :].lstrip("\n")
+                return text, found
     return None
+
+
+def written(line: str, op: str, types: Sequence[str] = ()) -> str | None:
+    made = by_recipe(line, op, types)
+    return None if made is None else changed_text(made[0], made[1].edits)[len(HEAD) :].lstrip("\n")
 
 
 @pytest.mark.parametrize(
@@ -137,6 +156,29 @@ def test_what_a_recipe_reads_twice_is_computed_once() -> None:
     assert after is not None
     assert "def fusible_hardswish(x):\n    return x * (torch.clamp(x + 3, 0, 6) / 6)\n" in after
     assert after.endswith("    return fusible_hardswish(x + y)\n")
+
+
+def test_the_title_of_what_is_computed_once_has_it_once() -> None:
+    made = by_recipe("return F.elu(self.u(torch.cat([x, y], 1)))", "elu")
+    assert made is not None and made[1].title == (
+        "F.elu(self.u(torch.cat([x, y], 1))) -> fusible_elu(self.u(torch.cat([x, y], 1))), which returns"
+        " torch.where(x > 0, x, 1.0 * torch.expm1(torch.clamp(x, max=0)))"
+    )
+
+
+def test_lines_with_other_numbers_call_other_functions() -> None:
+    """Both would be the last one that is defined."""
+    names = ["fusible_elu", "fusible_elu_0_25", "fusible_elu_minus_2"]
+    for arguments, name in zip(("", ", 0.25", ", alpha=-2"), names):
+        after = written(f"return F.elu(x + y{arguments})", "elu")
+        assert after is not None and f"def {name}(x):" in after and f"return {name}(x + y)" in after
+
+
+def test_a_loss_is_the_mean_over_all_dimensions() -> None:
+    three = ["Float(4, 8, 2, strides=[16, 2, 1])"]
+    after = written("x = F.mse_loss(x, y)", "mse_loss", three)
+    assert after is not None and after.endswith("x = ((x - y) * (x - y)).mean([0, 1, 2])\n")
+    assert written("x = F.mse_loss(x, y)", "mse_loss") is None
 
 
 @pytest.mark.parametrize(
@@ -709,3 +751,22 @@ def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
     found = recipes_in_code._masked(site(text, "aten::masked_fill", text.count("\n")))
     texts = [changed_text(text, one.edits) for one in found]
     assert texts == ([] if after is None else [HEAD + after + "\n"])
+
+
+def described(ops: Sequence[str], fuser: str = "nvfuser", backward: bool = False) -> list[str]:
+    rows = [(f"zoo/net.py:{line}", SimpleNamespace(op=op, count=2)) for line, op in enumerate(ops, 1)]
+    program: Any = SimpleNamespace(in_packages=rows, fuser=fuser, torch="2.1.2", backward=backward, unread={})
+    return proposals.described(program)
+
+
+def test_what_works_in_place_in_a_package_is_told_where_the_fuser_takes_it_otherwise() -> None:
+    ops = ["aten::add_", "aten::fill_", "aten::copy_", "aten::relu_", "aten::uniform_", "mine::scale_"]
+    last = "files of packages stay as they are: change a copy, or the class from outside"
+    add = "zoo/net.py:1: aten::add_ (2 times) works in place; with x = x + y instead of x += y, it could fuse"
+    relu = "zoo/net.py:4: aten::relu_ (2 times) works in place; with relu instead, it could fuse"
+    drawn = "zoo/net.py:5: aten::uniform_ (2 times) works in place; with torch.rand_like(x) instead, it could"
+    drawn += " fuse"
+    assert described(ops) == [add, relu, drawn, last]
+    assert described(ops, fuser="nnc") == [add, relu, last]
+    assert described(["aten::uniform_"], backward=True) == []  # rand_like has no gradient formula of torch's
+    assert described(["aten::add", "aten::fill_", "aten::copy_"]) == []

@@ -53,6 +53,9 @@ def foreign(name: str) -> Report:
         ("    x += y; z += 1", "aten::mul_", None),
         ("    f(x).add_(y)", "aten::add_", None),
         ("    x = F.relu(x, inplace=flag)", "aten::relu_", None),
+        ("    self.make().x += y", "aten::add_", None),  # it would be made twice
+        ("    self.make().x.relu_()", "aten::relu_", None),
+        ("    self.x.relu_()", "aten::relu_", "    self.x = self.x.relu()"),
     ],
 )
 def test_a_line_is_written_out_of_place(before: str, op: str, after: str | None) -> None:
@@ -77,6 +80,18 @@ def test_a_line_is_written_out_of_place(before: str, op: str, after: str | None)
         ("    return torch.clamp_min(x, 0.25)", "clamp_min", None, None),
         ("    return [F.hardswish(x + i) for i in y]", "hardswish", None, None),
         ("    if F.hardswish(x + 1).sum() > 0: return y", "hardswish", None, None),
+        ("    if y: return F.hardswish(x + 1)", "hardswish", None, None),
+        ("    x = y; return F.hardswish(x + 1)", "hardswish", None, None),
+        ("    return {F.hardswish(x + i) for i in y}", "hardswish", None, None),
+        ("    return {i: F.hardswish(x + i) for i in y}", "hardswish", None, None),
+        ("    return lambda y: F.hardswish(x + y)", "hardswish", None, None),
+        ("    return 0 < y < F.hardswish(x + 1)", "hardswish", None, None),
+        ("    return x.add_(1) * F.hardswish(x + 1)", "hardswish", None, None),
+        ("    return (x := y) * F.hardswish(x + 1)", "hardswish", None, None),
+        ("    return F.hardswish(x + 1) * x.add_(1)", "hardswish", None,
+         "    h = x + 1\n    return (h * (torch.clamp(h + 3, 0, 6) / 6)) * x.add_(1)"),
+        ("    return F.mse_loss(x, y)", "mse_loss", 3, "    return ((x - y) * (x - y)).mean([0, 1, 2])"),
+        ("    return F.mse_loss(x, y)", "mse_loss", None, None),
         ("    return F.elu(x)", "elu", None, None),
     ],
 )  # fmt: skip

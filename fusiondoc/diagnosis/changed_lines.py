@@ -12,8 +12,8 @@ import warnings
 from functools import lru_cache
 from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
-from fusiondoc.diagnosis.operators import CALLED_BY, FLAGS, MODULE_FLAGS, sign_of
-from fusiondoc.diagnosis.recipes import Recipe
+from fusiondoc.diagnosis.operators import CALLED_BY, FLAGS, MODULE_FLAGS, is_in_place, sign_of
+from fusiondoc.diagnosis.recipes import OVER_ALL, Recipe
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import Edit
 from fusiondoc.model.report import Program
@@ -185,7 +185,7 @@ def out_of_place(text: str, file: str, line: int, op: str) -> Edit | None:
 
 
 def _augmented(parsed: ParsedText, node: ast.AugAssign, sign: str, file: str) -> Edit | None:
-    if not isinstance(node.target, (ast.Name, ast.Attribute)):
+    if not _is_chain(node.target):
         return None
     target, value = parsed.text(node.target), parsed.text(node.value)
     first = isinstance(node.value, _ATOMS) or (
@@ -195,6 +195,13 @@ def _augmented(parsed: ParsedText, node: ast.AugAssign, sign: str, file: str) ->
     return _edit(parsed, file, node.lineno, [(*parsed.span(node), f"{target} = {target} {sign} {value}")])
 
 
+def _is_chain(node: ast.expr) -> bool:
+    """``x`` and ``self.x``, which can stand twice: ``self.make().x`` would be made twice."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
 def _method(parsed: ParsedText, call: ast.Call, file: str) -> Edit | None:
     """``x.relu_()`` or ``torch.relu_(x)``; alone on the line its result gets the name of its tensor."""
     assert isinstance(call.func, ast.Attribute)
@@ -202,7 +209,7 @@ def _method(parsed: ParsedText, call: ast.Call, file: str) -> Edit | None:
     pieces: list[Piece] = [(end - 1, end, "")]
     if isinstance(parsed.parents[call], ast.Expr):
         tensor = call.func.value if not _is_namespace(call.func.value) else next(iter(call.args), None)
-        if not isinstance(tensor, (ast.Name, ast.Attribute)):
+        if tensor is None or not _is_chain(tensor):
             return None
         start, _ = parsed.span(call)
         pieces.insert(0, (start, start, f"{parsed.text(tensor)} = "))
@@ -304,10 +311,10 @@ def _rewritten(
         # The mask's device: to ask the tensor itself would keep what computes it out of the group (FD227).
         made["value"] = f"torch.full([], {parsed.text(value)}, device={mask.id}.device)"
     after = recipe.after
-    if recipe.arguments:
-        if rank is None or "[0, 1]" not in after:
+    if recipe.arguments or OVER_ALL in after:
+        if rank is None or OVER_ALL not in after:
             return None
-        after = after.replace("[0, 1]", str(list(range(rank))))
+        after = after.replace(OVER_ALL, str(list(range(rank))))
     tree = ast.parse(after, mode="eval").body
     uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in bound]
     arguments = {
@@ -343,16 +350,38 @@ def _rewritten(
     return _edit(parsed, file, call.lineno, [(*parsed.span(call), after)], lead)
 
 
+_NOT_ALWAYS = (ast.Lambda, ast.IfExp, ast.BoolOp, ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
+"""What does not compute all that stands in it, or computes it more than once."""
+
+
 def _can_lead(parsed: ParsedText, call: ast.Call) -> bool:
-    """A line can go before the statement, and the call's argument is what is computed first there anyway."""
+    """A line can go before the statement: it has lines of its own, computes the call once whatever happens,
+    and changes nothing before it."""
     statement = parsed.statement(call)
-    simple = isinstance(statement, (ast.Return, ast.Assign, ast.AnnAssign))
+    if (
+        not isinstance(statement, (ast.Return, ast.Assign, ast.AnnAssign))
+        or last_line(statement) != call.lineno
+    ):
+        return False
+    start, _ = parsed.span(statement)
+    if statement.lineno != call.lineno or parsed.lines[call.lineno - 1][:start].strip():
+        return False  # the body of "if x: return f(x)"
     node: ast.AST = call
     while node is not statement:
-        if isinstance(node, (ast.Lambda, ast.IfExp, ast.BoolOp, ast.GeneratorExp, ast.ListComp)):
+        if isinstance(node, _NOT_ALWAYS) or (isinstance(node, ast.Compare) and len(node.ops) > 1):
             return False
         node = parsed.parents[node]
-    return simple and getattr(statement, "end_lineno", 0) == call.lineno
+    first = (call.lineno, call.col_offset)
+    return not any(_changes(one) and (one.lineno, one.col_offset) < first for one in _expressions(statement))
+
+
+def _expressions(node: ast.AST) -> Iterator[ast.expr]:
+    return (one for one in ast.walk(node) if isinstance(one, ast.expr))
+
+
+def _changes(node: ast.expr) -> bool:
+    """Whether it changes a tensor or binds a name."""
+    return isinstance(node, ast.NamedExpr) or (isinstance(node, ast.Call) and is_in_place(_called(node)))
 
 
 def _is_number(node: ast.expr) -> bool:

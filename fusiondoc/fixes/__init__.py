@@ -155,15 +155,15 @@ class Program:
         return any(path == file.source.path and line in lines for path, line in self.lines_that_ran)
 
     @property
-    def in_packages(self) -> Mapping[str, Unfused]:
-        """``file:line`` of packages other than torch -> an operator that it makes."""
-        found = {}
+    def in_packages(self) -> Sequence[tuple[str, Unfused]]:
+        """``file:line`` of packages other than torch, and the operators that it makes."""
+        found = []
         for row in self.rows:
             place = Source.parse(row.source)
             if place is not None and place.has_file and self.path_of(place.file) is None:
                 short = from_package(place.at_line)
                 if not short.startswith("torch/") and "/" in short:
-                    found[short] = row
+                    found.append((short, row))
         return found
 
     def path_of(self, name: str) -> Path | None:

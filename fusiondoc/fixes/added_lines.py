@@ -261,7 +261,7 @@ def _replaced(place: Place, recipe: Recipe, ops: frozenset[str]) -> Iterator[Pro
     ]
     edits = (*imports, *more, *place.edits, *file.defined(written, rank=-5), place.insert(loop, rank=1))
     title = f"{kind} of {place.name} -> {recipe.after}"
-    note = None if recipe.difference in ("rounding", "exact") else f"difference: {recipe.difference}"
+    note = None if recipe.difference in ("rounding", "exact") else f"{kind}: {recipe.difference}"
     where = (place.where,)
     yield Proposal(ChangeKind.RECIPE, title, edits, where, note, ops=ops, fewer=True, from_outside=True)
 

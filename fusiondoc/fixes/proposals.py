@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from itertools import groupby
 from typing import Iterable, Iterator, Sequence
 
-from fusiondoc.diagnosis.operators import is_in_place
+from fusiondoc.diagnosis.operators import (
+    FILLS,
+    IN_PLACE_ASSIGNS,
+    WITH_FORMULA,
+    is_in_place,
+    plain_name,
+    sign_of,
+    taken_by,
+)
 from fusiondoc.fixes import Program, Proposal, added_lines, constants, order, recipes_in_code, same_operator
 from fusiondoc.fixes.source_file import Edit, overlapping
 from fusiondoc.model import count, dataclass
@@ -170,13 +179,28 @@ def described(program: Program) -> list[str]:
 
 
 def _in_packages(program: Program) -> list[str]:
-    said = []
-    for line, row in sorted(program.in_packages.items()):
-        if is_in_place(row.op):
-            name = row.op.rpartition("::")[2]
-            said.append(
-                f"{line}: {row.op} ({count(row.count, 'time')}) works in place; with "
-                f"{name.rstrip('_')} instead of it (out = out + x for out += x) it could fuse. The file is a "
-                "package's: change a copy, or its class from outside"
-            )
+    told = {
+        (line, row.op): (row, instead)
+        for line, row in program.in_packages
+        if (instead := _instead(program, row.op))
+    }
+    said = [
+        f"{line}: {op} ({count(row.count, 'time')}) works in place; {instead}, it could fuse"
+        for (line, op), (row, instead) in sorted(told.items(), key=lambda one: one[0])
+    ]
+    if said:
+        said.append("files of packages stay as they are: change a copy, or the class from outside")
     return said
+
+
+def _instead(program: Program, op: str) -> str | None:
+    """How to write an operator in place so that the fuser can take it; None where it cannot."""
+    if not is_in_place(op) or op in IN_PLACE_ASSIGNS:
+        return None
+    made, sign = FILLS.get(op), sign_of(op)
+    plain = f"aten::{re.split(r'[.(]', made)[1]}" if made else f"{op.rpartition(':')[0]}:{plain_name(op)}"
+    if not taken_by(plain, program.fuser, program.torch) or (program.backward and plain not in WITH_FORMULA):
+        return None
+    if sign is not None:
+        return f"with x = x {sign} y instead of x {sign}= y"
+    return f"with {made or plain.rpartition(':')[2]} instead"

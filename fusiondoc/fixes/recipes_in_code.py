@@ -10,10 +10,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+from dataclasses import replace
 from typing import Iterator, Mapping
 
 from fusiondoc.diagnosis.operators import WITH_FORMULA, plain_name, taken_by
-from fusiondoc.diagnosis.recipes import RECIPES, Recipe
+from fusiondoc.diagnosis.recipes import OVER_ALL, RECIPES, Recipe
 from fusiondoc.fixes import Program, Proposal, Site
 from fusiondoc.fixes.source_file import Edit, ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
@@ -33,6 +34,7 @@ _CHECKED_BY_SHAPE = frozenset(
         "prelu _prelu_kernel",
         "adaptive_avg_pool2d",
         "baddbmm",
+        "mse_loss",
     ]
 )
 """Recipes whose condition holds where the pattern matches, or is seen to fail in the first pass."""
@@ -51,7 +53,7 @@ def propose(program: Program) -> Iterator[Proposal]:
     """One for each line with an operator that a recipe helps with."""
     for site in program.sites:
         op = "aten::" + plain_name(site.row.op)
-        found = (_at(site, recipe) for recipe in helping(program, op) if _may_apply(recipe))
+        found = (_at(program, site, recipe) for recipe in helping(program, op) if _may_apply(recipe))
         first = next((one for one in found if one is not None), None)
         if first is not None:
             yield first
@@ -77,8 +79,13 @@ def _may_apply(recipe: Recipe) -> bool:
     return (recipe.needs is None and recipe.caution is None) or recipe.of in _CHECKED_BY_SHAPE
 
 
-def _at(site: Site, recipe: Recipe) -> Proposal | None:
+def _at(program: Program, site: Site, recipe: Recipe) -> Proposal | None:
     file = site.file
+    if OVER_ALL in recipe.after:
+        rank = _rank(program, site)
+        if not rank:
+            return None
+        recipe = replace(recipe, after=recipe.after.replace(OVER_ALL, str(list(range(rank)))))
     pattern = cst.parse_expression(recipe.before)
     names = frozenset(word.partition("=")[0] for word in recipe.inputs.split())
     for node in file.on_line(site.line):
@@ -86,23 +93,14 @@ def _at(site: Site, recipe: Recipe) -> Proposal | None:
             continue
         bound = _Match(file, names, recipe.after).match(pattern, node)
         if bound is not None and not isinstance(file.parent(node), cst.Expr):
-            edits = _edits(file, node, recipe, bound, names)
-            if edits is not None:
-                title = f"{file.text(node)} -> {_filled(recipe.after, bound)}"
-                ops = frozenset([site.row.op])
-                said = (
-                    [] if recipe.difference in ("rounding", "exact") else [f"difference: {recipe.difference}"]
-                )
-                note = "; ".join(filter(None, [*said, recipe.at_kinks, recipe.half])) or None
-                return Proposal(
-                    ChangeKind.RECIPE,
-                    " ".join(title.split()),
-                    edits,
-                    (site.where,),
-                    note,
-                    ops=ops,
-                    fewer=True,
-                )
+            edits, words = _edits(file, node, recipe, bound, names)
+            title = " ".join(f"{file.text(node)} -> {words}".split())
+            of, said = recipe.of.split()[0], []
+            if recipe.difference not in ("rounding", "exact"):
+                said.append(f"{of}: {recipe.difference}")
+            note = "; ".join(filter(None, [*said, recipe.at_kinks, recipe.half])) or None
+            ops, where = frozenset([site.row.op]), (site.where,)
+            return Proposal(ChangeKind.RECIPE, title, edits, where, note, ops=ops, fewer=True)
     return None
 
 
@@ -226,7 +224,8 @@ def _is_plain(text: str) -> bool:
 
 def _edits(
     file: ParsedFile, node: cst.BaseExpression, recipe: Recipe, bound: Bound, names: frozenset[str]
-) -> tuple[Edit, ...] | None:
+) -> tuple[tuple[Edit, ...], str]:
+    """The edits, and what stands there then in words."""
     imports: list[Edit] = []
     after, helper = recipe.after, recipe.helper.rstrip()
     for word, meaning in _MODULES.items():
@@ -240,17 +239,28 @@ def _edits(
         free = file.free_name(own, f"fusible_{own}")
         after, helper = (re.sub(rf"(?<![\w.]){own}(?=\()", free, one) for one in (after, helper))
         imports += file.defined(helper.split("\n"), rank=-6)
-        return (*imports, file.replaced(node, _filled(after, bound)))
+        text = _filled(after, bound)
+        return (*imports, file.replaced(node, text)), text
     if all(_is_plain(bound[name]) for name in twice if name in bound):
         text = _filled(after, bound)
         whole = _stands_alone(file, node) or isinstance(cst.parse_expression(text), cst.Call)
-        return (*imports, file.replaced(node, text if whole else f"({text})"))
+        return (*imports, file.replaced(node, text if whole else f"({text})")), text
     tensors = [name for name in bound if name in names]
-    own = file.free_name(f"fusible_{recipe.of.split()[0]}", f"{recipe.of.split()[0]}_in_parts")
     numbers = {name: text for name, text in bound.items() if name not in names}
-    body = [f"def {own}({', '.join(tensors)}):", f"    return {_filled(after, numbers)}"]
+    own = _own_name(file, recipe, numbers)
+    returned = _filled(after, numbers)
+    body = [f"def {own}({', '.join(tensors)}):", f"    return {returned}"]
     call = f"{own}({', '.join(bound[name] for name in tensors)})"
-    return (*imports, *file.defined(body, rank=-6), file.replaced(node, call))
+    edits = (*imports, *file.defined(body, rank=-6), file.replaced(node, call))
+    return edits, f"{call}, which returns {returned}"
+
+
+def _own_name(file: ParsedFile, recipe: Recipe, numbers: Bound) -> str:
+    """Of the function for one operator, with its numbers: two lines may call it with different ones."""
+    of = recipe.of.split()[0]
+    given = [text for text in numbers.values() if text not in _DEFAULTS.get(of, ())]
+    more = "".join(f"_{re.sub(r'[^0-9a-zA-Z]', '_', text.replace('-', 'minus_'))}" for text in given)
+    return file.free_name(f"fusible_{of}{more}", f"{of}_in_parts{more}")
 
 
 def _stands_alone(file: ParsedFile, node: cst.BaseExpression) -> bool:

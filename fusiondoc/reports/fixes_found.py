@@ -129,6 +129,8 @@ def why_not(one: TriedFix) -> str:
         return f"computes something else: {one.after.wrong[0]}{more}"
     if one.outcome is Outcome.SLOWER and one.speed is not None:
         return f"slower: {one.speed.value:.2f} times as fast ({one.speed.low:.2f} to {one.speed.high:.2f})"
+    if counts(one.after) == counts(one.before):
+        return "fuses as much as without it"
     return f"no fewer groups and single operators: {counts(one.after)}"
 
 
@@ -155,7 +157,12 @@ def how_compared(fixes: Fixes) -> Iterator[str]:
     if any(one.after.interpreted for one in fixes.tried):
         yield "speed is not judged: NNC ran through its own evaluator here (this torch has no LLVM)"
     elif fixes.kept and all(one.speed is None for one in fixes.kept):
-        yield "speed is not judged: it was not timed, or cannot be timed here"
+        why = (
+            "interrupted before it was timed"
+            if fixes.interrupted
+            else "it was not timed, or cannot be timed here"
+        )
+        yield f"speed is not judged: {why}"
 
 
 def _unfused_sides(fixes: Fixes) -> str:

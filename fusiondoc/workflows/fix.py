@@ -171,7 +171,7 @@ def _found(request: RunRequest, capture: Capture, report: Report, inference: boo
     left_out = [one for one in every if one.eval_mode and not inference]
     said = (
         *described(program),
-        *(f"not tried: {one.title} ({', '.join(one.notes)}); --inference tries it" for one in left_out[-1:]),
+        *(f"{one.title} ({', '.join(one.notes)}): tried with --inference" for one in left_out[-1:]),
     )
     tried = tuple(one for one in every if one not in left_out)
     return _ToTry(program, tried, said, run_again(capture.request))

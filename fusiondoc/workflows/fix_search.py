@@ -384,7 +384,7 @@ class Search:
             self.untried += 1
             return None
         self._left -= 1
-        self._tell(f"trying: {bundle.title}")
+        self._tell(f"trying{'' if row is None else ' again'}: {bundle.title}")
         before, wanted = self.now[0], self._steps[-1].candidate.plus(bundle)
         after, request = self._versions.measure(wanted, bundle.kind.name.lower())
         outcome = self._judged(bundle, after, before)
