@@ -31,22 +31,29 @@ class FusiondocError(Exception):
         """The line that tells what failed, at most 200 characters: of a traceback the one that names the
         error, or that of the compiler in it; else the last."""
         lines = [line.rstrip() for line in self.message.split("\n") if line.strip()]
-        said = _behind_traceback(lines)
+        said = _of_exception(lines)
         compiler = (line for line in said if _OF_COMPILER.search(line))
         told = next(compiler, said[0] if said else lines[-1] if lines else type(self).__name__)
         return told.strip()[:200]
 
 
 _TRACEBACK = re.compile(r"Traceback (?:of TorchScript.*)?\(most recent call last\):")
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception)(?:: |$)")
+_FRAME = "<--- HERE"
+"""TorchScript marks the place in a frame's lines so, of which the first begins where the user's does."""
 _OF_COMPILER = re.compile(r"\(\d+\): error: |\bnvrtc: error: ")
 """Of a kernel that NVRTC does not take: the whole source stands behind it (NNC), or before it (nvFuser)."""
 
 
-def _behind_traceback(lines: Sequence[str]) -> Sequence[str]:
-    """The exception's message, often of several lines, behind the last traceback; none without one."""
+def _of_exception(lines: Sequence[str]) -> Sequence[str]:
+    """What the exception says, often in several lines: behind the last traceback, or where the user's code
+    has no part in it, behind the first line. None of a message without an exception."""
     heads = [number for number, line in enumerate(lines) if _TRACEBACK.match(line)]
-    below = lines[heads[-1] + 1 :] if heads else []
-    return list(dropwhile(lambda line: line[0].isspace(), below))
+    if not heads:
+        return lines[1:] if len(lines) > 1 and _EXCEPTION.match(lines[1]) else []
+    below = lines[heads[-1] + 1 :]
+    marks = [number for number, line in enumerate(below) if line.endswith(_FRAME)]
+    return list(dropwhile(lambda line: line[0].isspace(), below[marks[-1] + 1 :] if marks else below))
 
 
 class UsageError(FusiondocError):

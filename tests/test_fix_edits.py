@@ -145,7 +145,7 @@ def all_edits(file: ParsedFile, op: str, line: int) -> tuple[Edit, ...]:
     program: Any = SimpleNamespace(sites=[at], idle_sites=[], files=[], options=options, ran=lambda *of: True)
     if op in ("hardswish", "square"):
         recipe = next(one for one in RECIPES if f"aten::{op}" in one.replaces)
-        found = recipes_in_code._at(at, recipe)
+        found = recipes_in_code._at(program, at, recipe)
         return found.edits if found is not None else ()
     if op == "item":
         program.files = [file]

@@ -198,6 +198,11 @@ void fused_gelu(float* aten_gelu) {
 }
 }
 """
+FRAME = """  File "m.py", line 3, in model
+def model(x):
+    return (x + torch.ones(3)) * 2
+            ~~~~~~~~~~~~~~~~ <--- HERE
+"""
 PYTHON = """bert.py failed in the forward pass
 Traceback (most recent call last):
   File "bert.py", line 20, in <module>
@@ -210,7 +215,7 @@ RuntimeError: """
     [
         (PYTHON + SIZES, f"RuntimeError: {SIZES}"),
         (
-            PYTHON + INTERPRETER + f"  File, line 3\n    x + y\n\nRuntimeError: {SIZES}\n",
+            PYTHON + INTERPRETER + FRAME + f"RuntimeError: {SIZES}\n",
             f"RuntimeError: {SIZES}",
         ),
         (PYTHON + NNC_SOURCE, 'RuntimeError: default_program(22): error: identifier "erf_" is undefined'),
@@ -224,6 +229,7 @@ RuntimeError: """
         ),
         (PYTHON + "no such axis\n  (dims: 3)\nsee the manual", "RuntimeError: no such axis"),
         (PYTHON + "x" * 500, "RuntimeError: " + "x" * 186),
+        ("m.py failed in the forward pass\nRuntimeError: no\n  of this\nat all", "RuntimeError: no"),
         ("m.py ended with exit status 1\nterminate called\nwhat(): no", "what(): no"),
         ("", "ModelFailed"),
     ],

@@ -173,8 +173,7 @@ RECIPES: tuple[Recipe, ...] = (
         _X, "add clamp mul div", module="torch.nn.Hardswish", kinks="x = -3 and x = 3"),
     Recipe("hardsigmoid", "F.hardsigmoid(x)", "torch.clamp(x + 3, 0, 6) / 6",
         _X, "add clamp div",
-        difference="in float64 the gradient is 3e-8 off eager's, which has the 1/6 of float32"
-        " (ATen/native/cpu/Activation.cpp)",
+        difference="in float64 the gradient is 3e-8 off eager's, whose 1/6 is float32's (Activation.cpp)",
         module="torch.nn.Hardsigmoid", kinks="x = -3 and x = 3"),
     Recipe("hardtanh", "F.hardtanh(x, -1.0, 1.0)", "torch.clamp(x, -1.0, 1.0)",
         _X, "clamp", difference=EXACT, module="torch.nn.Hardtanh", kinks="both bounds",
