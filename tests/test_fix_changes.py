@@ -748,9 +748,16 @@ def test_the_values_of_an_extreme_alone(line: str, after: str | None) -> None:
 )
 def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
     text = HEAD + line + "\n"
-    found = recipes_in_code._masked(site(text, "aten::masked_fill", text.count("\n")))
+    at = site(text, "aten::masked_fill", text.count("\n"))
+    found = recipes_in_code._masked(at, False)
     texts = [changed_text(text, one.edits) for one in found]
     assert texts == ([] if after is None else [HEAD + after + "\n"])
+    assert list(recipes_in_code._masked(at, True)) == []  # a number has no gradient formula there
+
+
+def test_a_masked_fill_with_a_tensor_chooses_in_training_too() -> None:
+    at = site(HEAD + "y = x.masked_fill(m, low)\n", "aten::masked_fill", HEAD.count("\n") + 1)
+    assert len(list(recipes_in_code._masked(at, True))) == 1
 
 
 def described(ops: Sequence[str], fuser: str = "nvfuser", backward: bool = False) -> list[str]:

@@ -60,7 +60,7 @@ def propose(program: Program) -> Iterator[Proposal]:
         if op in _REDUCTIONS:
             yield from _dimensions(program, site)
         if op == "aten::masked_fill" and not taken_by(op, program.fuser, program.torch):
-            yield from _masked(site)
+            yield from _masked(site, program.backward)
         if op in ("aten::max", "aten::min"):
             yield from _extremes(program, site)
 
@@ -353,9 +353,9 @@ def _extremes(program: Program, site: Site) -> Iterator[Proposal]:
         yield Proposal(ChangeKind.DIMENSIONS, " ".join(title.split()), edits, where, note, ops=ops)
 
 
-def _masked(site: Site) -> Iterator[Proposal]:
+def _masked(site: Site, backward: bool) -> Iterator[Proposal]:
     """``x.masked_fill(mask == 0, -1e9)`` -> ``torch.where(mask == 0, -1e9, x)``: a number is as good as a
-    tensor there (the overload ScalarSelf of aten::where, in 1.12 to 2.13)."""
+    tensor there (the overload ScalarSelf of aten::where, in 1.12 to 2.13), but has no gradient formula."""
     file = site.file
     for node in file.on_line(site.line):
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
@@ -370,6 +370,8 @@ def _masked(site: Site) -> Iterator[Proposal]:
         given = {**dict(zip(("input", "mask", "value"), placed)), **given}
         if meaning not in (None, "torch.masked_fill") or set(given) != {"input", "mask", "value"}:
             continue
+        if backward and _is_number(given["value"]):
+            continue
         torch, imports = file.spelled("torch")
         mask, value, tensor = (file.whole(given[name]) for name in ("mask", "value", "input"))
         if tensor.startswith("(") and isinstance(given["input"], cst.BinaryOperation):
@@ -378,3 +380,11 @@ def _masked(site: Site) -> Iterator[Proposal]:
         edits, ops = (*imports, file.replaced(node, text)), frozenset([site.row.op])
         title = " ".join(f"{file.text(node)} -> {text}".split())
         yield Proposal(ChangeKind.RECIPE, title, edits, (site.where,), ops=ops, fewer=True)
+
+
+def _is_number(node: cst.BaseExpression) -> bool:
+    """A literal, with its sign, or ``float('-inf')``."""
+    if isinstance(node, cst.UnaryOperation):
+        return _is_number(node.expression)
+    called = node.func if isinstance(node, cst.Call) else None
+    return isinstance(node, cst.BaseNumber) or (isinstance(called, cst.Name) and called.value == "float")
