@@ -752,12 +752,24 @@ def test_a_masked_fill_chooses(line: str, after: str | None) -> None:
     found = recipes_in_code._masked(at, False)
     texts = [changed_text(text, one.edits) for one in found]
     assert texts == ([] if after is None else [HEAD + after + "\n"])
-    assert list(recipes_in_code._masked(at, True)) == []  # a number has no gradient formula there
 
 
-def test_a_masked_fill_with_a_tensor_chooses_in_training_too() -> None:
-    at = site(HEAD + "y = x.masked_fill(m, low)\n", "aten::masked_fill", HEAD.count("\n") + 1)
-    assert len(list(recipes_in_code._masked(at, True))) == 1
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("y = x.masked_fill(m, low)", "y = torch.where(m, low, x)"),
+        ("y = x.masked_fill(m, -1e4)", "y = torch.where(m, torch.full([], -1e4, device=m.device), x)"),
+        (
+            "y = x.masked_fill(m, float('-inf'))",
+            "y = torch.where(m, torch.full([], float('-inf'), device=m.device), x)",
+        ),
+        ("y = x.masked_fill(m == 0, -1e4)", None),  # the mask would be computed twice
+    ],
+)
+def test_in_training_and_under_nvfuser_a_masked_fill_takes_a_tensor(line: str, after: str | None) -> None:
+    at = site(HEAD + line + "\n", "aten::masked_fill", HEAD.count("\n") + 1)
+    texts = [changed_text(at.file.source.text, one.edits) for one in recipes_in_code._masked(at, True)]
+    assert texts == ([] if after is None else [HEAD + after + "\n"])
 
 
 def described(ops: Sequence[str], fuser: str = "nvfuser", backward: bool = False) -> list[str]:

@@ -60,7 +60,7 @@ def propose(program: Program) -> Iterator[Proposal]:
         if op in _REDUCTIONS:
             yield from _dimensions(program, site)
         if op == "aten::masked_fill" and not taken_by(op, program.fuser, program.torch):
-            yield from _masked(site, program.backward)
+            yield from _masked(site, program.backward or program.fuser == "nvfuser")
         if op in ("aten::max", "aten::min"):
             yield from _extremes(program, site)
 
@@ -353,9 +353,14 @@ def _extremes(program: Program, site: Site) -> Iterator[Proposal]:
         yield Proposal(ChangeKind.DIMENSIONS, " ".join(title.split()), edits, where, note, ops=ops)
 
 
-def _masked(site: Site, backward: bool) -> Iterator[Proposal]:
+def _masked(site: Site, as_tensor: bool) -> Iterator[Proposal]:
     """``x.masked_fill(mask == 0, -1e9)`` -> ``torch.where(mask == 0, -1e9, x)``: a number is as good as a
-    tensor there (the overload ScalarSelf of aten::where, in 1.12 to 2.13), but has no gradient formula."""
+    tensor there (the overload ScalarSelf of aten::where, in 1.12 to 2.13).
+
+    Args:
+        as_tensor: nvFuser has no rule for that overload, and torch no gradient formula. The tensor is made
+            on the mask's device, which has to have a name.
+    """
     file = site.file
     for node in file.on_line(site.line):
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
@@ -370,10 +375,12 @@ def _masked(site: Site, backward: bool) -> Iterator[Proposal]:
         given = {**dict(zip(("input", "mask", "value"), placed)), **given}
         if meaning not in (None, "torch.masked_fill") or set(given) != {"input", "mask", "value"}:
             continue
-        if backward and _is_number(given["value"]):
-            continue
         torch, imports = file.spelled("torch")
         mask, value, tensor = (file.whole(given[name]) for name in ("mask", "value", "input"))
+        if as_tensor and _is_number(given["value"]):
+            if not isinstance(given["mask"], cst.Name):
+                continue
+            value = f"{torch}.full([], {value}, device={mask}.device)"
         if tensor.startswith("(") and isinstance(given["input"], cst.BinaryOperation):
             tensor = file.text(given["input"])
         text = f"{torch}.where({mask}, {value}, {tensor})"
