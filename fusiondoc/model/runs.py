@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Sequence
+from typing import TYPE_CHECKING, Iterable, Sequence
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Part, Ratio
@@ -119,6 +119,40 @@ class Verification:
     detail: str | None = None
     random: tuple[str, ...] = ()
     """The random operators that drew numbers in this pass."""
+    reference: str | None = None
+    """The type in which the eager pass ran once more because this result is off by more than its own type
+    allows: "float64". None where it is not, or where there was no such run."""
+    eager_off: float | None = None
+    """Largest difference of eager from that run, as ``max_rel``; of whole numbers the share of other ones."""
+    fused_off: float | None = None
+    """The same of the fused result: ``same`` is judged by these two."""
+    computed_in: str | None = None
+    """The least precise floating-point type that the eager pass computes in, looked at with the reference."""
+    no_reference: str | None = None
+    """Why a result that is off was held against eager alone."""
+
+    @property
+    def judgement(self) -> str | None:
+        """What was judged how, of a result that is off by more than its own type allows."""
+        if self.reference is not None:
+            eager, fused = (_off(one, self.tolerance == 0) for one in (self.eager_off, self.fused_off))
+            how = f"eager itself is off by {eager} from {self.reference}, fused by {fused}"
+        elif self.no_reference is not None:
+            how = f"held against eager alone: {self.no_reference}"
+        else:
+            return None
+        return f"within what {self.computed_in} rounds: {how}" if self.same and self.computed_in else how
+
+
+def furthest_off(rows: Iterable[Verification]) -> Verification:
+    """Of one result in several passes."""
+    return max(rows, key=lambda row: (not row.same, row.max_rel is None, row.max_rel or 0.0))
+
+
+def _off(value: float | None, whole: bool) -> str:
+    if value is None:
+        return "an unknown amount"
+    return f"{value:.2%} of its elements" if whole else f"{value:.2g}"
 
 
 @dataclass(frozen=True)

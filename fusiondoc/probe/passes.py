@@ -17,6 +17,7 @@ from . import Refused, UserError, hint_of
 from .log_and_records import LOG, Records, mark
 from .models import signature
 from .pass_inputs import Shape, arguments_of, call, named_of, tensors_in
+from .reference_run import Reference, References, Start, judge
 from .same_draws import RANDOM
 from .same_results import (
     compare_rows,
@@ -78,7 +79,7 @@ class Passes:
         # Without --backward a model runs as in inference unless an input asks for grad; parameters always do.
         wants_grad = self._backward or any(tensor.requires_grad for tensor in tensors)
         verifier = self._verifier
-        comparison = verifier.start(arguments) if verifier is not None else None
+        comparison = verifier.start(number, arguments) if verifier is not None else None
         with torch.enable_grad() if wants_grad else torch.no_grad():
             output = self._timed(index, number, "forward", lambda: self._forward(arguments))
         outputs = tensors_in(torch, output)
@@ -97,7 +98,7 @@ class Passes:
             for tensor in tensors + self._parameters():
                 tensor.grad = None
         if comparison is not None:
-            comparison.finish(index, number, Results(outputs, gradients), wants_grad, self._backward)
+            comparison.finish(index, Results(outputs, gradients), wants_grad, self._backward)
 
     def _timed(self, index: int, number: int, phase: str, work: Callable[[], Any]) -> Any:
         mark("iteration %d/%d %s inputs %d" % (index, self._total, phase, number))
@@ -200,12 +201,15 @@ class Verifier:
         self._twin = twin
         self._records = records
         self._flow = random_flow(torch, scripted)
+        self.references = References(torch, twin)
 
-    def start(self, arguments: tuple[Any, ...]) -> Comparison:
+    def start(self, number: int, arguments: tuple[Any, ...]) -> Comparison:
         """To be called before the fused pass: inputs may be changed in it, random numbers will be drawn."""
         torch = self._torch
         self._copy_buffers()
-        return Comparison(torch, self, copy.deepcopy(arguments), random_state(torch))
+        named = getattr(self._twin, "named_buffers", dict)
+        buffers = {name: one.detach().clone() for name, one in dict(named()).items()}
+        return Comparison(torch, self, Start(number, copy.deepcopy(arguments), buffers, random_state(torch)))
 
     def differentiate(self, outputs: list[Any]) -> None:
         """The backward pass from every output that requires grad."""
@@ -242,15 +246,26 @@ class Verifier:
 
     def eager(self, arguments: tuple[Any, ...], wants_grad: bool, backward: bool) -> Results:
         """One eager pass."""
-        torch = self._torch
         try:
-            with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad():
-                outputs = tensors_in(torch, call(self._twin, arguments))
-                if backward:
-                    self.differentiate(outputs)
+            return self.unfused_pass(self._twin, arguments, wants_grad, backward)
         except Exception as error:
             raise UserError("verify") from error
-        return Results(outputs, self.gradients(self._twin, arguments) if backward else {})
+
+    def unfused_pass(
+        self,
+        model: Any,
+        arguments: tuple[Any, ...],
+        wants_grad: bool,
+        backward: bool,
+        given: Sequence[Any] = (),
+    ) -> Results:
+        """A pass of the twin or of a copy of it; ``given`` as for ``differentiate``."""
+        torch = self._torch
+        with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad():
+            outputs = tensors_in(torch, call(model, arguments))
+            if backward:
+                differentiate(torch, outputs, given)
+        return Results(outputs, self.gradients(model, arguments) if backward else {})
 
     def coarsest(self, arguments: tuple[Any, ...]) -> float:
         """The tolerance of the least exact type among inputs and parameters."""
@@ -292,26 +307,27 @@ class Results:
 class Comparison:
     """One pass: made before the fused run, ``finish`` after it."""
 
-    def __init__(self, torch: Any, verifier: Verifier, arguments: tuple[Any, ...], state: Any) -> None:
+    def __init__(self, torch: Any, verifier: Verifier, start: Start) -> None:
         self._torch = torch
         self._verifier = verifier
-        self._arguments = arguments
-        self._state = state
+        self._start = start
 
-    def finish(self, index: int, number: int, fused: Results, wants_grad: bool, backward: bool) -> None:
+    def finish(self, index: int, fused: Results, wants_grad: bool, backward: bool) -> None:
         """Run the eager twin from the same state, compare, and write the record."""
-        torch, verifier = self._torch, self._verifier
+        torch, verifier, start = self._torch, self._verifier, self._start
         after = random_state(torch)
-        set_random_state(torch, self._state)
-        spare = copy.deepcopy(self._arguments)
-        tolerance = verifier.coarsest(self._arguments)
-        eager = verifier.eager(self._arguments, wants_grad, backward)
-        drew = not same_state(torch, self._state, random_state(torch))
+        set_random_state(torch, start.state)
+        arguments = copy.deepcopy(start.arguments)
+        tolerance = verifier.coarsest(arguments)
+        began = time.perf_counter()
+        eager = verifier.eager(arguments, wants_grad, backward)
+        drew = not same_state(torch, start.state, random_state(torch))
+        seconds = time.perf_counter() - began
         with torch.no_grad():
-            rows = self._rows(fused, eager, tolerance, drew, spare, wants_grad, backward)
+            rows = self._rows(fused, eager, tolerance, drew, seconds, wants_grad, backward)
         set_random_state(torch, after)
         ops = verifier.random_ops(drew)
-        verifier.write(iteration=index, inputs=number, random=ops, results=rows)
+        verifier.write(iteration=index, inputs=start.number, random=ops, results=rows)
 
     def _rows(
         self,
@@ -319,33 +335,43 @@ class Comparison:
         eager: Results,
         tolerance: float,
         drew: bool,
-        spare: tuple[Any, ...],
+        seconds: float,
         wants_grad: bool,
         backward: bool,
     ) -> list[dict[str, Any]]:
         torch, verifier = self._torch, self._verifier
         outputs = {what: output for _, what, output, _ in fused.named()}
         draws: list[dict[str, Any]] = []
+        references: list[Reference] = []
 
-        def by_statistics(what: str, tensor: Any, other: Any, row: dict[str, Any]) -> dict[str, Any]:
+        def wider_pass(model: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
+            given = [one.dtype for one in eager.outputs]
+            results = verifier.unfused_pass(model, arguments, wants_grad, backward, given)
+            return {what: tensor for _, what, _, tensor in results.named()}
+
+        def again(what: str, tensor: Any, other: Any, row: dict[str, Any], largest: float) -> dict[str, Any]:
             if not verifier.is_random(drew, outputs[what]):
-                return row
+                if tensor.shape != other.shape:
+                    return row
+                if not references:
+                    references.append(verifier.references.of(self._start, wider_pass, seconds))
+                return judge(torch, row, what, (tensor, other), references[0], largest)
             row = compare_statistics(torch, tensor, other)
             if row["same"]:
                 return row
             if not draws:
-                draws.extend(self._draw(spare, wants_grad, backward))
+                draws.extend(self._draw(wants_grad, backward))
             seen = [statistics(torch, draw[what]) for draw in draws if draw.get(what) is not None]
             return compare_statistics(torch, tensor, other, seen)
 
         ours, theirs = ([(p, what, one) for p, what, _, one in of.named()] for of in (fused, eager))
-        return compare_rows(torch, ours, theirs, tolerance, by_statistics)
+        return compare_rows(torch, ours, theirs, tolerance, again)
 
-    def _draw(self, spare: tuple[Any, ...], wants_grad: bool, backward: bool) -> list[dict[str, Any]]:
+    def _draw(self, wants_grad: bool, backward: bool) -> list[dict[str, Any]]:
         """Results of eager passes with other random numbers."""
         found = []
         for _ in range(_DRAWS):
-            arguments = copy.deepcopy(spare)
+            arguments = copy.deepcopy(self._start.arguments)
             results = self._verifier.eager(arguments, wants_grad, backward)
             found.append({what: tensor for _, what, _, tensor in results.named()})
         return found

@@ -37,8 +37,8 @@ _SIGMAS = 6.0
 
 
 def relative(torch: Any, dtype: Any) -> float:
-    """The tolerance of a dtype; 0 for whole numbers and booleans."""
-    name = str(dtype).replace("torch.", "")
+    """The tolerance of a dtype or its name; 0 for whole numbers and booleans."""
+    name = type_name(dtype)
     return _BFLOAT16 if name == "bfloat16" else RELATIVE.get(name, 0.0)
 
 
@@ -52,7 +52,7 @@ def compare_values(torch: Any, fused: Any, eager: Any, tolerance: float, largest
     row = compare_kind(fused, eager)
     if fused is None or eager is None or fused.shape != eager.shape:
         return row
-    f, e = _plain(torch, fused), _plain(torch, eager)
+    f, e = plain(torch, fused), plain(torch, eager)
     if not tolerance:
         row["tolerance"] = 0.0
         different = int((f != e).sum()) if f.numel() else 0
@@ -76,12 +76,16 @@ def compare_values(torch: Any, fused: Any, eager: Any, tolerance: float, largest
         return row
     off = (f - e).abs()
     size = e.abs()
-    least = max(0.1 * float(size.max()), 0.01 * largest, _FLOOR)
     row["max_abs"] = _number(off.max())
-    row["max_rel"] = _number((off / size.clamp(min=least)).max())
+    row["max_rel"] = _number((off / size.clamp(min=least_size(e, largest))).max())
     if row["max_rel"] > tolerance:
         row["same"] = False
     return row
+
+
+def least_size(values: Any, largest: float) -> float:
+    """What differences from finite ``values`` are held against at least."""
+    return max(0.1 * float(values.abs().max()) if values.numel() else 0.0, 0.01 * largest, _FLOOR)
 
 
 Named = Tuple[str, str, Any]
@@ -93,13 +97,14 @@ def compare_rows(
     ours: Sequence[Named],
     theirs: Sequence[Named],
     tolerance: float,
-    second: Callable[[str, Any, Any, dict[str, Any]], dict[str, Any]] | None = None,
+    second: Callable[[str, Any, Any, dict[str, Any], float], dict[str, Any]] | None = None,
 ) -> list[dict[str, Any]]:
     """A row for each result of either side, by value; what only they have comes last.
 
     Args:
         tolerance: the least that holds for results of any floating-point type.
-        second: asked with name, both tensors and row where values differ, for another row.
+        second: asked for another row where values differ, with name, both tensors, row, and the largest
+            magnitude among the results of the phase.
     """
     left = {what: tensor for _, what, tensor in theirs}
     largest = {
@@ -112,7 +117,7 @@ def compare_rows(
         own = relative(torch, other.dtype) if other is not None else 0.0
         row = compare_values(torch, tensor, other, max(own, tolerance) if own else 0.0, largest[phase])
         if second is not None and not row["same"] and tensor is not None and other is not None:
-            row = second(what, tensor, other, row)
+            row = second(what, tensor, other, row, largest[phase])
         rows.append(_named_row(phase, what, row))
     rows += [_named_row(p, what, compare_kind(None, one)) for p, what, one in theirs if what in left]
     return rows
@@ -141,7 +146,7 @@ def compare_kind(fused: Any, eager: Any) -> dict[str, Any]:
         return row
     if fused.dtype != eager.dtype:
         row["dtype_same"] = False
-        row["detail"].append("%s, eager %s" % (_name(fused.dtype), _name(eager.dtype)))
+        row["detail"].append("%s, eager %s" % (type_name(fused.dtype), type_name(eager.dtype)))
     if fused.shape != eager.shape:
         row["same"] = False
         row["detail"].append("shape %s, eager %s" % (list(fused.shape), list(eager.shape)))
@@ -153,7 +158,7 @@ def compare_kind(fused: Any, eager: Any) -> dict[str, Any]:
 
 def statistics(torch: Any, tensor: Any) -> dict[str, float]:
     """Mean, standard deviation and share of zeros; of finite values."""
-    values = _plain(torch, tensor).double().flatten()
+    values = plain(torch, tensor).double().flatten()
     values = values[torch.isfinite(values)]
     if not values.numel():
         return {_MEAN: 0.0, _STD: 0.0, _ZEROS: 0.0}
@@ -189,8 +194,8 @@ def compare_statistics(
     for name in allowed:
         seen = [e[name]] + [draw[name] for draw in draws]
         allowed[name] = max(allowed[name] + 1e-6, 3 * (max(seen) - min(seen)) if draws else 0.0)
-    new_nan = bool(torch.isnan(_plain(torch, fused)).any()) and not bool(
-        torch.isnan(_plain(torch, eager)).any()
+    new_nan = bool(torch.isnan(plain(torch, fused)).any()) and not bool(
+        torch.isnan(plain(torch, eager)).any()
     )
     row["same"] = not new_nan and all(off[name] <= allowed[name] for name in off)
     row["max_abs"] = max(off.values())
@@ -207,14 +212,14 @@ def largest_of(torch: Any, tensors: Sequence[Any]) -> float:
     for tensor in tensors:
         if tensor is None or not (tensor.is_floating_point() or tensor.is_complex()) or not tensor.numel():
             continue
-        values = _plain(torch, tensor)
+        values = plain(torch, tensor)
         values = values[torch.isfinite(values)]
         if values.numel():
             largest = max(largest, float(values.abs().max()))
     return largest
 
 
-def _plain(torch: Any, tensor: Any) -> Any:
+def plain(torch: Any, tensor: Any) -> Any:
     """The values as a dense tensor of real numbers."""
     tensor = tensor.detach()
     if tensor.layout != torch.strided:
@@ -237,6 +242,12 @@ def _pattern(torch: Any, fused: Any, eager: Any) -> str | None:
     return None
 
 
+def has_pattern(torch: Any, fused: Any, eager: Any) -> bool:
+    """Whether NaN or infinities are in one and not in the other."""
+    f, e = plain(torch, fused), plain(torch, eager)
+    return f.is_floating_point() and _pattern(torch, f, e) is not None
+
+
 def _strides(tensor: Any) -> Any:
     """The strides that mean something: of dimensions with more than one element."""
     if str(tensor.layout) != "torch.strided" or not tensor.numel():
@@ -244,7 +255,8 @@ def _strides(tensor: Any) -> Any:
     return [stride for size, stride in zip(tensor.shape, tensor.stride()) if size > 1]
 
 
-def _name(dtype: Any) -> str:
+def type_name(dtype: Any) -> str:
+    """ "float16" """
     return str(dtype).replace("torch.", "")
 
 
@@ -292,19 +304,24 @@ def unfused(torch: Any) -> Iterator[None]:
         switch._jit_set_logging_option(levels)
 
 
-def _cotangent(torch: Any, number: int, output: Any) -> Any:
+def _cotangent(torch: Any, number: int, output: Any, dtype: Any) -> Any:
     """What the backward pass of an output starts from: fixed normal random numbers. With ones many gradients,
     such as that of a normalisation, are zero but for roundings."""
     generator = torch.Generator().manual_seed(1000 + number)
     drawn = torch.randn(output.shape, generator=generator)
-    return drawn.to(device=output.device, dtype=output.dtype)
+    return drawn.to(device=output.device, dtype=dtype).to(output.dtype)
 
 
-def differentiate(torch: Any, outputs: list[Any]) -> None:
-    """The backward pass from every output that requires grad."""
-    roots = [(one, _cotangent(torch, i, one)) for i, one in enumerate(outputs) if one.requires_grad]
+def differentiate(torch: Any, outputs: list[Any], given: Sequence[Any] = ()) -> None:
+    """The backward pass from every output that requires grad.
+
+    Args:
+        given: of a wider run, the types of the eager outputs: it starts from the same numbers.
+    """
+    roots = [(i, one) for i, one in enumerate(outputs) if one.requires_grad]
     if roots:
-        torch.autograd.backward([one for one, _ in roots], [start for _, start in roots])
+        starts = [_cotangent(torch, i, one, given[i] if i < len(given) else one.dtype) for i, one in roots]
+        torch.autograd.backward([one for _, one in roots], starts)
 
 
 def random_state(torch: Any) -> list[Any]:

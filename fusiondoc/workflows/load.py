@@ -30,6 +30,7 @@ from fusiondoc.model.runs import (
     RankFacts,
     RankTold,
     Verification,
+    furthest_off,
     rank_names,
 )
 from fusiondoc.model.source import Options, Target
@@ -350,7 +351,7 @@ def _compared(captures: Sequence[Capture]) -> tuple[Verification, ...]:
 
 
 def _furthest_off(rows: Mapping[int, Verification]) -> Verification:
-    worst = max(rows.values(), key=lambda row: (not row.same, row.max_rel is None, row.max_rel or 0.0))
+    worst = furthest_off(rows.values())
     off = tuple(rank for rank, row in rows.items() if row.same == worst.same)
     if worst.same or len(off) == len(rows):
         return worst

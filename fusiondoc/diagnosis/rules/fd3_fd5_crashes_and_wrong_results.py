@@ -18,7 +18,7 @@ from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.model import NNC, count
 from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
-from fusiondoc.model.runs import Verification
+from fusiondoc.model.runs import Verification, furthest_off
 from fusiondoc.parsers.ir.types import TensorType, parse_type
 from fusiondoc.parsers.lines.error_texts import IN_WORDS, read_error
 from fusiondoc.parsers.observed import NOT_IN_SCOPE, LastWork, NamedKernel, SizedReduction
@@ -363,14 +363,15 @@ def numbers_differ(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _worst(rows: Sequence[Verification]) -> str:
-    row = max(rows, key=lambda one: (one.max_rel is None, one.max_rel or 0.0))
+    row = furthest_off(rows)
     text = row.what
     if row.max_abs is not None and row.by == "value":
         text += f" by up to {row.max_abs:.3g}"
         if row.max_rel is not None and row.tolerance:
             text += f" ({row.max_rel:.2g} of its size, {row.tolerance:g} is allowed)"
-    if row.detail:
-        text += f" ({row.detail})"
+    remarks = "; ".join(filter(None, (row.detail, row.judgement)))
+    if remarks:
+        text += f" ({remarks})"
     return text
 
 

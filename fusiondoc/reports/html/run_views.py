@@ -15,7 +15,15 @@ from fusiondoc.model import count, dataclass
 from fusiondoc.model.bench import Part
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Fallback, Finding, Report
-from fusiondoc.model.runs import Expectation, Iteration, KnobState, Speed, UnrecognisedLine, Verification
+from fusiondoc.model.runs import (
+    Expectation,
+    Iteration,
+    KnobState,
+    Speed,
+    UnrecognisedLine,
+    Verification,
+    furthest_off,
+)
 from fusiondoc.reports import run_words
 from fusiondoc.reports.formatting import (
     DOING,
@@ -182,7 +190,7 @@ def numbers_view(context: Context) -> Numbers | None:
 
 def _compared(rows: Sequence[Verification]) -> Compared:
     same = sum(row.same for row in rows)
-    worst = max(rows, key=lambda row: (not row.same, row.max_rel is None, row.max_rel or 0.0))
+    worst = furthest_off(rows)
     remarks = ["by statistics"] if worst.by == "statistics" else []
     remarks += [row.detail for row in (worst, *rows) if row.detail][:1]
     return Compared(
@@ -192,7 +200,7 @@ def _compared(rows: Sequence[Verification]) -> Compared:
         off_by=_number(worst.max_abs),
         of_its_size=_number(worst.max_rel),
         allowed="equal" if worst.tolerance == 0 else _number(worst.tolerance),
-        remarks=": ".join(remarks),
+        remarks="; ".join(filter(None, (": ".join(remarks), worst.judgement))),
     )
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import PlannedChange, Try
 from fusiondoc.model.report import Finding, Report
-from fusiondoc.model.runs import NO_BACKWARD, Expectation, Verification
+from fusiondoc.model.runs import NO_BACKWARD, Expectation, Verification, furthest_off
 from fusiondoc.reports.formatting import (
     DOING,
     NO_DIFFERENCE,
@@ -337,6 +337,7 @@ _COLUMNS = (
 
 
 _MOST_COMPARED = 20
+_MOST_JUDGED = 5
 
 
 def verification(report: Report) -> RenderableType | None:
@@ -360,12 +361,16 @@ def verification(report: Report) -> RenderableType | None:
     lines: list[RenderableType] = [Text(head), table]
     if len(rows) > _MOST_COMPARED:
         lines.append(Text(f"... {len(rows) - _MOST_COMPARED} more: --format json has all", style="dim"))
+    judged = [(one.what, one.judgement) for one in map(furthest_off, rows) if one.judgement]
+    lines += [Text(f"{what}: {judgement}") for what, judgement in judged[:_MOST_JUDGED]]
+    if len(judged) > _MOST_JUDGED:
+        lines.append(Text(f"... and {len(judged) - _MOST_JUDGED} more judged so", style="dim"))
     return Lines(*lines)
 
 
 def _verified_row(rows: Sequence[Verification], passes: int) -> Sequence[Text]:
     same = sum(row.same for row in rows)
-    worst = max(rows, key=lambda row: (not row.same, row.max_rel is None, row.max_rel or 0.0))
+    worst = furthest_off(rows)
     remarks = []
     if worst.by == "statistics":
         remarks.append("by statistics")

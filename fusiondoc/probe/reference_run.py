@@ -1,0 +1,340 @@
+"""Whether results that differ from eager do so by more than roundings: the eager pass once more in float64.
+
+What ``torch._dynamo.utils.same`` does with its ``fp64_ref``: fused results are wrong if they are farther from
+that run than eager's own are, by a clear factor. Model and floating-point inputs are copied to float64; a
+dispatch mode does the same to what the program casts to, makes, or holds itself, so that ``x.half()`` inside
+rounds nothing. Autocast leaves float64 alone (``is_eligible`` in aten/src/ATen/autocast_mode.h).
+
+The mode also tells the least precise type that the eager run computes in, which no result need show.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib
+import time
+from typing import Any, Callable, ContextManager, Iterable, Sequence
+
+from .pass_inputs import Arguments, named_of, parameters_of, tensors_in
+from .same_results import (
+    eager_twin,
+    has_pattern,
+    least_size,
+    plain,
+    random_state,
+    relative,
+    set_random_state,
+    type_name,
+)
+
+FACTOR = 3.0
+"""How much farther than eager from the reference fused results may be: dynamo has 2 for float32 and 3 for
+float16, of the root mean square. The largest difference, which shows a single wrong element, spreads more."""
+FACTOR_OF_FEW = 10.0
+FEW = 10
+"""Results of so few elements are near the reference by chance (10 in dynamo too)."""
+
+_EVIDENT = 0.01
+"""Eager is that share of the allowance of a result's own type off: no narrower type had a part in it."""
+
+_MOST_BYTES = 4 << 30
+"""Of parameters, buffers and inputs in float64."""
+_MOST_SECONDS = 60.0
+"""For all of these runs of a process."""
+_SLOWER = 4.0
+"""A run in float64 takes about so many times as long as the eager one."""
+
+_WIDE = ("float64", "float32")
+
+Run = Callable[[Any, "tuple[Any, ...]"], "dict[str, Any]"]
+"""An eager pass of a model with arguments: its results by name."""
+
+
+class Start:
+    """What a pass began with: arguments and buffers of its own, and the random state."""
+
+    def __init__(
+        self, number: int, arguments: tuple[Any, ...], buffers: dict[str, Any], state: list[Any]
+    ) -> None:
+        self.number = number
+        self.arguments = arguments
+        self.buffers = buffers
+        self.state = state
+
+
+class Reference:
+    """Results of a wider run by name; ``problem`` says why there are none.
+
+    ``dtype`` is the type of the run, ``computed_in`` the least precise one that eager computes in (None where
+    torch cannot tell), and ``narrowest`` that of the wider run itself.
+    """
+
+    def __init__(
+        self,
+        computed_in: str | None,
+        problem: str | None,
+        dtype: str = "",
+        results: dict[str, Any] | None = None,
+        narrowest: str | None = None,
+    ) -> None:
+        self.computed_in = computed_in
+        self.problem = problem
+        self.dtype = dtype
+        self.results = results or {}
+        self.narrowest = narrowest
+
+
+class References:
+    """Makes the references of a process, within bounds of memory and time."""
+
+    def __init__(self, torch: Any, twin: Any) -> None:
+        self._torch = torch
+        self._twin = twin
+        self._left = _MOST_SECONDS
+        self._types: dict[int, set[str]] = {}
+        self._failed: dict[int, str] = {}
+
+    def of(self, start: Start, run: Run, seconds: float) -> Reference:
+        """The reference of a pass; it raises nothing.
+
+        Args:
+            seconds: what the eager pass took.
+        """
+        torch, number = self._torch, start.number
+        began, state = time.perf_counter(), random_state(torch)
+        try:
+            problem = self._failed.get(number) or self._too_much(start, seconds)
+            if problem:
+                return Reference(least_precise(torch, self._types.get(number, ())), problem)
+            made = self._made(start, run)
+            if made.problem:
+                self._failed[number] = made.problem
+            return made
+        finally:
+            set_random_state(torch, state)
+            self._left -= time.perf_counter() - began
+
+    def _too_much(self, start: Start, seconds: float) -> str | None:
+        tensors = parameters_of(self._twin) + list(start.buffers.values())
+        tensors += tensors_in(self._torch, start.arguments)
+        size = 8 * sum(one.numel() for one in tensors)
+        if size > min(_MOST_BYTES, self._free(tensors) // 3):
+            return "the model takes %.1f GB in float64, too much for the memory or for this check" % (
+                size / 1e9
+            )
+        if seconds * _SLOWER > self._left:
+            return "such runs would take more than %d s" % _MOST_SECONDS
+        return None
+
+    def _free(self, tensors: Sequence[Any]) -> int:
+        """Bytes that are free where the model is; of the CPU as Linux tells them."""
+        if any(one.is_cuda for one in tensors):
+            return int(self._torch.cuda.mem_get_info()[0])
+        with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/meminfo", "rb") as file:
+            for line in file:
+                if line.startswith(b"MemAvailable:"):
+                    return int(line.split()[1]) << 10
+        return 3 * _MOST_BYTES
+
+    def _made(self, start: Start, run: Run) -> Reference:
+        torch = self._torch
+        types = self._types.get(start.number)
+        if types is None:
+            types = self._types[start.number] = self._computed_in(start, run)
+        computed_in = least_precise(torch, types)
+        reason = ""
+        for name in _WIDE:
+            if computed_in == name:
+                reason = reason or "eager computes in %s itself" % name
+                break
+            seen: set[str] = set()
+            wide = getattr(torch, name)
+            try:
+                set_random_state(torch, start.state)
+                model = self._copied(start)
+                if hasattr(model, "_apply"):
+                    model._apply(lambda tensor, wide=wide: widened(torch, tensor, wide))
+                arguments = _wide_copies(torch, start.arguments, wide, {})
+                with watching(torch, seen, wide):
+                    results = run(model, arguments)
+            except Exception as error:
+                reason = reason or "it does not run in %s: %s" % (name, _first_line(error))
+                continue
+            return Reference(computed_in, None, name, results, least_precise(torch, seen))
+        return Reference(computed_in, reason)
+
+    def _computed_in(self, start: Start, run: Run) -> set[str]:
+        """Types that the eager pass computes in; none where it cannot be watched."""
+        seen: set[str] = set()
+        try:
+            set_random_state(self._torch, start.state)
+            with watching(self._torch, seen, None):
+                run(self._copied(start), copy.deepcopy(start.arguments))
+        except Exception:
+            return set()
+        return seen
+
+    def _copied(self, start: Start) -> Any:
+        """The twin, which the passes after this one need, as it was when the pass began."""
+        model = eager_twin(self._torch, self._twin)
+        if start.buffers:
+            with self._torch.no_grad():
+                for name, buffer in model.named_buffers():
+                    if name in start.buffers:
+                        buffer.copy_(start.buffers[name])
+        return model
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).split("\n")[0].strip()
+    return "%s: %s" % (type(error).__name__, text) if text else type(error).__name__
+
+
+def least_precise(torch: Any, names: Iterable[str]) -> str | None:
+    """Of some floating-point types the one that most is allowed for."""
+    known = sorted((relative(torch, name), name) for name in names)
+    return known[-1][1] if known and known[-1][0] else None
+
+
+def _narrower(torch: Any, dtype: Any, wide: Any) -> bool:
+    return bool(dtype.is_floating_point) and torch.finfo(dtype).bits < torch.finfo(wide).bits
+
+
+def widened(torch: Any, tensor: Any, wide: Any) -> Any:
+    """``tensor`` in ``wide`` if its type is floating-point and narrower."""
+    return tensor.to(wide) if _narrower(torch, tensor.dtype, wide) else tensor
+
+
+def _wide_copies(torch: Any, value: Any, wide: Any, made: dict[int, Any]) -> Any:
+    """Arguments of their own for the wider run; one tensor that is given twice stays one."""
+    if isinstance(value, torch.Tensor):
+        if id(value) not in made:
+            copied = widened(torch, value.detach().clone(), wide)
+            made[id(value)] = copied.requires_grad_(value.requires_grad)
+        return made[id(value)]
+    if isinstance(value, Arguments):
+        named = {name: _wide_copies(torch, one, wide, made) for name, one in named_of(value).items()}
+        return Arguments.of((_wide_copies(torch, one, wide, made) for one in value), named)
+    if isinstance(value, (list, tuple)):
+        copies = [_wide_copies(torch, one, wide, made) for one in value]
+        return type(value)(*copies) if hasattr(value, "_fields") else type(value)(copies)
+    if isinstance(value, dict):
+        held = copy.copy(value)
+        held.update({key: _wide_copies(torch, one, wide, made) for key, one in value.items()})
+        return held
+    return copy.deepcopy(value)
+
+
+def watching(torch: Any, seen: set[str], wide: Any) -> ContextManager[Any]:
+    """In the block ``seen`` gets the floating-point types that operators give; with ``wide``, what they are
+    given is widened.
+
+    Operators that write to an argument or give a view of one keep it as it is: they mean that tensor.
+    Without dispatch modes (before torch 1.12) nothing of this happens.
+    """
+    try:
+        dispatch: Any = importlib.import_module("torch.utils._python_dispatch")
+        base: Any = dispatch.TorchDispatchMode
+    except (ImportError, AttributeError):
+        return contextlib.nullcontext()
+    functional: dict[Any, bool] = {}
+
+    def is_functional(func: Any) -> bool:
+        if func not in functional:
+            functional[func] = all(one.alias_info is None for one in func._schema.arguments)
+        return functional[func]
+
+    def wide_value(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return widened(torch, value, wide)
+        if isinstance(value, torch.dtype):
+            return wide if _narrower(torch, value, wide) else value
+        if isinstance(value, (list, tuple)):
+            return type(value)(wide_value(one) for one in value)
+        return value
+
+    class Watching(base):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            if wide is not None and is_functional(func):
+                args = tuple(wide_value(one) for one in args)
+                kwargs = {name: wide_value(one) for name, one in kwargs.items()}
+            result = func(*args, **kwargs)
+            for one in tensors_in(torch, result):
+                if one.is_floating_point():
+                    seen.add(type_name(one.dtype))
+            return result
+
+    if hasattr(base, "__enter__"):
+        return Watching()  # type: ignore[no-any-return]
+    # torch 1.12: the mode is made by what switches it on.
+    return dispatch.push_torch_dispatch_mode(Watching)  # type: ignore[no-any-return]
+
+
+# -- the judgement -----------------------------------------------------------------------------------------
+
+
+def judge(
+    torch: Any, row: dict[str, Any], what: str, pair: tuple[Any, Any], reference: Reference, largest: float
+) -> dict[str, Any]:
+    """The row of a result that differs from eager by value, judged again.
+
+    Args:
+        pair: fused and eager tensor, of one shape.
+        largest: as for ``compare_values``.
+    """
+    row = dict(row, computed_in=reference.computed_in)
+    own = row["tolerance"]
+    coarse = max(own, relative(torch, reference.computed_in)) if own else 0.0
+    exact = reference.results.get(what)
+    offs, problem = None, reference.problem
+    if not problem:
+        offs, problem = _offs(torch, pair, exact, own, largest)
+    if offs is None:
+        row.update(no_reference=problem, tolerance=coarse)
+        row["same"] = bool(own) and not has_pattern(torch, *pair) and row["max_rel"] <= coarse
+        return row
+    fused_off, eager_off, at_wrong_places = offs
+    if reference.narrowest and relative(torch, reference.narrowest) <= own and eager_off <= _EVIDENT * own:
+        coarse = own
+    factor = FACTOR_OF_FEW if pair[0].numel() <= FEW else FACTOR
+    row.update(reference=reference.dtype, eager_off=eager_off, fused_off=fused_off, tolerance=coarse)
+    row["same"] = not at_wrong_places and fused_off <= max(coarse, factor * eager_off)
+    return row
+
+
+def _offs(
+    torch: Any, pair: tuple[Any, Any], exact: Any, tolerance: float, largest: float
+) -> tuple[tuple[float, float, bool] | None, str | None]:
+    """How far fused and eager are from the reference, over the size that counts (of whole numbers: the share
+    of other elements), and whether fused has NaN or infinities, or has none, where neither of the others
+    agrees; or why the reference does not say."""
+    if exact is None or exact.shape != pair[0].shape or exact.is_complex() != pair[1].is_complex():
+        return None, "it gives another result in float64"
+    f, e, r = (plain(torch, one) for one in (*pair, exact.to(pair[0].device)))
+    if not tolerance:
+        if r.is_floating_point():
+            return None, "it gives another result in float64"
+        return (_share(f != r), _share(e != r), False), None
+    f, e, r = f.double(), e.double(), r.double()
+    in_fused, in_eager, in_exact = (torch.isfinite(one) for one in (f, e, r))
+    if bool((in_eager & ~in_exact).any()):
+        return None, "it gives numbers that are not finite in float64"
+    size = r.abs().clamp(min=least_size(e[in_eager], largest))
+
+    def off(values: Any, finite: Any) -> float:
+        finite = finite & in_exact
+        return float(((values - r).abs() / size)[finite].max()) if bool(finite.any()) else 0.0
+
+    # Eager may overflow where a group, which keeps float32 between its operators, does not, and the reverse.
+    wrong = torch.where(in_exact, ~in_fused & in_eager, ~_equal(f, r) & ~_equal(f, e))
+    return (off(f, in_fused), off(e, in_eager), bool(wrong.any())), None
+
+
+def _equal(one: Any, other: Any) -> Any:
+    return (one == other) | ((one != one) & (other != other))
+
+
+def _share(where: Any) -> float:
+    return float(where.double().mean()) if where.numel() else 0.0
