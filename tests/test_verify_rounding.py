@@ -51,7 +51,8 @@ PROGRAM = """
             self.passes.add_(1.0)
             h = self.linear(x).to(torch.float32)
             h = (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
-            h = h.matmul(self.scale) + torch.ones_like(h, dtype=torch.bfloat16) * self.passes.to(torch.bfloat16)
+            ones = torch.ones_like(h, dtype=torch.bfloat16)
+            h = h.matmul(self.scale) + ones * self.passes.to(torch.bfloat16)
             if torch.jit.is_scripting():
                 # As a kernel does: float32 between the operators.
                 y = ((h.float() * 1.7 + 50.0) - 50.0).to(x.dtype) * self.factor
@@ -248,6 +249,34 @@ def test_bounds() -> None:
     large = reference_run.Start(1, (torch.empty(1).expand(1 << 30),), {}, start.state)
     told = references.of(large, run, 0.01)
     assert told.problem and "8.6 GB in float64" in told.problem and told.computed_in is None
+
+
+def test_what_code_fixes_the_type_of_is_widened() -> None:
+    torch = pytest.importorskip("torch")
+    from fusiondoc.probe.reference_run import watching
+
+    half = torch.full((8,), 0.5, dtype=torch.float16)
+
+    def fixes(x: Any) -> Any:
+        made = torch.zeros(8)
+        made[2:] += x.half()[2:]
+        z = torch.complex(made, (x.to(torch.float16) * 2.0).float())
+        z = z * torch.full((8,), 2.0, dtype=torch.complex64)
+        with torch.inference_mode():
+            doubled = x.detach().bfloat16() * 2.0
+        return torch.view_as_real(z).sum(-1).type(torch.float16) * half + doubled.to(torch.float32)
+
+    x = torch.rand(8)
+    seen: set[str] = set()
+    with watching(torch, seen, torch.float64):
+        found = fixes(x)
+    made = torch.cat([torch.zeros(2), x[2:]]).double()
+    assert found.dtype == torch.float64 and torch.equal(
+        found, (made * 2 + x.double() * 4) * 0.5 + x.double() * 2
+    )
+    with watching(torch, seen, None):
+        fixes(x)
+    assert seen >= {"float16", "bfloat16", "float32"}
 
 
 def test_scripted_code_is_widened_too() -> None:

@@ -199,13 +199,20 @@ def least_precise(torch: Any, names: Iterable[str]) -> str | None:
     return known[-1][1] if known and known[-1][0] else None
 
 
-def _narrower(torch: Any, dtype: Any, wide: Any) -> bool:
-    return bool(dtype.is_floating_point) and torch.finfo(dtype).bits < torch.finfo(wide).bits
+def _wider(torch: Any, dtype: Any, wide: Any) -> Any:
+    """The type that one is widened to; None if it is no narrower, or of whole numbers."""
+    if dtype.is_complex:
+        wide = torch.complex128 if wide == torch.float64 else torch.complex64
+    elif not dtype.is_floating_point:
+        return None
+    narrower = torch.empty(0, dtype=dtype).element_size() < torch.empty(0, dtype=wide).element_size()
+    return wide if narrower else None
 
 
 def widened(torch: Any, tensor: Any, wide: Any) -> Any:
     """``tensor`` in ``wide`` if its type is floating-point and narrower."""
-    return tensor.to(wide) if _narrower(torch, tensor.dtype, wide) else tensor
+    dtype = _wider(torch, tensor.dtype, wide)
+    return tensor if dtype is None else tensor.to(dtype)
 
 
 def _wide_copies(torch: Any, value: Any, wide: Any, made: dict[int, Any]) -> Any:
@@ -230,7 +237,7 @@ def _wide_copies(torch: Any, value: Any, wide: Any, made: dict[int, Any]) -> Any
 
 def watching(torch: Any, seen: set[str], wide: Any) -> ContextManager[Any]:
     """In the block ``seen`` gets the floating-point types that operators give; with ``wide``, what they are
-    given is widened.
+    given, told to make and give is widened.
 
     Operators that write to an argument or give a view of one keep it as it is: they mean that tensor.
     Without dispatch modes (before torch 1.12) nothing of this happens.
@@ -240,30 +247,37 @@ def watching(torch: Any, seen: set[str], wide: Any) -> ContextManager[Any]:
         base: Any = dispatch.TorchDispatchMode
     except (ImportError, AttributeError):
         return contextlib.nullcontext()
-    functional: dict[Any, bool] = {}
+    kinds: dict[Any, tuple[bool, bool]] = {}
 
-    def is_functional(func: Any) -> bool:
-        if func not in functional:
+    def kind_of(func: Any) -> tuple[bool, bool]:
+        """Whether it writes to no argument and gives no view, and whether it reads bits as another type."""
+        if func not in kinds:
             # torch 1.12 tells of aliases in the schema's text only: "Tensor(a!) self".
-            functional[func] = _ALIAS.search(str(func._schema)) is None
-        return functional[func]
+            schema = str(func._schema)
+            kinds[func] = _ALIAS.search(schema) is None, schema.startswith("aten::view.dtype")
+        return kinds[func]
+
+    def wide_type(value: Any) -> Any:
+        return (_wider(torch, value, wide) or value) if isinstance(value, torch.dtype) else value
 
     def wide_value(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return widened(torch, value, wide)
-        if isinstance(value, torch.dtype):
-            return wide if _narrower(torch, value, wide) else value
         if isinstance(value, (list, tuple)):
             return type(value)(wide_value(one) for one in value)
-        return value
+        return wide_type(value)
 
     class Watching(base):  # type: ignore[misc]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            if wide is not None and is_functional(func):
-                args = tuple(wide_value(one) for one in args)
-                kwargs = {name: wide_value(one) for name, one in kwargs.items()}
+            functional, reads_bits = kind_of(func)
+            change = wide_value if functional else wide_type
+            if wide is not None and not reads_bits:
+                args = tuple(change(one) for one in args)
+                kwargs = {name: change(one) for name, one in kwargs.items()}
             result = func(*args, **kwargs)
+            if wide is not None and functional and isinstance(result, torch.Tensor):
+                result = widened(torch, result, wide)  # torch.zeros() and the like
             for one in tensors_in(torch, result):
                 if one.is_floating_point():
                     seen.add(type_name(one.dtype))
