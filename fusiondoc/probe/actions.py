@@ -283,7 +283,7 @@ def _run_model(
         if not aot:
             model = not_compiled(model, _noting(records))
         if spec.get("results") and not aot:
-            from .same_results import tell_results
+            from .changed_program import tell_results
 
             tell_results(torch, model, shapes, spec, records)
         twin = None

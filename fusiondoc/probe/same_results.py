@@ -1,22 +1,13 @@
-"""Whether results are the same: two tensors, fused and eager; and, for ``fusiondoc fix``, those of a changed
-program and of the program as it was.
-
-For the second both run as they are written, without any fuser, from the same seed on the same inputs; whether
-the fuser then computes the same is for ``--verify`` to say (``passes.py``).
-"""
+"""Whether two tensors are the same, fused and eager; and what runs a program without a fuser."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import io
-import random
 from typing import Any, Callable, Iterator, Sequence, Tuple
 
-from . import CANNOT_RUN, Refused, UserError
-from .log_and_records import Records
-from .pass_inputs import Shape, arguments_of, call, parameters_of, tensors_in
-from .same_draws import same_draws
+from . import CANNOT_RUN, Refused
 
 RELATIVE = {"float64": 1e-8, "complex128": 1e-8, "float32": 1e-4, "complex64": 1e-4, "float16": 1e-2}
 """How far a value may be off, by dtype. Fused kernels add in another order and keep intermediates in float32,
@@ -25,12 +16,6 @@ so these are some hundred roundings of the type; whole numbers and booleans must
 _BFLOAT16 = 4e-2
 _FLOOR = 1e-3
 """Values below this count as being this large: roundings of the intermediates they are the difference of."""
-
-SAME_DRAWS = "same draws"
-"""How results were compared: by value, in passes whose random numbers hang on the shape alone."""
-
-_DRAWS = 3
-"""Runs with other random numbers, to see how far statistics are apart by themselves."""
 
 _MEAN, _STD, _ZEROS = "mean", "std", "zeros"
 _SIGMAS = 6.0
@@ -339,177 +324,3 @@ def set_random_state(torch: Any, state: list[Any]) -> None:
 
 def same_state(torch: Any, one: list[Any], other: list[Any]) -> bool:
     return len(one) == len(other) and all(torch.equal(a, b) for a, b in zip(one, other))
-
-
-def tell_results(
-    torch: Any, model: Any, shapes: Sequence[Shape], spec: dict[str, Any], records: Records
-) -> None:
-    """Keep the results of ``model``, or write a record ``same_results`` of how they compare with those kept.
-
-    Args:
-        model: as the user gave it; a copy of it runs.
-        spec: ``results`` {"file", "compare"}: where they are kept, and whether they already exist.
-    """
-    wanted = spec["results"]
-    before, pythons = random_state(torch), random.getstate()
-    try:
-        if wanted["compare"]:
-            _hold_against(torch, model, shapes, spec, torch.load(wanted["file"]), records)
-        else:
-            torch.save(_keep(torch, model, shapes, spec, records), wanted["file"])
-    finally:
-        random.setstate(pythons)
-        set_random_state(torch, before)
-
-
-def _keep(
-    torch: Any, model: Any, shapes: Sequence[Shape], spec: dict[str, Any], records: Records
-) -> list[dict[str, Any]]:
-    """What is kept of each shape; and how far roundings move the results is told.
-
-    ``rows``: the results. ``drew``: random numbers were drawn. ``alike``: the results with random numbers
-    that hang on the shape alone; None where this torch cannot do that, and then ``draws`` has those of other
-    seeds.
-    """
-    kept = []
-    coarsest = _coarsest(torch, model, shapes)
-    for number, shape in enumerate(shapes):
-        rows, drew = _of_shape(torch, model, shape, number, spec)
-        shaken, _ = _of_shape(torch, model, shape, number, spec, shake=1)
-        alike = _with_same_draws(torch, model, shape, number, spec) if drew else rows
-        seeds = range(number + 1000, number + 1000 + _DRAWS) if alike is None else ()
-        draws = [_of_shape(torch, model, shape, seed, spec)[0] for seed in seeds]
-        kept.append({"rows": rows, "drew": drew, "alike": alike, "draws": draws})
-        results = _compared(torch, shaken, rows, coarsest)
-        records.write("rounding", iteration=0, inputs=number, results=results)
-    return kept
-
-
-def _hold_against(
-    torch: Any,
-    model: Any,
-    shapes: Sequence[Shape],
-    spec: dict[str, Any],
-    kept: list[dict[str, Any]],
-    records: Records,
-) -> None:
-    """A version that draws other random numbers from the same seed is compared once more with random numbers
-    that hang on the shape alone, or where this torch cannot do that, by statistics."""
-    coarsest = _coarsest(torch, model, shapes)
-    nothing: dict[str, Any] = {"rows": [], "drew": False, "alike": [], "draws": []}
-    for number, shape in enumerate(shapes):
-        theirs = kept[number] if number < len(kept) else nothing
-        rows, drew = _of_shape(torch, model, shape, number, spec)
-        results = _compared(torch, rows, theirs["rows"], coarsest)
-        if (drew or theirs["drew"]) and not all(one["same"] for one in results):
-            if theirs["alike"] is None:
-                results = _compared(torch, rows, theirs["rows"], coarsest, theirs["draws"])
-            else:
-                alike = _with_same_draws(torch, model, shape, number, spec)
-                if alike is not None:
-                    results = _compared(torch, alike, theirs["alike"], coarsest)
-                    results = [dict(one, by=SAME_DRAWS) for one in results]
-        random_ops = ["drawn"] if drew else []
-        records.write("same_results", iteration=0, inputs=number, random=random_ops, results=results)
-
-
-def _with_same_draws(
-    torch: Any, model: Any, shape: Shape, number: int, spec: dict[str, Any]
-) -> list[Any] | None:
-    """The rows of a pass whose random numbers hang on the shape alone; None if this torch cannot do it."""
-    try:
-        return _of_shape(torch, model, shape, number, spec, alike=True)[0]
-    except Exception:
-        return None
-
-
-def _of_shape(
-    torch: Any,
-    model: Any,
-    shape: Shape,
-    number: int,
-    spec: dict[str, Any],
-    shake: int = 0,
-    alike: bool = False,
-) -> tuple[list[Any], bool]:
-    """The rows of one pass, and whether random numbers were drawn in it.
-
-    Args:
-        number: of the shape; the seed.
-        shake: change every parameter and input by about so many roundings before.
-        alike: random numbers hang on the shape alone.
-    """
-    twin = eager_twin(torch, model, "fix")
-    torch.manual_seed(number)
-    random.seed(number)
-    arguments = copy.deepcopy(arguments_of(shape))
-    if shake:
-        _shake(torch, parameters_of(twin) + tensors_in(torch, arguments), shake)
-    torch.manual_seed(number)
-    backward = spec["backward"]
-    wants_grad = backward or any(one.requires_grad for one in tensors_in(torch, arguments))
-    state = random_state(torch)
-    stage = "forward"
-    try:
-        draws = same_draws(torch) if alike else contextlib.nullcontext()
-        with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad(), draws:
-            outputs = tensors_in(torch, call(twin, arguments))
-            stage = "backward"
-            if backward:
-                differentiate(torch, outputs)
-    except Exception as error:
-        raise UserError(stage) from error
-    drew = not same_state(torch, state, random_state(torch))
-    rows = [("forward", "output %d" % i, one) for i, one in enumerate(outputs)]
-    for i, one in enumerate(tensors_in(torch, arguments)):
-        rows.append(("forward", "argument %d after the call" % i, one))
-        if backward and one.requires_grad:
-            rows.append(("backward", "grad of argument %d" % i, one.grad))
-    if backward:
-        named = getattr(twin, "named_parameters", list)
-        rows += [("backward", "grad " + name, one.grad) for name, one in named() if one.requires_grad]
-    return [(phase, what, _kept(one)) for phase, what, one in rows], drew
-
-
-def _shake(torch: Any, tensors: list[Any], roundings: int) -> None:
-    """How far results then are apart is what roundings alone do to this program: a fused kernel rounds at
-    other places."""
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for one in tensors:
-            if one.is_floating_point():
-                sign = torch.randint(0, 2, one.shape, generator=generator) * 2 - 1
-                one.mul_((1 + sign * roundings * torch.finfo(one.dtype).eps).to(one.device, one.dtype))
-
-
-def _kept(tensor: Any) -> Any:
-    return None if tensor is None else tensor.detach().clone().cpu()
-
-
-def _coarsest(torch: Any, model: Any, shapes: Sequence[Shape]) -> float:
-    tensors = parameters_of(model)
-    for shape in shapes:
-        tensors = tensors + tensors_in(torch, arguments_of(shape))
-    return max([relative(torch, one.dtype) for one in tensors], default=0.0)
-
-
-def _compared(
-    torch: Any, ours: list[Any], theirs: list[Any], coarsest: float, draws: Sequence[list[Any]] = ()
-) -> list[dict[str, Any]]:
-    """Another dtype is another result, and the words are those of two versions of a program.
-
-    Args:
-        draws: their results with other random numbers: then what differs by value is compared by statistics.
-    """
-
-    def by_statistics(what: str, own: Any, other: Any, row: dict[str, Any]) -> dict[str, Any]:
-        named = [one for rows in draws for _, name, one in rows if name == what and one is not None]
-        seen = [statistics(torch, one) for one in named]
-        return compare_statistics(torch, own, other, seen) if draws else row
-
-    rows = compare_rows(torch, ours, theirs, coarsest, by_statistics)
-    for row in rows:
-        row["same"] = row["same"] and row["dtype_same"]
-        if row["detail"]:
-            row["detail"] = row["detail"].replace("eager", "before").replace("fused run", "changed program")
-    return rows

@@ -364,15 +364,13 @@ def numbers_differ(report: Report, context: Context) -> Iterable[Finding]:
 
 def _worst(rows: Sequence[Verification]) -> str:
     row = furthest_off(rows)
-    text = row.what
+    text, remarks = row.what, []
     if row.max_abs is not None and row.by == "value":
         text += f" by up to {row.max_abs:.3g}"
         if row.max_rel is not None and row.tolerance:
-            text += f" ({row.max_rel:.2g} of its size, {row.tolerance:g} is allowed)"
-    remarks = "; ".join(filter(None, (row.detail, row.judgement)))
-    if remarks:
-        text += f" ({remarks})"
-    return text
+            remarks.append(f"{row.max_rel:.2g} of its size, {row.tolerance:g} is allowed")
+    remarks += [one for one in (row.detail, row.judgement) if one]
+    return text + (f" ({'; '.join(remarks)})" if remarks else "")
 
 
 def _passes(wrong: Sequence[Verification], rows: Sequence[Verification]) -> str:

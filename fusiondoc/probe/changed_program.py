@@ -1,0 +1,260 @@
+"""For ``fusiondoc fix``: whether a changed program computes what the program as it was computes.
+
+Both run as they are written, without any fuser, from the same seed on the same inputs; whether the fuser then
+computes the same is for ``--verify`` to say (``passes.py``). What differs is judged as there, by what the
+program as it was gives in float64.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import random
+import time
+from typing import Any, Sequence
+
+from . import UserError
+from .log_and_records import Records
+from .pass_inputs import Shape, arguments_of, call, parameters_of, tensors_in
+from .reference_run import Reference, References, Start, judge
+from .same_draws import same_draws
+from .same_results import (
+    compare_rows,
+    compare_statistics,
+    differentiate,
+    eager_twin,
+    random_state,
+    relative,
+    same_state,
+    set_random_state,
+    statistics,
+    unfused,
+)
+
+
+SAME_DRAWS = "same draws"
+"""How results were compared: by value, in passes whose random numbers hang on the shape alone."""
+
+_DRAWS = 3
+"""Runs with other random numbers, to see how far statistics are apart by themselves."""
+
+
+def tell_results(
+    torch: Any, model: Any, shapes: Sequence[Shape], spec: dict[str, Any], records: Records
+) -> None:
+    """Keep the results of ``model``, or write a record ``same_results`` of how they compare with those kept.
+
+    Args:
+        model: as the user gave it; a copy of it runs.
+        spec: ``results`` {"file", "compare"}: where they are kept, and whether they already exist.
+    """
+    wanted = spec["results"]
+    before, pythons = random_state(torch), random.getstate()
+    try:
+        if wanted["compare"]:
+            _hold_against(torch, model, shapes, spec, torch.load(wanted["file"]), records)
+        else:
+            torch.save(_keep(torch, model, shapes, spec, records), wanted["file"])
+    finally:
+        random.setstate(pythons)
+        set_random_state(torch, before)
+
+
+def _keep(
+    torch: Any, model: Any, shapes: Sequence[Shape], spec: dict[str, Any], records: Records
+) -> list[dict[str, Any]]:
+    """What is kept of each shape; and how far roundings move the results is told.
+
+    ``rows``: the results. ``drew``: random numbers were drawn. ``alike``: the results with random numbers
+    that hang on the shape alone; None where this torch cannot do that, and then ``draws`` has those of other
+    seeds. ``reference``: those of a run in float64.
+    """
+    kept = []
+    coarsest = _coarsest(torch, model, shapes)
+    wider = References(torch, model)
+    for number, shape in enumerate(shapes):
+        one = Pass(torch, model, shape, number, spec)
+        shaken = Pass(torch, model, shape, number, spec, shake=1)
+        alike = _with_same_draws(torch, model, shape, number, spec) if one.drew else one.rows
+        seeds = range(number + 1000, number + 1000 + _DRAWS) if alike is None else ()
+        draws = [Pass(torch, model, shape, seed, spec).rows for seed in seeds]
+        reference = _plain_reference(one.reference(wider))
+        kept.append(
+            {"rows": one.rows, "drew": one.drew, "alike": alike, "draws": draws, "reference": reference}
+        )
+        results = _compared(torch, shaken.rows, one.rows, coarsest)
+        records.write("rounding", iteration=0, inputs=number, results=results)
+    return kept
+
+
+def _hold_against(
+    torch: Any,
+    model: Any,
+    shapes: Sequence[Shape],
+    spec: dict[str, Any],
+    kept: list[dict[str, Any]],
+    records: Records,
+) -> None:
+    """A version that draws other random numbers from the same seed is compared once more with random numbers
+    that hang on the shape alone, or where this torch cannot do that, by statistics."""
+    coarsest = _coarsest(torch, model, shapes)
+    nothing: dict[str, Any] = {"rows": [], "drew": False, "alike": [], "draws": [], "reference": None}
+    for number, shape in enumerate(shapes):
+        theirs = kept[number] if number < len(kept) else nothing
+        one = Pass(torch, model, shape, number, spec)
+        made = theirs["reference"]
+        reference = Reference(*made) if made is not None and not one.drew else None
+        results = _compared(torch, one.rows, theirs["rows"], coarsest, reference)
+        if (one.drew or theirs["drew"]) and not all(row["same"] for row in results):
+            if theirs["alike"] is None:
+                results = _compared(torch, one.rows, theirs["rows"], coarsest, draws=theirs["draws"])
+            else:
+                alike = _with_same_draws(torch, model, shape, number, spec)
+                if alike is not None:
+                    results = _compared(torch, alike, theirs["alike"], coarsest)
+                    results = [dict(row, by=SAME_DRAWS) for row in results]
+        random_ops = ["drawn"] if one.drew else []
+        records.write("same_results", iteration=0, inputs=number, random=random_ops, results=results)
+
+
+def _with_same_draws(
+    torch: Any, model: Any, shape: Shape, number: int, spec: dict[str, Any]
+) -> list[Any] | None:
+    """The rows of a pass whose random numbers hang on the shape alone; None if this torch cannot do it."""
+    try:
+        return Pass(torch, model, shape, number, spec, alike=True).rows
+    except Exception:
+        return None
+
+
+class Pass:
+    """One pass of a copy of the model, which raises UserError; ``rows`` are its results, on the CPU, and
+    ``drew`` says whether random numbers were drawn in it.
+
+    Args:
+        number: of the shape; the seed.
+        shake: change every parameter and input by about so many roundings before.
+        alike: random numbers hang on the shape alone.
+    """
+
+    def __init__(
+        self,
+        torch: Any,
+        model: Any,
+        shape: Shape,
+        number: int,
+        spec: dict[str, Any],
+        shake: int = 0,
+        alike: bool = False,
+    ) -> None:
+        self._torch = torch
+        self._alike = alike
+        self._backward = spec["backward"]
+        twin = eager_twin(torch, model, "fix")
+        torch.manual_seed(number)
+        random.seed(number)
+        arguments = copy.deepcopy(arguments_of(shape))
+        if shake:
+            _shake(torch, parameters_of(twin) + tensors_in(torch, arguments), shake)
+        torch.manual_seed(number)
+        self._start = Start(number, copy.deepcopy(arguments), {}, random_state(torch))
+        began = time.perf_counter()
+        self.rows = self._results(twin, arguments, ())
+        self._seconds = time.perf_counter() - began
+        self.drew = not same_state(torch, self._start.state, random_state(torch))
+
+    def reference(self, references: References) -> Reference | None:
+        """None where it would draw other random numbers."""
+        if self.drew:
+            return None
+        return references.of(self._start, self._wider, self._seconds)
+
+    def _wider(self, model: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        random.seed(self._start.number)
+        given = [one.dtype for _, what, one in self.rows if what.startswith("output ")]
+        return {what: one for _, what, one in self._results(model, arguments, given)}
+
+    def _results(self, twin: Any, arguments: tuple[Any, ...], given: Sequence[Any]) -> list[Any]:
+        """Args:
+        given: as for ``differentiate``.
+        """
+        torch, backward = self._torch, self._backward
+        wants_grad = backward or any(one.requires_grad for one in tensors_in(torch, arguments))
+        stage = "forward"
+        try:
+            draws = same_draws(torch) if self._alike else contextlib.nullcontext()
+            with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad(), draws:
+                outputs = tensors_in(torch, call(twin, arguments))
+                stage = "backward"
+                if backward:
+                    differentiate(torch, outputs, given)
+        except Exception as error:
+            raise UserError(stage) from error
+        rows = [("forward", "output %d" % i, one) for i, one in enumerate(outputs)]
+        for i, one in enumerate(tensors_in(torch, arguments)):
+            rows.append(("forward", "argument %d after the call" % i, one))
+            if backward and one.requires_grad:
+                rows.append(("backward", "grad of argument %d" % i, one.grad))
+        if backward:
+            named = getattr(twin, "named_parameters", list)
+            rows += [("backward", "grad " + name, one.grad) for name, one in named() if one.requires_grad]
+        return [(phase, what, _kept(one)) for phase, what, one in rows]
+
+
+def _shake(torch: Any, tensors: list[Any], roundings: int) -> None:
+    """How far results then are apart is what roundings alone do to this program: a fused kernel rounds at
+    other places."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for one in tensors:
+            if one.is_floating_point():
+                sign = torch.randint(0, 2, one.shape, generator=generator) * 2 - 1
+                one.mul_((1 + sign * roundings * torch.finfo(one.dtype).eps).to(one.device, one.dtype))
+
+
+def _kept(tensor: Any) -> Any:
+    return None if tensor is None else tensor.detach().clone().cpu()
+
+
+def _coarsest(torch: Any, model: Any, shapes: Sequence[Shape]) -> float:
+    tensors = parameters_of(model)
+    for shape in shapes:
+        tensors = tensors + tensors_in(torch, arguments_of(shape))
+    return max([relative(torch, one.dtype) for one in tensors], default=0.0)
+
+
+def _plain_reference(made: Reference | None) -> tuple[Any, ...] | None:
+    """What ``torch.load`` reads without any code of ours."""
+    if made is None:
+        return None
+    return made.computed_in, made.problem, made.dtype, made.results, made.narrowest
+
+
+def _compared(
+    torch: Any,
+    ours: list[Any],
+    theirs: list[Any],
+    coarsest: float,
+    reference: Reference | None = None,
+    draws: Sequence[list[Any]] = (),
+) -> list[dict[str, Any]]:
+    """Another dtype is another result, and the words are those of two versions of a program.
+
+    Args:
+        draws: their results with other random numbers: then what differs by value is compared by statistics.
+    """
+
+    def again(what: str, own: Any, other: Any, row: dict[str, Any], largest: float) -> dict[str, Any]:
+        if draws:
+            named = [one for rows in draws for _, name, one in rows if name == what and one is not None]
+            return compare_statistics(torch, own, other, [statistics(torch, one) for one in named])
+        if reference is None or own.shape != other.shape or not row["dtype_same"]:
+            return row
+        return judge(torch, row, what, (own, other), reference, largest)
+
+    rows = compare_rows(torch, ours, theirs, coarsest, again)
+    for row in rows:
+        row["same"] = row["same"] and row["dtype_same"]
+        if row["detail"]:
+            row["detail"] = row["detail"].replace("eager", "before").replace("fused run", "changed program")
+    return rows

@@ -1,0 +1,83 @@
+"""``fusiondoc fix``: whether a changed program computes the same, where it computes in bfloat16 inside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+pytestmark = pytest.mark.torch
+
+
+class Kept:
+    """Stands for the file of records."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, Any]] = []
+
+    def write(self, record: str, **fields: Any) -> None:
+        self.rows.append((record, fields))
+
+
+def before(x: Any) -> Any:
+    return ((x.bfloat16() * 1.7 + 20.0) - 20.0).float(), x * 2.0
+
+
+def kept_in_float32(x: Any) -> Any:
+    return ((x.bfloat16().float() * 1.7 + 20.0) - 20.0).bfloat16().float(), x + x
+
+
+def another(x: Any) -> Any:
+    return ((x.bfloat16() * 1.9 + 20.0) - 20.0).float() * 3.0, x * 2.0
+
+
+def another_beside(x: Any) -> Any:
+    return ((x.bfloat16() * 1.7 + 20.0) - 20.0).float(), x * 2.01
+
+
+def dropped(x: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.dropout((x.bfloat16() * 1.7).float(), 0.5), x * 2.0
+
+
+def dropped_in_float32(x: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.dropout(x * 1.7, 0.5), x * 2.0
+
+
+def compared(folder: Path, old: Callable[..., Any], new: Callable[..., Any]) -> list[dict[str, Any]]:
+    torch = pytest.importorskip("torch")
+    from fusiondoc.probe.changed_program import tell_results
+
+    torch.manual_seed(0)
+    given = torch.randn(64, 64)
+    records: Any = Kept()
+    for model, compare in ((old, False), (new, True)):
+        wanted = {"file": str(folder / "results.pt"), "compare": compare}
+        tell_results(torch, model, [lambda: (given,)], {"results": wanted, "backward": False}, records)
+    assert [name for name, _ in records.rows] == ["rounding", "same_results"]
+    rows: list[dict[str, Any]] = records.rows[1][1]["results"]
+    assert [row["what"] for row in rows] == ["output 0", "output 1", "argument 0 after the call"]
+    return rows
+
+
+def test_roundings_inside(tmp_path: Path) -> None:
+    rows = compared(tmp_path, before, kept_in_float32)
+    assert all(row["same"] for row in rows)
+    assert rows[0]["max_rel"] > 4e-2 and rows[0]["computed_in"] == "bfloat16"
+    assert rows[0]["fused_off"] < rows[0]["eager_off"]
+
+
+def test_another_result(tmp_path: Path) -> None:
+    rows = compared(tmp_path, before, another)
+    assert [row["same"] for row in rows] == [False, True, True]
+    rows = compared(tmp_path, before, another_beside)
+    assert [row["same"] for row in rows] == [True, False, True] and rows[1]["reference"] == "float64"
+
+
+def test_random_numbers_have_no_reference(tmp_path: Path) -> None:
+    rows = compared(tmp_path, dropped, dropped_in_float32)
+    assert not rows[0]["same"] and not rows[0].get("reference")
