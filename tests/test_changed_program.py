@@ -48,19 +48,30 @@ def dropped_in_float32(x: Any) -> Any:
     return torch.nn.functional.dropout(x * 1.7, 0.5), x * 2.0
 
 
-def compared(folder: Path, old: Callable[..., Any], new: Callable[..., Any]) -> list[dict[str, Any]]:
+def doubled(x: Any) -> Any:
+    return (x * 2.0).half(), x.float()
+
+
+def not_doubled(x: Any) -> Any:
+    return (x * 2.5).half(), x.float()
+
+
+def compared(
+    folder: Path, old: Callable[..., Any], new: Callable[..., Any], backward: bool = False
+) -> list[dict[str, Any]]:
     torch = pytest.importorskip("torch")
     from fusiondoc.probe.changed_program import tell_results
 
     torch.manual_seed(0)
-    given = torch.randn(64, 64)
+    given = torch.randn(64, 64, requires_grad=backward)
     records: Any = Kept()
     for model, compare in ((old, False), (new, True)):
         wanted = {"file": str(folder / "results.pt"), "compare": compare}
-        tell_results(torch, model, [lambda: (given,)], {"results": wanted, "backward": False}, records)
+        tell_results(torch, model, [lambda: (given,)], {"results": wanted, "backward": backward}, records)
     assert [name for name, _ in records.rows] == ["rounding", "same_results"]
     rows: list[dict[str, Any]] = records.rows[1][1]["results"]
-    assert [row["what"] for row in rows] == ["output 0", "output 1", "argument 0 after the call"]
+    whats = ["output 0", "output 1", "argument 0 after the call", *("grad of argument 0",) * backward]
+    assert [row["what"] for row in rows] == whats
     return rows
 
 
@@ -81,3 +92,9 @@ def test_another_result(tmp_path: Path) -> None:
 def test_random_numbers_have_no_reference(tmp_path: Path) -> None:
     rows = compared(tmp_path, dropped, dropped_in_float32)
     assert not rows[0]["same"] and not rows[0].get("reference")
+
+
+def test_backward_passes_start_from_the_same_numbers(tmp_path: Path) -> None:
+    # Eager starts from float16, and so does the run in float64: float32 alone parts the gradients.
+    row = compared(tmp_path, doubled, not_doubled, backward=True)[-1]
+    assert not row["same"] and row["eager_off"] < 1e-6 < row["fused_off"]

@@ -21,6 +21,7 @@ from .same_draws import same_draws
 from .same_results import (
     compare_rows,
     compare_statistics,
+    cotangents,
     differentiate,
     eager_twin,
     random_state,
@@ -30,7 +31,6 @@ from .same_results import (
     statistics,
     unfused,
 )
-
 
 SAME_DRAWS = "same draws"
 """How results were compared: by value, in passes whose random numbers hang on the shape alone."""
@@ -158,8 +158,9 @@ class Pass:
             _shake(torch, parameters_of(twin) + tensors_in(torch, arguments), shake)
         torch.manual_seed(number)
         self._start = Start(number, copy.deepcopy(arguments), {}, random_state(torch))
+        self._starts: list[Any] | None = None
         began = time.perf_counter()
-        self.rows = self._results(twin, arguments, ())
+        self.rows = self._results(twin, arguments)
         self._seconds = time.perf_counter() - began
         self.drew = not same_state(torch, self._start.state, random_state(torch))
 
@@ -167,17 +168,18 @@ class Pass:
         """None where it would draw other random numbers."""
         if self.drew:
             return None
+        if self._backward:
+            outputs = [one for _, what, one in self.rows if what.startswith("output ")]
+            self._starts = cotangents(self._torch, outputs)
         return references.of(self._start, self._wider, self._seconds)
 
     def _wider(self, model: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
         random.seed(self._start.number)
-        given = [one.dtype for _, what, one in self.rows if what.startswith("output ")]
-        return {what: one for _, what, one in self._results(model, arguments, given)}
+        return {what: one for _, what, one in self._results(model, arguments, self._starts)}
 
-    def _results(self, twin: Any, arguments: tuple[Any, ...], given: Sequence[Any]) -> list[Any]:
-        """Args:
-        given: as for ``differentiate``.
-        """
+    def _results(
+        self, twin: Any, arguments: tuple[Any, ...], starts: Sequence[Any] | None = None
+    ) -> list[Any]:
         torch, backward = self._torch, self._backward
         wants_grad = backward or any(one.requires_grad for one in tensors_in(torch, arguments))
         stage = "forward"
@@ -187,7 +189,7 @@ class Pass:
                 outputs = tensors_in(torch, call(twin, arguments))
                 stage = "backward"
                 if backward:
-                    differentiate(torch, outputs, given)
+                    differentiate(torch, outputs, starts)
         except Exception as error:
             raise UserError(stage) from error
         rows = [("forward", "output %d" % i, one) for i, one in enumerate(outputs)]

@@ -22,6 +22,7 @@ from .same_draws import RANDOM
 from .same_results import (
     compare_rows,
     compare_statistics,
+    cotangents,
     differentiate,
     random_state,
     relative,
@@ -257,14 +258,14 @@ class Verifier:
         arguments: tuple[Any, ...],
         wants_grad: bool,
         backward: bool,
-        given: Sequence[Any] = (),
+        starts: Sequence[Any] | None = None,
     ) -> Results:
-        """A pass of the twin or of a copy of it; ``given`` as for ``differentiate``."""
+        """A pass of the twin or of a copy of it; ``starts`` as for ``differentiate``."""
         torch = self._torch
         with unfused(torch), torch.enable_grad() if wants_grad else torch.no_grad():
             outputs = tensors_in(torch, call(model, arguments))
             if backward:
-                differentiate(torch, outputs, given)
+                differentiate(torch, outputs, starts)
         return Results(outputs, self.gradients(model, arguments) if backward else {})
 
     def coarsest(self, arguments: tuple[Any, ...]) -> float:
@@ -343,10 +344,10 @@ class Comparison:
         outputs = {what: output for _, what, output, _ in fused.named()}
         draws: list[dict[str, Any]] = []
         references: list[Reference] = []
+        starts: list[Any] = []
 
         def wider_pass(model: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
-            given = [one.dtype for one in eager.outputs]
-            results = verifier.unfused_pass(model, arguments, wants_grad, backward, given)
+            results = verifier.unfused_pass(model, arguments, wants_grad, backward, starts)
             return {what: tensor for _, what, _, tensor in results.named()}
 
         def again(what: str, tensor: Any, other: Any, row: dict[str, Any], largest: float) -> dict[str, Any]:
@@ -354,6 +355,7 @@ class Comparison:
                 if tensor.shape != other.shape:
                     return row
                 if not references:
+                    starts.extend(cotangents(torch, eager.outputs) if backward else ())
                     references.append(verifier.references.of(self._start, wider_pass, seconds))
                 return judge(torch, row, what, (tensor, other), references[0], largest)
             row = compare_statistics(torch, tensor, other)

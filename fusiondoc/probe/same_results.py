@@ -289,24 +289,33 @@ def unfused(torch: Any) -> Iterator[None]:
         switch._jit_set_logging_option(levels)
 
 
-def _cotangent(torch: Any, number: int, output: Any, dtype: Any) -> Any:
-    """What the backward pass of an output starts from: fixed normal random numbers. With ones many gradients,
-    such as that of a normalisation, are zero but for roundings."""
+def cotangents(torch: Any, outputs: Sequence[Any]) -> list[Any]:
+    """What the backward passes of outputs start from: fixed normal random numbers; None for whole numbers.
+    With ones many gradients, such as that of a normalisation, are zero but for roundings."""
+    return [_cotangent(torch, number, output) for number, output in enumerate(outputs)]
+
+
+def _cotangent(torch: Any, number: int, output: Any) -> Any:
+    if not (output.is_floating_point() or output.is_complex()):
+        return None
     generator = torch.Generator().manual_seed(1000 + number)
     drawn = torch.randn(output.shape, generator=generator)
-    return drawn.to(device=output.device, dtype=dtype).to(output.dtype)
+    return drawn.to(device=output.device, dtype=output.dtype)
 
 
-def differentiate(torch: Any, outputs: list[Any], given: Sequence[Any] = ()) -> None:
+def differentiate(torch: Any, outputs: list[Any], starts: Sequence[Any] | None = None) -> None:
     """The backward pass from every output that requires grad.
 
     Args:
-        given: of a wider run, the types of the eager outputs: it starts from the same numbers.
+        starts: of a run in another type, the numbers that the eager one started from.
     """
     roots = [(i, one) for i, one in enumerate(outputs) if one.requires_grad]
-    if roots:
-        starts = [_cotangent(torch, i, one, given[i] if i < len(given) else one.dtype) for i, one in roots]
-        torch.autograd.backward([one for _, one in roots], starts)
+    if not roots:
+        return
+    if starts is None:
+        starts = cotangents(torch, outputs)
+    given = [starts[i].to(device=one.device, dtype=one.dtype) for i, one in roots]
+    torch.autograd.backward([one for _, one in roots], given)
 
 
 def random_state(torch: Any) -> list[Any]:
