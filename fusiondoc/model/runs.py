@@ -128,8 +128,8 @@ class Verification:
     """The same of the fused result: ``same`` is judged by these two."""
     computed_in: str | None = None
     """The least precise floating-point type that the eager pass computes in, looked at with the reference."""
-    no_reference: str | None = None
-    """Why a result that is off was held against eager alone."""
+    no_float64: str | None = None
+    """Why a result that is off was held against a run in float32, or against eager alone."""
 
     @property
     def judgement(self) -> str | None:
@@ -137,8 +137,9 @@ class Verification:
         if self.reference is not None:
             eager, fused = (_off(one, self.tolerance == 0) for one in (self.eager_off, self.fused_off))
             how = f"eager itself is off by {eager} from {self.reference}, fused by {fused}"
-        elif self.no_reference is not None:
-            how = f"held against eager alone: {self.no_reference}"
+            how += f" ({self.no_float64})" if self.no_float64 else ""
+        elif self.no_float64 is not None:
+            how = f"held against eager alone: {self.no_float64}"
         else:
             return None
         return f"within what {self.computed_in} rounds: {how}" if self.same and self.computed_in else how

@@ -68,7 +68,7 @@ class Start:
 
 
 class Reference:
-    """Results of a wider run by name; ``problem`` says why there are none.
+    """Results of a wider run by name; ``problem`` says why there are none, or none in float64.
 
     ``dtype`` is the type of the run, ``computed_in`` the least precise one that eager computes in (None where
     torch cannot tell), and ``narrowest`` that of the wider run itself.
@@ -112,7 +112,7 @@ class References:
             if problem:
                 return Reference(least_precise(torch, self._types.get(number, ())), problem)
             made = self._made(start, run)
-            if made.problem:
+            if made.problem and not made.dtype:
                 self._failed[number] = made.problem
             return made
         finally:
@@ -165,7 +165,7 @@ class References:
             except Exception as error:
                 reason = reason or "it does not run in %s: %s" % (name, _first_line(error))
                 continue
-            return Reference(computed_in, None, name, results, least_precise(torch, seen))
+            return Reference(computed_in, reason or None, name, results, least_precise(torch, seen))
         return Reference(computed_in, reason)
 
     def _computed_in(self, start: Start, run: Run) -> set[str]:
@@ -305,15 +305,15 @@ def judge(
         pair: fused and eager tensor, of one shape.
         largest: as for ``compare_values``.
     """
-    row = dict(row, computed_in=reference.computed_in)
+    row = dict(row, computed_in=reference.computed_in, no_float64=reference.problem)
     own = row["tolerance"]
     coarse = max(own, relative(torch, reference.computed_in)) if own else 0.0
     exact = reference.results.get(what)
     offs, problem = None, reference.problem
-    if not problem:
+    if reference.dtype:
         offs, problem = _offs(torch, pair, exact, own, largest)
     if offs is None:
-        row.update(no_reference=problem, tolerance=coarse)
+        row.update(no_float64=problem, tolerance=coarse)
         row["same"] = bool(own) and not has_pattern(torch, *pair) and row["max_rel"] <= coarse
         return row
     fused_off, eager_off, at_wrong_places = offs
@@ -334,16 +334,16 @@ def _offs(
     of other elements), and whether fused has NaN or infinities, or has none, where neither of the others
     agrees; or why the reference does not say."""
     if exact is None or exact.shape != pair[0].shape or exact.is_complex() != pair[1].is_complex():
-        return None, "it gives another result in float64"
+        return None, "it gives another kind of result in a wider type"
     f, e, r = (plain(torch, one) for one in (*pair, exact.to(pair[0].device)))
     if not tolerance:
         if r.is_floating_point():
-            return None, "it gives another result in float64"
+            return None, "it gives another kind of result in a wider type"
         return (_share(f != r), _share(e != r), False), None
     f, e, r = f.double(), e.double(), r.double()
     in_fused, in_eager, in_exact = (torch.isfinite(one) for one in (f, e, r))
     if bool((in_eager & ~in_exact).any()):
-        return None, "it gives numbers that are not finite in float64"
+        return None, "it gives numbers that are not finite in a wider type"
     size = r.abs().clamp(min=least_size(e[in_eager], largest))
 
     def off(values: Any, finite: Any) -> float:
