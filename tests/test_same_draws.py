@@ -10,7 +10,7 @@ import pytest
 from conftest import Run
 from running import write
 
-from fusiondoc.probe import same_results
+from fusiondoc.probe import changed_program
 from fusiondoc.probe.same_draws import same_draws
 
 torch = pytest.importorskip("torch")
@@ -73,7 +73,7 @@ def told(folder: Path, before: Any, after: Any) -> list[dict[str, Any]]:
     for model, compare in ((before, False), (after, True)):
         wanted = {"file": str(folder / "kept.pt"), "compare": compare}
         rows.clear()
-        same_results.tell_results(torch, model, shapes, {"results": wanted, "backward": False}, records)
+        changed_program.tell_results(torch, model, shapes, {"results": wanted, "backward": False}, records)
     return rows
 
 
@@ -95,7 +95,7 @@ def test_a_changed_program_that_draws_otherwise_is_the_same(
         def broken(torch: Any) -> Any:
             raise ImportError
 
-        monkeypatch.setattr(same_results, "same_draws", broken)
+        monkeypatch.setattr(changed_program, "same_draws", broken)
     for after, by, same in (
         (dropped(0.3), "value", True),
         (dropped(0.3, other_numbers=True), "same draws" if modes else "statistics", True),

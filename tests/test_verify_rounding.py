@@ -234,6 +234,43 @@ def test_what_runs_in_no_other_type_is_told(fusiondoc: Run, tmp_path: Path) -> N
     assert "held against eager alone: eager computes in float64 itself" in wrong(report)[0]
 
 
+@pytest.mark.parametrize(
+    ("elements", "factor", "same"),
+    [(64, 2.9, True), (64, 3.2, False), (11, 3.2, False), (10, 9.7, True), (10, 10.3, False)],
+)
+def test_how_much_farther_than_eager(elements: int, factor: float, same: bool) -> None:
+    torch = pytest.importorskip("torch")
+    from fusiondoc.probe.reference_run import Reference, judge
+    from fusiondoc.probe.same_results import compare_values
+
+    exact = torch.ones(elements, dtype=torch.float64)
+    eager, fused = (exact + 0.01).float(), (exact + 0.01 * factor).float()
+    row = compare_values(torch, fused, eager, 1e-4, 1.0)
+    reference = Reference("float32", None, "float64", {"output 0": exact}, "float64")
+    found = judge(torch, row, "output 0", (fused, eager), reference, 1.0)
+    assert not row["same"] and found["same"] == same
+
+
+@pytest.mark.parametrize(("elements", "same"), [(11, False), (10, True)])
+def test_what_eager_computes_exactly_keeps_its_own_tolerance(elements: int, same: bool) -> None:
+    torch = pytest.importorskip("torch")
+    from fusiondoc.probe.reference_run import Reference, judge
+    from fusiondoc.probe.same_results import compare_values
+
+    exact = torch.ones(elements, dtype=torch.float64)
+    fused = (exact * 1.005).float()
+    row = compare_values(torch, fused, exact.float(), 1e-4, 1.0)
+    reference = Reference("float16", None, "float64", {"output 0": exact}, "float64")
+    found = judge(torch, row, "output 0", (fused, exact.float()), reference, 1.0)
+    assert found["same"] == same and found["tolerance"] == (1e-2 if same else 1e-4)
+    # Where the wider run rounds to float16 itself, or there is none, float16 may have had a part in it.
+    for other in (
+        Reference("float16", None, "float64", {"output 0": exact}, "float16"),
+        Reference("float16", "it does not run", ""),
+    ):
+        assert judge(torch, row, "output 0", (fused, exact.float()), other, 1.0)["same"]
+
+
 def test_bounds() -> None:
     torch = pytest.importorskip("torch")
     from fusiondoc.probe import reference_run
