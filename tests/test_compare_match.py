@@ -13,6 +13,7 @@ from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.comparison.kernel_changes import changed_lines, normalised
 from fusiondoc.model.report import (
     Group,
+    Instance,
     Kernel,
     OpNode,
     Reason,
@@ -20,6 +21,7 @@ from fusiondoc.model.report import (
     Unfused,
 )
 from fusiondoc.model.runs import Coverage, FuserState, ParseStats, Speed, Spread
+from fusiondoc.reports.comparison import group_head, sides_of
 from fusiondoc.workflows.load import report_from
 
 FLOAT, HALF = "Float(8, 64, requires_grad=0, device=cuda:0)", "Half(8, 64, requires_grad=0, device=cuda:0)"
@@ -109,6 +111,48 @@ def test_one_more_of_many_equal_groups() -> None:
     nine = [group(n, "sin add", 5) for n in range(9)]
     assert told(report(*nine), report(*nine, group(9, "sin add", 5))) == [(("added",), [], ["G10"], [], [])]
     assert told(report(*nine), report(*nine[:7]))[0][0] == ("gone",)
+
+
+def in_layers(made: Group, *layers: int) -> Group:
+    return replace(made, instances=tuple(Instance(f"layers.{n}", (), None) for n in layers))
+
+
+def test_of_equal_groups_the_module_that_lost_its_group_is_named() -> None:
+    before = report(in_layers(group(1, "tanh mul"), 0, 1, 2, 3))
+    after = report(in_layers(group(1, "tanh mul"), 0, 1, 3))
+    (change,) = compare(before, after).groups
+    assert (change.kinds, change.count, change.layers, change.a[0].instances) == (
+        ("gone",),
+        1,
+        ("layers.2",),
+        4,
+    )
+    assert group_head(change).startswith("G1 of A is gone in 1 of 4 places (layers.2); forward; ")
+    (change,) = compare(after, before).groups
+    assert group_head(change).startswith("G1 of B is new in 1 of 4 places (layers.2); forward; ")
+
+
+def test_a_change_says_which_groups_of_which_side_and_in_how_many_places() -> None:
+    parts = report(
+        in_layers(group(1, "add mul", 10), *range(9)), in_layers(group(2, "relu tanh", 12), *range(9))
+    )
+    whole = report(in_layers(group(1, "add mul relu tanh", 10), *range(9)))
+    (change,) = compare(parts, whole).groups
+    assert group_head(change) == "G1 and G2 of A are now G1 of B in all 9 places (layers.[0-8]); forward"
+    assert sides_of(change) == [
+        "A G1: 2 operators: add, mul",
+        "A G2: 2 operators: relu, tanh",
+        "B G1: 4 operators: add, mul, relu, tanh",
+    ]
+    (change,) = compare(whole, parts).groups
+    assert group_head(change) == "G1 of A is now G1 and G2 of B in all 9 places (layers.[0-8]); forward"
+
+
+def test_merged_groups_are_named_in_the_order_of_their_report() -> None:
+    """The part that is matched first is the larger one."""
+    parts = report(group(1, "add mul", 10), group(2, "relu tanh sin", 12))
+    (change,) = compare(parts, report(group(1, "add mul relu tanh sin", 10))).groups
+    assert group_head(change) == "G1 and G2 of A are now G1 of B; forward"
 
 
 def test_another_specialisation() -> None:

@@ -68,6 +68,8 @@ class GroupRef:
     outputs: tuple[str, ...]
     kernels: tuple[str, ...]
     evidence: Evidence | None
+    instances: int = 1
+    """In how many places of the plans its side has it."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class GroupChange:
     speed: SpeedChange | None
     count: int = 1
     """How many instances changed so."""
+    layers: tuple[str, ...] = ()
+    """The modules that these are in, where the log tells modules: in B; of what is gone in A."""
 
 
 @dataclass(frozen=True)

@@ -259,8 +259,13 @@ def _folded(changes: Iterable[GroupChange]) -> tuple[GroupChange, ...]:
         ids = tuple(tuple(ref.id for ref in refs) for refs in (change.a, change.b))
         key = (change.kinds, ids, change.ops_gone, change.ops_added)
         known = alike.get(key)
-        alike[key] = change if known is None else replace(known, count=known.count + 1)
+        alike[key] = change if known is None else _with_one_more(known, change)
     return tuple(alike.values())
+
+
+def _with_one_more(known: GroupChange, change: GroupChange) -> GroupChange:
+    layers = tuple(dict.fromkeys(known.layers + change.layers))
+    return replace(known, count=known.count + 1, layers=layers)
 
 
 def _change(
@@ -307,12 +312,13 @@ def _change(
         because = _because(cluster, lost, unfused, places, neighbours)
     return GroupChange(
         tuple(kinds),
-        tuple(_group_ref(item.group) for item in cluster.a),
-        tuple(_group_ref(item.group) for item in cluster.b),
+        _refs(cluster.a),
+        _refs(cluster.b),
         tuple(_original(node) for node in gone),
         tuple(_original(node) for node in added),
         because,
         speed,
+        layers=tuple(dict.fromkeys(i.layer for i in cluster.b or cluster.a if i.layer is not None)),
     )
 
 
@@ -337,6 +343,11 @@ def _original(node: Node) -> OpNode:
     return node.node
 
 
+def _refs(items: Sequence[Item]) -> tuple[GroupRef, ...]:
+    """The groups of one side of a change, in the order of its report."""
+    return tuple(_group_ref(item.group) for item in sorted(items, key=lambda item: item.index))
+
+
 def _group_ref(group: Group) -> GroupRef:
     """What a comparison tells of a group."""
     return GroupRef(
@@ -350,6 +361,7 @@ def _group_ref(group: Group) -> GroupRef:
         group.outputs,
         group.kernels,
         next(iter(group.evidence), None),
+        group.count,
     )
 
 

@@ -67,6 +67,7 @@ class Item:
     ops: tuple[str, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    layer: str | None = None
 
     @property
     def types(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -78,7 +79,9 @@ def items_of(report: Report, side: int, places: Places) -> list[Item]:
     items: list[Item] = []
     for group in report.groups:
         first = _item(len(items), group, side, places)
-        items += [replace(first, index=first.index + nth) for nth in range(group.count)]
+        layers = [one.layer for one in group.instances]
+        layers += [None] * (group.count - len(layers))
+        items += [replace(first, index=first.index + nth, layer=layer) for nth, layer in enumerate(layers)]
     return items
 
 
@@ -214,13 +217,15 @@ def _full(item: Item) -> Hashable:
 
 
 _KEYS: tuple[Callable[[Item], Hashable], ...] = (
+    lambda item: (_full(item), item.layer),
     _full,
     lambda item: (item.group.rank, item.group.phase, item.keys, item.inputs),
     lambda item: (item.group.phase, item.keys, item.inputs, item.outputs),
     lambda item: (item.group.rank, item.group.phase, item.keys, item.group.specialisation),
     lambda item: (item.group.phase, item.keys),
 )
-"""From everything to operators and places alone."""
+"""From everything to operators and places alone. Of equal groups those of one module are the same one: what
+is left over is the one whose module lost it."""
 
 
 def compatible(one: Item, other: Item) -> bool:

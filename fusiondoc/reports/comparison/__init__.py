@@ -20,6 +20,7 @@ from fusiondoc.comparison import (
     UnfusedChange,
 )
 from fusiondoc.model import count, fuser_title
+from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import OpNode
 from fusiondoc.reports.formatting import near, near_paths_of, short_type, where_from, with_near_paths
 from fusiondoc.reports.printable import markdown, markdown_code
@@ -111,18 +112,62 @@ def changed(comparison: Comparison) -> str:
 
 
 def group_head(change: GroupChange) -> str:
-    """``G3 → G3, G4  forward, 5 operators``."""
-    ids = f" {ARROW} ".join(", ".join(ref.id for ref in refs) for refs in (change.a, change.b) if refs)
+    """``G1 and G2 of A are now G1 of B in 9 of 12 places (encoder.layer.[0-8]); forward``."""
+    facts = [became(change) + where_in_plans(change)]
     ref = (change.a or change.b)[0]
-    facts = [ref.phase or "phase unknown", operators(change.a or change.b)]
-    if len(change.a) == 0 and ref.specialisation > 1:
+    facts.append(ref.phase or "phase unknown")
+    if not change.a and ref.specialisation > 1:
         facts.append(f"specialisation {ref.specialisation}")
     kinds = {r.kind for r in change.a}, {r.kind for r in change.b}
     if all(kinds) and kinds[0] != kinds[1]:
-        facts.append(f" {ARROW} ".join(", ".join(sorted(k)) for k in kinds))
-    if change.count > 1:
-        ids += f" ×{change.count:,}"
-    return f"{ids}  {', '.join(facts)}"
+        facts.append(f"{' and '.join(sorted(kinds[0]))} before, {' and '.join(sorted(kinds[1]))} now")
+    if not parted(change):
+        facts.append(operators(change.a or change.b))
+    return "; ".join(facts)
+
+
+def became(change: GroupChange) -> str:
+    """Which groups of A are which of B: numbers are those of the side's own report, so the side is said."""
+    a, b = (_named([ref.id for ref in refs]) for refs in (change.a, change.b))
+    if not change.b:
+        return f"{a} of A is gone"
+    if not change.a:
+        return f"{b} of B is new"
+    return f"{a} of A {'is' if len(change.a) == 1 else 'are'} now {b} of B"
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ids[0] if len(ids) == 1 else f"{', '.join(ids[:-1])} and {ids[-1]}" if ids else ""
+
+
+def where_in_plans(change: GroupChange) -> str:
+    """How many of a group's places changed, and in which modules; empty for a group that stands once, in no
+    module that the log tells."""
+    layers = f" ({folded(change.layers)})" if change.layers else ""
+    of = max(ref.instances for ref in change.a or change.b)
+    if of == change.count == 1:
+        return layers
+    if change.count == of:
+        return f" in all {of:,} places{layers}"
+    if change.count > of:
+        return f" in {change.count:,} places{layers}"
+    return f" in {change.count:,} of {of:,} places{layers}"
+
+
+def parted(change: GroupChange) -> bool:
+    """Whether its groups hold other operators than before, so that each is shown with its own."""
+    return bool(set(change.kinds) & {"split", "merged", "operators"})
+
+
+def sides_of(change: GroupChange) -> list[str]:
+    """``A G1: 2 operators: add, mul``, one for each group, where they hold other operators than before."""
+    if not parted(change):
+        return []
+    return [
+        f"{side} {ref.id}: {operators([ref])}"
+        for side, refs in (("A", change.a), ("B", change.b))
+        for ref in refs
+    ]
 
 
 def operators(refs: Sequence[GroupRef]) -> str:
@@ -196,7 +241,8 @@ def unfused(change: UnfusedChange) -> str:
 
 def fallback(change: FallbackChange) -> str:
     """A fallback with its group and counts."""
-    group = f" {ARROW} ".join(name for name in (change.group_a, change.group_b) if name) or "group unknown"
+    names = (("A", change.group_a), ("B", change.group_b))
+    group = ", ".join(f"{name} of {side}" for side, name in names if name) or "group unknown"
     numbers = f" {ARROW} ".join(str(n) for n in (change.count_a, change.count_b) if n is not None)
     doing = {"compile": "compiling", "run": "running"}.get(change.stage, change.stage)
     return f"{group} while {doing}, times: {numbers}" + (f": {change.error}" if change.error else "")
@@ -219,10 +265,11 @@ def findings(comparison: Comparison) -> tuple[list[FindingChange], str | None]:
 
 
 def kernel_head(change: KernelChange) -> str:
-    """``K2 → K3 (G1)``."""
-    refs = [ref for ref in (change.a, change.b) if ref is not None]
-    ids = f" {ARROW} ".join(ref.id for ref in refs)
-    groups = refs[-1].groups
+    """``K2 of A, K3 of B (G1)``."""
+    sides = (("A", change.a), ("B", change.b))
+    ids = ", ".join(f"{ref.id} of {side}" for side, ref in sides if ref is not None)
+    last = change.b or change.a
+    groups = last.groups if last is not None else ()
     return ids + (f" ({', '.join(groups[:3])}{', ...' if len(groups) > 3 else ''})" if groups else "")
 
 
@@ -371,6 +418,8 @@ def _group(change: GroupChange) -> Iterator[str]:
     yield f"**{escape(' and '.join(change.kinds))}** {escape(group_head(change))}" + (
         f" at {code(where)}" if where else ""
     )
+    for text in sides_of(change):
+        yield f"  - {escape(text)}"
     for text in nodes(change.ops_gone):
         yield f"  - no longer in it: {escape(text)}"
     for text in nodes(change.ops_added):

@@ -209,10 +209,7 @@ def _group(change: GroupChange) -> Row:
 
 
 def _details(change: GroupChange) -> Iterator[str]:
-    if "split" in change.kinds:
-        yield from (f"{ref.id}: {words.operators([ref])}" for ref in change.b)
-    elif "merged" in change.kinds:
-        yield from (f"{ref.id} of A: {words.operators([ref])}" for ref in change.a)
+    yield from words.sides_of(change)
     yield from (f"no longer in it: {text}" for text in words.nodes(change.ops_gone))
     yield from (f"new in it: {text}" for text in words.nodes(change.ops_added))
     if "types" in change.kinds:

@@ -111,11 +111,7 @@ def _groups(comparison: Comparison) -> RenderableType | None:
 
 
 def _group_lines(change: GroupChange) -> list[str]:
-    lines = []
-    if "split" in change.kinds:
-        lines += [f"{ref.id}: {words.operators([ref])}" for ref in change.b]
-    elif "merged" in change.kinds:
-        lines += [f"{ref.id} of A: {words.operators([ref])}" for ref in change.a]
+    lines = words.sides_of(change)
     lines += [f"- {text}" for text in words.nodes(change.ops_gone)]
     lines += [f"+ {text}" for text in words.nodes(change.ops_added)]
     if "types" in change.kinds:
