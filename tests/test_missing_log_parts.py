@@ -57,3 +57,16 @@ def test_a_full_log_lacks_nothing(fusiondoc: Run, tmp_path: Path) -> None:
     path.write_bytes(FULL)
     report = json.loads(fusiondoc("parse", str(path), "--format", "json").stdout)
     assert not [f for f in report["findings"] if f["code"] == "FD906"]
+
+
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_variables_to_copy_are_whole_words_at_every_width(
+    columns: str, fusiondoc: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.log"
+    path.write_bytes(without(REJECTS, b"partition.cpp"))
+    lines = fusiondoc("parse", str(path), env={"COLUMNS": columns}).stdout.splitlines()
+    alone = [line.strip() for line in lines if "PYTORCH_" in line and "=" in line]
+    level = "profiling_graph_executor_impl:>partition:graph_fuser:>>kernel_cache:manager"
+    assert f"PYTORCH_JIT_LOG_LEVEL='{level}'" in alone
+    assert "PYTORCH_NVFUSER_DUMP=cuda_kernel,launch_param,dump_eff_bandwidth,ptxas_verbose" in alone

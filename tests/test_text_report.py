@@ -19,8 +19,8 @@ from fusiondoc.workflows.load import report_from
 
 CAPTURE = FIXTURES / "captures" / "nvfuser-2.1.2-composite"
 LOGS = sorted((FIXTURES / "logs").glob("*.xz"))
-TO_COPY = re.compile(r" +(\$|-|\+|fusiondoc) ")
-"""Lines of code and commands are never broken."""
+TO_COPY = re.compile(r" +((\$|-|\+|fusiondoc) |PYTORCH_[A-Z_]+=\S+$)")
+"""Lines of code, commands, and variables with their values are never broken."""
 REJECTS = FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz"
 
 

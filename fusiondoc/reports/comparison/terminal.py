@@ -16,7 +16,17 @@ from fusiondoc.model import count
 from fusiondoc.reports import comparison as words
 from fusiondoc.reports.formatting import near, near_paths_of
 from fusiondoc.reports.printable import visible_in
-from fusiondoc.reports.text import MOST_ROWS, STYLES, Detail, drawn, fields, more, plain
+from fusiondoc.reports.text import (
+    MOST_ROWS,
+    STYLES,
+    Detail,
+    Indented,
+    WithVariables,
+    drawn,
+    fields,
+    more,
+    plain,
+)
 
 _BAD, _GOOD, _OTHER = "red", "green", "yellow"
 
@@ -187,7 +197,7 @@ def _findings(comparison: Comparison) -> RenderableType | None:
             line.append(f"  {near(finding.source)}", style="dim")
         parts.append(line)
         if came and finding.advice and finding.severity != "note":
-            parts.append(Padding(Text(f"{words.ARROW} {finding.advice}", style="dim"), (0, 0, 0, 4)))
+            parts.append(Indented(WithVariables(f"{words.ARROW} {finding.advice}"), 4))
     parts += more(len(shown))
     if rest:
         parts.append(Text(rest))

@@ -43,10 +43,37 @@ _COMMAND_WORDS = re.compile(
 )
 """A command in a sentence, up to where it goes on with plain words."""
 
+_VARIABLE = re.compile(r"[A-Z]+_[A-Z_]+=.")
+
 
 def prose(text: str, style: str = "") -> Text:
     """A text whose lines are broken at its spaces, but not inside a command to copy."""
     return Text(_COMMAND_WORDS.sub(lambda found: found.group().replace(" ", _KEPT), text), style=style)
+
+
+class WithVariables:
+    """Prose that may tell variables with their values, to copy: one that is longer than a line is not broken,
+    and stands on a line of its own. For the top level of what is drawn, or ``Indented``."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        text = prose(self._text)
+        if not any(_VARIABLE.match(word) for word in text.plain.split()):
+            yield text
+            return
+        plain: list[str] = []
+        for word in text.plain.split():
+            if _VARIABLE.match(word) and cell_len(word) > options.max_width:
+                if plain:
+                    yield Text(" ".join(plain))
+                yield Unbroken(word)
+                plain = []
+            else:
+                plain.append(word)
+        if plain:
+            yield Text(" ".join(plain))
 
 
 class Unbroken:

@@ -43,6 +43,7 @@ from fusiondoc.reports.text import (
     Detail,
     Indented,
     Unbroken,
+    WithVariables,
     drawn,
     fields,
     names_and_texts,
@@ -102,7 +103,7 @@ def _finding(finding: Finding) -> RenderableType:
     if finding.source:
         lines.append(Indented(Text(near(finding.source), style="dim"), 4))
     if finding.advice:
-        lines.append(Indented(prose("→ " + finding.advice), 4))
+        lines.append(Indented(WithVariables("→ " + finding.advice), 4))
     return Lines(*lines)
 
 
