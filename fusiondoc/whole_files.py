@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import stat
+import time
 from pathlib import Path
 from typing import IO, Iterator
 
@@ -152,6 +153,38 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         beside.unlink()
         raise
+
+
+@contextlib.contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """A block that reads a file and writes it again, while no other process is in such a block for a file of
+    the same folder: jobs that run side by side keep what each wrote.
+
+    Waits at most ``MOST_WAIT`` seconds. Where folders cannot be locked (Windows, some network file systems)
+    it does not wait at all.
+    """
+    try:
+        import fcntl
+
+        handle = os.open(Path(os.path.realpath(path)).parent, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        until = time.monotonic() + MOST_WAIT
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() < until:
+                    time.sleep(0.01)
+                    continue
+            except OSError:
+                pass
+            break
+        yield
+    finally:
+        os.close(handle)
 
 
 def _usual_mode() -> int:

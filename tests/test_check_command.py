@@ -176,7 +176,7 @@ def test_a_log_with_the_name_of_a_module_is_told(fusiondoc: Run, tmp_path: Path)
     (tmp_path / "log:x").write_text("")
     expect(tmp_path, "max_fallbacks: 0\n")
     done = fusiondoc("check", "log:x", "--expect", "fusions.yaml")
-    assert done.returncode == 0 and "note: 'log:x' is read as a log" in done.stderr
+    assert done.returncode == 1 and "note: 'log:x' is read as a log" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -267,3 +267,54 @@ def test_a_file_with_aliases_is_refused_before_anything_runs(fusiondoc: Run, tmp
     done = fusiondoc("check", "m.py", "--expect", "f.yaml", "--update")
     assert done.returncode == 2 and "it ran" not in done.stderr
     assert "line 3 repeats with *g what &g names in line 2" in done.stderr
+
+
+def test_what_nothing_was_seen_of_does_not_hold(fusiondoc: Run, tmp_path: Path) -> None:
+    """A log without a plan has no fallback and no operator outside groups, as it has none in groups."""
+    (tmp_path / "run.log").write_text("")
+    expect(
+        tmp_path,
+        "groups: [{ops: [mul], exactly: 0}]\nnumber_of_groups: {at_most: 3}\nmax_fallbacks: 0\nnot_fused: []\n",
+    )
+    done = fusiondoc("check", "run.log", "--expect", "fusions.yaml", env={"COLUMNS": "200"})
+    assert (done.returncode, done.stdout.count("found unknown: The log is empty (FD901)\n")) == (1, 4), (
+        done.stdout
+    )
+    before = (tmp_path / "fusions.yaml").read_bytes()
+    done = fusiondoc("check", "run.log", "--expect", "fusions.yaml", "--update")
+    assert done.returncode == 2 and "found nothing to write down: The log is empty (FD901)" in done.stderr
+    assert (tmp_path / "fusions.yaml").read_bytes() == before
+
+
+def test_a_cut_log_is_told_beside_what_holds(fusiondoc: Run, tmp_path: Path) -> None:
+    import lzma
+
+    whole = lzma.decompress(REJECTS.read_bytes())
+    (tmp_path / "run.log").write_bytes(whole[: whole.rindex(b"graph(") + 200])
+    expect(tmp_path, "max_fallbacks: 0\n")
+    done = fusiondoc("check", "run.log", "--expect", "fusions.yaml", env={"COLUMNS": "200"})
+    assert done.returncode == 0
+    assert "1 of 1 expectations hold\nwarning FD902: 1 graph or kernel is cut off" in done.stdout
+
+
+def test_the_log_of_a_job_says_what_broke_where_the_report_is_a_file(fusiondoc: Run, tmp_path: Path) -> None:
+    expect(tmp_path, "number_of_groups: {at_least: 90}\nmax_fallbacks: 0\n")
+    run = ("check", REJECTS, "--expect", "fusions.yaml", "-o", "fusions.xml")
+    done = fusiondoc(*run, env={"GITHUB_ACTIONS": ""})
+    assert done.returncode == 1 and done.stdout == ""
+    assert "BROKEN fusions.yaml:1: expected at least 90 groups; found " in done.stderr
+    assert done.stderr.endswith("1 of 2 expectations hold, 1 broken\n")
+    annotated = fusiondoc(*run, env={"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "s.md"}).stderr
+    assert "::error file=fusions.yaml,line=1" in annotated and "BROKEN" not in annotated
+
+
+def test_a_merge_conflict_is_named(fusiondoc: Run, tmp_path: Path) -> None:
+    text = (
+        "max_fallbacks: 0\n<<<<<<< HEAD\nnumber_of_groups: 2\n=======\nnumber_of_groups: 3\n>>>>>>> topic\n"
+    )
+    for ends in (text, text.replace("\n", "\r\n")):
+        (tmp_path / "fusions.yaml").write_bytes(ends.encode())
+        for more in ((), ("--update",)):
+            done = fusiondoc("check", REJECTS, "--expect", "fusions.yaml", *more)
+            assert done.returncode == 2
+            assert "error: fusions.yaml:2: a merge left both sides here (<<<<<<<)\n" in done.stderr

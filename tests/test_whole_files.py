@@ -16,7 +16,7 @@ from fusiondoc import whole_files
 from fusiondoc.captures import KEPT
 from fusiondoc.captures.store import WRITING, CaptureStore, while_writing
 from fusiondoc.cli import main
-from fusiondoc.whole_files import read_within, refuse_endless, write_whole
+from fusiondoc.whole_files import alone, read_within, refuse_endless, write_whole
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +67,25 @@ def test_files_of_others_are_read_within_a_bound(tmp_path: Path) -> None:
         for other in (tmp_path / "pipe", Path("/dev/zero")):
             with pytest.raises(OSError, match="not a regular file"):
                 read_within(other)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders cannot be locked")
+def test_what_several_write_side_by_side_stays(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(b"")
+
+    def add() -> None:
+        for _ in range(10):
+            with alone(file):
+                write_whole(file, file.read_bytes() + b"x")
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert file.read_bytes() == b"x" * 40
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_it_keeps_permissions_and_follows_links(tmp_path: Path) -> None:

@@ -208,6 +208,15 @@ def together(several: Iterable[LeftRunning]) -> LeftRunning | None:
 
 
 @dataclass(frozen=True)
+class Switches:
+    """What the program has switched off itself: the fuser of the run, which the probe has set back, and what
+    every fusion pass needs of the executor (names of knobs), which it has left."""
+
+    fuser_off: bool = False
+    executor_off: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Redirected:
     """Descriptors at which fusers log (1, 2) that the program closed or turned elsewhere: how, None for one
     that it left alone."""
@@ -256,6 +265,7 @@ class Records:
     error: Failure | None = None
     done: Done | None = None
     left: LeftRunning | None = None
+    switches: Switches = Switches()
     redirected: Redirected = Redirected()
     frontend: Frontend = Frontend()
     aot: AotRecords = field(default_factory=AotRecords)
@@ -338,6 +348,7 @@ def read_records(data: bytes) -> Records:
         error=read_object(Failure, _merged(all_of("error"))) if all_of("error") else None,
         done=read_object(Done, _merged(all_of("done"))) if all_of("done") else None,
         left=read_object(LeftRunning, _merged(all_of("left"))) if all_of("left") else None,
+        switches=read_object(Switches, _merged(all_of("switches"))) or Switches(),
         redirected=read_object(Redirected, _merged(all_of("redirected"))) or Redirected(),
         frontend=read_object(Frontend, _merged(all_of("frontend"))) or Frontend(),
         aot=read_aot_of_processes(all_of),

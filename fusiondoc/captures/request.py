@@ -345,6 +345,12 @@ class KeptRequest:
             names.append("script_args")
         return replace(made, masked=tuple(names))
 
+    def off_by_variable(self, fuser: str | None) -> str | None:
+        """``PYTORCH_TENSOREXPR=0``, if that is set: torch's fuser pass (tensorexpr_fuser.cpp) reads it before
+        any switch of a program."""
+        name = "PYTORCH_TENSOREXPR"
+        return f"{name}=0" if fuser == "nnc" and self.variables.get(name) == "0" else None
+
     @property
     def variables(self) -> dict[str, str]:
         """The variables of the run that bear on fusion."""

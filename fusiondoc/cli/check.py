@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any, Sequence
 import click
 
 from fusiondoc.cli.options import make_request, peak_option, run_options, store_for
-from fusiondoc.cli.output import check_fail_on, complete_files, emit, exit_status, report_options, say, tell
+from fusiondoc.cli.output import (
+    check_fail_on,
+    complete_files,
+    emit,
+    exit_status,
+    in_github,
+    report_options,
+    say,
+    tell,
+)
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -106,9 +115,12 @@ def command(
     assert expectations is not None  # without a file --update has made one
     report = _checked(report, expectations, only)
     if not update or format_ is not None or output is not None:
-        from fusiondoc.reports.text.findings import expectation_text
+        from fusiondoc.reports.text.findings import broken_expectations, expectation_text
 
         emit(report, format_, output, expectation_text)
+        if output is not None and not in_github():
+            for line in broken_expectations(report):  # else the log of a CI job says nothing of why it failed
+                tell(line)
     if any(not one.holds for one in report.expectations):
         return FINDINGS_FOUND
     return exit_status(report, fail_on)
@@ -202,22 +214,23 @@ def update_file(file: Path, report: Report, only: Sequence[str], diff_to_stdout:
     """Bring the file in line with the report; the difference goes to stdout, or to stderr beside a report."""
     from fusiondoc.expectations.read_file import read_text
     from fusiondoc.expectations.update import refuse_to_drop_backward, updated
-    from fusiondoc.whole_files import write_whole
+    from fusiondoc.whole_files import alone, write_whole
 
-    before = read_text(file) if file.exists() else ""
-    if before.strip():
-        refuse_to_drop_backward(before, str(file), report, only)
-    after = updated(before, str(file), report, only)
-    if after == before:
-        tell(f"{file} is up to date")
-        return
-    mark = _BOM if file.exists() and file.read_bytes().startswith(_BOM) else b""
-    try:
-        write_whole(file, mark + after.encode("utf-8"))
-    except OSError as error:
-        raise UsageError(
-            f"Cannot write {file}: {error.strerror}", "Choose another file with --expect."
-        ) from None
+    with alone(file):
+        before = read_text(file) if file.exists() else ""
+        if before.strip():
+            refuse_to_drop_backward(before, str(file), report, only)
+        after = updated(before, str(file), report, only)
+        if after == before:
+            tell(f"{file} is up to date")
+            return
+        mark = _BOM if file.exists() and file.read_bytes().startswith(_BOM) else b""
+        try:
+            write_whole(file, mark + after.encode("utf-8"))
+        except OSError as error:
+            raise UsageError(
+                f"Cannot write {file}: {error.strerror}", "Choose another file with --expect."
+            ) from None
     difference = difflib.unified_diff(
         before.splitlines(), after.splitlines(), f"{file} (before)", f"{file} (now)", lineterm=""
     )

@@ -213,9 +213,14 @@ def emit(
     _tell_github(report, format_, output)
 
 
+def in_github() -> bool:
+    """Whether this is a step of GitHub Actions, in whose log annotations are shown."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
 def _tell_github(report: Report, format_: str, output: Path | None) -> None:
     """Annotations and the summary, in GitHub Actions."""
-    if os.environ.get("GITHUB_ACTIONS") == "true" and (format_ != "github" or output is not None):
+    if in_github() and (format_ != "github" or output is not None):
         from fusiondoc.reports.code_annotations import append_github_summary, github
 
         click.echo(github(report), err=True, nl=False)

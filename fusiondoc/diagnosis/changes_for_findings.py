@@ -80,7 +80,7 @@ def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedCh
     if kind is ChangeKind.RUNS and can_run_again(context) and context.request is not None:
         runs = 2 * (context.request.options.runs or 5)
         more, advice = ("--runs", str(max(runs, 5))), f"Run it more often: --runs {max(runs, 5)}"
-    elif kind is ChangeKind.FUSER:
+    elif kind is ChangeKind.FUSER and finding.code != "FD104":
         more = ("--fuser", "auto")
     elif kind is ChangeKind.STATIC_SHAPES:
         more = tuple(ANY_SIZE.split()) if ANY_SIZE in (finding.advice or "") else ()

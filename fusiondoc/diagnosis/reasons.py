@@ -167,19 +167,23 @@ class Reasons:
 
     Args:
         requested: the fuser that was asked for, where that is known.
+        off: why no fuser was on at all, though one was asked for.
         torch: the version that ran, where that is known; else the lines that the log's messages name may tell
             it. Where neither does, the rules are those of the newest that has the fuser.
     """
 
-    def __init__(self, requested: str | None = None, torch: str | None = None) -> None:
+    def __init__(
+        self, requested: str | None = None, torch: str | None = None, off: str | None = None
+    ) -> None:
         self._requested = requested
+        self._off = "every fuser is off (--fuser none)" if requested == "none" else off
         self._torch = torch
         self._known: dict[tuple[object, ...], Reason | None] = {}
 
     def __call__(self, outside: Outside) -> Reason | None:
         fuser = outside.fuser
-        if self._requested == "none" and is_fusible(outside.node.op):
-            return reason("FD104", "every fuser is off (--fuser none)")
+        if self._off is not None and is_fusible(outside.node.op):
+            return reason("FD104", self._off)
         if fuser is None and self._requested in FUSERS:
             fuser = self._requested
         place = Place(outside, fuser, self._torch or outside.release)

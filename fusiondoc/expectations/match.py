@@ -129,7 +129,8 @@ def _group(
     of_groups = {name: instances_in(known[name], wanted.layer) for name in ids}
     number = sum(map(len, of_groups.values()))
     number += 0 if wanted.layer else sum(known[name].instances_left_out for name in ids)
-    holds = wanted.count.holds(number)
+    unknown = _unknown(report) if not number and wanted.count.holds(0) else None
+    holds = unknown is None and wanted.count.holds(number)
     near = None
     shown = ", ".join(
         instances(known[name], these) if not holds else name + (f" ×{len(these)}" if len(these) > 1 else "")
@@ -149,7 +150,7 @@ def _group(
             why = f"the next nearest is {near.found}: {near.why}"
         else:
             why = "; ".join(tell([one for one in near.missing if one.row is not None])) or None
-    return Outcome(section, wanted.path, holds, text, shown, why, wanted.at, ids, near, number)
+    return Outcome(section, wanted.path, holds, text, unknown or shown, why, wanted.at, ids, near, number)
 
 
 def specialised_once(report: Report) -> int:
@@ -162,8 +163,27 @@ def _nothing_fused(report: Report) -> str | None:
     """Why there is no group at all, where a finding tells it."""
     if report.groups:
         return None
-    cause = next((f for f in report.findings if f.code[:3] in ("FD0", "FD1", "FD9")), None)
+    causes = (f for f in report.findings if f.code[:3] in ("FD0", "FD1", "FD9") and not f.in_header)
+    cause = next(causes, None)
     return f"{cause.message} ({cause.code})" if cause else None
+
+
+_NO_PLAN = ("FD101", "FD104", "FD901")
+"""Findings of a run without groups that made no plan with a fuser, so that what is absent says nothing."""
+
+
+def not_told(report: Report) -> str | None:
+    """Why the absence of groups, fallbacks and unfused operators says nothing: no plan was made that could
+    have had any."""
+    if report.groups or report.kernels:
+        return None
+    cause = next((f for f in report.findings if f.code in _NO_PLAN and not f.ops), None)
+    return f"{cause.message} ({cause.code})" if cause is not None else None
+
+
+def _unknown(report: Report) -> str | None:
+    cause = not_told(report)
+    return f"unknown: {cause}" if cause is not None else None
 
 
 def _whole(section: Section, report: Report) -> Iterable[Outcome]:
@@ -183,20 +203,23 @@ def _whole(section: Section, report: Report) -> Iterable[Outcome]:
         yield _module(wanted_share, report, section.name, section.not_fused)
     if section.number_of_groups is not None:
         number = specialised_once(report)
+        unknown = _unknown(report) if section.number_of_groups.holds(number) else None
         ids = ", ".join(group.id for group in report.groups if group.respecialises is None)
         wanted = f"{section.number_of_groups} group" + "s" * (str(section.number_of_groups) != "1")
         yield outcome(
-            "number_of_groups", section.number_of_groups.holds(number), wanted,
-            f"{number} ({ids})" if 0 < number <= 12 else str(number),
-            None if number else _nothing_fused(report), number,
+            "number_of_groups", unknown is None and section.number_of_groups.holds(number), wanted,
+            unknown or (f"{number} ({ids})" if 0 < number <= 12 else str(number)),
+            None if number or unknown else _nothing_fused(report), number,
         )  # fmt: skip
     if section.max_fallbacks is not None:
         count = sum(fallback.count for fallback in report.fallbacks)
+        unknown = _unknown(report) if not count else None
         error = next((f.error for f in report.fallbacks if f.error), None)
         groups = ", ".join(sorted({f.group for f in report.fallbacks if f.group}))
         yield outcome(
-            "max_fallbacks", count <= section.max_fallbacks, f"at most {section.max_fallbacks} fallbacks",
-            str(count) + (f" (of {groups})" if groups else ""), error if count else None, count,
+            "max_fallbacks", unknown is None and count <= section.max_fallbacks,
+            f"at most {section.max_fallbacks} fallbacks",
+            unknown or str(count) + (f" (of {groups})" if groups else ""), error if count else None, count,
         )  # fmt: skip
     yield from _operators_outside(section, report, outcome)
     if section.min_coverage is not None:
@@ -283,8 +306,9 @@ def _operators_outside(section: Section, report: Report, outcome: Make) -> Itera
         return
     names = ", ".join(map(without_namespace, known))
     expected = f"no operator but {names} outside groups" if known else "no operator outside groups"
-    if not report.coverage.told:
-        yield outcome("not_fused", False, expected, f"unknown: {report.coverage.unknown}", None, None)
+    unknown = _unknown(report) if report.coverage.told else f"unknown: {report.coverage.unknown}"
+    if unknown is not None:
+        yield outcome("not_fused", False, expected, unknown, None, None)
         return
     rows = outside(report)
     new = _new(rows, known)

@@ -3,6 +3,7 @@ what is well-formed becomes the model of it."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path as FilePath
 from typing import Any, Container, Iterable, Mapping, Sequence
 
@@ -56,6 +57,13 @@ def read_text(file: FilePath) -> str:
 
 def loads(text: str, name: str, codes: Container[str] = ()) -> Expectations:
     """The expectations in a text; ``name`` is what messages call it."""
+    conflict = _CONFLICT.search(text)
+    if conflict is not None:
+        line = text.count("\n", 0, conflict.start()) + 1
+        raise UsageError(
+            f"{name}:{line}: a merge left both sides here ({conflict.group()})",
+            "Keep one side and take out the marks; then fusiondoc check --update brings it up to date.",
+        )
     root = yaml_text.compose(text, name)
     if root is None:
         raise UsageError(f"{name} is empty", "--update writes it from what is found.")
@@ -63,6 +71,10 @@ def loads(text: str, name: str, codes: Container[str] = ()) -> Expectations:
     sections = reader.file(root)
     reader.problems.raise_if_any(HINT)
     return Expectations(name, tuple(sections))
+
+
+_CONFLICT = re.compile(r"^(<{7}|>{7})(?= |\r?$)", re.M)
+"""The marks that git leaves around the two sides."""
 
 
 class _Reader:

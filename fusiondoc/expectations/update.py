@@ -15,7 +15,7 @@ import yaml
 
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import Expectations, Section, applying, fits, yaml_text
-from fusiondoc.expectations.match import Outcome, check, lacks_backward, specialised_once
+from fusiondoc.expectations.match import Outcome, check, lacks_backward, not_told, specialised_once
 from fusiondoc.expectations.missing import without_namespace
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.yaml_text import CannotEdit
@@ -138,8 +138,15 @@ def updated(text: str, name: str, report: Report, only: Sequence[str] = ()) -> s
     ``only`` names sections to update whatever run they are for.
 
     Raises:
-        UsageError: the text is no file of expectations, or is written in a way that cannot be edited.
+        UsageError: the text is no file of expectations, or is written in a way that cannot be edited; or the
+            report is of a run without a plan, which would leave nothing of what is expected.
     """
+    cause = not_told(report)
+    if cause is not None:
+        raise UsageError(
+            f"--update found nothing to write down: {cause}",
+            "fusiondoc diagnose (of a log: parse) says what to do about it.",
+        )
     if not text.strip():
         return new_file(report)
     expectations = loads(text, name)

@@ -197,6 +197,7 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         te_watch.end(None)
         if spec.get("frontend") == "te":
             records.write("frontend", requested="te", effective="te", why="asked for")
+        _tell_of_executor(torch, spec, records)
         away = log_and_records.LOG.away()
         if away:
             records.write("redirected", **away)
@@ -295,9 +296,11 @@ def _run_model(
             scripted = to_torchscript(torch, model, shapes[0], spec["trace"], _noting(records))
             was_frozen = is_frozen(torch, scripted)
             scripted = frozen_if_asked(torch, spec, scripted, fuser, _noting(records))
+    _tell_of_executor(torch, spec, records)
     if environment.read_back(torch) != switches:
         # The user's module threw switches of its own; what was asked for holds.
         records.write("note", text="the file sets fuser switches itself; they were set back to --fuser")
+        records.write("switches", fuser_off=not environment.is_on(torch, fuser))
         environment.switch_on(torch, fuser)
         _turn_knobs(torch, spec["knobs"])
     froze = is_frozen(torch, scripted)
@@ -332,6 +335,13 @@ def _run_model(
     verifier = _verifier(torch, scripted, twin, records) if twin is not None else None
     with clock.users_work():
         Passes(torch, scripted, shapes, spec["runs"], spec["backward"], records, verifier).run()
+
+
+def _tell_of_executor(torch: Any, spec: dict[str, Any], records: Records) -> None:
+    """What the program has switched off that every fusion pass needs; a knob asked for tells itself."""
+    if spec["fuser"] not in ("legacy", "none"):
+        off = [knob for knob in environment.executor_off(torch) if knob not in spec["knobs"]]
+        records.write("switches", executor_off=off)
 
 
 def _noting(records: Records) -> Callable[[str], None]:

@@ -376,6 +376,23 @@ def read_back(torch: Any) -> tuple[Any, ...]:
     )
 
 
+def executor_off(torch: Any) -> list[str]:
+    """What nvFuser and NNC need of the executor and is off now, by the names of the knobs."""
+    switch = torch._C
+    off = []
+    for knob, set_it in (
+        ("profiling_executor", switch._jit_set_profiling_executor),
+        ("profiling_mode", switch._jit_set_profiling_mode),
+    ):
+        before = set_it(True)  # the only way to read it
+        set_it(before)
+        if not before:
+            off.append(knob)
+    if not switch._get_graph_executor_optimize():
+        off.append("graph_optimize")
+    return off
+
+
 _GROUP_KINDS = {
     "nnc": "prim::TensorExprGroup",
     "onednn": "prim::oneDNNFusionGroup",

@@ -160,11 +160,17 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
     report, observed = read_logs(
         logs,
         {**told.source_map, **told.aot.source_map},
-        work_out=Reasons(told.fuser.effective, told.environment.texts.get("torch")),
+        work_out=Reasons(told.fuser.effective, told.environment.texts.get("torch"), _fuser_off(capture)),
         layers=told.layers,
         phases=told.aot.phases,
     )
     return ParsedLog(report, observed, tuple(logs))
+
+
+def _fuser_off(capture: Capture) -> str | None:
+    """What switched the fuser of a run off, as the reason of its operators."""
+    variable = capture.request.off_by_variable(capture.records.fuser.effective)
+    return f"{variable} is set, which switches the fuser off" if variable is not None else None
 
 
 def report_of(
@@ -239,6 +245,7 @@ def report_of(
         capture.rerun,
         told.left,
         capture.left_later,
+        told.switches,
         told.redirected,
         told.te,
         ended_early=ended_early(ending.result, ending.records),

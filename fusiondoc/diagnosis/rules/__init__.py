@@ -17,7 +17,7 @@ from typing import Callable, Iterable, Sequence
 from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Result
 from fusiondoc.captures.frontend_records import GraphBreaks, TeRecords
-from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected
+from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected, Switches
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.operators import VIEWS, taken_by
@@ -46,6 +46,8 @@ class Context:
     """What the program left running."""
     left_later: LeftRunning | None = None
     """What further runs of the capture left running."""
+    switches: Switches = field(default_factory=Switches)
+    """What the program switched off."""
     redirected: Redirected = field(default_factory=Redirected)
     """What the program did to the descriptors that are logged."""
     te: TeRecords = field(default_factory=TeRecords)

@@ -12,6 +12,7 @@ from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.ranks_compared import to_do
 from fusiondoc.diagnosis.rules import Context, finding
+from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS, executor_off, fuser_set_back
 from fusiondoc.diagnosis.rules.fd9_beyond_bounds import beyond_bounds
 from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
@@ -54,26 +55,6 @@ def dead_knobs(report: Report, context: Context) -> Iterable[Finding]:
                 f"The knob {knob.name}={knob.requested} does nothing on this torch",
                 advice=f"fusiondoc knobs {knob.name} says in which torch versions it is live.",
                 severity="warning",
-            )
-
-
-WHAT_FUSION_NEEDS = {
-    "profiling_executor": "nvFuser and NNC fuse only what the profiling executor profiled",
-    "graph_optimize": "graphs run as they are written, without any pass",
-}
-
-
-def executor_off(report: Report, context: Context) -> Iterable[Finding]:
-    """FD104: what every fusion pass needs is switched off. nvFuser then still makes groups, and refuses to
-    compile them (kernel_cache.cpp: "legacy executor is not supported by nvfuser")."""
-    if report.fuser.requested in ("none", "legacy") or any(not group.fallback for group in report.groups):
-        return
-    for knob in report.knobs:
-        if knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS:
-            yield finding(
-                "FD104",
-                f"{knob.name} is off: {WHAT_FUSION_NEEDS[knob.name]}",
-                advice=f"Turn it on: --knob {knob.name}=on",
             )
 
 
@@ -132,7 +113,15 @@ def merged_variables(report: Report, context: Context) -> Iterable[Finding]:
     )
 
 
-OF_ENVIRONMENT = (no_nvfuser, dead_knobs, executor_off, other_fuser, bad_dump_option, merged_variables)
+OF_ENVIRONMENT = (
+    no_nvfuser,
+    dead_knobs,
+    executor_off,
+    fuser_set_back,
+    other_fuser,
+    bad_dump_option,
+    merged_variables,
+)
 
 
 HOW_TO_LOG = (
@@ -215,7 +204,9 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
         or _errors_of_stand_alone(context)
     ):
         return
-    if any(knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS for knob in report.knobs):
+    if context.switches.executor_off or any(
+        knob.effective == "off" and knob.name in WHAT_FUSION_NEEDS for knob in report.knobs
+    ):
         return  # FD104 names the cause
     if context.request is not None and context.request.target.kind == IN_PROCESS:
         yield finding(
@@ -271,8 +262,9 @@ def cut_off(report: Report, context: Context) -> Iterable[Finding]:
     torn = f"at least {count(number, 'line')} {'is' if number == 1 else 'are'} torn apart by other processes"
     said = []
     if report.parse.truncated:
-        cut = f"{report.parse.truncated} graphs or kernels are cut off"
-        said.append(f"{cut}; what they held is missing from this report")
+        cut = report.parse.truncated
+        whole = "1 graph or kernel is" if cut == 1 else f"{cut:,} graphs or kernels are"
+        said.append(f"{whole} cut off; what {'it' if cut == 1 else 'they'} held is missing from this report")
     if number:
         said.append(torn if said else f"{torn[0].upper()}{torn[1:]}; what they held may be missing or wrong")
     if said:
@@ -293,7 +285,7 @@ def unknown_lines(report: Report, context: Context) -> Iterable[Finding]:
         first = report.parse.first_unrecognised
         yield finding(
             "FD903",
-            f"{report.parse.unrecognised} log lines were not recognised"
+            f"{count(report.parse.unrecognised, 'log line')} not recognised"
             + (f", first {first[0].file}:{first[0].line}: {first[0].text[:80]}" if first else ""),
             advice="They may be of a torch version that fusiondoc does not know: please report them.",
         )

@@ -12,6 +12,7 @@ from fusiondoc.diagnosis.differentiable_graphs import NO_FORMULA, RECORDED
 from fusiondoc.diagnosis.operators import is_fusible, is_in_place, taken_by
 from fusiondoc.diagnosis.rules import Context, RunFacts, finding, run_facts
 from fusiondoc.diagnosis.rules.fd0_fd9_environment_and_log import HOW_TO_LOG, PLANS
+from fusiondoc.diagnosis.rules.fd1_fuser_off import variable_off
 from fusiondoc.model import count
 from fusiondoc.model.codes import CODES, Loss
 from fusiondoc.model.operator_places import folded
@@ -191,6 +192,8 @@ def no_fusion_pass(report: Report, context: Context) -> Iterable[Finding]:
         return
     if report.fuser.requested == "none":
         return
+    if variable_off(report, context) is not None or context.switches.executor_off:
+        return  # FD104 names the cause
     without = [row for row in report.unfused if row.reason.code == "FD231"]
     ends = _ends(report)
     if any(row.reason.text.startswith(RECORDED) for row in without):

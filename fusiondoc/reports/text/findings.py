@@ -217,18 +217,41 @@ def expectation_text(
         lines.append(Padding(table, (0, 0, 0, 1)))
         if one in folded:
             lines.append(Unbroken(f"         $ {_command(report, one.file)}", "cyan"))
-    broken = sum(not one.holds for one in report.expectations)
-    total = len(report.expectations)
-    verdict = f"{total - broken} of {total} expectations hold" + (f", {broken} broken" if broken else "")
-    last = Text(verdict, style="red" if broken else "green")
+    broken = any(not one.holds for one in report.expectations)
+    last = Text(_verdict(report), style="red" if broken else "green")
     if detail is Detail.VERDICT:
         return drawn(last, width, colour)
     lines.append(last)
+    lines += map(Text, doubts(report))
     if report.suppressed:
         lines.append(Text(f"suppressed findings: {len(report.suppressed)}"))
     if report.target.capture:
         lines.append(Unbroken(f"the whole report: fusiondoc parse {report.target.capture}"))
     return drawn(Lines(*lines), width, colour)
+
+
+def doubts(report: Report) -> list[str]:
+    """What is wrong with the run or its log as a whole, so that expectations may hold or be broken for it."""
+    return [
+        f"{finding.severity} {finding.code}: {with_near_places(finding.message)}"
+        for finding in report.findings
+        if finding.severity != "note" and finding.code[:3] in ("FD0", "FD1", "FD9") and not finding.ops
+    ]
+
+
+def broken_expectations(report: Report) -> list[str]:
+    """The sentences of the expectations that are broken, and how many that is; nothing if all hold."""
+    report = with_near_paths(visible_in(report))
+    broken = [one for one in report.expectations if not one.holds]
+    if not broken:
+        return []
+    return [*(f"BROKEN {_sentence(one)}" for one in broken), _verdict(report)]
+
+
+def _verdict(report: Report) -> str:
+    broken = sum(not one.holds for one in report.expectations)
+    total = len(report.expectations)
+    return f"{total - broken} of {total} expectations hold" + (f", {broken} broken" if broken else "")
 
 
 def _sentence(one: Expectation) -> str:
