@@ -116,6 +116,48 @@ def test_why_a_group_is_gone_is_what_its_operators_have_since(tmp_path: Path) ->
     assert gone.why == ("FD230 in 2 runs",)
 
 
+@pytest.mark.parametrize(
+    ("lines", "gone", "moved"), [((0, 7, 7), 0, 2), ((0, 7, None), 2, 2), ((0, None, 7), 2, 0)]
+)
+def test_groups_at_other_lines_are_not_gone(
+    lines: tuple[int | None, ...], gone: int, moved: int, tmp_path: Path
+) -> None:
+    """Every change of a file moves what is below it. ``lines``: of three stretches of days, by how much the
+    lines are further down; None is without the group."""
+    text = (GOLDEN / "capture.json").read_text()
+    data = json.loads(text)
+    (first, *_) = data["groups"]
+    for day in range(6):
+        further = lines[day // 2]
+        data["groups"] = []
+        for nth in range(2 if further is not None else 0):  # two equal groups, 40 lines apart
+            nodes = [
+                dict(one, user_source=f"/a/m.py:{20 + 40 * nth + (further or 0)}") for one in first["nodes"]
+            ]
+            data["groups"].append(dict(first, id=f"G{nth + 1}", nodes=nodes))
+        data["target"] = {"name": "a/m.py", "options": {}, "capture": f".fusiondoc/2025010{day + 1}-000000-m"}
+        (tmp_path / f"{day}.json").write_text(json.dumps(data))
+    made = survey([str(tmp_path)])
+    assert (len(made.gone), made.moved) == (gone, moved)
+
+
+def test_of_equal_groups_that_move_the_one_without_new_lines_is_gone(tmp_path: Path) -> None:
+    (first, *_) = (data := json.loads((GOLDEN / "capture.json").read_text()))["groups"]
+    for day in range(4):
+        data["groups"] = [
+            dict(
+                first,
+                id=f"G{line}",
+                nodes=[dict(one, user_source=f"/a/m.py:{line}") for one in first["nodes"]],
+            )
+            for line in ((20, 60) if day < 2 else (62,))
+        ]
+        data["target"] = {"name": "a/m.py", "options": {}, "capture": f".fusiondoc/2025010{day + 1}-000000-m"}
+        (tmp_path / f"{day}.json").write_text(json.dumps(data))
+    (gone,) = survey([str(tmp_path)]).gone
+    assert gone.text.endswith("at m.py:20")
+
+
 def _outside(node: dict[str, Any], code: str) -> dict[str, Any]:
     reason = {"code": code, "text": "in place", "stated": False}
     return {

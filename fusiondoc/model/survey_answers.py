@@ -174,6 +174,9 @@ class Survey:
     ignored: int
     """Files that are neither reports nor logs by their names."""
     work: Work
+    moved: int = 0
+    """Groups that went from their lines when most runs got the same operators at others: they are not in
+    ``gone``."""
     schema: str = field(default=SCHEMA)
 
     @property

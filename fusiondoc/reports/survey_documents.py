@@ -72,6 +72,7 @@ def verdict(survey: Survey) -> str:
     text = f"{count(len(survey.runs), 'run')} of {count(len(survey.models), 'model')}"
     gone = {one.group for one in survey.gone}
     text += f": {count(len(survey.groups), 'group')}, {len(gone)} of them gone"
+    text += f", {survey.moved:,} moved to other lines" if survey.moved else ""
     slow = len(survey.outliers) + survey.outliers_left_out
     return text + (f", {count(slow, 'slow kernel')}" if slow else "")
 

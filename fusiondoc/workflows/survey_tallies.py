@@ -185,11 +185,12 @@ def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: W
         totals[row.model].update(["runs", *_values(row)])
     groups = [_share(key, tally, totals[key.model]["runs"]) for key, tally in part.groups.items()]
     ids = {key: _id(key) for key in part.groups}
-    gone = [
+    lost = [
         found
         for key, tally in part.groups.items()
         for found in _gone(key, ids[key], tally, totals[key.model], part.places)
     ]
+    gone = _not_moved(lost, part.groups, totals)
     outliers, left_out = _outliers(part.kernels, {row.digest: row.run for row in rows})
     return Survey(
         runs=rows,
@@ -206,6 +207,7 @@ def survey_of(part: Part, duplicates: Iterable[Duplicate], ignored: int, work: W
         outliers_left_out=left_out,
         ignored=ignored,
         work=work,
+        moved=len(lost) - len(gone),
     )
 
 
@@ -229,13 +231,67 @@ def _share(key: GroupKey, tally: Counter[Any], runs: int) -> GroupShare:
     )
 
 
+@dataclass(frozen=True)
+class _Lost:
+    """A group that is gone from its lines, with the values that had it, and those at which it went."""
+
+    gone: Gone
+    key: GroupKey
+    before: tuple[str, ...]
+    then: tuple[str, ...]
+
+
+def _not_moved(
+    lost: Sequence[_Lost],
+    groups: Mapping[GroupKey, Counter[Any]],
+    totals: Mapping[str | None, Counter[Any]],
+) -> list[Gone]:
+    """Without those in whose place most runs have the same operators at other lines from then on: lines were
+    put in above them, or they were moved. Of several the nearest lines are taken, each once."""
+    alike: dict[tuple[object, ...], list[GroupKey]] = defaultdict(list)
+    for key in groups:
+        alike[key[:3]].append(key)
+
+    def came(key: GroupKey, one: _Lost) -> bool:
+        by, tally = one.gone.by, groups[key]
+        runs = sum(totals[key.model][by, value] for value in one.then)
+        now = sum(tally[by, value] for value in one.then)
+        return now >= MOST_BEFORE * runs and not any(tally[by, value] for value in one.before)
+
+    pairs = sorted(
+        (_apart(one.key, key), number, key.places, key)
+        for number, one in enumerate(lost)
+        for key in alike[one.key[:3]]
+        if came(key, one)
+    )
+    moved: set[int] = set()
+    taken: set[tuple[str, GroupKey]] = set()
+    for _, number, _, key in pairs:
+        place = (lost[number].gone.by, key)
+        if number not in moved and place not in taken:
+            moved.add(number)
+            taken.add(place)
+    return [one.gone for number, one in enumerate(lost) if number not in moved]
+
+
+def _apart(one: GroupKey, other: GroupKey) -> tuple[bool, int]:
+    """Whether they begin in other files, and by how many lines."""
+    (file, line), (other_file, other_line) = (_begin(key.places) for key in (one, other))
+    return file != other_file, abs(line - other_line)
+
+
+def _begin(places: Sequence[str]) -> tuple[str, int]:
+    file, _, line = next((one for one in places if not one.startswith("<string>")), "").rpartition(":")
+    return file, int(line) if line.isdecimal() else 0
+
+
 def _gone(
     key: GroupKey,
     name: str,
     tally: Counter[Any],
     totals: Counter[Any],
     places: Mapping[PlaceKey, Counter[Any]],
-) -> Iterable[Gone]:
+) -> Iterable[_Lost]:
     if tally["runs"] == totals["runs"]:
         return
     for dimension in DIMENSIONS:
@@ -260,7 +316,7 @@ def _gone(
         since = sum(counts[value] for value in after)
         if not ordered and (1 - tally["runs"] / totals["runs"]) ** since > BY_CHANCE:
             continue
-        yield Gone(
+        gone = Gone(
             group=name,
             text=text_of(key),
             model=key.model,
@@ -272,6 +328,7 @@ def _gone(
             runs_since=since,
             why=_why(key, places, (dimension, before, runs_before), (dimension, after, since)),
         )
+        yield _Lost(gone, key, tuple(before), tuple(after[:1] if ordered else after))
 
 
 def _why(
