@@ -16,7 +16,7 @@ _NO_TORCH = "fusiondoc: this Python has no torch (pip install torch), so nothing
 
 
 def pytest_addoption(parser: Any) -> None:
-    """``--fusion-fuser`` (also ``fusion_fuser`` in the ini file) and ``--fusion-keep``."""
+    """``--fusion-fuser`` and ``--fusion-required`` (also in the ini file), ``--fusion-keep``."""
     group = parser.getgroup("fusiondoc", "operator fusion (fusiondoc)")
     group.addoption(
         "--fusion-fuser",
@@ -28,20 +28,27 @@ def pytest_addoption(parser: Any) -> None:
         metavar="DIR",
         help="Keep captures under DIR/TEST/ instead of the temporary folder of the test.",
     )
+    group.addoption(
+        "--fusion-required",
+        action="store_true",
+        help="Fail tests that would be skipped because their fuser cannot work here, or torch is missing.",
+    )
+    parser.addini("fusion_required", "the same as --fusion-required", type="bool", default=False)
     parser.addini("fusion_fuser", "fuser of tests that do not choose one (auto)", default="auto")
 
 
 @pytest.fixture
 def fusion(request: Any) -> Fusion:
     """Runs functions and modules of a test under a fuser in a process of its own: ``fusion.diagnose`` and
-    ``fusion.assert_fused`` (docs/pytest.md). Skips where torch is not installed."""
+    ``fusion.assert_fused`` (docs/pytest.md). Skips where torch is not installed, or fails if required."""
+    config = request.config
+    required = bool(config.getoption("--fusion-required") or config.getini("fusion_required"))
     if importlib.util.find_spec("torch") is None:
-        pytest.skip(_NO_TORCH)
+        (pytest.fail if required else pytest.skip)(_NO_TORCH)
     from fusiondoc.testing import Fusion
 
-    config = request.config
     fuser = config.getoption("--fusion-fuser") or config.getini("fusion_fuser")
-    return Fusion(request.node.nodeid, lambda: _folder(request), str(fuser))
+    return Fusion(request.node.nodeid, lambda: _folder(request), str(fuser), required)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: Any) -> None:

@@ -79,16 +79,20 @@ class Fusion:
     those of ``fusiondoc diagnose``: ``trace``, ``knobs`` (a dict), ``dumps`` (a list), ``seed``, ``timeout``
     (seconds), ``verify``, ``no_freeze``, ``freeze``.
 
-    Both methods skip the test where the fuser cannot work, and raise ``fusiondoc.errors.ModelFailed`` with
-    the model's own traceback where ``fn`` cannot be compiled or fails, and ``UsageError`` for wrong
-    arguments.
+    Both methods skip the test where the fuser cannot work, unless ``required``, and raise
+    ``fusiondoc.errors.ModelFailed`` with the model's own traceback where ``fn`` cannot be compiled or fails,
+    and ``UsageError`` for wrong arguments.
     """
 
-    def __init__(self, test: str, folder: Callable[[], Path], fuser: str = "auto") -> None:
-        """``test`` is how messages name the test; ``folder`` gives the folder for its captures."""
+    def __init__(
+        self, test: str, folder: Callable[[], Path], fuser: str = "auto", required: bool = False
+    ) -> None:
+        """``test`` is how messages name the test; ``folder`` gives the folder for its captures; ``required``:
+        a test whose fuser cannot work here fails."""
         self._test = test
         self._folder = folder
         self._fuser = fuser
+        self._required = required
 
     def diagnose(
         self,
@@ -108,6 +112,8 @@ class Fusion:
                 fn, inputs, self._folder, self._test, fuser or self._fuser, backward, runs, options
             )
         except CannotRun as error:
+            if self._required:
+                raise _with_hint(error) from None
             hint = f". {error.hint}" if error.hint else ""
             pytest.skip(f"fusiondoc: {error.message}{hint}")
         except FusiondocError as error:

@@ -272,6 +272,20 @@ def test_it_skips_where_the_fuser_or_torch_is_not_there(session: Session) -> Non
 
 
 @pytest.mark.torch
+@pytest.mark.parametrize("option", [("--fusion-required",), ("-o", "fusion_required=true")])
+def test_what_would_be_skipped_fails_where_it_is_required(
+    option: tuple[str, ...], tmp_path: Path, cache: Path
+) -> None:
+    if inspect(Path(sys.executable)).torch_cuda is not None and Path("/dev/nvidiactl").exists():
+        pytest.skip("nvFuser may be here")
+    files = {name: FILES[name] for name in ("test_fuser.py", "test_torch.py")}
+    session = run(tmp_path, cache, files, *option)
+    assert session.outcomes("test_fuser.py") == session.outcomes("test_torch.py") == ["FAILED"]
+    assert re.search(r"^E .*CannotRun: nvFuser cannot work here: ", session.text, re.MULTILINE)
+    assert re.search(r"^E .*no torch \(pip install torch\)", session.text, re.MULTILINE)
+
+
+@pytest.mark.torch
 @pytest.mark.nightly
 def test_under_xdist_every_test_has_its_own_captures(tmp_path: Path, cache: Path) -> None:
     pytest.importorskip("xdist")
