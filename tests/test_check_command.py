@@ -318,3 +318,15 @@ def test_a_merge_conflict_is_named(fusiondoc: Run, tmp_path: Path) -> None:
             done = fusiondoc("check", REJECTS, "--expect", "fusions.yaml", *more)
             assert done.returncode == 2
             assert "error: fusions.yaml:2: a merge left both sides here (<<<<<<<)\n" in done.stderr
+
+
+def test_captures_of_several_runs_are_refused(fusiondoc: Run, tmp_path: Path) -> None:
+    """They were read as parts of one run, in which a group that one of them lost is there."""
+    for name in ("one", "two"):
+        (tmp_path / "kept").mkdir(exist_ok=True)
+        (tmp_path / "kept" / name).symlink_to(COMPOSITE)
+    expect(tmp_path, "max_fallbacks: 0\n")
+    for named in (("kept/one", "kept/two"), ("kept",)):
+        done = fusiondoc("check", *named, "--expect", "fusions.yaml")
+        assert done.returncode == 2 and "one, two are captures of runs of their own" in done.stderr
+    assert fusiondoc("check", "kept/one", "--expect", "fusions.yaml").returncode == 0

@@ -128,7 +128,7 @@ def command(
 
 def _report_of_logs(arguments: Sequence[str], given: Sequence[str], peak: float | None) -> Report:
     """The report of logs, captures, or the newest capture; ``given`` are run options, which fit none."""
-    from fusiondoc.workflows.load import report_from
+    from fusiondoc.workflows.load import refuse_several_runs, report_from
 
     if given:
         what = f"'{arguments[0]}' is a log" if arguments else "without a TARGET the newest capture is read"
@@ -137,6 +137,7 @@ def _report_of_logs(arguments: Sequence[str], given: Sequence[str], peak: float 
             "A TARGET is FILE.py, FILE.py:NAME, package.module:NAME or FILE.pt.",
         )
     try:
+        refuse_several_runs(arguments)
         return report_from(arguments, peak)
     except UsageError as error:
         if error.message.startswith("there is no log, folder"):

@@ -19,6 +19,7 @@ from fusiondoc.diagnosis.ranks_compared import ranks_of
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
+from fusiondoc.errors import UsageError
 from fusiondoc.masking import masked, masked_in
 from fusiondoc.model import TE, dataclass
 from fusiondoc.model.report import Evidence, Report
@@ -40,7 +41,16 @@ from fusiondoc.parsers.read import read_logs
 from fusiondoc.parsers.rows import excerpts
 from fusiondoc.reports.json_format import read_report
 from fusiondoc.runner import peak_of
-from fusiondoc.workflows import Kind, Source, logs_of, named_json, saved_bytes, source_of, sources_of
+from fusiondoc.workflows import (
+    Kind,
+    Source,
+    is_capture,
+    logs_of,
+    named_json,
+    saved_bytes,
+    source_of,
+    sources_of,
+)
 
 
 def report_from(
@@ -54,6 +64,22 @@ def report_from(
         source_roots: folders beside the project whose Python files may be shown.
     """
     return _report(sources_of(arguments), peak, source_roots)
+
+
+def refuse_several_runs(arguments: Sequence[str]) -> None:
+    """UsageError where the arguments name captures of several runs: logs are parts of one run, so that what
+    one run lost would be found in another."""
+    sources = sources_of(arguments)
+    captures = [one.capture() for one in sources if one.kind is Kind.CAPTURE]
+    for one in sources:
+        if one.kind is Kind.LOG and one.path is not None and one.path.is_dir():
+            captures += [Capture(path) for path in sorted(one.path.iterdir()) if is_capture(path)]
+    if len(captures) > 1 and not all(one.ranks for one in captures):
+        first, second = (one.name for one in captures[:2])
+        raise UsageError(
+            f"{first}, {second}{' and others' * (len(captures) > 2)} are captures of runs of their own",
+            "Check each by itself: what one run lost would be found in the other.",
+        )
 
 
 def side(argument: str) -> Report:

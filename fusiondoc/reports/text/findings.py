@@ -232,11 +232,12 @@ def expectation_text(
 
 def doubts(report: Report) -> list[str]:
     """What is wrong with the run or its log as a whole, so that expectations may hold or be broken for it."""
-    return [
+    said = (
         f"{finding.severity} {finding.code}: {with_near_places(finding.message)}"
         for finding in report.findings
         if finding.severity != "note" and finding.code[:3] in ("FD0", "FD1", "FD9") and not finding.ops
-    ]
+    )
+    return list(dict.fromkeys(said))
 
 
 def broken_expectations(report: Report) -> list[str]:
