@@ -309,6 +309,18 @@ def test_what_has_no_line_is_said_once_and_on_no_line() -> None:
     assert issue["check_name"] == "summary" and issue["location"]["path"] == "m.py"
 
 
+def test_two_operators_of_one_line_are_one_annotation() -> None:
+    """They differ by the column alone, which no annotation says; GitHub shows ten of a kind."""
+    one = Finding("FD226", "note", "aten::slice is not fused", "m.py:3:4", (), None)
+    report = replace(
+        REPORT, plan=(), findings=(one, replace(one, source="m.py:3:20"), replace(one, code="FD227"))
+    )
+    assert [line.split("::")[1] for line in code_annotations.github(report).splitlines()] == [
+        "notice file=m.py,line=3,title=fusiondoc FD226",
+        "notice file=m.py,line=3,title=fusiondoc FD227",
+    ]
+
+
 # Paths of the machine that a program was run on
 
 

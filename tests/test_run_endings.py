@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from conftest import Run
 
 from fusiondoc.captures.ending import Result, failure_of
 from fusiondoc.captures.probe_records import Done, Failure, Loaded, Records
@@ -87,3 +88,17 @@ def test_a_program_that_ended_itself_is_not_one_without_torchscript() -> None:
     found = {one.code: one.message for one in diagnose(report, context).findings}
     assert "FD901" not in found
     assert found["FD905"].startswith("The process ended with exit status 0, and its records do not say")
+
+
+@pytest.mark.torch
+def test_an_error_that_came_through_c_plus_plus_names_no_frame_of_the_probe(
+    fusiondoc: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "model.py").write_text(
+        "import torch\n\n\n@torch.jit.ignore\ndef check(x: torch.Tensor) -> None:\n"
+        "    raise RuntimeError('boom')\n\n\n@torch.jit.script\ndef model(x):\n    check(x)\n"
+        "    return x + 1\n\n\ninputs = (torch.ones(2),)\n"
+    )
+    done = fusiondoc("diagnose", "model.py")
+    assert done.returncode == 3 and "boom\n\nAt:\n" in done.stderr, done.stderr
+    assert "model.py(6): check" in done.stderr and "fusiondoc/probe" not in done.stderr

@@ -75,7 +75,7 @@ def _strip(trace: traceback.TracebackException, seen: set[int]) -> None:
 def message_of(error: BaseException) -> str:
     """What the exception says of itself; its class is the user's, and may fail at that too."""
     try:
-        return str(error)
+        return _without_own_places(str(error))
     except Exception as failed:
         return "its message cannot be had (%s in __str__)" % type(failed).__name__
 
@@ -89,7 +89,19 @@ def users_traceback(error: BaseException) -> str:
     lines = list(trace.format())
     if not trace.stack and lines and lines[0].startswith("Traceback "):
         lines = lines[1:]
-    return "".join(lines)
+    return _without_own_places("".join(lines))
+
+
+_PLACE = re.compile(r"^  (.+)\(\d+\): \S+$")
+
+
+def _without_own_places(text: str) -> str:
+    """An error that went from Python through C++ names in its text every frame that was there (pybind11:
+    ``At:``, a line each), also those of the probe."""
+    if "\nAt:\n" not in text:
+        return text
+    found = ((line, _PLACE.match(line)) for line in text.split("\n"))
+    return "\n".join(line for line, place in found if place is None or not _is_noise(place.group(1)))
 
 
 _HINTS = (

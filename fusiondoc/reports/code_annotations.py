@@ -207,11 +207,14 @@ def github(report: Report) -> str:
     for problem in every:
         if not problem.in_a_line:
             continue
+        line = _line(problem)
+        if line in lines:
+            continue  # of another column, which no annotation says
         if shown.get(problem.severity, 0) >= most.get(problem.severity, 0):
             left_out += 1
             continue
         shown[problem.severity] += 1
-        lines.append(_line(problem))
+        lines.append(line)
     if without:
         lines.append(_line(_summed_up(without)))
     if left_out:
