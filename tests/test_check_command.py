@@ -330,3 +330,18 @@ def test_captures_of_several_runs_are_refused(fusiondoc: Run, tmp_path: Path) ->
         done = fusiondoc("check", *named, "--expect", "fusions.yaml")
         assert done.returncode == 2 and "one, two are captures of runs of their own" in done.stderr
     assert fusiondoc("check", "kept/one", "--expect", "fusions.yaml").returncode == 0
+
+
+@pytest.mark.torch
+def test_the_capture_of_a_run_that_failed_fails_too(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        MODEL.replace("inputs = ", "inputs = [").rstrip() + ", (torch.rand(4, 8), torch.rand(9, 9))]\n"
+    )
+    expect(tmp_path, "groups: [[add, relu]]\n")
+    assert fusiondoc("check", "model.py", "--expect", "fusions.yaml", "--fuser", "nnc").returncode == 3
+    again = fusiondoc("check", "--expect", "fusions.yaml")
+    assert again.returncode == 3 and "1 of 1 expectations hold" in again.stdout
+    assert "model.py failed in the forward pass" in again.stderr
+    before = (tmp_path / "fusions.yaml").read_bytes()
+    assert fusiondoc("check", "--expect", "fusions.yaml", "--update").returncode == 3
+    assert (tmp_path / "fusions.yaml").read_bytes() == before

@@ -23,6 +23,7 @@ from fusiondoc.cli.output import (
 from fusiondoc.errors import FINDINGS_FOUND, INTERRUPTED, UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from fusiondoc.errors import FusiondocError
     from fusiondoc.expectations import Expectations, Section
     from fusiondoc.model.report import Report
 
@@ -82,7 +83,8 @@ def command(
     from fusiondoc.cli.config import heard
     from fusiondoc.workflows import is_target
 
-    failed = None
+    failed: FusiondocError | None = None
+    of_capture: FusiondocError | None = None
     if targets and is_target(targets[0], tell):
         # Here: what runs a target takes longer to import than what reads a log.
         from fusiondoc.runner.launch import terminal_progress
@@ -103,7 +105,9 @@ def command(
             return INTERRUPTED
         report, failed = done.report, done.failed
     else:
-        report = _report_of_logs(targets, _given(options), peak)
+        report, of_capture = _report_of_logs(targets, _given(options), peak)
+        if update and of_capture is not None:
+            raise of_capture
     report = heard(report)
     if failed is not None:
         if format_ is not None or output is not None:
@@ -121,14 +125,19 @@ def command(
         if output is not None and not in_github():
             for line in broken_expectations(report):  # else the log of a CI job says nothing of why it failed
                 tell(line)
+    if of_capture is not None:
+        raise of_capture  # what it had until then may hold, and says nothing of what it did not come to
     if any(not one.holds for one in report.expectations):
         return FINDINGS_FOUND
     return exit_status(report, fail_on)
 
 
-def _report_of_logs(arguments: Sequence[str], given: Sequence[str], peak: float | None) -> Report:
-    """The report of logs, captures, or the newest capture; ``given`` are run options, which fit none."""
-    from fusiondoc.workflows.load import refuse_several_runs, report_from
+def _report_of_logs(
+    arguments: Sequence[str], given: Sequence[str], peak: float | None
+) -> tuple[Report, FusiondocError | None]:
+    """The report of logs, a capture, or the newest one, and what the run of the capture ended with; ``given``
+    are run options, which fit none."""
+    from fusiondoc.workflows.load import failure_of_run, report_from
 
     if given:
         what = f"'{arguments[0]}' is a log" if arguments else "without a TARGET the newest capture is read"
@@ -137,8 +146,8 @@ def _report_of_logs(arguments: Sequence[str], given: Sequence[str], peak: float 
             "A TARGET is FILE.py, FILE.py:NAME, package.module:NAME or FILE.pt.",
         )
     try:
-        refuse_several_runs(arguments)
-        return report_from(arguments, peak)
+        failed = failure_of_run(arguments)
+        return report_from(arguments, peak), failed
     except UsageError as error:
         if error.message.startswith("there is no log, folder"):
             message = f"{error.message}, nor a target (FILE.py, FILE.py:NAME, package.module:NAME, FILE.pt)"

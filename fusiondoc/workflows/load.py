@@ -19,7 +19,7 @@ from fusiondoc.diagnosis.ranks_compared import ranks_of
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules import Context
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
-from fusiondoc.errors import UsageError
+from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked, masked_in
 from fusiondoc.model import TE, dataclass
 from fusiondoc.model.report import Evidence, Report
@@ -66,9 +66,13 @@ def report_from(
     return _report(sources_of(arguments), peak, source_roots)
 
 
-def refuse_several_runs(arguments: Sequence[str]) -> None:
-    """UsageError where the arguments name captures of several runs: logs are parts of one run, so that what
-    one run lost would be found in another."""
+def failure_of_run(arguments: Sequence[str]) -> FusiondocError | None:
+    """What the run ended with whose capture the arguments name; None if it went well, or they name logs.
+
+    Raises:
+        UsageError: they name captures of several runs: logs are parts of one run, so that what one run lost
+            would be found in another.
+    """
     sources = sources_of(arguments)
     captures = [one.capture() for one in sources if one.kind is Kind.CAPTURE]
     for one in sources:
@@ -80,6 +84,7 @@ def refuse_several_runs(arguments: Sequence[str]) -> None:
             f"{first}, {second}{' and others' * (len(captures) > 2)} are captures of runs of their own",
             "Check each by itself: what one run lost would be found in the other.",
         )
+    return next(filter(None, (one.failure() for one in captures)), None)
 
 
 def side(argument: str) -> Report:
