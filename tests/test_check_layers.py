@@ -140,6 +140,14 @@ def test_update_writes_and_lowers_shares(bert: Report) -> None:
     assert updated("max_fallbacks: 0\n", "f.yaml", bert) == "max_fallbacks: 0\n"
 
 
+def test_a_module_that_has_another_name_now_stays_watched(bert: Report) -> None:
+    """--update took it out, and nothing said that the module of the new name is fused."""
+    before = "modules:\n- layer: encoder.layers.*\n  coverage: 0.4\n- layer: pooler\n  coverage: 0\n"
+    after = [one.layer for one in loads(updated(before, "f.yaml", bert), "f.yaml").sections[0].modules]
+    named = {one.layer for one in loads(updated("", "f.yaml", bert), "f.yaml").sections[0].modules}
+    assert "encoder.layers.*" not in after and named <= set(after) and len(after) == len(set(after))
+
+
 @pytest.mark.parametrize(
     ("item", "problem"),
     [

@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping, Sequence
 import yaml
 
 from fusiondoc.errors import UsageError
-from fusiondoc.expectations import Expectations, Section, applying, fits, yaml_text
+from fusiondoc.expectations import Expectations, Section, applying, fits, is_in_layer, yaml_text
 from fusiondoc.expectations.match import Outcome, check, lacks_backward, not_told, specialised_once
 from fusiondoc.expectations.missing import without_namespace
 from fusiondoc.expectations.read_file import loads
@@ -51,7 +51,7 @@ def section_lines(report: Report) -> list[str]:
     groups = group_items([group for group in report.groups if group.respecialises is None])
     if groups:
         lines += ["groups:", *(f"  {line}" for item in groups for line in _item(item))]
-    modules = module_items(report)
+    modules = [item for _, item in module_items(report)]
     if modules:
         lines += ["modules:", *(f"  {line}" for item in modules for line in _item(item))]
     number = specialised_once(report)
@@ -84,16 +84,16 @@ def group_items(groups: Sequence[Group]) -> list[list[str]]:
     return items
 
 
-def module_items(report: Report) -> list[list[str]]:
-    """The lines of an item for each outermost module (those in it, where it is the only one) with a group:
-    at most twenty, the largest. None where the layers or the coverage are not told."""
+def module_items(report: Report) -> list[tuple[str, list[str]]]:
+    """The path and the lines of an item for each outermost module (those in it, where it is the only one)
+    with a group: at most twenty, the largest. None where the layers or the coverage are not told."""
     modules = module_tree(report) if report.coverage.told else ()
     while len(modules) == 1 and modules[0].inside:
         modules = modules[0].inside
     written = [one for one in modules if one.fused and fits("layer", one.path) and "*" not in one.path]
     largest = sorted(written, key=lambda one: one.fused + one.unfused)[-20:]
     chosen = [(one.path, one.share or 0.0) for one in written if one in largest]
-    return [[f"layer: {quoted(path)}", f"coverage: {share(part)}"] for path, part in chosen]
+    return [(path, [f"layer: {quoted(path)}", f"coverage: {share(part)}"]) for path, part in chosen]
 
 
 def wrapped(key: str, values: Sequence[str]) -> list[str]:
@@ -198,6 +198,7 @@ def _section(text: str, name: str, section: Section, report: Report) -> str:
     for _ in range(_ROUNDS):
         before = text
         outcomes = check(section, report)
+        text = _renamed_modules(text, section, outcomes, report)
         text = _whole(text, outcomes)
         text = _groups(text, section, outcomes, report)
         if text == before:
@@ -251,6 +252,20 @@ def _groups(text: str, section: Section, outcomes: Sequence[Outcome], report: Re
             text = yaml_text.append(text, path, item)
     for outcome in reversed(gone):
         text = _take_out(text, section, outcome, report)
+    return text
+
+
+def _renamed_modules(text: str, section: Section, outcomes: Sequence[Outcome], report: Report) -> str:
+    """Where a module of the section is not in the run any more, those that no item names are added: it may
+    have another name now, and what is taken out is not watched any more."""
+    path = (*section.path, "modules")
+    absent = {one.path for one in outcomes if one.path[:-1] == path and not one.holds and one.value is None}
+    if not absent:
+        return text
+    patterns = [one.layer for one in section.modules if one.path not in absent]
+    for layer, lines in module_items(report):
+        if not any(is_in_layer(layer, one) or one.startswith(f"{layer}.") for one in patterns):
+            text = yaml_text.append(text, path, lines)
     return text
 
 
