@@ -21,7 +21,8 @@ from fusiondoc.model.report import (
     Unfused,
 )
 from fusiondoc.model.runs import Coverage, FuserState, ParseStats, Speed, Spread
-from fusiondoc.reports.comparison import group_head, sides_of
+from fusiondoc.reports.comparison import group_head, once_each, sides_of
+from fusiondoc.reports.comparison import unfused as unfused_words
 from fusiondoc.workflows.load import report_from
 
 FLOAT, HALF = "Float(8, 64, requires_grad=0, device=cuda:0)", "Half(8, 64, requires_grad=0, device=cuda:0)"
@@ -326,3 +327,14 @@ def test_what_split_a_group_is_named_in_another_function() -> None:
     assert [(row.op, row.user_source) for row in change.because] == [
         ("aten::cumsum", "models/split_helper.py:5")
     ]
+
+
+def test_operators_of_one_line_are_one_row_for_readers() -> None:
+    def outside(column: int) -> Unfused:
+        reason = Reason("FD226", "a view", False)
+        return Unfused("aten::slice", f"m.py:8:{column}", "m.py:8", "forward", 2, reason, ())
+
+    comparison = compare(report(group(1, "add")), report(group(1, "add"), unfused=(outside(4), outside(30))))
+    assert len(comparison.unfused) == 2
+    (row,) = once_each(comparison.unfused)
+    assert unfused_words(row) == "aten::slice x4  m.py:8  FD226 a view"

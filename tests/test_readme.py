@@ -76,6 +76,7 @@ def test_every_option_that_the_documents_name_exists(fusiondoc: Run) -> None:
         "--show-config",
         "--fusion-fuser",
         "--fusion-keep",
+        "--fusion-required",
         *("--cov", "--dist", "--durations", "--update-golden"),  # of pytest, in CONTRIBUTING
         # Of fuzz/ (docs/reliability.md) and benchmarks/ (docs/scaling.md), as their parsers take them.
         *(

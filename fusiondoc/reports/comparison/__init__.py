@@ -239,6 +239,16 @@ def unfused(change: UnfusedChange) -> str:
     return words if reason is None else f"{words}  {reason.code} {reason.text}"
 
 
+def once_each(rows: Sequence[UnfusedChange]) -> list[UnfusedChange]:
+    """Those that read alike as one: operators of one line that differ by their column."""
+    alike: dict[tuple[str, str], UnfusedChange] = {}
+    for row in rows:
+        key = (row.change, unfused(replace(row, count=1)))
+        known = alike.get(key)
+        alike[key] = row if known is None else replace(known, count=known.count + row.count)
+    return list(alike.values())
+
+
 def fallback(change: FallbackChange) -> str:
     """A fallback with its group and counts."""
     names = (("A", change.group_a), ("B", change.group_b))
@@ -366,7 +376,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         ("Groups", [row for change in comparison.groups for row in _group(change)]),
         (
             "Not fused",
-            [f"{_came(row.change)}: {escape(unfused(row))}" for row in comparison.unfused],
+            [f"{_came(row.change)}: {escape(unfused(row))}" for row in once_each(comparison.unfused)],
         ),
         (
             "Fallbacks",
@@ -426,7 +436,7 @@ def _group(change: GroupChange) -> Iterator[str]:
         yield f"  - new in it: {escape(text)}"
     for text in types(change) if "types" in change.kinds else ():
         yield f"  - {code(text)}"
-    for row in change.because:
+    for row in once_each(change.because):
         yield f"  - not fused now: {escape(unfused(row))}"
     if change.speed is not None and change.speed.change is not None:
         yield f"  - {escape(speed(change.speed))}"

@@ -110,7 +110,9 @@ def _page(comparison: Comparison) -> ComparisonPage:
         Part(
             "Not fused",
             ("change", "what"),
-            tuple(Row((_came(row.change),), words.unfused(row)) for row in comparison.unfused),
+            tuple(
+                Row((_came(row.change),), words.unfused(row)) for row in words.once_each(comparison.unfused)
+            ),
         ),
         Part(
             "Fallbacks",
@@ -214,7 +216,7 @@ def _details(change: GroupChange) -> Iterator[str]:
     yield from (f"new in it: {text}" for text in words.nodes(change.ops_added))
     if "types" in change.kinds:
         yield from words.types(change)
-    yield from (f"not fused now: {words.unfused(row)}" for row in change.because)
+    yield from (f"not fused now: {words.unfused(row)}" for row in words.once_each(change.because))
     if change.speed is not None and change.speed.change is not None:
         yield words.speed(change.speed)
 

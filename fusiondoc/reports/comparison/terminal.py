@@ -126,7 +126,7 @@ def _group_lines(change: GroupChange) -> list[str]:
     lines += [f"+ {text}" for text in words.nodes(change.ops_added)]
     if "types" in change.kinds:
         lines += words.types(change)
-    lines += [f"not fused now: {words.unfused(row)}" for row in change.because]
+    lines += [f"not fused now: {words.unfused(row)}" for row in words.once_each(change.because)]
     if change.speed is not None and change.speed.change is not None:
         lines.append(words.speed(change.speed))
     return lines
@@ -148,7 +148,7 @@ def _signed(rows: Sequence[tuple[str, str]]) -> RenderableType | None:
 
 
 def _unfused(comparison: Comparison) -> RenderableType | None:
-    return _signed([(row.change, words.unfused(row)) for row in comparison.unfused])
+    return _signed([(row.change, words.unfused(row)) for row in words.once_each(comparison.unfused)])
 
 
 def _fallbacks(comparison: Comparison) -> RenderableType | None:
