@@ -345,3 +345,20 @@ def test_the_capture_of_a_run_that_failed_fails_too(fusiondoc: Run, tmp_path: Pa
     before = (tmp_path / "fusions.yaml").read_bytes()
     assert fusiondoc("check", "--expect", "fusions.yaml", "--update").returncode == 3
     assert (tmp_path / "fusions.yaml").read_bytes() == before
+
+
+def test_a_section_holds_from_every_folder_that_its_target_can_be_named_from() -> None:
+    from dataclasses import replace
+
+    from fusiondoc.expectations import When, why_not
+    from fusiondoc.workflows.load import report_from
+
+    report = report_from([str(COMPOSITE)])
+    when = When(target=("models/block.py",))
+
+    def holds(name: str, folder: str) -> bool:
+        return why_not(when, replace(report, target=replace(report.target, name=name, folder=folder))) is None
+
+    assert holds("models/block.py", "/repo") and holds("block.py", "/repo/models")
+    assert holds("../models/block.py", "/repo/tests") and holds("/repo/models/block.py", "/repo")
+    assert not holds("block.py", "/repo") and not holds("block.py:other", "/repo/models")

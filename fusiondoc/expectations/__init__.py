@@ -234,7 +234,9 @@ def why_not(when: When, report: Report) -> str | None:
     if when.gpu and not any(part.lower() in (gpu or "").lower() for part in when.gpu):
         return f"it is for {' or '.join(when.gpu)}, and the GPU is {gpu or 'unknown'}"
     name = report.target.name or ""
-    if when.target and not any(path_ends_with(name, end) for end in when.target):
+    # Named from the folder of the run, which may be inside the one that the file names it from.
+    full = f"{report.target.folder}/{name}" if report.target.folder and name else name
+    if when.target and not any(path_ends_with(full, end) for end in when.target):
         return f"it is for {' or '.join(when.target)}, and the model is {name or 'unknown'}"
     return None
 
