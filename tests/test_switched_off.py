@@ -88,3 +88,26 @@ def test_a_fuser_that_the_program_switches_off_is_told_although_the_run_has_it_o
 def test_switches_that_leave_the_fuser_on_are_no_finding(fusiondoc: Run, tmp_path: Path) -> None:
     report = report_of(fusiondoc, tmp_path, "torch._C._jit_override_can_fuse_on_gpu(False)")
     assert run_findings(report) == [] and len(report["groups"]) == 1
+
+
+def test_a_fuser_that_the_model_switches_off_while_it_runs(fusiondoc: Run, tmp_path: Path) -> None:
+    switch = """
+@torch.jit.ignore
+def off() -> None:
+    torch._C._jit_set_texpr_fuser_enabled(False)
+"""
+    text = MODEL.format(switch=switch).replace("    return", "    off()\n    return")
+    (tmp_path / "model.py").write_text(text)
+    report = json.loads(fusiondoc("diagnose", "model.py", "--fuser", "nnc", "-f", "json").stdout)
+    assert ("FD104", "The program switches NNC off while it runs: plans made after that hold no group") in (
+        run_findings(report)
+    )
+    rows = {row["op"]: row["reason"]["text"] for row in report["unfused"]}
+    assert rows["aten::add"] == "the program had switched the fuser off" and not report["groups"]
+
+
+def test_a_knob_that_switches_the_fuser_off_is_not_the_programs_doing(fusiondoc: Run, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL.format(switch="torch._C._jit_override_can_fuse_on_gpu(False)"))
+    done = fusiondoc("diagnose", "model.py", "--fuser", "nnc", "--knob", "nnc=off", "-f", "json")
+    assert done.returncode == 0, done.stderr
+    assert not [one for one in run_findings(json.loads(done.stdout)) if "The program" in one[1]]

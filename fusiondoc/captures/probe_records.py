@@ -210,10 +210,19 @@ def together(several: Iterable[LeftRunning]) -> LeftRunning | None:
 @dataclass(frozen=True)
 class Switches:
     """What the program has switched off itself: the fuser of the run, which the probe has set back, and what
-    every fusion pass needs of the executor (names of knobs), which it has left."""
+    every fusion pass needs of the executor (names of knobs), which it has left.
+
+    ``fuser_off_later``: the fuser was off when the passes were done; only they can have switched it off.
+    """
 
     fuser_off: bool = False
+    fuser_off_later: bool = False
     executor_off: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> bool:
+        """Whether anything was off in a pass."""
+        return self.fuser_off_later or bool(self.executor_off)
 
 
 @dataclass(frozen=True)

@@ -218,6 +218,7 @@ _OVERLOADS = {
 on 2.13 with torch._C._jit_pass_create_autodiff_subgraphs."""
 
 RECORDED = "gradients are recorded"
+NOT_LOOKED_AT = "no fusion pass looked at its graph"
 NO_FORMULA = "has no gradient formula"
 
 _FEWEST_NODES = 5
@@ -266,11 +267,7 @@ def gradient(place: Place) -> Reason | None:
     if not (flow.regions or place.unseen or node.requires_grad):
         return None
     known = flow.regions or place.gradients or node.requires_grad
-    when = (
-        f"{RECORDED}, and"
-        if known
-        else "no fusion pass looked at its graph; if gradients are recorded, this is because"
-    )
+    when = f"{RECORDED}, and" if known else f"{NOT_LOOKED_AT}; if gradients are recorded, this is because"
     return reason("FD231", f"{when} {_in_no_region(place)}")
 
 

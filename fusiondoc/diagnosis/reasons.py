@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import AbstractSet, Mapping
 
-from fusiondoc.diagnosis.differentiable_graphs import KEPT_OUT, cuts_region, gradient
+from fusiondoc.diagnosis.differentiable_graphs import KEPT_OUT, NOT_LOOKED_AT, cuts_region, gradient
 from fusiondoc.diagnosis.nvfuser_rules import refused_by_form
 from fusiondoc.diagnosis.operators import BY_FUSER, WITH_FORMULA, is_fusible
 from fusiondoc.diagnosis.reasons_of_node import (
@@ -167,16 +167,22 @@ class Reasons:
 
     Args:
         requested: the fuser that was asked for, where that is known.
-        off: why no fuser was on at all, though one was asked for.
+        off: why no fuser was on at all, though one was asked for; ``off_later``: why none was on any more, so
+            that no fusion pass looked at some plans.
         torch: the version that ran, where that is known; else the lines that the log's messages name may tell
             it. Where neither does, the rules are those of the newest that has the fuser.
     """
 
     def __init__(
-        self, requested: str | None = None, torch: str | None = None, off: str | None = None
+        self,
+        requested: str | None = None,
+        torch: str | None = None,
+        off: str | None = None,
+        off_later: str | None = None,
     ) -> None:
         self._requested = requested
         self._off = "every fuser is off (--fuser none)" if requested == "none" else off
+        self._off_later = off_later
         self._torch = torch
         self._known: dict[tuple[object, ...], Reason | None] = {}
 
@@ -188,6 +194,8 @@ class Reasons:
             fuser = self._requested
         place = Place(outside, fuser, self._torch or outside.release)
         found = _first(_OF_KIND, place) or self._of_types(place) or _first(_OF_PLACE, place)
+        if found is not None and self._off_later and found.text.startswith(NOT_LOOKED_AT):
+            return reason("FD104", self._off_later)
         if found is not None:
             return found
         cause = refused_by_form(place.node, place.loose.op) if place.fuser == "nvfuser" else None

@@ -268,6 +268,7 @@ def _run_model(
     modules: FusedModules,
 ) -> None:
     switches = environment.read_back(torch)
+    was_on = environment.is_on(torch, fuser)
     loaded = ready(torch, spec, clock)
     frontend = spec.get("frontend") or "auto"
     if frontend == "te" or (frontend == "auto" and frontends.holds_te(loaded.model)):
@@ -296,13 +297,13 @@ def _run_model(
             scripted = to_torchscript(torch, model, shapes[0], spec["trace"], _noting(records))
             was_frozen = is_frozen(torch, scripted)
             scripted = frozen_if_asked(torch, spec, scripted, fuser, _noting(records))
-    _tell_of_executor(torch, spec, records)
     if environment.read_back(torch) != switches:
         # The user's module threw switches of its own; what was asked for holds.
         records.write("note", text="the file sets fuser switches itself; they were set back to --fuser")
-        records.write("switches", fuser_off=not environment.is_on(torch, fuser))
+        records.write("switches", fuser_off=was_on and not environment.is_on(torch, fuser))
         environment.switch_on(torch, fuser)
         _turn_knobs(torch, spec["knobs"])
+    _tell_of_executor(torch, spec, records)
     froze = is_frozen(torch, scripted)
     records.write(
         "target",
@@ -334,7 +335,11 @@ def _run_model(
         records.write("source_map", **source_map(torch, scripted))
     verifier = _verifier(torch, scripted, twin, records) if twin is not None else None
     with clock.users_work():
-        Passes(torch, scripted, shapes, spec["runs"], spec["backward"], records, verifier).run()
+        try:
+            Passes(torch, scripted, shapes, spec["runs"], spec["backward"], records, verifier).run()
+        finally:
+            if was_on and not environment.is_on(torch, fuser):
+                records.write("switches", fuser_off_later=True)
 
 
 def _tell_of_executor(torch: Any, spec: dict[str, Any], records: Records) -> None:

@@ -191,7 +191,12 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
     report, observed = read_logs(
         logs,
         {**told.source_map, **told.aot.source_map},
-        work_out=Reasons(told.fuser.effective, told.environment.texts.get("torch"), _fuser_off(capture)),
+        work_out=Reasons(
+            told.fuser.effective,
+            told.environment.texts.get("torch"),
+            _fuser_off(capture),
+            "the program had switched the fuser off" if told.switches.fuser_off_later else None,
+        ),
         layers=told.layers,
         phases=told.aot.phases,
     )

@@ -40,6 +40,13 @@ def executor_off(report: Report, context: Context) -> Iterable[Finding]:
             advice=f"Remove the call of {SWITCHES_OFF[name]} from the program or a package that it imports.",
         )
     variable = variable_off(report, context)
+    if context.switches.fuser_off_later and variable is None:
+        name = fuser_title(report.fuser.effective or "") or "the fuser"
+        yield finding(
+            "FD104",
+            f"The program switches {name} off while it runs: plans made after that hold no group",
+            advice="Search the program and the packages that it imports for _jit_set_ and _jit_override_.",
+        )
     if variable is not None:
         yield finding(
             "FD104",
