@@ -257,3 +257,20 @@ def test_files_written_from_every_recording_hold_and_are_brought_in_line_with_th
             assert sections and all(o.holds for s in sections for o in check(s, report)), log
         before, checked = written, checked + 1
     assert checked > 100
+
+
+def test_a_call_into_python_can_be_outside_groups(tmp_path: Path) -> None:
+    """``@torch.jit.ignore`` and functions of autograd are operators ``^name``: a file that was just written was
+    broken, and could not be mended."""
+    from dataclasses import replace
+
+    report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz")])
+    rows = tuple(
+        replace(row, op=name) for row, name in zip(report.unfused, ("^eager", "^<lambda>", "^My.fn"))
+    )
+    assert len(rows) == 3
+    report = replace(report, unfused=tuple(replace(row, ran=True) for row in rows))
+    text = updated("", "f.yaml", report)
+    (section,) = loads(text, "f.yaml").sections
+    assert set(section.not_fused or ()) == {"^eager", "^<lambda>", "^My.fn"}
+    assert all(outcome.holds for outcome in check(section, report))

@@ -86,7 +86,7 @@ def test_what_a_file_says() -> None:
 
 
 def test_the_published_schema_is_made_from_the_table_of_keys() -> None:
-    assert schema() == PUBLISHED, "run: python -m fusiondoc.expectations > docs/expectations.schema.json"
+    assert schema() == PUBLISHED, "write json.dumps(schema(), indent=2) into docs/expectations.schema.json"
     jsonschema.Draft7Validator.check_schema(PUBLISHED)
 
 

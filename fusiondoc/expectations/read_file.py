@@ -323,7 +323,8 @@ def build_group(values: Mapping[str, Any], path: Path = ()) -> GroupExpectation:
 
 def operators(names: Sequence[str]) -> tuple[str, ...]:
     """Names of operators in full: ``add`` is ``aten::add``."""
-    return tuple(name if "::" in name or "." in name else f"aten::{name}" for name in names)
+    whole = ("::", ".", "^")  # as of te.ops.Name, and ^name of a call into Python
+    return tuple(name if any(mark in name for mark in whole) else f"aten::{name}" for name in names)
 
 
 def _count(value: Any) -> Count | None:
