@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -242,12 +243,8 @@ def test_indices_are_given_by_no_fuser_and_values_by_nvfuser():
     both = "it gives indices too; nvFuser has a rule only for that of two tensors"
     for gradients, amax in ((False, True), (True, False), (None, False)):
         text = said("FD201", "aten::max", replace(UNKNOWN, gradients=gradients), text=both)
-        assert (
-            ("torch.amax" in text) == amax
-            and "No fuser takes it so, nor gives indices" in text
-            and "another group" in text
-        )
-    assert "No fuser" in said("FD211", "aten::argmin", replace(UNKNOWN, fuser="nnc"))
+        assert ("torch.amax" in text) == amax and re.search("[Nn]o fuser .*gives indices", text)
+    assert "no fuser" in said("FD211", "aten::argmin", replace(UNKNOWN, fuser="nnc"))
     assert "--fuser" not in said("FD211", "aten::max", replace(UNKNOWN, fuser="nnc", live=True), text=both)
     plan = " ".join(change.change for change in report.plan)
     assert "Write torch.floor(x / y) instead of torch.floor_divide(x, y)" in plan

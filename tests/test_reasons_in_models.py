@@ -140,7 +140,7 @@ def test_a_loop_that_is_unrolled_is_said_to_be(tmp_path: Path) -> None:
     assert [text.split("(")[1].split(")")[0] for text in texts] == [
         "a loop unrolled by 8",
         "the remainder of a loop unrolled by 8",
-        "a loop that is not unrolled",
+        "a loop with a number of steps that torch did not unroll",
     ]
 
 

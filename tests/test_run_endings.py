@@ -45,6 +45,7 @@ MODEL, SCRIPT = Records(target=Loaded("model")), Records(target=Loaded("script")
             "m.py was stopped by SIGSTOP and did not go on in 9 s, so it was ended",
             "It stops itself",
         ),
+        (Result(None, "SIGABRT"), DONE, "m.py did all that was asked for, and its process died", "is whole"),
         (Result(None, "SIGKILL"), MODEL, "m.py died of SIGKILL", "when memory runs out"),
         (Result(None, "SIGXCPU"), MODEL, "m.py died of SIGXCPU", "limit of CPU time"),
         (Result(None, "SIGSEGV"), MODEL, "m.py died of SIGSEGV", "Python's stack"),
@@ -102,3 +103,14 @@ def test_an_error_that_came_through_c_plus_plus_names_no_frame_of_the_probe(
     done = fusiondoc("diagnose", "model.py")
     assert done.returncode == 3 and "boom\n\nAt:\n" in done.stderr, done.stderr
     assert "model.py(6): check" in done.stderr and "fusiondoc/probe" not in done.stderr
+
+
+def test_a_process_that_dies_as_it_ends_died_at_no_group() -> None:
+    report, observed = read_logs([])
+    told = {}
+    for finished in (False, True):
+        context = Context(observed, result=Result(None, "SIGABRT"), finished=finished)
+        found = {one.code: one for one in diagnose(report, context).findings}
+        told[finished] = found["FD303"].severity, found["FD303"].message
+    assert told[False] == ("error", "The process died of SIGABRT, before any group")
+    assert told[True] == ("warning", "The process died of SIGABRT as it ended, after all passes")

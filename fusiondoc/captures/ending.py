@@ -119,6 +119,11 @@ def failure_of(
             f"{label} did not end {within} and was stopped",
             f"{log} ends with where it was (Python's stack). --timeout gives it more time.",
         )
+    if result.ended is Ended.SIGNAL and records.done is not None and records.error is None:
+        return ModelFailed(
+            f"{label} did all that was asked for, and its process died of {result.signal} as it ended",
+            "What was captured is whole: fusiondoc parse reports it.",
+        )
     if result.ended is Ended.SIGNAL:
         return ModelFailed(f"{label} died of {result.signal}", _after_signal(result.signal, log))
     status, told = result.exit_status, records.error

@@ -9,6 +9,8 @@ import re
 from typing import Callable, Mapping
 
 from fusiondoc.diagnosis import operators
+from fusiondoc.diagnosis.containers import INTO_OBJECT
+from fusiondoc.diagnosis.reasons_of_node import WRITES_OUT
 from fusiondoc.diagnosis.recipes import (
     OTHER_TYPES,
     OVERLOADS,
@@ -22,7 +24,7 @@ from fusiondoc.model import dataclass, fuser_title
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Unfused
 from fusiondoc.parsers.jit import rejections
-from fusiondoc.parsers.jit.flow import SIDE_EFFECTS
+from fusiondoc.parsers.jit.flow import COUNTED_LOOP, PYTHON, SIDE_EFFECTS
 
 NO_RULE = ("FD201", "FD211", "FD233")
 """Reasons that only another way to write the operator takes away, or another place for it."""
@@ -54,9 +56,10 @@ def advice_on(row: Unfused, run: RunFacts) -> Advice:
         text = f"It does nothing in inference: freezing takes it out: {run.freezing}."
         return Advice(text, sure=True)
     off = run.fuser == "nnc" and row.op in REDUCTIONS
-    refused = any(words in row.reason.text for words in OTHER_TYPES)
-    replaceable = row.reason.code in REPLACEABLE and not off and not refused
+    replaceable = row.reason.code in REPLACEABLE and not off
     recipe = recipe_of(row, run) if replaceable else None
+    if row.reason.code in NO_RULE and not off and run.of_aot_gradient(row):
+        return Advice("Nothing: it is of the gradient of this line, which AOTAutograd writes.")
     if recipe is not None:
         sure = recipe.caution is None
         return Advice(_by_recipe(row, run, recipe), recipe if sure else None, sure)
@@ -84,7 +87,10 @@ def between_libraries(row: Unfused, run: RunFacts) -> bool:
 
 
 def recipe_of(row: Unfused, run: RunFacts) -> Recipe | None:
-    """The recipe for an operator, where it stands and as it was refused."""
+    """The recipe for an operator, where it stands and as it was refused: no other words make the fuser take a
+    type that it refused."""
+    if any(words in row.reason.text for words in OTHER_TYPES) or run.of_aot_gradient(row):
+        return None
     found = _recipe(row.op, run, row.reason.text)
     return None if found is not None and found.follows and run.at_the_end(row) else found
 
@@ -125,7 +131,12 @@ def _reductions(run: RunFacts) -> str:
     return f"Let NNC take reductions: {how}."
 
 
+_IN_PYTHON = "Write the function in TorchScript, without @torch.jit.ignore"
+
+
 def _no_rule(row: Unfused, run: RunFacts) -> str:
+    if row.op.startswith(PYTHON):
+        return f"{_IN_PYTHON}; or call it before or after the operators that should fuse."
     if run.fuser == "nnc" and row.op in REDUCTIONS:
         return _reductions(run)
     extremes = on_extremes(row.op, row.reason.text, run.fuser, run.gradients)
@@ -176,6 +187,9 @@ def other_fusers(op: str, run: RunFacts) -> list[str]:
 
 
 def _in_place(row: Unfused, run: RunFacts) -> str:
+    if row.reason.text == WRITES_OUT:
+        name = row.op.rpartition("::")[2]
+        return f"Take the result that torch.{name}(...) returns without out=, in the place of that tensor."
     if row.op in operators.FILLS:
         name = row.op.rpartition("::")[2]
         filled = f"Make a filled tensor, x = {operators.FILLS[row.op]} for x.{name}(...)"
@@ -202,6 +216,8 @@ def _in_place(row: Unfused, run: RunFacts) -> str:
 def _gradient(row: Unfused, run: RunFacts) -> str:
     if operators.sign_of(row.op) is not None or row.op in operators.WITH_FLAG:
         return _in_place(row, run)
+    if row.op.startswith(PYTHON):
+        return f"{_IN_PYTHON}, with operators that have a gradient formula."
     if "was lost at the border" in row.reason.text or "no type was profiled" in row.reason.text:
         return (
             "Nothing in training: torch loses that type itself. Under torch.no_grad() no such graph is made."
@@ -231,16 +247,34 @@ def _gradient(row: Unfused, run: RunFacts) -> str:
     return f"If this is inference, run it under torch.no_grad(). For training {training}."
 
 
+_CONSTANTS = ("bool", "int", "float", "str")
+"""Types of single values that ``torch.jit.Final`` takes (try_ann_to_type and infer_constants of
+torch/jit/_recursive.py, 1.12 to 2.13); it refuses an Enum, which freezing makes a constant."""
+
+
+def constant_attribute(reason: str) -> tuple[str, str] | None:
+    """The attribute that a branch depends on and its type, where it can be declared a constant."""
+    found = re.search(r"attribute `(.*?)`(?: of type ([^\s)]+))?", reason)
+    if found is None or (found[2] or "bool") not in _CONSTANTS:
+        return None
+    return found[1], found[2] or "bool"
+
+
 def _control_flow(row: Unfused, run: RunFacts) -> str:
     text, owner = row.reason.text, run.owner(row)
     if "flag `training`" in text or "attribute `" in text:
         when = "" if run.gradients is False else "for inference, "
         parts = [] if run.frozen else [f"{when}freeze it ({run.freezing})"]
-        if owner not in (Owner.PACKAGE, Owner.TORCH) and "attribute `" in text:
+        if owner not in (Owner.PACKAGE, Owner.TORCH) and constant_attribute(text) is not None:
             parts.append("declare it torch.jit.Final")
         if not run.traced:
             parts.append("trace the module instead of scripting it")
         return f"Make it a constant: {', or '.join(parts)}."
+    if COUNTED_LOOP in text:
+        return (
+            "torch unrolls a body of up to 32 nodes, those of functions and branches in it counted: shorten"
+            " it, or write the steps out."
+        )
     if "a loop that is not unrolled" in text:
         return (
             "Give the loop a number of steps, for i in range(n), which torch unrolls; one with a condition"
@@ -283,6 +317,8 @@ def _separated(row: Unfused, run: RunFacts) -> str:
 
 def _types(row: Unfused, run: RunFacts) -> str:
     text = row.reason.text
+    if row.op.startswith("aten::_autocast_to_"):
+        return "Nothing, where autocast is needed: it adds this cast. Else end its block before these lines."
     for words, advice in OTHER_TYPES.items():
         if words in text:
             return advice
@@ -316,6 +352,8 @@ def _alone(row: Unfused, run: RunFacts) -> str:
         sign = operators.sign_of(_barrier(row))
         how = f"x = x {sign} y instead of x {sign}= y" if sign else f"{_barrier(row)} without its underscore"
         return f"Write {how} after it."
+    if INTO_OBJECT in row.reason.text:
+        return "Compute with its result under a name of its own, and put it into the object last."
     if run.fuser == "nvfuser" and run.live:
         return "Nothing, if it is alone for good; --knob single_node=on makes it a group of its own."
     return "Nothing, if it is alone for good."
@@ -384,6 +422,8 @@ def _reordered(row: Unfused, run: RunFacts) -> str | None:
         return "Cast with type_as, y.type_as(x) for y.to(x.dtype), or name the dtype: y.to(torch.float16)."
     if text.startswith(("the device of its result", "the layout of its result")):
         return "Take it of another tensor, such as an input of the model."
+    if text.startswith((SIDE_EFFECTS["prim::Enter"], SIDE_EFFECTS["prim::Exit"])):
+        return "Put these operators together into the with block, or before or after it."
     if text.startswith(tuple(SIDE_EFFECTS.values())) or text.startswith("aten::wait"):
         return "Do that before or after these operators."
     return None
@@ -407,6 +447,10 @@ def _not_profiled(row: Unfused, run: RunFacts) -> str:
 
 
 def _unknown(row: Unfused, run: RunFacts) -> str:
+    if run.fuser == "onednn":
+        return (
+            "Nothing: its partitions are chains of certain operators, such as a convolution with an addition."
+        )
     if run.live:
         name = fuser_title(run.fuser) if run.fuser else "torch"
         return f"Nothing that {name} states tells why: please report it to fusiondoc."

@@ -5,8 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Sequence
 
-from fusiondoc.diagnosis.advice import NO_RULE, REDUCTIONS, REPLACEABLE, other_fusers, recipe_of
-from fusiondoc.diagnosis.changed_lines import by_recipe, modules_in_place, out_of_place, ranks_of
+from fusiondoc.diagnosis.advice import (
+    NO_RULE,
+    REDUCTIONS,
+    REPLACEABLE,
+    constant_attribute,
+    other_fusers,
+    recipe_of,
+)
+from fusiondoc.diagnosis.changed_arguments import changes_argument
+from fusiondoc.diagnosis.changed_lines import (
+    by_recipe,
+    modules_in_place,
+    out_of_place,
+    ranks_of,
+)
 from fusiondoc.diagnosis.changed_statements import number_kept, placed_later
 from fusiondoc.diagnosis.nvfuser_rules import BY_DIMENSION, to_be_constant
 from fusiondoc.diagnosis.operators import (
@@ -15,7 +28,6 @@ from fusiondoc.diagnosis.operators import (
     FILLS,
     IN_PLACE_ASSIGNS,
     LIBRARY,
-    OF_MANY_ELEMENTS,
     PERMUTATIONS,
     PLACES_ELEMENTS,
     WITH_FLAG,
@@ -26,19 +38,23 @@ from fusiondoc.diagnosis.operators import (
     taken_by,
 )
 from fusiondoc.diagnosis.recipes import SIZED_WRONG, Recipe, on_extremes
+from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
-from fusiondoc.diagnosis.unlocked import Sides, WouldBeGroup
+from fusiondoc.diagnosis.unlocked import WouldBeGroup
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import ChangeKind, Edit
-from fusiondoc.model.report import Program, Report, Unfused
+from fusiondoc.model.report import Report, Unfused
 from fusiondoc.model.source import Source, from_package
+from fusiondoc.parsers.jit.flow import TENSOR_VALUE
 
 IN_A_PACKAGE = "the line is in a package: change a copy of its module, or override its forward"
 
 ONE_NAME = (
     "only where no other name has the tensor (skip = h, or a slice of h): that one would keep the old values"
 )
+
+CALLERS = "only where no caller needs its own tensor changed"
 
 NO_GRAD = "Run it under torch.no_grad()"
 
@@ -75,12 +91,12 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
     found: dict[tuple[ChangeKind, str], Candidate] = {}
     files = _files(report)
     ranks = ranks_of(report.programs)
-    places = _Places(report)
+    places = RowsInPlans(report)
     for index, row in enumerate(report.unfused):
         if row.ran is False or run.owner(row) is Owner.FORMULA:
             continue
         one = _of_row(index, row, run)
-        if one is None:
+        if one is None or (one.kind.in_source and run.of_aot_gradient(row)):
             continue
         one = _with_lines(one, row, report, run, ranks)
         if one.kind is ChangeKind.NOT_INPLACE and not one.edits:
@@ -89,11 +105,25 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
             continue
         if one.kind is ChangeKind.OUT_OF_PLACE and places.may_be_read_as_it_was(row):
             one = replace(one, conditional=True, note=ONE_NAME)
+        if one.kind is ChangeKind.OUT_OF_PLACE and _of_a_caller(row, report, places):
+            one = replace(one, conditional=True, note="; ".join(filter(None, (one.note, CALLERS))))
         if one.kind is ChangeKind.MOVE and one.sure and not places.before_one_tensor(row):
             continue
         key = one.kind, one.change
         found[key] = _joined(found[key], one) if key in found else one
     return list(found.values())
+
+
+def _of_a_caller(row: Unfused, report: Report, places: RowsInPlans) -> bool:
+    """Whether it changes in place a tensor that the program was called with."""
+    place = Source.parse(row.user_source)
+    text = report.texts.source(place.file) if place is not None and report.texts is not None else None
+    return (
+        place is not None
+        and text is not None
+        and changes_argument(text, place.line)
+        and places.may_come_from_outside(row)
+    )
 
 
 def _joined(one: Candidate, more: Candidate) -> Candidate:
@@ -142,12 +172,12 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
             return _freeze(index, run, "its flag `training` becomes a constant; for inference only")
         return None if run.traced or not run.live else _trace(index)
     if code == "FD229" and "attribute `" in text:
-        if run.owner(row) is Owner.USER:
-            flag = text.partition("attribute `")[2].partition("`")[0]
+        attribute = constant_attribute(text)
+        if attribute is not None and run.owner(row) is Owner.USER:
+            flag, kind = attribute
             change = f"Declare the attribute {flag} torch.jit.Final, so that the branch goes"
-            return Candidate(
-                ChangeKind.ANNOTATION, change, (index,), f"{flag}: bool", f"{flag}: torch.jit.Final[bool]"
-            )
+            before, after = f"{flag}: {kind}", f"{flag}: torch.jit.Final[{kind}]"
+            return Candidate(ChangeKind.ANNOTATION, change, (index,), before, after)
         why = "attributes become constants; for inference only"
         return _freeze(index, run, why) if inference else None
     mine, name = run.owner(row) not in (Owner.TORCH, Owner.FORMULA), row.op.rpartition("::")[2]
@@ -272,7 +302,7 @@ def _permutation_at_the_edge(index: int, name: str) -> Candidate:
 
 def _without_branch(index: int, text: str) -> Candidate | None:
     """A branch that goes, by what it depends on (``parsers/jit/flow.py`` has the words)."""
-    if "a value in a tensor" in text:
+    if TENSOR_VALUE in text:
         return Candidate(
             ChangeKind.BRANCH,
             "Choose with torch.where instead of a branch on a tensor's value",
@@ -435,66 +465,3 @@ def _where_made(one: Candidate, op: str, report: Report, files: Sequence[str]) -
     if not made:
         return one
     return replace(one, edits=tuple(made), where=f"{made[0].file}:{made[0].line}", note=None, python=None)
-
-
-class _Places:
-    """The nodes of plans that operators outside groups are, and the nodes around them."""
-
-    def __init__(self, report: Report) -> None:
-        self._of: dict[tuple[str, str | None], list[tuple[_Around, int]]] = {}
-        for program in report.programs:
-            around = _Around(program)
-            for place, node in enumerate(program.nodes):
-                self._of.setdefault((node.op, node.source), []).append((around, place))
-        self._groups = {group.id: group for group in report.groups}
-        self._of_each_element: dict[str, bool] = {}
-        self._alone: dict[tuple[str, str | None], bool] = {}
-        self._read: dict[tuple[str, str | None], bool] = {}
-
-    def before_one_tensor(self, row: Unfused) -> bool:
-        """Whether nothing takes the operator's result but a group of this one tensor that works on each
-        element by itself: another tensor there would have to be placed anew too."""
-        key = row.op, row.source
-        if key not in self._alone:
-            self._alone[key] = all(self._into_such_a_group(*one) for one in self._of.get(key, ()))
-        return self._alone[key]
-
-    def _into_such_a_group(self, around: _Around, place: int) -> bool:
-        after = around.after.get(place, ())
-        group = self._groups.get(around.nodes[after[0]].group or "") if len(after) == 1 else None
-        if group is None or len(group.inputs) != 1:
-            return False
-        if group.id not in self._of_each_element:
-            many = any(OF_MANY_ELEMENTS.search(one.op) for one in group.nodes)
-            self._of_each_element[group.id] = not many
-        return self._of_each_element[group.id]
-
-    def may_be_read_as_it_was(self, row: Unfused) -> bool:
-        """Whether what an operator changes in place may be read under another name: a view of it was made
-        before, it is a view itself, or what made it is read again behind the operator (``skip = h`` before
-        ``h += y``).
-
-        Edges are of nodes, not of values: a group of several results that made it counts as if it were read.
-        """
-        key = row.op, row.source
-        if key not in self._read:
-            self._read[key] = any(around.may_read_as_it_was(place) for around, place in self._of.get(key, ()))
-        return self._read[key]
-
-
-class _Around(Sides):
-    """What stands around a node of a program."""
-
-    def __init__(self, program: Program) -> None:
-        super().__init__(program)
-        views = {place for place, node in enumerate(self.nodes) if node.reason == "FD226"}
-        self._views = views.union(a for a, b in program.edges if b in views)
-        """Views, and what a view is made of."""
-        self._last = {a: max(readers) for a, readers in self.after.items()}
-
-    def may_read_as_it_was(self, place: int) -> bool:
-        makers = self.before.get(place, ())
-        if not self._views.isdisjoint(makers):
-            return True
-        named_anew = place in self.after  # or h.relu_() alone
-        return named_anew and max((self._last[one] for one in makers), default=place) > place

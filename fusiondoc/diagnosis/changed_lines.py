@@ -203,17 +203,53 @@ def _is_chain(node: ast.expr) -> bool:
 
 
 def _method(parsed: ParsedText, call: ast.Call, file: str) -> Edit | None:
-    """``x.relu_()`` or ``torch.relu_(x)``; alone on the line its result gets the name of its tensor."""
-    assert isinstance(call.func, ast.Attribute)
-    _, end = parsed.span(call.func)
-    pieces: list[Piece] = [(end - 1, end, "")]
-    if isinstance(parsed.parents[call], ast.Expr):
-        tensor = call.func.value if not _is_namespace(call.func.value) else next(iter(call.args), None)
+    """``x.relu_()`` or ``torch.relu_(x)``; alone on the line its result gets the name of its tensor, and all
+    of ``x.mul_(y).add_(z)`` is written out of place then: what follows would change the new tensor."""
+    chain = _in_place_chain(parsed, call)
+    tensor = changed_tensor(chain[0])
+    if isinstance(parsed.parents[chain[-1]], ast.Expr):
         if tensor is None or not _is_chain(tensor):
             return None
-        start, _ = parsed.span(call)
-        pieces.insert(0, (start, start, f"{parsed.text(tensor)} = "))
-    return _edit(parsed, file, call.lineno, pieces)
+        start, _ = parsed.span(chain[-1])
+        pieces = [_without_underscore(parsed, one) for one in chain]
+        return _edit(parsed, file, call.lineno, [(start, start, f"{parsed.text(tensor)} = "), *pieces])
+    # What an attribute holds stays as it was until it is assigned to.
+    lost = isinstance(tensor, ast.Attribute) and not _assigned_to(parsed, chain[-1], tensor)
+    if lost or isinstance(parsed.statement(call), ast.Expr):
+        return None
+    return _edit(parsed, file, call.lineno, [_without_underscore(parsed, call)])
+
+
+def _without_underscore(parsed: ParsedText, call: ast.Call) -> Piece:
+    _, end = parsed.span(call.func)
+    return end - 1, end, ""
+
+
+def _in_place_chain(parsed: ParsedText, call: ast.Call) -> list[ast.Call]:
+    """The calls of methods in place on one another that it is one of, in the order in which they run."""
+    chain = [call]
+    while isinstance(inner := changed_tensor(chain[0]), ast.Call) and is_in_place(_called(inner)):
+        chain.insert(0, inner)
+    while True:
+        method = parsed.parents[chain[-1]]
+        outer = parsed.parents.get(method)
+        in_place = isinstance(method, ast.Attribute) and is_in_place(method.attr)
+        if not in_place or not isinstance(outer, ast.Call) or outer.func is not method:
+            return chain
+        chain.append(outer)
+
+
+def changed_tensor(call: ast.Call) -> ast.expr | None:
+    """The tensor of a call of a method, or of ``torch.relu_(x)``."""
+    if not isinstance(call.func, ast.Attribute):
+        return None
+    return next(iter(call.args), None) if _is_namespace(call.func.value) else call.func.value
+
+
+def _assigned_to(parsed: ParsedText, value: ast.expr, tensor: ast.expr) -> bool:
+    statement = parsed.parents[value]
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(isinstance(one, ast.Attribute) and dotted(one) == dotted(tensor) for one in targets)
 
 
 def _flag(parsed: ParsedText, file: str, line: int, name: str) -> Edit | None:

@@ -94,7 +94,12 @@ def _changes(report: Report, context: Context, most: int) -> list[PlannedChange]
     found.sort(key=lambda one: -sum(report.unfused[row].count for row in one.rows))
     del found[_MOST_TRIED:]
     found += prints_between_groups(report, run)
-    between = frozenset(row for one in found if one.kind in _BETWEEN_REGIONS for row in one.rows)
+    between = frozenset(
+        row
+        for one in found
+        for row in one.rows
+        if one.kind in _BETWEEN_REGIONS or report.unfused[row].reason.code == "FD231"
+    )
     plans = Plans(
         regions_as_groups(with_numbers(report, found), between), run.fuser, run.torch, run.gradients
     )

@@ -13,9 +13,10 @@ from dataclasses import replace
 from typing import AbstractSet, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.diagnosis.change_candidates import Candidate
+from fusiondoc.diagnosis.changed_memory import Sides
 from fusiondoc.diagnosis.changed_statements import said_later
 from fusiondoc.diagnosis.rules import RunFacts, in_package
-from fusiondoc.diagnosis.unlocked import Sides, WouldBeGroup, bytes_between
+from fusiondoc.diagnosis.unlocked import WouldBeGroup, bytes_between
 from fusiondoc.model.change_plan import ChangeKind
 from fusiondoc.model.report import Group, Program, ProgramNode, Report
 from fusiondoc.model.source import Source

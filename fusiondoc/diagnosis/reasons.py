@@ -198,6 +198,8 @@ class Reasons:
             return reason("FD104", self._off_later)
         if found is not None:
             return found
+        if place.fuser == "onednn" and place.takes(place.node.op):
+            return reason("FD299", "oneDNN Graph chose its partitions without it, and logs no reason")
         cause = refused_by_form(place.node, place.loose.op) if place.fuser == "nvfuser" else None
         return reason("FD201", cause) if cause is not None else None
 

@@ -26,7 +26,7 @@ from fusiondoc.diagnosis.surroundings import (
 )
 from fusiondoc.model.report import Reason
 from fusiondoc.parsers.ir.types import TensorType, in_order, parse_type
-from fusiondoc.parsers.jit.flow import CONTROL, GROUP, Flow
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, PYTHON, Flow
 from fusiondoc.parsers.jit.rejections import NO_TYPES
 
 DTYPES = {
@@ -151,13 +151,32 @@ def in_place(place: Place) -> Reason | None:
     """FD230: fusers leave operators alone that change their inputs."""
     op = place.loose.op
     if not is_in_place(op):
-        return None
+        return reason("FD230", WRITES_OUT) if _writes_out(place) else None
     text = "it changes its input in place"
     if place.takes(op[:-1]):
         text += f"; {op[:-1]} could be fused"
     elif place.fuser is not None and op[:-1] in _HAS_ANOTHER:
         text += f"; {place.fuser_name} has no rule for {op[:-1]} either"
     return reason("FD230", text)
+
+
+WRITES_OUT = "it writes its result into the tensor given as `out`"
+
+_OF_ONE = aten(
+    "abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac log log10 log1p log2 logical_not neg"
+    " reciprocal round rsqrt sigmoid sin sinh sqrt square tan tanh trunc"
+)
+_OF_TWO = aten(
+    "add sub mul div true_divide pow fmod remainder atan2 maximum minimum eq ne lt le gt ge bitwise_and"
+    " bitwise_or bitwise_xor logical_and logical_or mm bmm matmul"
+)
+"""Operators by how many tensors they take; a further one at the end is `out`."""
+
+
+def _writes_out(place: Place) -> bool:
+    op, operands = place.loose.op, place.node.operands
+    most = 1 if op in _OF_ONE else 2 if op in _OF_TWO else len(operands)
+    return len(operands) > most and ("ensor" in operands[-1].type or "(" in operands[-1].type)
 
 
 def dtype(place: Place) -> Reason | None:
@@ -197,10 +216,15 @@ def device(place: Place) -> Reason | None:
     return None
 
 
+PYTHON_CALL = "it is a call of a Python function, into which no fuser sees"
+
+
 def no_rule(place: Place) -> Reason | None:
     """FD233: the catalogue of the fuser does not have it."""
     if place.loose.op in place.catalogue:
         return None
+    if place.loose.op.startswith(PYTHON):
+        return reason("FD233", PYTHON_CALL)
     if place.fuser is None:
         return reason("FD233", f"no fuser has a rule for {place.loose.op}")
     return reason("FD233", f"{place.fuser_name} has no rule for {place.loose.op}")
@@ -263,7 +287,7 @@ def refine_nnc(place: Place, stated: Reason) -> Reason:
         lacks = no_rule(place)
         if lacks is None and place.loose.op in _PAIRS and len(place.node.operands) != 2:
             lacks = reason("FD233", f"{place.fuser_name} takes {place.loose.op} of two tensors only")
-        return lacks or stated
+        return lacks or _not_profiled(place, stated) or stated
     if stated.code == "FD211":
         text = _overload(place)
     elif stated.code == "FD215" and stated.text == NO_TYPES:
@@ -271,8 +295,23 @@ def refine_nnc(place: Place, stated: Reason) -> Reason:
     return stated if text is None else Reason(stated.code, text, True)
 
 
+def _not_profiled(place: Place, stated: Reason) -> Reason | None:
+    """FD211: results are profiled only of what NNC takes (``needsProfiledOutput`` of
+    torch/csrc/jit/runtime/profiling_record.cpp, 1.12 to 2.13): where the types of all inputs are known and
+    that of the result is not, NNC does not take the overload, or reductions are off."""
+    node = place.node
+    known = [parse_type(text) for text in node.inputs]
+    typed = [isinstance(one, TensorType) and one.sizes is not None for one in known]
+    if stated.code != "FD212" or not typed or not all(typed) or set(node.outputs) != {"Tensor"}:
+        return None
+    text = None if is_of_a_formula(node.source) else _overload(place)
+    return reason("FD211", text) if text is not None else None
+
+
 def _overload(place: Place) -> str | None:
     op = place.loose.op
+    if op.startswith(PYTHON):
+        return PYTHON_CALL
     if op in _REDUCTIONS:
         return "reductions are off (`nnc_reductions`)"
     if op not in BY_FUSER["nnc"]:

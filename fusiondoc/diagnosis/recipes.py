@@ -373,7 +373,7 @@ OVERLOADS = {
 (``fixtures/logs/refused_numbers.py``)."""
 
 _EXTREMES = ("aten::max", "aten::min")
-_NO_INDICES = "No fuser takes it so, nor gives indices: what comes behind it is another group."
+_NO_INDICES = "Nothing: no fuser takes it so, nor gives indices; what comes behind it is another group."
 _AMAX = "Where only values are used, write torch.amax (torch.amin) with a list of dimensions. "
 """Rules of nvFuser alone; torch has no gradient formula for them."""
 
@@ -399,7 +399,7 @@ def on_extremes(op: str, reason: str, fuser: str | None, gradients: bool | None)
         return _NO_INDICES
     if op not in _EXTREMES or "two tensors" not in reason:
         return None
-    return f"{_AMAX}{_NO_INDICES}" if fuser == "nvfuser" and gradients is False else _NO_INDICES
+    return f"{_AMAX}No fuser gives indices." if fuser == "nvfuser" and gradients is False else _NO_INDICES
 
 
 def recipe_for(

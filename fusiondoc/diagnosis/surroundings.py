@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Callable, Literal, Mapping, NamedTuple, Sequence
 
+from fusiondoc.diagnosis.containers import from_container
 from fusiondoc.diagnosis.detours import Crossings, Detours, once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS_SINCE, fused_views, refused_because
 from fusiondoc.diagnosis.operators import (
@@ -24,7 +25,6 @@ from fusiondoc.model import fuser_title
 from fusiondoc.model.report import Reason
 from fusiondoc.model.source import from_package
 from fusiondoc.parsers.ir.types import TensorType, parse_type
-from fusiondoc.parsers.jit import OUT_OF_CONTAINERS
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
@@ -230,13 +230,6 @@ def is_of_a_formula(source: str | None) -> bool:
     return source is not None and source.startswith("<string>")
 
 
-def from_container(node: FlowNode) -> str | None:
-    """That its tensors come out of a dict or list, as a clause; None where they do not."""
-    if any(one.maker in OUT_OF_CONTAINERS and one.by is None for one in node.operands):
-        return "its inputs come out of a dict or list, through which torch does not see"
-    return None
-
-
 Rule = Callable[[Place], "Reason | None"]
 """Looks at one operator and gives a reason, or nothing."""
 
@@ -315,7 +308,7 @@ def _apart(place: Place, reached: _Reached, partners: list[tuple[FlowNode, tuple
         where = f"{control.op}{at(control)}" if control is not None else "control flow"
         what = _name(apart[0]) if apart else "what it could fuse with"
         return reason("FD228", f"{what} is on the other side of the block of {where}")
-    blocking = sorted((b for b in barriers if b.behind is not None), key=lambda b: _fixed(b.node, place))
+    blocking = sorted((b for b in barriers if b.behind is not None), key=lambda b: _order(b, place))
     if blocking:
         first = blocking[0]
         assert first.behind is not None
@@ -440,6 +433,12 @@ def _alone(barriers: list[Barrier], place: Place) -> str:
     if not said:
         return from_container(place.node) or "no operator of its graph feeds it or takes its result"
     return f"nothing next to it can be fused with it: {', '.join(said)}"
+
+
+def _order(barrier: Barrier, place: Place) -> tuple[int, bool]:
+    """Of equally fixed ones that comes first which stands alone between the two."""
+    near = barrier.behind in place.neighbours(barrier.node)
+    return _fixed(barrier.node, place), not near
 
 
 def _fixed(node: FlowNode, place: Place) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import AbstractSet, Mapping, Optional, Sequence, Tuple
 
+from fusiondoc.diagnosis.changed_memory import Sides, order_of
 from fusiondoc.diagnosis.operators import (
     LIBRARY,
     OF_MANY_ELEMENTS,
@@ -103,19 +104,6 @@ def _components(program: Program, rows: Sequence[int | None]) -> list[list[int]]
     return list(found.values())
 
 
-class Sides:
-    """A program, and its edges by their ends."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.nodes = program.nodes
-        self.before: dict[int, list[int]] = {}
-        self.after: dict[int, list[int]] = {}
-        for a, b in program.edges:
-            self.before.setdefault(b, []).append(a)
-            self.after.setdefault(a, []).append(b)
-
-
 def _moved(sides: Sides, members: Sequence[int]) -> int | None:
     """Bytes of inputs and outputs of the group that the nodes would be; None where a shape is not known."""
     mine = set(members)
@@ -205,7 +193,8 @@ class Plans:
                 continue
             free = [self._free(node, row, changed) for node, row in zip(program.nodes, rows)]
             self._keep_views_that_must_stay(sides, free)
-            for members in _connected(sides, free, _places(program, rows, changed)):
+            alone = [self._one_a_group(node) for node in program.nodes]
+            for members in _connected(sides, free, _places(program, rows, changed), alone):
                 one = self._group(sides, rows, members, changed)
                 if one is not None:
                     found += [one] * min(self._times[row] for row in one.changed)
@@ -271,6 +260,12 @@ class Plans:
                         many_beside[one][1 - side] -= many
                         asked.add(one)
 
+    def _one_a_group(self, node: ProgramNode) -> bool:
+        """Whether no group has two of its kind: a partition of oneDNN Graph holds one convolution or product
+        of matrices, and what comes after it."""
+        ops = self._inside.get(node.group or "", (node.op,))
+        return self._fuser == "onednn" and not LIBRARY.isdisjoint(ops)
+
     def _of_many_elements(self, node: ProgramNode) -> bool:
         ops = self._inside.get(node.group or "", (node.op,))
         if ops not in self._many:
@@ -320,10 +315,14 @@ def _places(program: Program, rows: Sequence[int | None], changed: AbstractSet[i
     return places
 
 
-def _connected(sides: Sides, free: Sequence[bool], places: Sequence[int | None]) -> list[list[int]]:
+def _connected(
+    sides: Sides, free: Sequence[bool], places: Sequence[int | None], alone: Sequence[bool]
+) -> list[list[int]]:
     """Free nodes that a tensor connects, in the same branch or region, as a fusion pass joins them: in the
     order of the plan, and never so that a group would have to wait for its own result (a convolution between
     two of its operators).
+
+    ``alone``: nodes of which a group has one at most.
 
     Sets of groups are bits of a number here: a plan may have as many groups as nodes, and each node may be
     behind all of them.
@@ -332,29 +331,58 @@ def _connected(sides: Sides, free: Sequence[bool], places: Sequence[int | None])
     group_of: dict[int, int] = {}
     reached: dict[int, int] = {}
     """Node in no group -> the groups that have to be done before it, as bits."""
+    changed = order_of(sides, free)
     for place in _as_run(sides.program):
         node = sides.nodes[place]
         if node.reason == "FD232" and places[place] != node.inside:
             continue  # never ran: it goes with its branch
         direct: list[int] = []
         around = 0
-        for one in sides.before.get(place, ()):
+        for one in (*sides.before.get(place, ()), *changed.takes.get(place, ())):
             if one not in group_of:
                 around |= reached.get(one, 0)
                 continue
             group = groups.now(group_of[one])
             around |= groups.behind[group]
-            both_fused = node.kind == "group" and sides.nodes[one].kind == "group"
-            if free[place] and not both_fused and places[one] == places[place]:
+            # The run did not join two groups of one block; those of two, the branch between them kept apart.
+            fused = node.kind == "group" and sides.nodes[one].kind == "group"
+            apart = (fused and node.inside == sides.nodes[one].inside) or _waits_for_number(
+                sides.nodes[one], node
+            )
+            if free[place] and not apart and places[one] == places[place]:
                 direct.append(group)
             else:
                 around |= groups.bits[group]
+        for one in changed.waits.get(place, ()):
+            if one in group_of:
+                group = groups.now(group_of[one])
+                around |= groups.behind[group] | groups.bits[group]
+            else:
+                around |= reached.get(one, 0)
         if not free[place]:
             reached[place] = around
             continue
-        joined = [group for group in dict.fromkeys(direct) if not around & groups.bits[group]]
+        joined: list[int] = []
+        has_one = alone[place]
+        for group in dict.fromkeys(direct):
+            if has_one and group in groups.alone:
+                around |= groups.bits[group]
+            elif not around & groups.bits[group]:
+                joined.append(group)
+                has_one = has_one or group in groups.alone
         group_of[place] = groups.add(place, joined, around)
+        if has_one:
+            groups.alone.add(group_of[place])
     return [sorted(members) for members in groups.members.values()]
+
+
+def _waits_for_number(first: ProgramNode, last: ProgramNode) -> bool:
+    """Whether a number that the second takes is computed of the result of the first: by one of their reasons
+    (``surroundings.py``), as numbers are on no edge."""
+    of_last, of_first = last.reason_text or "", first.reason_text or ""
+    return of_last.startswith("a number that this operator takes") or (
+        of_first.startswith("a number that ") and "of the result of this operator" in of_first
+    )
 
 
 class _Joined:
@@ -366,6 +394,8 @@ class _Joined:
         """Group -> a bit for itself and for each that became part of it."""
         self.behind: dict[int, int] = {}
         """Group -> the bits of groups that have to be done before it."""
+        self.alone: set[int] = set()
+        """Those with a node of which a group has one at most."""
         self._became: dict[int, int] = {}
 
     def now(self, group: int) -> int:

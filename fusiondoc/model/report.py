@@ -318,6 +318,9 @@ class ProgramNode:
     evidence: Sequence[Evidence] = ()
     reason_text: str | None = None
     """The reason in words: with it and the code the node's row in ``unfused`` is found."""
+    first: int | None = None
+    """Of an operator: index of the one node that makes its first argument, which it changes if it works in
+    place."""
 
 
 @dataclass(frozen=True)
@@ -332,7 +335,8 @@ class Program:
     ranks: tuple[int, ...]
     nodes: tuple[ProgramNode, ...]
     edges: tuple[tuple[int, int], ...]
-    """A tensor goes from the first node to the second (indexes into ``nodes``)."""
+    """A tensor goes from the first node to the second (indexes into ``nodes``), or a value in it decides on
+    the second."""
     cut: int = 0
     """Nodes left out of it."""
     values_left_out: int = 0

@@ -284,6 +284,7 @@ def report_of(
         told.switches,
         told.redirected,
         told.te,
+        finished=ending.records.done is not None and ending.records.error is None,
         ended_early=ended_early(ending.result, ending.records),
         graph_breaks=told.aot.breaks,
     )

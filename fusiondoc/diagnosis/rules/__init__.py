@@ -52,6 +52,8 @@ class Context:
     """What the program did to the descriptors that are logged."""
     te: TeRecords = field(default_factory=TeRecords)
     """What the probe saw of Transformer Engine's fuser."""
+    finished: bool = False
+    """All that was asked for was done when its process ended."""
     ended_early: bool = False
     """The program ended its process, as it seems without an error, before all passes were done."""
 
@@ -137,6 +139,17 @@ class RunFacts:
     last: frozenset[tuple[str, str | None]] = frozenset()
     """Operators (kind and source) whose results nothing element-wise takes that this fuser could fuse."""
 
+    computed: frozenset[tuple[str, str | None]] | None = None
+    """Operators (kind and the user's line) of the forward graphs of AOTAutograd; None without any."""
+
+    def of_aot_gradient(self, row: Unfused) -> bool:
+        """Whether AOTAutograd has it from the gradient of a line, which does not show it. What a backward
+        graph computes again of the forward pass is in its line."""
+        graph = row.source is not None and row.source.startswith("<eval_with_key>")
+        if self.computed is None or row.phase != "backward" or not graph:
+            return False
+        return (row.op, row.user_source) not in self.computed
+
     def at_the_end(self, row: Unfused) -> bool:
         """Whether nothing element-wise that could be fused takes its result, in any plan."""
         return (row.op, row.source) in self.last
@@ -221,6 +234,7 @@ def run_facts(report: Report, context: Context) -> RunFacts:
         live=live,
         project=project_root(Path(request.cwd)) if request is not None and request.cwd else None,
         last=_last(report, report.fuser.effective or report.fuser.requested),
+        computed=_computed(report),
     )
 
 
@@ -248,6 +262,15 @@ def _last(report: Report, fuser: str | None) -> frozenset[tuple[str, str | None]
             taken = bool(program.cut) or any(one != place for one in before_one.get(place, ()))
             (others if taken else last).add((node.op, node.source))
     return frozenset(last - others)
+
+
+def _computed(report: Report) -> frozenset[tuple[str, str | None]] | None:
+    forward = [graph for one in report.aot for graph in one.graphs if graph.phase == "forward"]
+    if not forward or any(graph.cut for graph in forward):
+        return None
+    return frozenset(
+        (node.op, node.user_source) for graph in forward for node in graph.nodes if node.op is not None
+    )
 
 
 def _behind_views(program: Program, takers: Iterable[int]) -> dict[int, list[int]]:

@@ -35,7 +35,15 @@ def describe(group: Group) -> str:
 def crashed(report: Report, context: Context) -> Iterable[Finding]:
     """FD303: the process died of a signal, or its log ends in the first run of a group."""
     observed = context.observed
-    if context.result.ended is Ended.SIGNAL:
+    if context.result.ended is Ended.SIGNAL and context.finished:
+        yield finding(
+            "FD303",
+            f"The process died of {context.result.signal} as it ended, after all passes",
+            advice="Nothing about fusion, and the report is whole. What the program left behind failed, such"
+            " as threads of torch.jit.fork: without fusiondoc it may die as well.",
+            severity="warning",
+        )
+    elif context.result.ended is Ended.SIGNAL:
         at = observed.crash.kernel if observed.crash is not None else observed.cut_kernel
         yield _crash(report, f"The process died of {context.result.signal}", observed.last_work, at)
     elif context.request is None and observed.crash is not None:

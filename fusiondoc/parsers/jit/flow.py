@@ -30,16 +30,30 @@ _MAKES_OF_A_SIZE = frozenset(f"aten::{name}" for name in ("empty", "zeros", "one
 _LONGEST_LIST = 10
 """Sizes and axes have no more elements."""
 
+PYTHON = "^"
+"""Begins the kinds of calls of Python functions: ``^log_stats``."""
+
 SIDE_EFFECTS = {
     "prim::Print": "a print",
     "prim::SetAttr": "an assignment to an attribute of the module",
     "aten::warn": "a warning",
     "aten::manual_seed": "a call of torch.manual_seed",
+    "prim::Enter": "the beginning of a with block",
+    "prim::Exit": "the end of a with block",
+    PYTHON: "a call of a Python function",
 }
-"""Nodes that compute no tensor and past which none is moved (hasSideEffects of torch/csrc/jit/ir/ir.cpp)."""
+"""Nodes past which none is moved (hasSideEffects of torch/csrc/jit/ir/ir.cpp)."""
 
 EDGE = "edge"
 """An input or output of the graph."""
+
+
+TENSOR_VALUE = "a value in a tensor"
+"""What a branch may depend on."""
+
+
+COUNTED_LOOP = "a loop with a number of steps that torch did not unroll"
+"""As of more than 32 nodes: kMaxBodySize of torch/csrc/jit/passes/loop_unrolling.cpp, 1.12 to 2.13."""
 
 
 class Operand(NamedTuple):
@@ -95,6 +109,7 @@ class FlowNode:
         "requires_grad",
         "sizes",
         "source",
+        "stored",
     )
 
     def __init__(self, kind: str, node: Node, block: tuple[int, ...], place: int) -> None:
@@ -121,6 +136,8 @@ class FlowNode:
         self.operands: tuple[Operand, ...] = ()
         self.ran: bool | None = None
         """Whether it ran before the plan was made; None where the log does not tell."""
+        self.stored = False
+        """Its result is put into an attribute."""
         self.arguments = 0
         """Its inputs and outputs, tensors or not."""
         self.line = node.line
@@ -271,6 +288,11 @@ class Flow:
         made = self._maker.get(name)
         return made is not None and made.kind == "prim::Constant" and name not in self._made
 
+    def store(self, node: Node) -> None:
+        """A prim::SetAttr: what comes out of the attribute again is on no edge."""
+        for maker in self._made.get(node.inputs[-1], ()) if node.inputs else ():
+            self.nodes[maker].stored = True
+
     def pass_through(self, node: Node) -> None:
         """A node that hands tensors on: each output comes from the input at its place, or from all."""
         for place, value in enumerate(node.outputs):
@@ -324,6 +346,10 @@ class Flow:
                 return (
                     f"the remainder of a loop unrolled by {self.constant(rounds.inputs[1]) or 'some steps'}"
                 )
+        blocks = node.blocks
+        goes_on = [*node.inputs[1:2], *(blocks[0].outputs[:1] if blocks else ())]
+        if len(goes_on) == 2 and all(self.constant(one) in ("1", "True") for one in goes_on):
+            return COUNTED_LOOP
         return "a loop that is not unrolled"
 
     def decides(self, control: int, node: Node) -> None:
@@ -353,7 +379,9 @@ class Flow:
         kind = made.kind
         if kind == "prim::GetAttr":
             what = made.attributes.get("name", "").strip('"')
-            return "the module's flag `training`" if what == "training" else f"the attribute `{what}`"
+            kind = made.outputs[0].type.partition("<")[0] if made.outputs else "bool"
+            of = "" if kind == "bool" else f" of type {kind}"
+            return "the module's flag `training`" if what == "training" else f"the attribute `{what}`{of}"
         if kind in ("aten::__is__", "aten::__isnot__"):
             return "a test of an Optional argument for None"
         if kind in (
@@ -363,7 +391,7 @@ class Flow:
             "prim::TensorToBool",
             "aten::IntImplicit",
         ):
-            return "a value in a tensor"
+            return TENSOR_VALUE
         if kind in ("aten::dim", "aten::size", "aten::len", "aten::numel", "prim::layout", "prim::dtype"):
             return "the shape or type of a tensor"
         if depth < 6:

@@ -30,7 +30,7 @@ from fusiondoc.parsers.jit import (
     only_sized,
 )
 from fusiondoc.parsers.jit.earlier_graphs import GradientPlan, Profiled, Regions, gradient_plan
-from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow
+from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, PYTHON, REGION, SIDE_EFFECTS, Flow
 from fusiondoc.parsers.jit.layers import Layers, layers_of
 
 if TYPE_CHECKING:
@@ -346,10 +346,13 @@ class _Walk:
                 self._numbers.alias(value.name, inner)
             return
         operator = is_operator(node)
+        stop = PYTHON if kind.startswith(PYTHON) else kind
+        if stop in SIDE_EFFECTS:
+            self.flow.stops.append((len(self.flow.nodes), stop, node.source))
+        if kind == "prim::SetAttr":
+            self.flow.store(node)
         if not blocks and not operator:
-            if kind in SIDE_EFFECTS:
-                self.flow.stops.append((len(self.flow.nodes), kind, node.source))
-            elif kind in GUARDS or kind.startswith(NOT_OPERATORS) or hands_on(kind, node.outputs):
+            if kind in GUARDS or kind.startswith(NOT_OPERATORS) or hands_on(kind, node.outputs):
                 self.flow.pass_through(node)
                 self._numbers.handed_on(node)
             else:

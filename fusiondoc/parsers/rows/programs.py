@@ -8,7 +8,7 @@ from typing import Iterable, Iterator, NamedTuple, Sequence
 from fusiondoc.model.report import Program, ProgramNode
 from fusiondoc.model.source import SourceMap, user_source
 from fusiondoc.parsers.facts import Facts, PlanLevel, PlanUse
-from fusiondoc.parsers.jit.flow import OPERATOR, REGION, Flow
+from fusiondoc.parsers.jit.flow import OPERATOR, REGION, TENSOR_VALUE, Flow, FlowNode
 from fusiondoc.parsers.jit.plan import Op, PlanGroup
 from fusiondoc.parsers.rows import PackedEvidence
 from fusiondoc.parsers.rows.executors import RanPlans
@@ -187,6 +187,7 @@ class _Drawing:
             tensors = node.kind in (OPERATOR, REGION)
             inside = start + node.block[-1] if node.block else region
             why = self._reasons.get(node)
+            first = node.operands[0].by if node.kind == OPERATOR and node.operands else None
             inputs, outputs = (node.inputs, node.outputs) if tensors else ((), ())
             self.values_left_out += beyond_the_most(inputs, outputs)
             self.nodes.append(
@@ -204,13 +205,23 @@ class _Drawing:
                     condition=node.condition,
                     program=None,
                     evidence=self._owner.evidence(self._use, node.line),
+                    first=start + first if first is not None and first < shown else None,
                 )
             )
             takers = flow.takers(place, shown)
+            if node.decides:
+                takers = {*takers, *_decided(flow, node, shown)}
             left = self._most_edges - len(self.edges)
             drawn = sorted(takers)[:left] if left else []
             self.edges += [(start + place, start + taker) for taker in drawn]
             self.edges_left_out += len(takers) - len(drawn)
+
+
+def _decided(flow: Flow, node: FlowNode, most: int) -> Iterator[int]:
+    """The branches and loops that a value in its result decides on, not only its size or type."""
+    for control in node.decides:
+        if control < most and flow.nodes[control].condition == TENSOR_VALUE:
+            yield control
 
 
 def _distinct(plans: Sequence[PhasedPlan]) -> Iterator[PhasedPlan]:

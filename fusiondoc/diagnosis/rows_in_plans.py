@@ -1,0 +1,59 @@
+"""The rows of operators outside groups, asked for what stands around them in the plans of the run."""
+
+from __future__ import annotations
+
+from fusiondoc.diagnosis.changed_memory import Around
+from fusiondoc.diagnosis.operators import OF_MANY_ELEMENTS
+from fusiondoc.model.report import Report, Unfused
+
+
+class RowsInPlans:
+    """The nodes of plans that operators outside groups are, and the nodes around them."""
+
+    def __init__(self, report: Report) -> None:
+        self._of: dict[tuple[str, str | None], list[tuple[Around, int]]] = {}
+        for program in report.programs:
+            around = Around(program)
+            for place, node in enumerate(program.nodes):
+                self._of.setdefault((node.op, node.source), []).append((around, place))
+        self._groups = {group.id: group for group in report.groups}
+        self._of_each_element: dict[str, bool] = {}
+        self._alone: dict[tuple[str, str | None], bool] = {}
+        self._read: dict[tuple[str, str | None], bool] = {}
+
+    def before_one_tensor(self, row: Unfused) -> bool:
+        """Whether nothing takes the operator's result but a group of this one tensor that works on each
+        element by itself: another tensor there would have to be placed anew too."""
+        key = row.op, row.source
+        if key not in self._alone:
+            self._alone[key] = all(self._into_such_a_group(*one) for one in self._of.get(key, ()))
+        return self._alone[key]
+
+    def _into_such_a_group(self, around: Around, place: int) -> bool:
+        after = around.after.get(place, ())
+        group = self._groups.get(around.nodes[after[0]].group or "") if len(after) == 1 else None
+        if group is None or len(group.inputs) != 1:
+            return False
+        if group.id not in self._of_each_element:
+            many = any(OF_MANY_ELEMENTS.search(one.op) for one in group.nodes)
+            self._of_each_element[group.id] = not many
+        return self._of_each_element[group.id]
+
+    def may_come_from_outside(self, row: Unfused) -> bool:
+        """Whether a tensor that the operator takes may be an input of its plan."""
+        return any(
+            len(around.before.get(place, ())) < len(around.nodes[place].inputs)
+            for around, place in self._of.get((row.op, row.source), ())
+        )
+
+    def may_be_read_as_it_was(self, row: Unfused) -> bool:
+        """Whether what an operator changes in place may be read under another name: a view of it was made
+        before, it is a view itself, or what made it is read again behind the operator (``skip = h`` before
+        ``h += y``).
+
+        Edges are of nodes, not of values: a group of several results that made it counts as if it were read.
+        """
+        key = row.op, row.source
+        if key not in self._read:
+            self._read[key] = any(around.may_read_as_it_was(place) for around, place in self._of.get(key, ()))
+        return self._read[key]

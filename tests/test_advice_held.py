@@ -1,0 +1,320 @@
+"""What a report says of small programs and promises for them, held against the real NNC."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Run
+from running import write
+
+from fusiondoc.diagnosis.changed_arguments import changes_argument
+from fusiondoc.diagnosis.changed_lines import out_of_place
+
+PROGRAMS = """
+    from enum import Enum
+    from typing import List
+
+    import torch
+    from torch import Tensor, nn
+
+
+    @torch.jit.ignore
+    def log_stats(x: Tensor) -> None:
+        pass
+
+
+    @torch.jit.ignore
+    def in_python(x: Tensor) -> Tensor:
+        return x.sort(-1)[0]
+
+
+    def half(h: Tensor, x: Tensor) -> Tensor:
+        return (h.float() + x) * 2.0
+
+
+    def summed(h: Tensor, x: Tensor) -> List[Tensor]:
+        return [x.tanh() * 2.0, (x * x).sum()]
+
+
+    def into(h: Tensor, x: Tensor) -> Tensor:
+        out = torch.empty_like(x)
+        torch.mul(x, 2.0, out=out)
+        return out.tanh()
+
+
+    def python_between(h: Tensor, x: Tensor) -> Tensor:
+        y = x * 2.0
+        log_stats(y)
+        return in_python(y.relu())
+
+
+    def autocast(h: Tensor, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            y = x * 2.0
+        return y.relu()
+
+
+    def newton(h: Tensor, x: Tensor) -> Tensor:
+        y = (x * x + 1.0).tanh()
+        if bool(y.max() > 100.0):
+            y = y * 2.0
+        return y.exp() + 1.0
+
+
+    def through_a_view(h: Tensor, x: Tensor) -> Tensor:
+        y = x.cumsum(0)
+        y.clamp_(-1.0, 1.0)
+        y.mul_(2.0)
+        v = y.view(-1, 2)
+        v[0, 0] = 7.0
+        y.tanh_()
+        return y * 2.0
+
+
+    class Box:
+        def __init__(self, low: Tensor) -> None:
+            self.low = low
+
+        def twice(self) -> Tensor:
+            return self.low * 2.0
+
+
+    Box = torch.jit.script(Box)
+
+
+    def boxes(h: Tensor, x: Tensor) -> Tensor:
+        box = Box(torch.max(x, x))
+        return box.twice().cumsum(0)
+
+
+    def by_its_size(h: Tensor, x: Tensor) -> Tensor:
+        y = x.tanh() * 2.0
+        z = (y / y.size(0)).reshape(2, 2, 8)
+        return (z * z.cumsum(0)).exp() * z
+
+
+    class Convolutions(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Conv2d(3, 4, 1), nn.Conv2d(4, 4, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.second(torch.nn.functional.silu(self.first(x))).relu()
+
+
+    convolutions = Convolutions().eval()
+
+
+    def masked(x: Tensor) -> Tensor:
+        y = (x.tanh() * 2.0).exp()
+        y = y.masked_fill(x > 0.5, 0.25)
+        return y.sigmoid() * 3.0
+
+
+    def masked_by_where(x: Tensor) -> Tensor:
+        y = (x.tanh() * 2.0).exp()
+        y = torch.where(x > 0.5, torch.tensor(0.25), y)
+        return y.sigmoid() * 3.0
+
+
+    def gated(x: Tensor) -> Tensor:
+        return (x * 2.0).sigmoid() * x
+
+
+    def gated_by_rest(x: Tensor) -> Tensor:
+        return (1.0 - x.tanh()).exp() * x
+
+
+    def shortcut(h: Tensor, x: Tensor) -> Tensor:
+        y = x.cumsum(0)
+        y.add_(x.cumsum(1))
+        return torch.nn.functional.leaky_relu_(y, 0.1)
+
+
+    class Mode(Enum):
+        SUM = 1
+        MEAN = 2
+
+
+    class Chosen(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mode = Mode.SUM
+            self.name = "sum"
+            self.steps = 3
+
+        def forward(self, h: Tensor, x: Tensor) -> Tensor:
+            y = x.tanh() * 2.0
+            if self.name == "sum":
+                y = y.exp() + 1.0
+            if self.steps > 2:
+                y = y.sigmoid() * 3.0
+            if self.mode == Mode.SUM:
+                y = y.relu() + 1.0
+            return y
+
+
+    chosen = Chosen()
+    inputs = (torch.randn(4, 8).half(), torch.randn(4, 8))
+"""
+
+
+@pytest.fixture
+def diagnosed(fusiondoc: Run, tmp_path: Path) -> Any:
+    write(tmp_path, "net.py", PROGRAMS)
+
+    def of(name: str, *options: str) -> dict[str, Any]:
+        done = fusiondoc("diagnose", f"net.py:{name}", "--fuser", "nnc", "-f", "json", *options, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        report: dict[str, Any] = json.loads(done.stdout)
+        return report
+
+    return of
+
+
+def reasons(report: dict[str, Any], op: str) -> list[str]:
+    return [
+        f"{row['reason']['code']} {row['reason']['text']}" for row in report["unfused"] if row["op"] == op
+    ]
+
+
+@pytest.mark.torch
+def test_a_type_that_was_refused_is_in_no_plan(diagnosed: Any) -> None:
+    report = diagnosed("half")
+    assert reasons(report, "aten::to") == ["FD215 NNC does not fuse Half tensors on the CPU"]
+    assert report["plan"] == []  # type_as takes no Half either
+
+
+@pytest.mark.torch
+def test_a_sum_that_is_returned_is_off_and_not_unknown(diagnosed: Any) -> None:
+    report = diagnosed("summed")
+    assert reasons(report, "aten::sum") == ["FD211 reductions are off (`nnc_reductions`)"]
+    (change,) = report["plan"]
+    assert "nnc_reductions=on" in change["command"]
+    after = diagnosed("summed", "--knob", "nnc_reductions=on")
+    assert after["unfused"] == [] and len(after["groups"]) == 1
+
+
+@pytest.mark.torch
+def test_a_result_that_is_written_into_out(diagnosed: Any) -> None:
+    report = diagnosed("into")
+    assert reasons(report, "aten::mul") == ["FD230 it writes its result into the tensor given as `out`"]
+
+
+@pytest.mark.torch
+def test_nothing_is_moved_past_python_and_the_end_of_a_with_block(diagnosed: Any) -> None:
+    report = diagnosed("python_between")
+    (text,) = reasons(report, "aten::mul")
+    assert "a call of a Python function" in text and "stands between it and aten::relu" in text
+    assert reasons(report, "^in_python") == [
+        "FD211 it is a call of a Python function, into which no fuser sees"
+    ]
+    report = diagnosed("autocast")
+    assert "the end of a with block stands between it and aten::relu" in reasons(report, "aten::mul")[0]
+
+
+@pytest.mark.torch
+def test_where_does_not_join_a_group_with_what_its_condition_waits_for(diagnosed: Any) -> None:
+    """Two groups stay two: the maximum is of the first, and the second waits for it."""
+    report = diagnosed("newton")
+    assert len(report["groups"]) == 2
+    assert not any("become one" in change["unlocks"] for change in report["plan"])
+    assert not any("max before or after" in change["change"] for change in report["plan"])
+
+
+@pytest.mark.torch
+def test_a_group_does_not_reach_past_a_change_through_a_view(diagnosed: Any) -> None:
+    unlocks = sorted(change["unlocks"] for change in diagnosed("through_a_view")["plan"])
+    assert [text.partition(" (")[0] for text in unlocks] == [
+        "1 group of clamp+mul",
+        "1 group of clamp+mul",
+        "1 group of tanh+mul",
+    ]
+
+
+@pytest.mark.torch
+def test_what_reads_a_tensor_behind_its_change_takes_the_change(diagnosed: Any) -> None:
+    plan = diagnosed("shortcut")["plan"]
+    assert [one["unlocks"].partition(" (")[0] for one in plan] == ["1 group of add+leaky_relu"] * 2
+
+
+@pytest.mark.torch
+def test_an_attribute_is_a_constant_of_its_type_and_no_enum(diagnosed: Any) -> None:
+    plan = diagnosed("chosen")["plan"]
+    finals = {one["after"] for one in plan if "torch.jit.Final" in (one["after"] or "")}
+    assert finals == {"name: torch.jit.Final[str]", "steps: torch.jit.Final[int]"}
+    together = [one for one in plan if "torch.jit.Final" in (one["after"] or "")]
+    assert all(one["unlocks"].startswith("3 groups of this run become one") for one in together)
+
+
+@pytest.mark.torch
+def test_what_goes_into_an_object_is_not_without_takers(diagnosed: Any) -> None:
+    assert "kept in an attribute of an object" in reasons(diagnosed("boxes"), "aten::max")[0]
+
+
+@pytest.mark.torch
+def test_a_number_of_its_own_group_keeps_an_operator_out(diagnosed: Any) -> None:
+    """The reshape is not what keeps the division out: computed of x, the number lets it in."""
+    report = diagnosed("by_its_size")
+    assert "a number that this operator takes" in reasons(report, "aten::div")[0]
+    assert not any("div" in change["unlocks"] for change in report["plan"])
+
+
+@pytest.mark.torch
+def test_two_convolutions_stay_two_partitions(diagnosed: Any) -> None:
+    options = ("--fuser", "onednn", "--input", "float32[2,3,4,4]")
+    plan = diagnosed("convolutions", *options)["plan"]
+    assert [one["unlocks"] for one in plan if "silu" in one["change"]] == ["adds silu to 1 group of this run"]
+
+
+@pytest.mark.torch
+def test_a_recipe_between_differentiable_graphs_joins_their_groups(diagnosed: Any) -> None:
+    options = ("--backward", "--input", "float32[4,8]:grad")
+    (change,) = diagnosed("masked", *options)["plan"]
+    assert change["unlocks"] == "joins 2 groups of this run with gt+masked_fill into 1"
+    after = diagnosed("masked_by_where", *options)
+    assert [len(one["ops"]) for one in after["groups"] if one["phase"] == "forward"] == [7]
+
+
+@pytest.mark.torch
+def test_what_is_of_a_gradient_is_in_no_line(diagnosed: Any) -> None:
+    """AOTAutograd writes 1 - sigmoid for ``x.sigmoid()``, and computes what stands in the line again."""
+    options = ("--frontend", "aot", "--backward", "--input", "float32[4,8]:grad")
+    report = diagnosed("gated", *options)
+    assert [row["phase"] for row in report["unfused"] if row["op"] == "aten::rsub"] == ["backward"]
+    assert not any("rsub" in change["change"] for change in report["plan"])
+    (advice,) = [one["advice"] for one in report["findings"] if one["message"].startswith("aten::rsub")]
+    assert advice.startswith("Nothing: it is of the gradient")
+    written = diagnosed("gated_by_rest", *options)
+    assert any("rsub" in change["change"] for change in written["plan"])
+
+
+@pytest.mark.parametrize(
+    ("line", "op", "after"),
+    [
+        (
+            "self.avg.mul_(0.9).add_(y, alpha=0.1)",
+            "aten::mul_",
+            "self.avg = self.avg.mul(0.9).add(y, alpha=0.1)",
+        ),
+        ("x.sub_(y).mul_(2)", "aten::mul_", "x = x.sub(y).mul(2)"),
+        ("x.mul_(2).view(-1).add_(1)", "aten::mul_", None),
+        ("self.log(x.mul_(2))", "aten::mul_", None),
+        ("return self.avg.mul_(0.9)", "aten::mul_", None),
+        ("self.avg = self.avg.mul_(0.9)", "aten::mul_", "self.avg = self.avg.mul(0.9)"),
+        ("return self.act.conv(x).relu_()", "aten::relu_", "return self.act.conv(x).relu()"),
+    ],
+)
+def test_what_holds_a_tensor_keeps_what_was_changed_in_it(line: str, op: str, after: str | None) -> None:
+    edit = out_of_place(f"def f(self, x, y):\n    {line}\n    return x\n", "m.py", 2, op)
+    assert (edit.after.strip() if edit is not None else None) == after
+
+
+def test_what_a_function_was_called_with_is_its_callers() -> None:
+    text = (
+        "def f(x, cache):\n    cache.mul_(2)\n    x = x + 1\n    x += cache\n    cache += x\n    return x\n"
+    )
+    assert [changes_argument(text, line) for line in (2, 4, 5)] == [True, False, True]
