@@ -22,7 +22,7 @@ from fusiondoc.cli import config
 from fusiondoc.comparison.bench_changes import compare_benches
 from fusiondoc.comparison.compare_reports import compare
 from fusiondoc.diagnosis.step_time import groups_of_units, parts_of, with_step_times
-from fusiondoc.errors import FusiondocError
+from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.expectations.match import check
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.update import updated
@@ -234,7 +234,10 @@ def show(report: Report) -> None:
         text.encode("utf-8")
         if name in JSON:
             json.loads(text, parse_constant=_no_constant)
-    updated("", "fusions.yaml", report)
+    try:
+        updated("", "fusions.yaml", report)
+    except UsageError as error:  # of a run without a plan there is nothing to write down
+        _next_step(error)
 
 
 def _compare(one: Report, other: Report) -> None:

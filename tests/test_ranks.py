@@ -151,6 +151,10 @@ def test_a_rank_that_dies_or_leaves_nothing_is_told(launched: Path, tmp_path: Pa
     second = tmp_path / "c" / "ranks" / "1"
     result = json.loads((second / "result.json").read_text())
     (second / "result.json").write_text(json.dumps({**result, "exit_status": None, "signal": "SIGKILL"}))
+    before_its_end = [
+        line for line in (second / "records.jsonl").read_text().splitlines() if '"record": "done"' not in line
+    ]
+    (second / "records.jsonl").write_text("\n".join(before_its_end) + "\n")
     first = tmp_path / "c" / "ranks" / "0"
     (first / "result.json").write_text(json.dumps({**result, "exit_status": None, "signal": "SIGTERM"}))
     with (first / "records.jsonl").open("a") as records:

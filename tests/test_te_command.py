@@ -322,7 +322,9 @@ def test_both_are_expected_compared_and_printed(fusiondoc: Run, tmp_path: Path) 
     without.mkdir()
     for one in folder.iterdir():
         text = one.read_bytes()
-        (without / one.name).write_bytes(text if one.name != RECORDS else b"")
+        if one.name == RECORDS:
+            text = b"".join(line for line in text.splitlines(True) if b'"te_plan"' not in line)
+        (without / one.name).write_bytes(text)
     assert fusiondoc("check", without, "--expect", expected).returncode == 1
     said = fusiondoc("compare", folder, without).stdout
     assert "te.ops.Bias" in said or "ForwardLinearBiasActivation" in said
