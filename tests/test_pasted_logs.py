@@ -238,6 +238,20 @@ def test_the_size_of_a_reduction_over_a_negative_dimension() -> None:
     assert "skip_node_kind=aten::mean" in one.advice
 
 
+def test_the_size_of_a_mean_that_its_group_has_yet_to_compute() -> None:
+    """With the dimensions as an argument of the function the same program ran on the H200, with the gradients
+    of eager; so it did with aten::mean left out of groups."""
+    report = parse(FIXTURES / "logs" / "nvfuser-2.1.2-size-before-group.log.xz")
+    (one,) = [f for f in report.findings if f.severity == "error"]
+    assert one.code == "FD307" and one.source == "two_means.py:7"
+    assert "before group G1 (sub, mul, mean, sigmoid, ... 6 operators" in one.message
+    assert (
+        "the size of the result of aten::mean (prim::ReductionSizes), from a tensor that the" in one.message
+    )
+    assert one.advice is not None and "f(x, dim: int)" in one.advice
+    assert report.plan[0].change.startswith("Give the dimension of aten::mean (two_means.py:7)")
+
+
 def test_another_range_error_is_the_programs(tmp_path: Path) -> None:
     from raw_log import read
 
