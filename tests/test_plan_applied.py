@@ -17,6 +17,11 @@ MASK = (
     "    s = x * 0.5 + x\n    s = s.masked_fill(m, -1e4)\n    return torch.tanh(s) * 2.0\n",
     "inputs = (torch.randn(4, 8{grad}), torch.rand(4, 8) > 0.5)\n",
 )
+ATTENTION = (  # matrix products at the other sides of both differentiable graphs
+    "    s = x @ x.transpose(-2, -1) * 0.5 + x\n    s = s.masked_fill(m, -1e4)\n"
+    "    p = torch.sigmoid(s * 2.0) * 3.0\n    return p @ s\n",
+    "inputs = (torch.randn(2, 8, 8{grad}), torch.ones(8, 8, dtype=torch.bool).triu(1))\n",
+)
 GATHER = (
     "    y = torch.relu(x) * 2.0 + 1.0\n    h = torch.index_select(y, 0, m)\n    return torch.sigmoid(h)\n",
     "inputs = (torch.randn(4, 8{grad}), torch.tensor([1, 2, 1]))\n",
@@ -39,6 +44,7 @@ def groups_of(report: Report) -> int:
         (MASK, False, "    s = torch.where(m, -1e4, s)"),
         # A number has no gradient formula there; a tensor has, and both differentiable graphs become one.
         (MASK, True, "    s = torch.where(m, torch.full([], -1e4, device=m.device), s)"),
+        (ATTENTION, True, "    s = torch.where(m, torch.full([], -1e4, device=m.device), s)"),
         (GATHER, False, "    return torch.index_select(torch.sigmoid(h), 0, m)"),
     ],
 )

@@ -151,27 +151,72 @@ def _joined(pairs: Sequence[Pair]) -> Iterator[WouldBeGroup]:
 def regions_as_groups(report: Report, moved: AbstractSet[int] | None = None) -> Report:
     """The report with differentiable graphs that are one group each as these groups: torch ends a graph at a
     view or a print, and makes one graph of both where it goes
-    (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp).
+    (torch/csrc/jit/passes/create_autodiff_subgraphs.cpp). Beside what goes, a graph that ends in one group
+    alone, or begins with one, is that group too: a matrix product at its other side stays where it is.
 
     Args:
         moved: rows of ``report.unfused``: only graphs beside their operators. None: all.
     """
-    only = {one.id: one.nodes[0].group for one in report.programs if len(one.nodes) == 1 and not one.cut}
+    ends = {one.id: _Ends(one) for one in report.programs if not one.cut and not one.edges_left_out}
     rows = {(report.unfused[row].op, report.unfused[row].source) for row in moved or ()}
-    if not any(only.values()) or (moved is not None and not rows):
+    if not any(one.first or one.last for one in ends.values()) or (moved is not None and not rows):
         return report
     programs = []
     for program in report.programs:
-        nodes = list(program.nodes)
-        for place in range(len(nodes)) if moved is None else _beside(program, rows):
-            group = only.get(nodes[place].program or "")
-            if nodes[place].kind == "region" and group is not None:
-                nodes[place] = replace(nodes[place], kind="group", group=group)
-        programs.append(replace(program, nodes=tuple(nodes)))
+        nodes, edges = list(program.nodes), program.edges
+        sides = _sides_of(program, rows) if moved is not None else dict.fromkeys(range(len(nodes)), "")
+        for place, side in sides.items():
+            end = ends.get(nodes[place].program or "")
+            if nodes[place].kind != "region" or end is None or (group := end.towards(side)) is None:
+                continue
+            nodes[place] = replace(nodes[place], kind="group", group=group)
+            if side == "both" and end.first != end.last:  # nothing joins it at its other end
+                far = 1 if group == end.last else 0
+                edges = tuple(
+                    edge for edge in edges if edge[far] != place or not _goes(nodes[edge[1 - far]], rows)
+                )
+        programs.append(replace(program, nodes=tuple(nodes), edges=edges))
     return replace(report, programs=tuple(programs))
 
 
-def _beside(program: Program, rows: AbstractSet[tuple[str, str | None]]) -> set[int]:
-    mine = {place for place, node in enumerate(program.nodes) if (node.op, node.source) in rows}
-    ends = [(a, b) for a, b in program.edges if a in mine or b in mine]
-    return {place for edge in ends for place in edge} - mine
+class _Ends:
+    """The group that a plan begins with, and that it ends in, where nothing else is at that end."""
+
+    def __init__(self, program: Program) -> None:
+        takes = {b for _, b in program.edges}
+        taken = {a for a, _ in program.edges}
+        self._alone = len(program.nodes) == 1
+        self.first = self._only(program, takes)
+        self.last = self._only(program, taken)
+
+    @staticmethod
+    def _only(program: Program, others: AbstractSet[int]) -> str | None:
+        found = [node for place, node in enumerate(program.nodes) if place not in others]
+        return found[0].group if len(found) == 1 else None
+
+    def towards(self, side: str) -> str | None:
+        """Args:
+        side: "before" what goes, "after" it, "both"; or neither, where only the whole graph counts.
+        """
+        if side == "both":
+            both = {self.first, self.last} - {None}
+            return both.pop() if len(both) == 1 else None
+        if side == "before":
+            return self.last
+        return self.first if side == "after" or self._alone else None
+
+
+def _goes(node: ProgramNode, rows: AbstractSet[tuple[str, str | None]]) -> bool:
+    return (node.op, node.source) in rows
+
+
+def _sides_of(program: Program, rows: AbstractSet[tuple[str, str | None]]) -> dict[int, str]:
+    """What stands beside the operators of rows -> on which side of them."""
+    mine = {place for place, node in enumerate(program.nodes) if _goes(node, rows)}
+    sides: dict[int, str] = {}
+    for a, b in program.edges:
+        if b in mine and a not in mine:
+            sides[a] = "both" if sides.get(a) in ("after", "both") else "before"
+        elif a in mine and b not in mine:
+            sides[b] = "both" if sides.get(b) in ("before", "both") else "after"
+    return sides
