@@ -66,14 +66,11 @@ class Detours:
         counts: Callable[[FlowNode], bool],
     ) -> int | None:
         """The first of ``starts`` that counts and from which a way leads to ``last``."""
-        far, begin = self._known.get(first.place, (-1, {}))
-        end = self._order[last.place]
-        if end > far:
-            # Twice as far each time: those that are asked about stand at any distance.
-            far = max(2 * end - self._order[first.place], end) if far >= 0 else end
-            begin = self._followed({one for one in starts if counts(self._nodes[one])}, far)
-            self._known[first.place] = far, begin
-        return begin.get(last.place)
+
+        def follow(far: int) -> dict[int, int]:
+            return self._followed({one for one in starts if counts(self._nodes[one])}, far)
+
+        return self._found(self._known, first, last, follow).get(last.place)
 
     def through(
         self,
@@ -83,17 +80,31 @@ class Detours:
         counts: Callable[[FlowNode], bool],
     ) -> int | None:
         """A node that counts on a way from one of ``starts`` to ``last``, wherever on it."""
-        far, found = self._behind.get(first.place, (-1, {}))
-        end = self._order[last.place]
-        if end > far:
-            far = max(2 * end - self._order[first.place], end) if far >= 0 else end
-            found = self._first_that_counts(set(starts), far, counts)
-            self._behind[first.place] = far, found
-        one = found.get(last.place, -1)
+
+        def follow(far: int) -> dict[int, int]:
+            return self._first_that_counts(set(starts), counts, far)
+
+        one = self._found(self._behind, first, last, follow).get(last.place, -1)
         return one if one >= 0 and one != last.place else None
 
+    def _found(
+        self,
+        known: dict[int, tuple[int, dict[int, int]]],
+        first: FlowNode,
+        last: FlowNode,
+        follow: Callable[[int], dict[int, int]],
+    ) -> dict[int, int]:
+        """What is known of the ways from a node, followed as far as another one."""
+        far = known[first.place][0] if first.place in known else -1
+        end = self._order[last.place]
+        if end > far:
+            # Twice as far each time: those that are asked about stand at any distance.
+            far = max(2 * end - self._order[first.place], end) if far >= 0 else end
+            known[first.place] = far, follow(far)
+        return known[first.place][1]
+
     def _first_that_counts(
-        self, starts: AbstractSet[int], far: int, counts: Callable[[FlowNode], bool]
+        self, starts: AbstractSet[int], counts: Callable[[FlowNode], bool], far: int
     ) -> dict[int, int]:
         order, nodes = self._order, self._nodes
         reached = {one: one if counts(nodes[one]) else -1 for one in starts if order[one] <= far}
