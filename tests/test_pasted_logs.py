@@ -248,8 +248,8 @@ def test_the_size_of_a_mean_that_its_group_has_yet_to_compute() -> None:
     assert (
         "the size of the result of aten::mean (prim::ReductionSizes), from a tensor that the" in one.message
     )
-    assert one.advice is not None and "f(x, dim: int)" in one.advice
-    assert report.plan[0].change.startswith("Give the dimension of aten::mean (two_means.py:7)")
+    assert one.advice is not None and "f(x, dims: List[int])" in one.advice
+    assert report.plan[0].change.startswith("Give the dimensions of aten::mean (two_means.py:7)")
 
 
 def test_another_range_error_is_the_programs(tmp_path: Path) -> None:

@@ -275,6 +275,8 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
         return
     error = context.error
     if error is not None:
+        if context.observed.sized_for(error.message):
+            return  # FD307 has the cause
         yield finding(
             "FD905",
             f"The program failed{_WHEN.get(error.stage, '')}: {_last_error(error)}",

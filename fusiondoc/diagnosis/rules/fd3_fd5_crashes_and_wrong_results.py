@@ -228,16 +228,19 @@ def _finding(report: Report, sized: list[SizedReduction], line: Evidence | None,
         if early
         else f"which fails for the dimension {min(last.dims)} with keepdim"
     )
+    if len(last.dims) > 1:
+        which, how = "dimensions", "f(x, dims: List[int]): then they are no constants"
+    else:
+        which, how = "dimension", "f(x, dim: int): then it is no constant"
     return finding(
         "FD307",
         f"nvFuser failed, and the error ended the program: before group {describe(group)} it computes the"
         f" size of the result of {names} (prim::ReductionSizes), {why}",
         source=min(lines, default=None),
         evidence=[*([line] if line is not None else []), last.line],
-        advice=f"Give the dimension of {names}{where} to the scripted function as an argument, as in"
-        " f(x, dim: int): then it is no constant, and torch reads the size; or leave the operator out of"
-        f" groups (--knob skip_node_kind={last.op}). The fallback does not catch this error: it is not in the"
-        " group.",
+        advice=f"Give the {which} of {names}{where} to the scripted function as an argument, as in {how}, and"
+        f" torch reads the size; or leave the operator out of groups (--knob skip_node_kind={last.op}). The"
+        " fallback does not catch this error: it is not in the group.",
     )
 
 
