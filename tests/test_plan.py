@@ -52,6 +52,8 @@ def foreign(name: str) -> Report:
         ("    x[0] += y", "aten::add_", None),
         ("    x += y; z += 1", "aten::mul_", None),
         ("    f(x).add_(y)", "aten::add_", None),
+        ("    k = g(x).add_(y).floor_()", "aten::floor_", "    k = g(x).add(y).floor()"),
+        ("    k = g(x).fill_(1).floor_()", "aten::floor_", "    k = g(x).fill_(1).floor()"),
         ("    x = F.relu(x, inplace=flag)", "aten::relu_", None),
         ("    self.make().x += y", "aten::add_", None),  # it would be made twice
         ("    self.make().x.relu_()", "aten::relu_", None),

@@ -92,3 +92,17 @@ def test_a_chunk_is_advised_for_a_split(tmp_path: Path) -> None:
     assert one.advice is not None and "a, b = x.chunk(2, 1) instead of a, b = x.split(4, 1)" in one.advice
     after = run(tmp_path / "net.py", body.format("chunk(2, dim=1)"), MASK[1], False)
     assert not [row for row in after.unfused if row.op == "aten::relu"]
+
+
+@pytest.mark.torch
+def test_operators_in_place_of_one_line_are_one_change(tmp_path: Path) -> None:
+    body = "    keep = torch.sigmoid(x).add_(0.9).floor_()\n    return torch.tanh(x) / 0.9 * keep\n"
+    report = run(tmp_path / "net.py", body, MASK[1], False)
+    (change,) = report.plan
+    assert change.change == "Write add_() and floor_() out of place"
+    (edit,) = change.edits
+    assert edit.after == "    keep = torch.sigmoid(x).add(0.9).floor()"
+    after = run(
+        tmp_path / "changed.py", body.replace("add_", "add").replace("floor_", "floor"), MASK[1], False
+    )
+    assert groups_of(after) == 1 and after.coverage.fraction == 1

@@ -92,6 +92,7 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
     files = _files(report)
     ranks = ranks_of(report.programs)
     places = RowsInPlans(report)
+    of_line: dict[tuple[Edit, ...], tuple[ChangeKind, str]] = {}
     for index, row in enumerate(report.unfused):
         if row.ran is False or run.owner(row) is Owner.FORMULA:
             continue
@@ -110,8 +111,19 @@ def candidates(report: Report, run: RunFacts) -> list[Candidate]:
         if one.kind is ChangeKind.MOVE and one.sure and not places.before_one_tensor(row):
             continue
         key = one.kind, one.change
+        if one.kind is ChangeKind.OUT_OF_PLACE and one.edits:
+            key = of_line.setdefault(one.edits, key)  # several operators may be called in one line
+            if key in found and one.change != found[key].change:
+                change = _all_out_of_place(report, (*found[key].rows, index)) or one.change
+                found[key] = replace(found[key], change=change)
         found[key] = _joined(found[key], one) if key in found else one
     return list(found.values())
+
+
+def _all_out_of_place(report: Report, rows: Sequence[int]) -> str | None:
+    """``Write add_() and floor_() out of place``; None of one operator."""
+    names = list(dict.fromkeys(f"{report.unfused[row].op.rpartition('::')[2]}()" for row in rows))
+    return f"Write {', '.join(names[:-1])} and {names[-1]} out of place" if len(names) > 1 else None
 
 
 def _of_a_caller(row: Unfused, report: Report, places: RowsInPlans) -> bool:

@@ -12,7 +12,7 @@ import warnings
 from functools import lru_cache
 from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
-from fusiondoc.diagnosis.operators import CALLED_BY, FLAGS, MODULE_FLAGS, is_in_place, sign_of
+from fusiondoc.diagnosis.operators import CALLED_BY, FLAGS, MODULE_FLAGS, ONLY_IN_PLACE, is_in_place, sign_of
 from fusiondoc.diagnosis.recipes import OVER_ALL, Recipe
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import Edit
@@ -203,8 +203,8 @@ def _is_chain(node: ast.expr) -> bool:
 
 
 def _method(parsed: ParsedText, call: ast.Call, file: str) -> Edit | None:
-    """``x.relu_()`` or ``torch.relu_(x)``; alone on the line its result gets the name of its tensor, and all
-    of ``x.mul_(y).add_(z)`` is written out of place then: what follows would change the new tensor."""
+    """``x.relu_()`` or ``torch.relu_(x)``; alone on the line its result gets the name of its tensor. All of
+    ``x.mul_(y).add_(z)`` is written out of place: what follows would change the new tensor."""
     chain = _in_place_chain(parsed, call)
     tensor = changed_tensor(chain[0])
     if isinstance(parsed.parents[chain[-1]], ast.Expr):
@@ -217,7 +217,8 @@ def _method(parsed: ParsedText, call: ast.Call, file: str) -> Edit | None:
     lost = isinstance(tensor, ast.Attribute) and not _assigned_to(parsed, chain[-1], tensor)
     if lost or isinstance(parsed.statement(call), ast.Expr):
         return None
-    return _edit(parsed, file, call.lineno, [_without_underscore(parsed, call)])
+    those = [one for one in chain if one is call or f"aten::{_called(one)}" not in ONLY_IN_PLACE]
+    return _edit(parsed, file, call.lineno, [_without_underscore(parsed, one) for one in those])
 
 
 def _without_underscore(parsed: ParsedText, call: ast.Call) -> Piece:

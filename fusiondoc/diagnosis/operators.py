@@ -277,6 +277,9 @@ FILLS: Mapping[str, str] = {
 """Operators whose name without the underscore is no method of a tensor (torch/_tensor_docs.py, 1.12 to 2.13),
 and what makes a filled one."""
 
+ONLY_IN_PLACE = IN_PLACE_ASSIGNS.union(FILLS)
+"""Operators that have no version without the underscore that does the same."""
+
 ALL_OUT_OF_PLACE = """\
 # or from outside, before torch.jit.script: a scripted module refuses it
 for module in model.modules():
