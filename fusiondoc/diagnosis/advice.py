@@ -9,17 +9,17 @@ import re
 from typing import Callable, Mapping
 
 from fusiondoc.diagnosis import operators
-from fusiondoc.diagnosis.containers import INTO_OBJECT
 from fusiondoc.diagnosis.reasons_of_node import WRITES_OUT
 from fusiondoc.diagnosis.recipes import (
     OTHER_TYPES,
     OVERLOADS,
-    SIZED_WRONG,
     Recipe,
+    breaks_in_training,
     on_extremes,
     recipe_for,
 )
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
+from fusiondoc.diagnosis.surroundings import INTO_OBJECT
 from fusiondoc.model import dataclass, fuser_title
 from fusiondoc.model.codes import CODES
 from fusiondoc.model.report import Unfused
@@ -145,7 +145,7 @@ def _no_rule(row: Unfused, run: RunFacts) -> str:
     if run.fuser is not None and operators.taken_by(row.op, run.fuser, run.torch):
         if "`training`" in row.reason.text:
             return _argument(row, run)
-        if run.fuser == "nvfuser" and row.op in SIZED_WRONG and run.gradients:
+        if breaks_in_training(row.op, run.fuser, run.gradients):
             return (
                 "Nothing in training: with constant dimensions nvFuser takes it, and the run fails where its"
                 " result is added or subtracted (FD307). Under torch.no_grad() name its dimensions."

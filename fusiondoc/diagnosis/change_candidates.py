@@ -37,7 +37,7 @@ from fusiondoc.diagnosis.operators import (
     sign_of,
     taken_by,
 )
-from fusiondoc.diagnosis.recipes import SIZED_WRONG, Recipe, on_extremes
+from fusiondoc.diagnosis.recipes import Recipe, breaks_in_training, on_extremes
 from fusiondoc.diagnosis.rows_in_plans import RowsInPlans
 from fusiondoc.diagnosis.rules import Owner, RunFacts, in_torch
 from fusiondoc.diagnosis.surroundings import NOTHING_TO_GAIN
@@ -199,7 +199,7 @@ def _of_row(index: int, row: Unfused, run: RunFacts) -> Candidate | None:
         return _permutation_at_the_edge(index, name)
     if row.op in _SAME_ELEMENTS and code in _OF_VIEWS and mine and row.phase != "backward":
         return _view_at_the_edge(index, name)
-    breaks = run.fuser == "nvfuser" and row.op in SIZED_WRONG and bool(run.gradients)
+    breaks = breaks_in_training(row.op, run.fuser, run.gradients)
     if row.op in BY_DIMENSION and (names := to_be_constant(text)) is not None and mine and not breaks:
         note = "numbers in the code, or attributes that are declared torch.jit.Final, not arguments"
         change = f"Give {name}() constants for {names}"

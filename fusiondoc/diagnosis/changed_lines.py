@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Iterable, Iterator, Mapping, Sequence, Tuple
 
 from fusiondoc.diagnosis.operators import CALLED_BY, FLAGS, MODULE_FLAGS, ONLY_IN_PLACE, is_in_place, sign_of
-from fusiondoc.diagnosis.recipes import OVER_ALL, Recipe
+from fusiondoc.diagnosis.recipes import ALL_DIMENSIONS, Recipe
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import Edit
 from fusiondoc.model.report import Program
@@ -348,10 +348,10 @@ def _rewritten(
         # The mask's device: to ask the tensor itself would keep what computes it out of the group (FD227).
         made["value"] = f"torch.full([], {parsed.text(value)}, device={mask.id}.device)"
     after = recipe.after
-    if recipe.arguments or OVER_ALL in after:
-        if rank is None or OVER_ALL not in after:
+    if recipe.arguments or ALL_DIMENSIONS in after:
+        if rank is None or ALL_DIMENSIONS not in after:
             return None
-        after = after.replace(OVER_ALL, str(list(range(rank))))
+        after = recipe.over_all(rank)
     tree = ast.parse(after, mode="eval").body
     uses = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in bound]
     arguments = {

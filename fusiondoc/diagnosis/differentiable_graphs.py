@@ -19,7 +19,6 @@ import re
 from bisect import bisect_left, bisect_right
 from typing import Iterator, Sequence
 
-from fusiondoc.diagnosis.containers import from_container
 from fusiondoc.diagnosis.detours import Detours, once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import kinds_of
 from fusiondoc.diagnosis.operators import WITH_FORMULA, is_in_place
@@ -30,6 +29,7 @@ from fusiondoc.diagnosis.surroundings import (
     Side,
     at,
     aten,
+    from_container,
     neighbours,
     reason,
 )

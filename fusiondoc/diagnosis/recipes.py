@@ -55,7 +55,7 @@ class Recipe:
     half: str = ""
     """What goes wrong in float16 where eager computes in float32 (measured on torch 2.13)."""
     edge: bool = False
-    """Its result goes to a kernel of a library as a rule, and is in no sum (``SIZED_WRONG``)."""
+    """Its result goes to a kernel of a library as a rule, and is in no sum (``breaks_in_training``)."""
     same: str = ""
     """A condition on ``child``, of the type ``module``, under which the recipe is what it computes."""
 
@@ -92,16 +92,26 @@ class Recipe:
             return False
         if gradients is False:
             return True
-        breaks = fuser == "nvfuser" and not self.operators.isdisjoint(SIZED_WRONG) and not self.edge
-        return self.operators <= WITH_FORMULA and not (breaks and gradients)
+        breaks = not self.edge and any(breaks_in_training(op, fuser, gradients) for op in self.operators)
+        return self.operators <= WITH_FORMULA and not breaks
+
+    def over_all(self, rank: int) -> str:
+        """``after`` for tensors of so many dimensions, where it reduces over all."""
+        return self.after.replace(ALL_DIMENSIONS, str(list(range(rank))))
 
 
-SIZED_WRONG = frozenset(["aten::mean", "aten::std", "aten::sum", "aten::var"])
+_SIZED_WRONG = frozenset(["aten::mean", "aten::std", "aten::sum", "aten::var"])
 """Reductions that nvFuser breaks in training where their dimensions are constants and their result is added
 to or subtracted from a tensor (FD307): all 24 such programs with ``mean`` or ``var`` that were tried on an
 H200 under torch 2.1.2 failed, and 9 others ran."""
 
-OVER_ALL = "[0, 1]"  # in ``after``: all dimensions of the tensors of ``inputs``
+
+def breaks_in_training(op: str, fuser: str | None, gradients: bool | None) -> bool:
+    """Whether a reduction with constant dimensions may end the run, once the fuser takes it."""
+    return fuser == "nvfuser" and op in _SIZED_WRONG and bool(gradients)
+
+
+ALL_DIMENSIONS = "[0, 1]"  # in ``after``: all dimensions of the tensors of ``inputs``
 _OVER_ALL = "over all dimensions"
 _X = "x=float32[4,8]"
 _XY = "x=float32[4,8] y=float32[4,8]"

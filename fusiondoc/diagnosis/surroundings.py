@@ -8,7 +8,6 @@ from functools import lru_cache
 from itertools import islice
 from typing import Callable, Literal, Mapping, NamedTuple, Sequence
 
-from fusiondoc.diagnosis.containers import from_container
 from fusiondoc.diagnosis.detours import Crossings, Detours, once_a_flow
 from fusiondoc.diagnosis.nvfuser_rules import FUSED_VIEWS_SINCE, fused_views, refused_because
 from fusiondoc.diagnosis.operators import (
@@ -25,6 +24,7 @@ from fusiondoc.model import fuser_title
 from fusiondoc.model.report import Reason
 from fusiondoc.model.source import from_package
 from fusiondoc.parsers.ir.types import TensorType, parse_type
+from fusiondoc.parsers.jit import OUT_OF_CONTAINERS
 from fusiondoc.parsers.jit.flow import CONTROL, GROUP, OPERATOR, REGION, SIDE_EFFECTS, Flow, FlowNode
 from fusiondoc.parsers.rows.unfused_rows import Outside
 
@@ -230,6 +230,17 @@ def is_of_a_formula(source: str | None) -> bool:
     return source is not None and source.startswith("<string>")
 
 
+INTO_OBJECT = "its result is kept in an attribute of an object, through which torch does not see"
+
+
+def from_container(node: FlowNode) -> str | None:
+    """That its tensors come out of a dict or list, or go into an object, as a clause; None where they do
+    not."""
+    if any(one.maker in OUT_OF_CONTAINERS and one.by is None for one in node.operands):
+        return "its inputs come out of a dict or list, through which torch does not see"
+    return INTO_OBJECT if node.stored else None
+
+
 Rule = Callable[[Place], "Reason | None"]
 """Looks at one operator and gives a reason, or nothing."""
 
@@ -367,7 +378,7 @@ def _circle(place: Place, partners: list[FlowNode]) -> Reason | None:
     detours = _detours_of(place.flow).of(place)
     for partner in partners:
         first, last = (node, partner) if partner.place in node.after else (partner, node)
-        asked = place.flow.asked.get((first.place, last.place)) if first is node else None
+        asked = place.flow.asked_by(first.place, last.place) if first is node else None
         if asked is not None:
             text = f"the {asked.what} of its result is asked for {asked.op} in the group behind it"
             return reason("FD227", text + _WAIT)

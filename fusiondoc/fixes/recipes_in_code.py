@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Iterator, Mapping
 
 from fusiondoc.diagnosis.operators import WITH_FORMULA, plain_name, taken_by
-from fusiondoc.diagnosis.recipes import OVER_ALL, RECIPES, Recipe
+from fusiondoc.diagnosis.recipes import ALL_DIMENSIONS, RECIPES, Recipe
 from fusiondoc.fixes import Program, Proposal, Site
 from fusiondoc.fixes.source_file import Edit, ParsedFile
 from fusiondoc.model.change_plan import ChangeKind
@@ -81,11 +81,11 @@ def _may_apply(recipe: Recipe) -> bool:
 
 def _at(program: Program, site: Site, recipe: Recipe) -> Proposal | None:
     file = site.file
-    if OVER_ALL in recipe.after:
+    if ALL_DIMENSIONS in recipe.after:
         rank = _rank(program, site)
         if not rank:
             return None
-        recipe = replace(recipe, after=recipe.after.replace(OVER_ALL, str(list(range(rank)))))
+        recipe = replace(recipe, after=recipe.over_all(rank))
     pattern = cst.parse_expression(recipe.before)
     names = frozenset(word.partition("=")[0] for word in recipe.inputs.split())
     for node in file.on_line(site.line):

@@ -20,6 +20,8 @@ SWITCHES_OFF = {
     "graph_optimize": "torch._C._set_graph_executor_optimize(False) or torch.jit.optimized_execution(False)",
 }
 
+_SEARCH = "Search the program and the packages that it imports for _jit_set_ and _jit_override_."
+
 
 def executor_off(report: Report, context: Context) -> Iterable[Finding]:
     """FD104: what every fusion pass needs is switched off. nvFuser then still makes groups, and refuses to
@@ -41,11 +43,10 @@ def executor_off(report: Report, context: Context) -> Iterable[Finding]:
         )
     variable = variable_off(report, context)
     if context.switches.fuser_off_later and variable is None:
-        name = fuser_title(report.fuser.effective or "") or "the fuser"
         yield finding(
             "FD104",
-            f"The program switches {name} off while it runs: plans made after that hold no group",
-            advice="Search the program and the packages that it imports for _jit_set_ and _jit_override_.",
+            f"The program switches {_fuser(report)} off while it runs: plans made after that hold no group",
+            advice=_SEARCH,
         )
     if variable is not None:
         yield finding(
@@ -59,15 +60,18 @@ def fuser_set_back(report: Report, context: Context) -> Iterable[Finding]:
     """FD104: the program switches the fuser of this run off, so that what this run shows is not what it does
     elsewhere."""
     if context.switches.fuser_off:
-        name = fuser_title(report.fuser.effective or "") or "the fuser"
         yield finding(
             "FD104",
-            f"The program switches {name} off itself: this run switched it on again, and without fusiondoc"
-            " nothing is fused",
-            advice="Search the program and the packages that it imports for _jit_set_ and _jit_override_.",
+            f"The program switches {_fuser(report)} off itself: this run switched it on again, and without"
+            " fusiondoc nothing is fused",
+            advice=_SEARCH,
         )
 
 
 def variable_off(report: Report, context: Context) -> str | None:
     """``PYTORCH_TENSOREXPR=0``, if that is set and switched the fuser of the run off."""
     return context.request.off_by_variable(report.fuser.effective) if context.request is not None else None
+
+
+def _fuser(report: Report) -> str:
+    return fuser_title(report.fuser.effective or "") or "the fuser"

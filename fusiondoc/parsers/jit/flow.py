@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import lru_cache
-from typing import TYPE_CHECKING, Collection, Iterable, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, AbstractSet, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from fusiondoc.parsers.ir.types import holds_tensor
 from fusiondoc.parsers.jit.hubs import SEEN_IN_LIST, Hub, Hubs, most_neighbours
@@ -168,8 +168,10 @@ class Flow:
         """A tensor in it was profiled with ``requires_grad=1``."""
         self.stops: list[tuple[int, str, str | None]] = []
         """Each of SIDE_EFFECTS: how many nodes stand before it, its kind and source."""
-        self.asked: dict[tuple[int, int], Asked] = {}
-        """Operator and group: what the group takes of the dtype, device or layout of its result."""
+        self.asked: Mapping[int, Sequence[Asked]] = {}
+        """Operator -> what takes the dtype, device or layout of its result."""
+        self.bodies: Mapping[int, AbstractSet[tuple[str, str | None]]] = {}
+        """Group -> its operators (kind and source), where some operator is asked for its dtype."""
         self.shortened: tuple[set[int], set[int]] = set(), set()
         """Nodes of which ``before``, and of which ``after``, has the first neighbours alone."""
         self._types = dict(types)
@@ -190,6 +192,11 @@ class Flow:
         """How many nodes have more neighbours than the rules for reasons look at."""
         before, after = self.shortened
         return len(before | after)
+
+    def asked_by(self, place: int, group: int) -> Asked | None:
+        """What a group takes of the dtype, device or layout of an operator's result."""
+        body = self.bodies.get(group, frozenset())
+        return next((one for one in self.asked.get(place, ()) if (one.op, one.source) in body), None)
 
     def takers(self, place: int, most: int) -> Collection[int]:
         """All nodes below ``most`` that take the result of one; ``after`` has the first ones of very many."""

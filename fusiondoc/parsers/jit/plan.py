@@ -265,17 +265,11 @@ class _Walk:
         return self.flow
 
     def _ask(self) -> None:
-        """Note which groups take a dtype or device of an operator outside them."""
-        profiled = self._profiled.asked
-        asking = (
-            [(one, profiled[one.value]) for one in self.loose if one.value in profiled] if profiled else ()
-        )
-        for group in self.groups if asking else ():
-            body = set(group.body)
-            for one, asked in asking:
-                for taken in asked:
-                    if (taken.op, taken.source) in body:
-                        self.flow.asked[one.place, group.place] = taken
+        """Note what takes a dtype or device of the operators outside groups."""
+        asked = self._profiled.asked
+        self.flow.asked = {one.place: asked[one.value] for one in self.loose if one.value in asked}
+        if self.flow.asked:
+            self.flow.bodies = {group.place: frozenset(group.body) for group in self.groups}
 
     def nodes(self, nodes: Iterable[Node], block: tuple[int, ...], ran: bool | None) -> None:
         flow = self.flow
