@@ -1,5 +1,6 @@
 """A capture: a folder with the log of a run, the probe's records, what was asked for, how it ended, and
-what further runs added: bandwidth, the rerun without fallback, the timed and profiled runs, the tries."""
+what further runs added: bandwidth, the rerun without fallback, whose error it is, the timed and profiled
+runs, the tries."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Mapping
 
 from fusiondoc.captures.ending import Ended, Result, failure_of, where_it_was
+from fusiondoc.captures.fuser_fault import Blame, FuserFault
 from fusiondoc.captures.probe_records import LeftRunning, Records, raw_records, read_records, together
 from fusiondoc.captures.process_records import RANKS
 from fusiondoc.captures.request import KeptRequest
@@ -87,12 +89,24 @@ _SCHEMA_NUMBER = re.compile(r"fusiondoc\.capture/(\d+)\Z")
 
 REQUEST, RESULT, RECORDS = "request.json", "result.json", "records.jsonl"
 _PEAK, _RERUN, _TIMING, _TRIES = "peak.json", "rerun.json", "timing.json", "tries.json"
-_PROFILE = "profile.json"
+_PROFILE, _FAULT = "profile.json", "fault.json"
 LOGS = ("log", "log.1", "log.2")
 """The log, and the newest lines of a long one whose end could not be put behind it: fusiondoc was killed."""
-INNER = ("rerun", "timing", "timing-again", "profile", "kernels", "tries/*", "fix/*", "ranks/*")
+INNER = (
+    "rerun",
+    "unfused",
+    "fused-again",
+    "around/*",
+    "timing",
+    "timing-again",
+    "profile",
+    "kernels",
+    "tries/*",
+    "fix/*",
+    "ranks/*",
+)
 """Folders of a capture with captures of further runs."""
-FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _TIMING, _PROFILE, _TRIES, *LOGS)
+FILES = (REQUEST, RESULT, RECORDS, _PEAK, _RERUN, _FAULT, _TIMING, _PROFILE, _TRIES, *LOGS)
 
 
 _MOST_BYTES = 256 << 20
@@ -197,6 +211,19 @@ class Capture:
         return read_object(Rerun, kept) if kept else None
 
     @cached_property
+    def fault(self) -> FuserFault | None:
+        """Whose error it is that the run ended with; None where nothing tells."""
+        kept = object_of(self._bytes(_FAULT))
+        if kept:
+            return read_object(FuserFault, kept)
+        return FuserFault(Blame.FUSER) if self.records.passes_in_eager else None
+
+    @property
+    def fuser_is_at_fault(self) -> bool:
+        """Whether the error that the run ended with is one that only the fused run has."""
+        return self.fault is not None and self.fault.blame is Blame.FUSER
+
+    @cached_property
     def timing(self) -> TimedRun | None:
         """The run of ``--time``; None if there was none."""
         kept = object_of(self._bytes(_TIMING))
@@ -235,7 +262,12 @@ class Capture:
         return together(one for one in found if one is not None)
 
     def failure(self) -> FusiondocError | None:
-        """The error that the run ended with, or None; None also for an interruption."""
+        """The error of the user's program that the run ended with, or None; None also for an interruption,
+        and for an error that only the fused run has, which is a finding."""
+        return None if self.fuser_is_at_fault else self.error()
+
+    def error(self) -> FusiondocError | None:
+        """The error that the run ended with, whoever is at fault; None for an interruption."""
         label = self.request.target.text or "the program"
         log = self.log_path if self.shown is None else self.shown / "log"
         timeout = self.request.options.timeout
@@ -291,6 +323,11 @@ class Capture:
         """Write what the rerun without fallback showed."""
         self._write(_RERUN, rerun)
         self.rerun = rerun
+
+    def keep_fault(self, fault: FuserFault) -> None:
+        """Write whose error it is."""
+        self._write(_FAULT, fault)
+        self.fault = fault
 
     def keep_timing(self, timing: TimedRun) -> None:
         """Write what came of the run of ``--time``."""

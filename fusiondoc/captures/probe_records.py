@@ -250,6 +250,15 @@ class Redirected:
 
 
 @dataclass(frozen=True)
+class EagerPass:
+    """The pass in which a fused run failed, once more without the fuser, from the same inputs."""
+
+    iteration: int
+    inputs: int
+    passed: bool
+
+
+@dataclass(frozen=True)
 class Records:
     """All records of a run."""
 
@@ -272,6 +281,8 @@ class Records:
     """Of each model: ``op|source`` -> the module path of each such node, in the order of the inlined graph.
     In a program with several models the paths begin with the model's name."""
     error: Failure | None = None
+    eager_pass: EagerPass | None = None
+    """After an error of a fused pass under ``--verify``."""
     done: Done | None = None
     left: LeftRunning | None = None
     switches: Switches = Switches()
@@ -281,6 +292,19 @@ class Records:
     te: TeRecords = field(default_factory=TeRecords)
     script: ScriptRecords = field(default_factory=ScriptRecords)
     rank: RankProcess | None = None
+
+    @property
+    def passes_in_eager(self) -> bool:
+        """Whether the pass that failed runs in eager, from the same inputs, and an earlier one of the same
+        kind ran as TorchScript that was not fused yet: then neither the program nor TorchScript is the
+        cause."""
+        eager, error = self.eager_pass, self.error
+        if eager is None or not eager.passed or error is None:
+            return False
+        return any(
+            one.index < eager.iteration and one.inputs == eager.inputs and one.phase == error.stage
+            for one in self.passes
+        )
 
 
 LiveRecord = Union[FuserSwitch, Loaded, PassDone]
@@ -355,6 +379,7 @@ def read_records(data: bytes) -> Records:
         source_map=_source_map(all_of("source_map")),
         layers=layers_of_models(all_of("source_map")),
         error=read_object(Failure, _merged(all_of("error"))) if all_of("error") else None,
+        eager_pass=read_object(EagerPass, _merged(all_of("eager_pass"))) if all_of("eager_pass") else None,
         done=read_object(Done, _merged(all_of("done"))) if all_of("done") else None,
         left=read_object(LeftRunning, _merged(all_of("left"))) if all_of("left") else None,
         switches=read_object(Switches, _merged(all_of("switches"))) or Switches(),

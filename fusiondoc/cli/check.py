@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 )
 @run_options
 @click.option(
-    "--no-rerun", is_flag=True, help="Do not run again without fallback to see why groups fell back."
+    "--no-rerun", is_flag=True, help="Do not run again to see why groups fell back, or whose error it is."
 )
 @peak_option
 @report_options

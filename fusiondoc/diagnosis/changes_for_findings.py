@@ -12,6 +12,7 @@ import shlex
 from dataclasses import replace
 from typing import Iterable, Iterator, Mapping, Sequence
 
+from fusiondoc.captures.fuser_fault import FuserFault
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest
 from fusiondoc.diagnosis.operators import is_in_place, taken_by
 from fusiondoc.diagnosis.rules import ANY_SIZE, Context
@@ -27,11 +28,15 @@ from fusiondoc.model.source import Options
 def blocking_steps(report: Report, context: Context) -> Iterable[PlannedChange]:
     """Errors, and what kept everything from being fused: the first of each code."""
     seen: set[str] = set()
+    if context.fault is not None:
+        yield from _around_the_fuser(context.fault, report, context)
     for finding in report.findings:
         early = finding.code in ("FD101", "FD102", "FD103", "FD104", "FD901") and not report.groups
         failed = finding.code == "FD905"
         if finding.code in seen or finding.keeps_out or (finding.advice is None and not failed):
             continue
+        if finding.code == "FD309" and context.fault is not None and context.fault.ways:
+            continue  # its ways around come first
         if finding.severity == "error" or (early and finding.severity == "warning"):
             seen.add(finding.code)
             yield _of_finding(finding, report, context)
@@ -48,6 +53,32 @@ def blocking_steps(report: Report, context: Context) -> Iterable[PlannedChange]:
             None,
             command_of(report, context, ("--fuser", "auto")),
             codes=("FD104",),
+        )
+
+
+_MOST_AROUND = 2
+
+
+def _around_the_fuser(fault: FuserFault, report: Report, context: Context) -> Iterable[PlannedChange]:
+    """The settings that were run after an error of the fused run alone, and that avoid it."""
+    ends = "the run ends without an error" + " and agrees with eager" * fault.held_against_eager
+    verify = ("--verify",) if fault.held_against_eager else ()
+    for way in fault.ways[:_MOST_AROUND]:
+        more = tuple(way.change.split(" ", 1))
+        fuser = more[1] if more[0] == "--fuser" else None
+        yield PlannedChange(
+            f"Run it with {way.change}",
+            ChangeKind.KNOB if fuser is None else ChangeKind.FUSER,
+            None,
+            None,
+            None,
+            f"{ends}: {count(way.ops_fused, 'operator')} in {count(way.groups, 'group')}",
+            None,
+            None,
+            command_of(report, context, (*more, *verify)),
+            operators=way.ops_fused,
+            codes=("FD309",),
+            python=to_keep(more, "") if fuser is None else None,
         )
 
 
@@ -86,8 +117,11 @@ def _of_finding(finding: Finding, report: Report, context: Context) -> PlannedCh
         more = tuple(ANY_SIZE.split()) if ANY_SIZE in (finding.advice or "") else ()
     elif finding.code == "FD401" and "--fuser nnc" in advice:
         more = ("--fuser", "nnc", "--time")
-    if finding.code == "FD905" and not advice:
-        advice = "Fix the program first: it ended with an error"
+    if finding.code == "FD905":
+        unknown = context.fault is None and context.request is not None and bool(report.groups)
+        more = ("--fuser", "none") if unknown else more
+        advice = "Find out whose error it is: run it without the fuser" if unknown else advice
+        advice = advice or "Fix the program first: it ended with an error"
     knob = re.search(r"--knob (\w+=[\w:]+)", finding.advice or "")
     if finding.code == "FD104" and knob is not None:
         more = ("--knob", knob[1])
@@ -309,7 +343,7 @@ def _change(name: str, codes: tuple[str, ...], report: Report, options: Options,
         already = script or options.trace or kind == "archive"
         return None if already else Change(TRACE, codes, trace=True)
     if name == OTHER_FUSER:
-        fuser = _other_fuser(report, options, codes)
+        fuser = other_fuser(report, options, codes)
         return None if fuser is None else Change(f"--fuser {fuser}", codes, fuser=fuser)
     knob, _, value = name.partition("=")
     if not _works(knob, report) or options.knobs.get(knob) == value:
@@ -330,8 +364,9 @@ def _works(name: str, report: Report) -> bool:
     return knob.fuser in ("executor", report.fuser.effective)
 
 
-def _other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str | None:
-    """One that can run here and, where the codes are of operators alone, takes one of them."""
+def other_fuser(report: Report, options: Options, codes: tuple[str, ...]) -> str | None:
+    """A fuser to try in the place of this one: it can run here and, where the codes are of operators alone,
+    it takes one of them; None without one."""
     effective = report.fuser.effective or options.fuser
     torch = report.environment.get("torch")
     ops = {row.op for row in report.unfused if row.reason.code in codes}

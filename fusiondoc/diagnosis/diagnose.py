@@ -25,6 +25,7 @@ from fusiondoc.diagnosis.rules import (
     fd1_operation_fuser,
     fd3_failures,
     fd3_fd5_crashes_and_wrong_results,
+    fd3_fd9_whose_error,
     fd4_speed,
     has_torchscript,
     of_te,
@@ -105,6 +106,7 @@ def _missing_plans(report: Report, observed: Observed) -> str | None:
 
 RULES: tuple[Rule, ...] = (
     *fd3_failures.RULES,
+    *fd3_fd9_whose_error.RULES,
     *fd3_fd5_crashes_and_wrong_results.SHAPES,
     *fd0_fd9_environment_and_log.OF_ENVIRONMENT,
     *fd3_fd5_crashes_and_wrong_results.NUMBERS,
@@ -119,7 +121,7 @@ RULES: tuple[Rule, ...] = (
 WITHOUT_GRAPHS: tuple[Rule, ...] = (
     fd3_fd5_crashes_and_wrong_results.crashed,
     fd3_failures.timed_out,
-    fd3_failures.program_failed,
+    *fd3_fd9_whose_error.RULES,
     fd0_fd9_environment_and_log.interrupted,
     fd0_fd9_environment_and_log.left_running,
 )

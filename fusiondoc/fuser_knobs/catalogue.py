@@ -140,19 +140,22 @@ def knob(name: str) -> Knob | None:
 
 
 def knob_line(name: str, value: str) -> str:
-    """The line of Python that sets a knob of one value, as ``env --export`` prints it; by its public name
-    where it has one (torch/jit/_fuser.py, 1.12 to 2.13).
+    """The line of Python that sets a knob (of several operators: the lines), as ``env --export`` prints it;
+    by its public name where it has one (torch/jit/_fuser.py, 1.12 to 2.13).
 
     Args:
         value: one that ``checks.check_knob`` takes.
 
-    Raises KeyError for a name that is no knob, ValueError for one that takes operators or a function.
+    Raises KeyError for a name that is no knob, ValueError for one that takes a function.
     """
     found = knob(name)
     if found is None:
         raise KeyError(name)
-    if found.kind in ("operators", "function"):
-        raise ValueError(f"{name} takes more than one value")
+    if found.kind == "function":
+        raise ValueError(f"{name} takes a Python function")
+    if found.kind == "operators":
+        operators = (operator.strip() for operator in value.split(","))
+        return "\n".join(f'torch._C.{found.setter}("{operator}", True)' for operator in operators)
     if found.kind == "strategy":
         steps = (step.strip().upper().partition(":") for step in value.split(","))
         listed = ", ".join(f'("{kind.strip()}", {int(depth)})' for kind, _, depth in steps)

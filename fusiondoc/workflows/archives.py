@@ -40,7 +40,7 @@ _TIME = 315532800
 
 _FOLDER = re.compile(r"[A-Za-z0-9][\w.=+-]{0,99}/")
 _INNER = re.compile(
-    r"(?:(?:rerun|timing|timing-again|profile|kernels|(?:tries|fix)/[\w.=+-]{1,80}|ranks/\d{1,6})/)?"
+    r"(?:(?:rerun|unfused|fused-again|timing|timing-again|profile|kernels|(?:tries|fix|around)/[\w.=+-]{1,80}|ranks/\d{1,6})/)?"
 )
 _FILE = re.compile(
     "(?:" + "|".join(map(re.escape, FILES)) + r"|bundle\.json|sources/index\.json|sources/\d{1,6}\.py"

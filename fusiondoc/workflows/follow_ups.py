@@ -150,7 +150,7 @@ def run_tries(
     finished = True
     for number, change in enumerate(changes, 1):
         tell(f"trying {number} of {len(changes)}: {change.name}")
-        row, row_fuser, interrupted = _try(request, capture, change, number, progress)
+        row, row_fuser, interrupted = try_change(request, capture, change, f"{_TRIES}/{number}", progress)
         if interrupted:
             finished = False
             break
@@ -197,11 +197,15 @@ def _timeable(row: Try, report: Report) -> str | None:
     return report.fuser.effective
 
 
-def _try(
-    request: RunRequest, capture: Capture, change: Change, number: int, progress: ShowProgress
+def try_change(
+    request: RunRequest, capture: Capture, change: Change, place: str, progress: ShowProgress
 ) -> tuple[Try, str | None, bool]:
-    """What it came to, the fuser to time it under, and whether the user interrupted."""
-    folder = f"{_TRIES}/{number}-{_slug(change.name)}"
+    """What a run with a change came to, the fuser to time it under, and whether the user interrupted.
+
+    Args:
+        place: how the folder of its capture inside ``capture`` begins, such as "tries/1".
+    """
+    folder = f"{place}-{_slug(change.name)}"
     with progress(f"{request.target.label} {change.name}") as bar:
         try:
             done = run(changed(request, change), Within(capture.path, folder), bar)

@@ -279,6 +279,7 @@ def report_of(
         ending.result,
         ending.records.error,
         capture.rerun,
+        capture.fault,
         told.left,
         capture.left_later,
         told.switches,

@@ -17,6 +17,7 @@ from typing import Callable, Iterable, Sequence
 from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Result
 from fusiondoc.captures.frontend_records import GraphBreaks, TeRecords
+from fusiondoc.captures.fuser_fault import FuserFault
 from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected, Switches
 from fusiondoc.captures.request import KeptRequest
 from fusiondoc.captures.trust import project_root
@@ -42,6 +43,8 @@ class Context:
     """What the probe told of it, if the user's program failed."""
     rerun: Rerun | None = None
     """What a rerun without fallback showed."""
+    fault: FuserFault | None = None
+    """Whose error it is that the run ended with, where further runs told."""
     left: LeftRunning | None = None
     """What the program left running."""
     left_later: LeftRunning | None = None

@@ -15,6 +15,7 @@ from typing import Iterable, NamedTuple, Sequence, Tuple
 
 from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Ended
+from fusiondoc.captures.fuser_fault import Blame
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.model import NNC, count
 from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
@@ -35,6 +36,8 @@ def describe(group: Group) -> str:
 def crashed(report: Report, context: Context) -> Iterable[Finding]:
     """FD303: the process died of a signal, or its log ends in the first run of a group."""
     observed = context.observed
+    if context.fault is not None and context.fault.blame is Blame.PROGRAM:
+        return  # FD905: it dies without the fuser too
     if context.result.ended is Ended.SIGNAL and context.finished:
         yield finding(
             "FD303",
