@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Iterable, Sequence
 
 from fusiondoc.model.report import Group, Program, ProgramNode, Report
 from fusiondoc.model.source import Source
-
-_SCRIPTED = re.compile(r'^ {2}File "([^"\n]{1,1000})", line (\d{1,9})', re.MULTILINE)
-"""Frames of a scripted function, the innermost last (torch/csrc/jit/frontend/source_range.cpp, 1.12 to
-2.13)."""
-_TRACED = re.compile(r"^([^\s(][^(\n]{0,1000})\((\d{1,9})\): ", re.MULTILINE)
-"""Frames of a traced one, as Python's stack was then, the innermost first (torch/csrc/jit/python/
-python_tracer.cpp)."""
+from fusiondoc.parsers.lines.error_texts import failing_line
 
 _MOST_PASSED = 200
 """Nodes that are looked at on the way back from the operator that failed."""
-
-
-def failing_line(message: str) -> str | None:
-    """``file:line`` of the operator that raised the error in TorchScript's interpreter; None where the
-    message has no such traceback."""
-    scripted = _SCRIPTED.findall(message)
-    if scripted:
-        file, line = scripted[-1]
-        return f"{file}:{line}"
-    traced = _TRACED.search(message)
-    return f"{traced[1]}:{traced[2]}" if traced is not None else None
 
 
 def groups_read(report: Report, line: str) -> tuple[str, ...]:

@@ -383,6 +383,8 @@ class ErrorSeen(NamedTuple):
     """What a fuser had begun and not ended."""
     unfused: Work | None = None
     """What had fallen back, and whose unfused operators ran."""
+    at: str | None = None
+    """``file:line`` of the operator, where TorchScript's traceback came before."""
 
 
 @dataclass

@@ -42,6 +42,8 @@ class LoggedError(NamedTuple):
     """What was not done by then."""
     unfused: LastWork | None = None
     """What had fallen back, and whose unfused operators ran."""
+    at: str | None = None
+    """``file:line`` of the operator that failed, where TorchScript's traceback tells it."""
 
 
 class LoggedCrash(NamedTuple):
@@ -191,6 +193,7 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
                 evidence(error.line),
                 last_work(groups, error.work),
                 last_work(groups, error.unfused),
+                error.at,
             )
             for error in facts.errors
         )

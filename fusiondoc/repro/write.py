@@ -347,6 +347,7 @@ def smaller(
     tries: int,
     said: Callable[[str], None],
     stop: Callable[[], bool],
+    operators_alone: bool = False,
 ) -> Search:
     """The search for the smallest part of a written file that fails as the whole did, at its end.
 
@@ -354,7 +355,8 @@ def smaller(
         first: what the whole file came to.
         timeout: of one run, in seconds.
         tries: runs at most.
-        stop: asked after each run; True ends the search with what it has.
+        stop: called after each run; True ends the search with what it has.
+        operators_alone: leave inputs and outputs as they are.
     """
     with tempfile.TemporaryDirectory(prefix="fusiondoc-repro-") as folder:
         file = Path(folder) / written.path.name
@@ -365,7 +367,10 @@ def smaller(
             return replace(outcome, interrupted=True) if stop() else outcome
 
         search = Search(written.recipe, first, run, tries, said)
-        search.minimise()
+        if operators_alone:
+            search.smallest_part()
+        else:
+            search.minimise()
     return search
 
 

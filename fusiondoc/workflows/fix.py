@@ -109,8 +109,9 @@ def fix_target(
             request, verify=True, results=KeptResults(str(results_file(folder, False)), compare=False)
         )
         done = diagnose_target(asking, store, follow_ups=FollowUps(rerun=False), tell=tell, progress=progress)
-        if done.failed is not None:
-            raise done.failed
+        error = done.capture.error()
+        if error is not None:
+            raise error
         if done.interrupted:
             raise KeyboardInterrupt
         _must_be_model(request, done.capture, done.report)

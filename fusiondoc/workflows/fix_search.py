@@ -177,7 +177,7 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
     """The numbers of a run."""
     first = [group for group in report.groups if group.specialisation == 1]
     alone = [row for row in report.unfused if row.ran is not False and row.reason.code != COUNTER]
-    failed = capture.failure()
+    failed = capture.error()
     compared = (*capture.records.same_results, *report.verification)
     off = [one for one in compared if not one.same]
     evaluated = interpreted(report)

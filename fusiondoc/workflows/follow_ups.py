@@ -143,7 +143,7 @@ def run_tries(
         return True
     rows = [
         replace(
-            measured(_named(ASKED, capture), (), report, capture, capture.failure()), frozen=_froze(capture)
+            measured(_named(ASKED, capture), (), report, capture, capture.error()), frozen=_froze(capture)
         )
     ]
     ran = [(request, _timeable(rows[0], report))]
@@ -214,7 +214,7 @@ def try_change(
     if done.result.ended is Ended.INTERRUPTED:
         return _failed(change, FusiondocError("interrupted")), None, True
     report = report_of(done)
-    row = measured(_named(change.name, done), change.codes, report, done, done.failure())
+    row = measured(_named(change.name, done), change.codes, report, done, done.error())
     return replace(row, capture=folder, frozen=_froze(done)), _timeable(row, report), False
 
 
@@ -357,7 +357,7 @@ def _run_way(way: _Way, capture: Capture, folder: str, progress: ShowProgress) -
     with progress(f"{way.request.target.label} {way.name}, timed") as bar:
         try:
             done = run(way.request, Within(capture.path, folder), bar)
-            failed = done.failure()
+            failed = done.error()
         except FusiondocError as error:
             failed = error
         else:
@@ -455,7 +455,7 @@ def run_timing(
     dropped = done.request.dropped
     if dropped:
         tell(f"note: {', '.join(dropped)} left out of the timed run")
-    failed = done.failure()
+    failed = done.error()
     kept = TimedRun(_TIMING, problem=None if failed is None else _problem(failed), dropped=dropped)
     capture.keep_timing(kept)
     if done.result.ended is Ended.INTERRUPTED:
@@ -464,7 +464,7 @@ def run_timing(
         second = _timed_run(replace(timed, timing_rounds=_rounds_of(1)), capture, _TIMED_AGAIN, progress)
         if isinstance(second, Capture) and second.result.ended is Ended.INTERRUPTED:
             return False
-        if isinstance(second, Capture) and second.failure() is None:
+        if isinstance(second, Capture) and second.error() is None:
             capture.keep_timing(replace(kept, again=_TIMED_AGAIN))
     return True
 

@@ -208,9 +208,17 @@ def _run_alone(known: Groups, group: Group, python: Path, folder: Path) -> Faili
         _MOST_SMALLER,
         lambda line: None,
         lambda: time.monotonic() - began > _SMALLER_WITHIN,
+        operators_alone=True,
     )
-    operators = tuple(step.kind for step in search.best.steps if step.operator)
+    operators = tuple(_as_in_the_group(step.kind, group) for step in search.best.steps if step.operator)
     return replace(found, operators=operators, finished=not search.over)
+
+
+def _as_in_the_group(op: str, group: Group) -> str:
+    """An operator of the file by its name in the group: the copy of a view, which only nvFuser's pass knows,
+    stands in the file as that view."""
+    copy = f"prim::{op.partition('::')[2]}_copy"
+    return copy if op not in group.ops and copy in group.ops else op
 
 
 def _changes(request: RunRequest, report: Report, fault: FuserFault) -> list[Change]:

@@ -128,7 +128,7 @@ def run_profile(
     with progress(f"{request.target.label} profiled") as bar:
         try:
             done = run(again, Within(capture.path, _PROFILE), bar)
-            failed = done.failure()
+            failed = done.error()
         except FusiondocError as error:
             capture.keep_profile(ProfiledRun(problem=_problem(error)))
             return True

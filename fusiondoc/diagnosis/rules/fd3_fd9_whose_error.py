@@ -11,13 +11,14 @@ from typing import Iterable
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.fuser_fault import Blame, FailingGroup, FuserFault
 from fusiondoc.captures.probe_records import Failure
-from fusiondoc.diagnosis.failing_read import failing_line, groups_read
+from fusiondoc.diagnosis.failing_read import groups_read
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
 from fusiondoc.model import count, fuser_title
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Fallback, Finding, Group, Report
-from fusiondoc.parsers.lines.error_texts import is_of_fuser
+from fusiondoc.model.source import from_package
+from fusiondoc.parsers.lines.error_texts import failing_line, is_of_fuser
 from fusiondoc.parsers.observed import LoggedError
 
 
@@ -80,7 +81,7 @@ def _read(report: Report, line: str | None) -> tuple[str, ...]:
 def _about(group: Group, line: str | None) -> str:
     kernels = f", {'kernel' if len(group.kernels) == 1 else 'kernels'} {', '.join(group.kernels)}"
     who = f"group {describe(group)}" + (kernels if group.kernels else "")
-    return f"{line} reads a result of {who}" if line is not None else f"It comes from {who}"
+    return f"{from_package(line)} reads a result of {who}" if line is not None else f"It comes from {who}"
 
 
 def _alone(alone: FailingGroup) -> str:
@@ -129,7 +130,8 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
         yield finding(
             "FD905",
             f"The program failed{_WHEN.get(error.stage, '')}: {_last_error(error)}{_without_fuser(fault)}",
-            advice=" ".join(filter(None, (error.hint, _whose(report, context, error.message)))) or None,
+            advice=" ".join(filter(None, (error.hint, _whose(report, context, failing_line(error.message)))))
+            or None,
         )
         return
     if fault is not None and fault.blame is Blame.PROGRAM and context.result.ended is Ended.SIGNAL:
@@ -156,7 +158,7 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
             "FD905",
             f"The log holds an error: {first_words(logged.text)}{after}",
             evidence=[logged.line],
-            advice=_whose(report, context, logged.text) if context.request is None else None,
+            advice=_whose(report, context, logged.at) if context.request is None else None,
         )
 
 
@@ -169,16 +171,15 @@ def _without_fuser(fault: FuserFault | None) -> str:
     return "; the same run passed without the fuser, and once more with it: the error comes and goes"
 
 
-def _whose(report: Report, context: Context, message: str) -> str | None:
+def _whose(report: Report, context: Context, line: str | None) -> str | None:
     """How to find out whose error it is, where something was fused and nothing tells."""
     fault = context.fault
     if fault is not None and fault.blame is Blame.UNSTEADY:
         return "Run it several times with a fixed seed (--seed), with the fuser and with --fuser none."
     if (fault is not None and fault.blame is not None) or not report.groups:
         return None
-    line = failing_line(message)
     read = [group for group in report.groups if group.id in _read(report, line)[:1]]
-    reads = f"{line} reads a result of group {describe(read[0])}. " if read else ""
+    reads = f"{from_package(line)} reads a result of group {describe(read[0])}. " if line and read else ""
     if context.request is None:
         return (
             f"{reads}Whether the program or the fuser is at fault is not in the log; this tells: the same run"

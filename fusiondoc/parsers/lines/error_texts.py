@@ -147,6 +147,25 @@ def read_error(text: str) -> FuserError | None:
     return wrapper if wrapper is not None and wrapper.text else None
 
 
+_SCRIPTED = re.compile(r'^ {2}File "([^"\n]{1,1000})", line (\d{1,9})', re.MULTILINE)
+"""Frames of a scripted function, the innermost last (torch/csrc/jit/frontend/source_range.cpp, 1.12 to
+2.13)."""
+_TRACED = re.compile(r"^([^\s(][^(\n]{0,1000})\((\d{1,9})\): ", re.MULTILINE)
+"""Frames of a traced one, as Python's stack was then, the innermost first (torch/csrc/jit/python/
+python_tracer.cpp)."""
+
+
+def failing_line(message: str) -> str | None:
+    """``file:line`` of the operator that raised the error in TorchScript's interpreter; None where the
+    message has no such traceback."""
+    scripted = _SCRIPTED.findall(message)
+    if scripted:
+        file, line = scripted[-1]
+        return f"{file}:{line}"
+    traced = _TRACED.search(message)
+    return f"{traced[1]}:{traced[2]}" if traced is not None else None
+
+
 def of_stand_alone(text: str) -> bool:
     """Whether the stand-alone nvFuser wrote it, whose errors name its repository (``nvfCheckFail`` in
     NVIDIA/Fuser's csrc/exceptions.cpp); those of the nvFuser in torch ask to report to PyTorch."""
@@ -307,6 +326,10 @@ def tells_of_a_crash(line: bytes) -> bool:
     return CRASH.search(line, 0, _LOOKED_AT) is not None
 
 
+_OF_TORCHSCRIPT = b"Traceback of TorchScript"
+"""``format_stack_trace`` of torch/csrc/jit/frontend/source_range.cpp, 1.12 to 2.13."""
+
+
 class LastWords:
     """Takes the lines of one stream that are the program's own, in order."""
 
@@ -320,6 +343,8 @@ class LastWords:
         self._begun = 0
         self._last = 0
         self._loose = False
+        self._frames: list[bytes] | None = None
+        """Those of the traceback of TorchScript that was begun last; None outside of one."""
         self._work: Work | None = None
         self._unfused: Work | None = None
 
@@ -341,7 +366,10 @@ class LastWords:
         if line.startswith(b"Traceback "):
             self._end()
             self.in_traceback = True
+            self._frames = [] if line.startswith(_OF_TORCHSCRIPT) else None
             return True
+        if self._frames is not None and len(self._frames) < _MOST and self.in_traceback:
+            self._frames.append(line[:_LOOKED_AT])
         if self.in_traceback and line.startswith(b"  "):
             return True
         if self.in_traceback and ERROR.match(line):
@@ -388,4 +416,9 @@ class LastWords:
         if _INTERPRETER not in text:
             self._facts.work.over = max(self._facts.work.over, self._begun)
         if len(errors) < _MOST:
-            errors.append(ErrorSeen(text, self._begun, self._work, self._unfused))
+            errors.append(ErrorSeen(text, self._begun, self._work, self._unfused, self._failing_line()))
+
+    def _failing_line(self) -> str | None:
+        """Of the operator, where TorchScript's traceback came before the error."""
+        frames, self._frames = self._frames, None
+        return failing_line(b"\n".join(frames).decode("utf-8", "replace")) if frames else None
