@@ -111,6 +111,8 @@ def fix_target(
         done = diagnose_target(asking, store, follow_ups=FollowUps(rerun=False), tell=tell, progress=progress)
         error = done.capture.error()
         if error is not None:
+            if done.report.groups:
+                error.hint = f"fusiondoc diagnose {request.target.text} says whether the fuser is at fault."
             raise error
         if done.interrupted:
             raise KeyboardInterrupt

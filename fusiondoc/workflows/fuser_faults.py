@@ -93,8 +93,11 @@ def find_fault(
     if fault.blame is not Blame.FUSER:
         return True
     tell("note: only the run under the fuser fails; looking for the group, and for ways around it")
-    with tempfile.TemporaryDirectory(prefix="fusiondoc-alone-") as folder:
-        alone = tuple(_alone(request, capture, parsed, Path(folder), progress))
+    try:
+        with tempfile.TemporaryDirectory(prefix="fusiondoc-alone-") as folder:
+            alone = tuple(_alone(request, capture, parsed, Path(folder), progress))
+    except KeyboardInterrupt:
+        return False
     fault = replace(fault, alone=alone)
     capture.keep_fault(fault)
     report = report_of(capture, parsed=parsed)
@@ -187,17 +190,23 @@ def _alone(
 
 
 def _run_alone(known: Groups, group: Group, python: Path, folder: Path) -> FailingGroup | None:
-    """One group, fused and unfused, in a process of its own; None where it cannot be built again."""
+    """One group, fused and unfused, in a process of its own; None where it cannot be built again.
+
+    Raises:
+        KeyboardInterrupt: the user stopped it.
+    """
     try:
         written = write_script(known, group.id, folder / f"{group.id}.py", True, None)
     except FusiondocError:
         return None
     first = run_file(python, written.path, [], _ALONE_WITHIN)
+    if first.interrupted:
+        raise KeyboardInterrupt
     if first.kind in ("no verdict", "timed out"):
         return None
     fails = first.fails and first.stage != "unfused run"
     found = FailingGroup(group.id, fails, first.text, of=group.size)
-    if not fails or first.interrupted:
+    if not fails:
         return found
     began = time.monotonic()
     search = smaller(

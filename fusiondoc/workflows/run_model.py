@@ -305,12 +305,15 @@ def run_model(
     ran = run_target(request, Ready(folder), tell=tell)
     if ran.interrupted:
         raise KeyboardInterrupt
-    if ran.failed is not None:
-        raise ran.failed
     # The probe cannot tell it of an archive.
     if target.source_map:
         ran.capture.add_source_map(target.source_map)
-    return report_run(request, ran, follow_ups=follow_ups, peak=peak, tell=tell)
+    done = report_run(request, ran, follow_ups=follow_ups, peak=peak, tell=tell)
+    if done.interrupted:
+        raise KeyboardInterrupt
+    if done.failed is not None:
+        raise done.failed
+    return done
 
 
 def check_fuser(fuser: str) -> str:
