@@ -18,6 +18,7 @@ from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.ranks_compared import ranks_of
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules import Context
+from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import ranks_that_ended
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked, masked_in
@@ -287,6 +288,7 @@ def report_of(
         finished=ending.records.done is not None and ending.records.error is None,
         ended_early=ended_early(ending.result, ending.records),
         graph_breaks=told.aot.breaks,
+        rank=int(ending.name) if ending is not capture and ending.name.isdigit() else None,
     )
     return _without_secrets(diagnose(report, context))
 
@@ -416,7 +418,7 @@ def told_by_log(observed: Observed) -> RankTold | None:
             "Several logs begin where torchrun starts processes, each with local ranks ([default0]:): they"
             " are counted on in the order of the logs."
         )
-    return RankTold(observed.ranks_by, note=note)
+    return RankTold(observed.ranks_by, ranks=ranks_that_ended(observed), note=note)
 
 
 def _facts(process: Capture, run: Capture) -> RankFacts:

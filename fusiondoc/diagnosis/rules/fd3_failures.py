@@ -10,12 +10,13 @@ from typing import AbstractSet, Iterable, Sequence
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.rules import ANY_SIZE, Context, finding, helps_any_size
+from fusiondoc.diagnosis.rules.fd3_crashes import crashed
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import (
     advice_on,
-    crashed,
     describe,
     error_in_words,
 )
+from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import errors_of_ranks, first_words
 from fusiondoc.fuser_knobs.catalogue import first_cuda, knows, parse_pair
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.operator_places import feeding
@@ -190,7 +191,7 @@ def _then_failed(fallback: Fallback, context: Context) -> str:
     """What the unfused operators of the group did after it fell back, where they failed as well."""
     for logged in context.observed.errors:
         if not is_of_fuser(logged.text) and _came_of(logged, fallback):
-            text = _first_words(logged.text)
+            text = first_words(logged.text)
             return f"; its unfused operators then failed too, which is the error of FD905: {text}"
     return ""
 
@@ -208,7 +209,8 @@ def timed_out(report: Report, context: Context) -> Iterable[Finding]:
             "FD905",
             "The program did not end in time and was stopped; this report is of what it did until then"
             + (f" ({context.result.stopped} had stopped it)" if context.result.stopped else ""),
-            advice="Give it more time with --timeout; the log ends with Python's stack at that moment.",
+            advice="Give it more time with --timeout"
+            + ("; the log ends with Python's stack at that moment." if context.observed.stacks else "."),
         )
 
 
@@ -292,26 +294,20 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
         )
     observed = context.observed
     others = [e for e in observed.errors if not is_of_fuser(e.text) and not observed.sized_for(e.text)]
-    for logged in others[:3]:
-        fell = next((one for one in report.fallbacks if _came_of(logged, one)), None)
+    died = observed.crash is not None or context.result.ended is Ended.SIGNAL
+    for one in errors_of_ranks(others, died)[:3]:
+        fell = next((row for row in report.fallbacks if _came_of(one.first, row)), None)
         after = (
             f"; it came from group {fell.group}, which had fallen back ({_FELL[fell.stage]})" if fell else ""
         )
         yield finding(
             "FD905",
-            f"The log holds an error: {_first_words(logged.text)}{after}",
-            evidence=[logged.line],
+            f"The log holds an error{one.whose}: {one.said}{after}",
+            evidence=one.lines,
         )
 
 
 _FELL = {"compile": "FD301", "run": "FD302"}
-
-
-def _first_words(text: str) -> str:
-    """The first line of an error, and the next one where that only names its type."""
-    lines = text.split("\n")
-    said = lines[0].rstrip()
-    return (f"{said} {lines[1].strip()}" if said.endswith("Error:") and len(lines) > 1 else said)[:300]
 
 
 def fuser_failed(report: Report, context: Context) -> Iterable[Finding]:
