@@ -19,7 +19,7 @@ from fusiondoc.diagnosis.rules import ANY_SIZE, Context
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 from fusiondoc.fuser_knobs.catalogue import knob_line
 from fusiondoc.model import count, dataclass, field
-from fusiondoc.model.change_plan import ChangeKind, PlannedChange, Try
+from fusiondoc.model.change_plan import NEW_FOLDER, NEW_LOG, ChangeKind, PlannedChange, Try
 from fusiondoc.model.codes import CODES, EVAL, MORE_RUNS, OTHER_FUSER, TRACE
 from fusiondoc.model.report import Finding, Report, Unfused
 from fusiondoc.model.source import Options
@@ -236,17 +236,21 @@ def to_keep(options: Sequence[str], said: str) -> str | None:
 def without_commands_of_others(report: Report, name: str) -> Report:
     """A saved report, which anybody may have written, with commands that only read it, and without the edits
     that a reader of SARIF applies to files."""
-    command = shlex.join(["fusiondoc", "compare", f"./{name}" if name.startswith("-") else name, "new.log"])
+    command = shlex.join(["fusiondoc", "compare", f"./{name}" if name.startswith("-") else name, NEW_LOG])
     return replace(
         report, plan=tuple(replace(one, command=command, edits=()) for one in report.plan), plan_try=None
     )
 
 
 def compare_logs(report: Report) -> str:
-    """``fusiondoc compare OLD NEW`` for a log: the new one is made as the old one was."""
-    name = (report.target.capture or report.target.name or "old.log").split(", ")[0]
-    old = "old.log" if name in ("-", "<stdin>", "stdin") or name.startswith("<") else name
-    return shlex.join(["fusiondoc", "compare", f"./{old}" if old.startswith("-") else old, "new.log"])
+    """``fusiondoc compare OLD NEW`` for a log or a folder of logs: the new one is made as the old was."""
+    target = report.target
+    if target.capture is None and target.logs > 1:
+        old, new = target.logs_in or "old", NEW_FOLDER
+    else:
+        old, new = target.capture or target.name or "old.log", NEW_LOG
+        old = "old.log" if old in ("-", "stdin") or old.startswith("<") else old
+    return shlex.join(["fusiondoc", "compare", f"./{old}" if old.startswith("-") else old, new])
 
 
 MOST_TRIES = 8

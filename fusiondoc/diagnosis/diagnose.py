@@ -23,6 +23,7 @@ from fusiondoc.diagnosis.rules import (
     fd0_fd9_environment_and_log,
     fd1_fd2_not_fused,
     fd1_operation_fuser,
+    fd3_crashes,
     fd3_failures,
     fd3_fd5_crashes_and_wrong_results,
     fd3_fd9_whose_error,
@@ -119,7 +120,7 @@ RULES: tuple[Rule, ...] = (
 
 
 WITHOUT_GRAPHS: tuple[Rule, ...] = (
-    fd3_fd5_crashes_and_wrong_results.crashed,
+    fd3_crashes.crashed,
     fd3_failures.timed_out,
     *fd3_fd9_whose_error.RULES,
     fd0_fd9_environment_and_log.interrupted,

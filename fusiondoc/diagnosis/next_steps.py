@@ -33,6 +33,7 @@ from fusiondoc.diagnosis.step_time import IDLE
 from fusiondoc.diagnosis.unlocked import Plans, WouldBeGroup
 from fusiondoc.model import count, dataclass, takers
 from fusiondoc.model.change_plan import ChangeKind, PlannedChange
+from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import folded
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import GROUPS
@@ -364,6 +365,10 @@ def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
     """That nothing is to be changed, in a few words, and why, with the numbers."""
     if context.result.ended is Ended.INTERRUPTED and not report.groups:
         return _NOT_KNOWN, "The run was interrupted before a group was made: run it again, to its end"
+    each = each_rank(report)
+    whose = f"{each.whose} has " if each is not None else ""
+    on_each = f"On {each.whose}: " if each is not None else ""
+    report = each.report if each is not None else report
     fuser = takers(report.fuser.effective or report.fuser.requested, report.te is not None)
     if not report.groups and not report.unfused:
         return _NOT_KNOWN, "The log shows no plan of an executor, so it does not tell what to change"
@@ -371,13 +376,14 @@ def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
     outside = sum(row.count for row in report.unfused if row.ran is not False)
     if report.groups and cover.fraction == 1.0:
         groups = count(sum(group.count for group in report.groups if group.specialisation == 1), "group")
-        text = f"All that {fuser} can take is fused: {cover.ops_fused:,} operators in {groups}"
+        text = f"All that {fuser} can take is fused: {whose}{cover.ops_fused:,} operators in {groups}"
     elif report.groups and cover.fraction is not None and cover.ops_total is not None:
         left = cover.ops_total - cover.ops_fused
-        text = f"{cover.ops_fused:,} of the {cover.ops_total:,} operators that {fuser} can take are fused;"
+        text = f"{on_each}{cover.ops_fused:,} of the {cover.ops_total:,} operators that {fuser} can take"
+        text += " are fused;"
         text += f" nothing is known that would surely bring in the other {left:,}"
     elif report.groups:
-        text = f"{report.fused_operators:,} operators are fused; no other is known that could be"
+        text = f"{on_each}{report.fused_operators:,} operators are fused; no other is known that could be"
     elif cover.ops_total == 0:
         text = (
             f"{fuser} takes none of the {count(outside, 'operator')}, and no known change makes it take one"

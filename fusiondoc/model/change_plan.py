@@ -10,6 +10,9 @@ from typing import Mapping
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.bench import Ratio
 
+NEW_LOG, NEW_FOLDER = "new.log", "new"
+"""What a command calls the log, or the folder of logs, that a user is to record."""
+
 
 class ChangeKind(Enum):
     """What is changed. The first ones are changes of source code, the others of how it is run."""

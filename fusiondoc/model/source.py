@@ -249,6 +249,10 @@ class Target:
     """The folder of the capture, as seen from the current one."""
     folder: str | None = None
     """The folder that the program was run in."""
+    logs: int = field(default=1, metadata={"json": False})
+    """How many files were read, where it is of logs alone."""
+    logs_in: str | None = field(default=None, metadata={"json": False})
+    """The folder that holds all of these and no others, where they are several."""
 
     @property
     def of_capture(self) -> bool:

@@ -40,12 +40,11 @@ from fusiondoc.parsers.lines.error_texts import (
     FALLBACK,
     KNOWN,
     NVFUSER_GONE,
-    LastWords,
     is_cpp_warning,
     is_python_warning,
     stage_of,
-    tells_of_a_crash,
 )
+from fusiondoc.parsers.lines.last_words import LastWords, tells_of_a_crash
 from fusiondoc.parsers.program_output import pieces
 from fusiondoc.parsers.repeats import LATER, Repeats, RunAct, State, Step, Stretch, Tape, is_first
 

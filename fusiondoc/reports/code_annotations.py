@@ -26,6 +26,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from fusiondoc.model import count
 from fusiondoc.model.change_plan import ChangeKind, Edit
+from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Report
 from fusiondoc.model.runs import Expectation, Suppressed
@@ -276,8 +277,10 @@ def github_summary(report: Report) -> str:
     found = problems(report)
     report = with_near_paths(report)
     share = covered(report, "{:.0%}".format)
-    loose = sum(row.count for row in outside(report))
-    said = f"{count(report.fused_operators, 'operator')} in {groups_of(report)}, {loose} operators outside"
+    each = each_rank(report)
+    whose, one = (f"{each.whose}: ", each.report) if each is not None else ("", report)
+    loose = sum(row.count for row in outside(one))
+    said = f"{whose}{count(one.fused_operators, 'operator')} in {groups_of(one)}, {loose} operators outside"
     if not report.groups:
         said = f"No fusion group, {count(loose, 'tensor operator')} outside"
     said += f" ({share})" if share is not None else ""

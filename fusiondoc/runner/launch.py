@@ -384,6 +384,7 @@ def run(request: RunRequest, store: Place, progress: Progress | None = None) -> 
         ) from None
     except OSError as error:
         raise cannot_write(error, folder) from None
+    store.done(folder)
     collect(capture)
     return capture
 

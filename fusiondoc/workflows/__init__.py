@@ -138,6 +138,11 @@ def logs_of(sources: Sequence[Source]) -> list[LogInput]:
     return with_ranks(find_logs([one.text if one.path is None else str(one.path) for one in sources]))
 
 
+def logs_in(folder: str) -> list[LogInput]:
+    """Those of a folder, as if it was named; UsageError without any."""
+    return with_ranks(find_logs([folder]))
+
+
 def is_capture(path: Path) -> bool:
     """Whether this is the folder of a capture."""
     return (path / "request.json").is_file()
@@ -266,7 +271,7 @@ def with_ranks(logs: Sequence[LogInput]) -> list[LogInput]:
     Of a launcher that started the ranks again, the last attempt is kept. Local numbers of several machines'
     folders are counted on, in the order of the folders.
     """
-    by_launcher = [_ATTEMPT.match(_posix(log)) for log in logs]
+    by_launcher = [_ATTEMPT.match(_absolute(log)) for log in logs]
     if logs and all(by_launcher):
         return _of_launcher(logs, [one for one in by_launcher if one is not None])
     numbers = [_number(log) for log in logs]
@@ -278,6 +283,11 @@ def with_ranks(logs: Sequence[LogInput]) -> list[LogInput]:
 
 def _posix(log: LogInput) -> str:
     return "" if log.path is None else PurePath(log.path).as_posix()
+
+
+def _absolute(log: LogInput) -> str:
+    """The folders of a launcher may be above the current one."""
+    return "" if log.path is None else log.path.absolute().as_posix()
 
 
 def _number(log: LogInput) -> int | None:

@@ -27,6 +27,7 @@ from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.masking import masked
 from fusiondoc.model import FUSER_OF_KIND, count, fuser_title
+from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.report import Group, Report
 from fusiondoc.parsers.lines.growing_logs import Go, GrowingLog, GrowingPipe, check_growing, is_pipe
 from fusiondoc.parsers.lines.log_files import LogInput
@@ -347,9 +348,10 @@ class LiveView:
             last = report.iterations[-1]
             told.append(("pass", f"{last.index}, {last.phase}"))
         name = fuser_title(report.fuser.effective) if report.fuser.effective else "no fuser"
-        groups = (
-            f"{count(report.fused_operators, 'operator')} in {count(report.fusion_groups, 'group')} ({name})"
-        )
+        each = each_rank(report)
+        whose, one = (f"{each.whose}: ", each.report) if each is not None else ("", report)
+        fused, groups = count(one.fused_operators, "operator"), count(one.fusion_groups, "group")
+        groups = f"{whose}{fused} in {groups} ({name})"
         told.append(("fused", groups))
         told.append(("fell back", count(sum(one.count for one in report.fallbacks), "time")))
         if report.kernels:

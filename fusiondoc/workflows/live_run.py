@@ -289,6 +289,7 @@ class LiveRun:
                 log_bytes=self.log.stat().st_size,
             )
         )
+        self._store.done(self.path)
 
     def _after(self) -> list[str]:
         """What the report shows to be missing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from dataclasses import fields, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from fusiondoc.diagnosis.diagnose import diagnose
 from fusiondoc.diagnosis.ranks_compared import ranks_of
 from fusiondoc.diagnosis.reasons import Reasons
 from fusiondoc.diagnosis.rules import Context
+from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import ranks_that_ended
 from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked, masked_in
@@ -45,6 +47,7 @@ from fusiondoc.workflows import (
     Kind,
     Source,
     is_capture,
+    logs_in,
     logs_of,
     named_json,
     saved_bytes,
@@ -124,7 +127,8 @@ def _report(sources: Sequence[Source], peak: float | None, source_roots: Sequenc
             return saved if peak is None else with_peak(saved, peak)
     logs = logs_of(sources)
     report, observed = read_logs(logs, work_out=Reasons())
-    return report_of_logs(report, observed, logs, peak, source_roots)
+    given = first.text if len(sources) == 1 and first.path is not None and first.path.is_dir() else None
+    return report_of_logs(report, observed, logs, peak, source_roots, given)
 
 
 def report_of_logs(
@@ -133,16 +137,34 @@ def report_of_logs(
     logs: Sequence[LogInput],
     peak: float | None,
     source_roots: Sequence[Path],
+    folder: str | None = None,
 ) -> Report:
-    """What was read of logs that belong to no capture, with findings, plan and coverage."""
+    """What was read of logs that belong to no capture, with findings, plan and coverage. ``folder``: the one
+    whose logs these are, if one was named."""
     report = replace(
         report,
         ranks=ranks_of(report, told_by_log(observed)),
-        target=Target(", ".join(log.name for log in logs[:3])),
+        target=Target(
+            ", ".join(log.name for log in logs[:3]), logs=len(logs), logs_in=folder or _folder_of(logs)
+        ),
         peak=peak_of(Environment(), None, peak),
         texts=LogTexts(logs, None, source_roots),
     )
     return _without_secrets(diagnose(report, Context(observed)))
+
+
+def _folder_of(logs: Sequence[LogInput]) -> str | None:
+    """The folder that holds these logs and no others, as the report names it; None for one log, and where
+    no folder does."""
+    paths = {str(log.path) for log in logs if log.path is not None}
+    if len(logs) < 2 or len(paths) != len(logs):
+        return None
+    try:
+        folder = os.path.commonpath([str(Path(path).parent) for path in paths]) or "."
+        there = {os.path.normpath(str(log.path)) for log in logs_in(folder)}
+    except (UsageError, ValueError, OSError):  # absolute and relative names, or other drives
+        return None
+    return folder if there == {os.path.normpath(path) for path in paths} else None
 
 
 def _without_secrets(report: Report) -> Report:
@@ -288,6 +310,7 @@ def report_of(
         finished=ending.records.done is not None and ending.records.error is None,
         ended_early=ended_early(ending.result, ending.records),
         graph_breaks=told.aot.breaks,
+        rank=int(ending.name) if ending is not capture and ending.name.isdigit() else None,
     )
     return _without_secrets(diagnose(report, context))
 
@@ -417,7 +440,7 @@ def told_by_log(observed: Observed) -> RankTold | None:
             "Several logs begin where torchrun starts processes, each with local ranks ([default0]:): they"
             " are counted on in the order of the logs."
         )
-    return RankTold(observed.ranks_by, note=note)
+    return RankTold(observed.ranks_by, ranks=ranks_that_ended(observed), note=note)
 
 
 def _facts(process: Capture, run: Capture) -> RankFacts:

@@ -270,6 +270,9 @@ class Ready:
         """The folder."""
         return self._path
 
+    def done(self, path: Path) -> None:
+        """Who made the folder says so."""
+
 
 def run_model(
     fn: Callable[..., Any],

@@ -62,6 +62,8 @@ class Context:
 
     graph_breaks: GraphBreaks = field(default_factory=GraphBreaks)
     """Where torch.compile cut the program."""
+    rank: int | None = None
+    """Whose end ``result`` and ``error`` are, of a run of several ranks."""
 
     @property
     def cut_short(self) -> bool:

@@ -8,13 +8,14 @@ import re
 from typing import AbstractSet, Iterable, Sequence
 
 from fusiondoc.diagnosis.rules import ANY_SIZE, Context, finding, helps_any_size
+from fusiondoc.diagnosis.rules.fd3_crashes import crashed
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import (
     advice_on,
-    crashed,
     describe,
     error_in_words,
 )
-from fusiondoc.diagnosis.rules.fd3_fd9_whose_error import came_of, first_words
+from fusiondoc.diagnosis.rules.fd3_fd9_whose_error import came_of
+from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import first_words
 from fusiondoc.fuser_knobs.catalogue import first_cuda, knows, parse_pair
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.operator_places import feeding
@@ -201,7 +202,8 @@ def timed_out(report: Report, context: Context) -> Iterable[Finding]:
             "FD905",
             "The program did not end in time and was stopped; this report is of what it did until then"
             + (f" ({context.result.stopped} had stopped it)" if context.result.stopped else ""),
-            advice="Give it more time with --timeout; the log ends with Python's stack at that moment.",
+            advice="Give it more time with --timeout"
+            + ("; the log ends with Python's stack at that moment." if context.observed.stacks else "."),
         )
 
 

@@ -14,6 +14,7 @@ from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.failing_read import groups_read
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
+from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import errors_of_ranks
 from fusiondoc.model import count, fuser_title
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Fallback, Finding, Group, Report
@@ -149,16 +150,17 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
         )
     observed = context.observed
     others = [e for e in observed.errors if not is_of_fuser(e.text) and not observed.sized_for(e.text)]
-    for logged in others[:3]:
-        fell = next((one for one in report.fallbacks if came_of(logged, one)), None)
+    died = observed.crash is not None or context.result.ended is Ended.SIGNAL
+    for one in errors_of_ranks(others, died)[:3]:
+        fell = next((row for row in report.fallbacks if came_of(one.first, row)), None)
         after = (
             f"; it came from group {fell.group}, which had fallen back ({_FELL[fell.stage]})" if fell else ""
         )
         yield finding(
             "FD905",
-            f"The log holds an error: {first_words(logged.text)}{after}",
-            evidence=[logged.line],
-            advice=_whose(report, context, logged.at) if context.request is None else None,
+            f"The log holds an error{one.whose}: {one.said}{after}",
+            evidence=one.lines,
+            advice=_whose(report, context, one.first.at) if context.request is None else None,
         )
 
 
@@ -192,13 +194,6 @@ def _whose(report: Report, context: Context, line: str | None) -> str | None:
 
 
 _FELL = {"compile": "FD301", "run": "FD302"}
-
-
-def first_words(text: str) -> str:
-    """The first line of an error, and the next one where that only names its type."""
-    lines = text.split("\n")
-    said = lines[0].rstrip()
-    return (f"{said} {lines[1].strip()}" if said.endswith("Error:") and len(lines) > 1 else said)[:300]
 
 
 def came_of(logged: LoggedError, fallback: Fallback) -> bool:

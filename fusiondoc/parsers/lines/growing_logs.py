@@ -19,7 +19,7 @@ from typing import IO, Callable, Iterator
 
 from fusiondoc.errors import UsageError
 from fusiondoc.parsers.lines.log_files import CHUNK_BYTES, COMPRESSED, LogInput
-from fusiondoc.parsers.lines.tagged_lines import MARKER
+from fusiondoc.parsers.lines.outer_prefix import MARKER
 from fusiondoc.whole_files import open_given
 
 _ENOUGH_MARKS = 64

@@ -21,6 +21,7 @@ from markupsafe import Markup
 
 from fusiondoc.comparison import Comparison
 from fusiondoc.model import count, dataclass
+from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.reports import comparison as words
@@ -148,6 +149,9 @@ def header(context: Context) -> Header:
 
 
 def _fused(report: Report) -> Fused:
+    each = each_rank(report)
+    whose = f"{each.whose}: " if each is not None else ""
+    report = each.report if each is not None else report
     cover, share = report.coverage, covered(report, percent)
     if not report.groups:
         return Fused("No" if report.unfused else "Not known", said="No fusion group in the log.")
@@ -157,9 +161,9 @@ def _fused(report: Report) -> Fused:
     fallen = sum(one.count for one in report.fallbacks)
     fallbacks = count(fallen, "fallback") if fallen else None
     if cover.fraction is None:
-        said = f"{count(report.fused_operators, 'operator')}, {share}" if share is not None else None
+        said = f"{whose}{count(report.fused_operators, 'operator')}, {share}" if share is not None else None
         return Fused(str(report.fusion_groups), said=said, groups=groups, fallbacks=fallbacks)
-    said = f"{cover.ops_fused} of {cover.ops_total} operators: {share}"
+    said = f"{whose}{cover.ops_fused} of {cover.ops_total} operators: {share}"
     return Fused(
         percent(cover.fraction),
         Bar(cover.fraction, str(share)),

@@ -17,6 +17,7 @@ from rich.text import Text
 from fusiondoc.model import TE, count
 from fusiondoc.model.bench import Part
 from fusiondoc.model.codes import CODES, Loss
+from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Report
 from fusiondoc.model.runs import Speed
@@ -142,7 +143,11 @@ def _verdict(report: Report) -> Text:
     if not groups:
         text = f"nothing: no fusion group, {count(unfused, 'tensor operator')} outside"
         return Text(text, style=STYLES["warning"])
-    text = f"{count(report.fused_operators, 'operator')} in {groups_of(report)}, {unfused:,} not fused"
+    each = each_rank(report)
+    whose = f"{each.whose}: " if each is not None else ""
+    report = each.report if each is not None else report
+    unfused = sum(row.count for row in outside(report))
+    text = f"{whose}{count(report.fused_operators, 'operator')} in {groups_of(report)}, {unfused:,} not fused"
     share = covered(report, "{:.0%}".format)
     text += f" ({share})" if share is not None else ""
     fallbacks = sum(f.count for f in report.fallbacks)
