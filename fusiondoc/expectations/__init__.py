@@ -32,6 +32,8 @@ class Count:
 
     at_least: int | None = None
     at_most: int | None = None
+    plain: bool = False
+    """Written as a number alone."""
 
     def holds(self, number: int) -> bool:
         return (self.at_least is None or number >= self.at_least) and (
@@ -138,6 +140,14 @@ class StepLimits:
 
 
 @dataclass(frozen=True)
+class Renamed:
+    """The target of a section that is not there any more, and the one that has its groups."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
 class Section:
     """Expectations that hold together."""
 
@@ -157,6 +167,8 @@ class Section:
     findings: Findings = Findings()
     places: dict[str, Position] = field(default_factory=dict)
     """Key of the section -> where it stands."""
+    renamed: Renamed | None = None
+    """Its model has another name in the run that it is held against."""
 
 
 @dataclass(frozen=True)

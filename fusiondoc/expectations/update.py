@@ -15,8 +15,10 @@ import yaml
 
 from fusiondoc.errors import UsageError
 from fusiondoc.expectations import Expectations, Section, applying, fits, is_in_layer, yaml_text
-from fusiondoc.expectations.match import Outcome, check, lacks_backward, not_told, specialised_once
+from fusiondoc.expectations.assignment import specialised_once
+from fusiondoc.expectations.match import check, lacks_backward
 from fusiondoc.expectations.missing import without_namespace
+from fusiondoc.expectations.outcome import Outcome, not_told
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.expectations.yaml_text import CannotEdit
 from fusiondoc.model.operator_places import module_tree, outside
