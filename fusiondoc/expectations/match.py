@@ -10,7 +10,7 @@ from fusiondoc.expectations.assignment import Assignment, Matched, assign
 from fusiondoc.expectations.missing import tell
 from fusiondoc.expectations.moved import Moved, moved_groups, renamed_modules, with_modules
 from fusiondoc.expectations.near_miss import describe, instances, near_miss
-from fusiondoc.expectations.outcome import Outcome, cannot_tell, nothing_fused
+from fusiondoc.expectations.outcome import Outcome, cannot_tell, new_name, nothing_fused
 from fusiondoc.expectations.whole_report import check_whole
 from fusiondoc.model.report import Group, Report
 from fusiondoc.model.runs import NO_BACKWARD
@@ -39,7 +39,7 @@ def _target(section: Section) -> Iterable[Outcome]:
             f"the model {section.renamed.old}",
             section.renamed.new,
             at=section.places.get("when"),
-            note=f"{section.renamed.old} is {section.renamed.new} now: its groups are the same",
+            note=new_name([section.renamed.old], [section.renamed.new]),
             names={"target": (section.renamed.new,)},
         )
 
@@ -101,7 +101,7 @@ def _group(
         else:
             why = "; ".join(tell([one for one in near.missing if one.row is not None])) or None
     renamed = {"layer": wanted.layer} if wanted.layer != written.layer else {}
-    notes = [f"{', '.join(written.layer)} is {', '.join(wanted.layer)} now"] if renamed else []
+    notes = [new_name(written.layer, wanted.layer)] if renamed else []
     notes += [moved.note] if moved is not None and moved.note else []
     return Outcome(
         section, wanted.path, holds, text, unknown or shown, why, wanted.at, tuple(groups), near, number,

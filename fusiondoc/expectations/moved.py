@@ -21,6 +21,7 @@ from fusiondoc.expectations import GroupExpectation, Section, SourceRange, is_in
 from fusiondoc.expectations.assignment import Assignment, specialised_once
 from fusiondoc.expectations.missing import is_in, line_of, named, names_at, near
 from fusiondoc.expectations.near_miss import mismatches, same_operators, short
+from fusiondoc.expectations.outcome import new_name
 from fusiondoc.model import dataclass
 from fusiondoc.model.operator_places import InLayer, operators_by_layer
 from fusiondoc.model.report import Group, Instance, OpNode, Report
@@ -46,6 +47,8 @@ def moved_groups(section: Section, found: Assignment, report: Report) -> dict[in
     if not lacking or not has_its_number(section, report):
         return {}
     if not all(one.is_whole for _, one in lacking):
+        return {}
+    if any(one.lacking > _MOST_INSTANCES for _, one in lacking):
         return {}
     wanted = [as_group(one.wanted, one.lacking, str(index)) for index, one in lacking]
     left = [
@@ -92,6 +95,26 @@ def clusters(wanted: Sequence[Group], there: Sequence[Group]) -> list[Cluster]:
     return match(a, b, lambda item: None)
 
 
+def alike(section: Section, report: Report) -> float:
+    """Share of equal groups among those that a section names in full and those of a run, from 0 to 1."""
+    wanted = [
+        as_group(one, min(one.count.at_least or 0, _MOST_INSTANCES), str(index))
+        for index, one in enumerate(section.groups)
+        if one.ops and one.order != "contains"
+    ]
+    there = [group for group in report.groups if group.respecialises is None]
+    equal = total = 0
+    for cluster in clusters(wanted, there):
+        total += len(cluster.a) + len(cluster.b)
+        if len(cluster.a) == len(cluster.b) == 1 and cluster.a[0].ops == cluster.b[0].ops:
+            equal += 2
+    return equal / total if total else 0.0
+
+
+_MOST_INSTANCES = 1000
+"""Of one expectation that are matched: a file can ask for any number."""
+
+
 def _the_same(wanted: GroupExpectation, group: Group, report: Report) -> bool:
     """Whether a group is what was expected, but for names and what adds to it."""
     kernels = {kernel.id: kernel for kernel in report.kernels}
@@ -130,7 +153,7 @@ def one_more(few: Sequence[str], many: Sequence[str]) -> tuple[str, ...] | None:
 def _moved(wanted: GroupExpectation, groups: Sequence[Group]) -> Moved:
     heads = tuple({group.id: group for group in groups}.values())
     names = _names_now(wanted, heads)
-    notes = [f"{_before(wanted, key)} is {', '.join(values)} now" for key, values in names.items()]
+    notes = [new_name(_before(wanted, key), values) for key, values in names.items()]
     if not any(same_operators(group.ops, wanted) for group in heads):
         part = one_more(wanted.ops, heads[0].ops)
         notes.append(f"it has more of {short(part)}" if part else "its operators are in another order")
@@ -138,9 +161,9 @@ def _moved(wanted: GroupExpectation, groups: Sequence[Group]) -> Moved:
     return Moved(heads, len(groups), names, "; ".join(notes))
 
 
-def _before(wanted: GroupExpectation, key: str) -> str:
+def _before(wanted: GroupExpectation, key: str) -> tuple[object, ...]:
     values = getattr(wanted, key)
-    return ", ".join(map(str, values)) if isinstance(values, tuple) else str(values)
+    return values if isinstance(values, tuple) else (values,)
 
 
 def _names_now(wanted: GroupExpectation, groups: Sequence[Group]) -> dict[str, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 from fusiondoc.expectations import Path, Position, Section
 from fusiondoc.expectations.near_miss import NearMiss
@@ -62,6 +62,11 @@ class Outcome:
 
 
 Make = Callable[..., Outcome]
+
+
+def new_name(old: Iterable[object], new: Iterable[object]) -> str:
+    """The note on an expectation that holds under another name."""
+    return f"{', '.join(map(str, old))} is {', '.join(map(str, new))} now; --update writes the new name"
 
 
 def nothing_fused(report: Report) -> str | None:

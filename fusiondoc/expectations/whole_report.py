@@ -10,7 +10,7 @@ from fusiondoc.expectations.assignment import Assignment, specialised_once
 from fusiondoc.expectations.missing import shown as shown_line
 from fusiondoc.expectations.missing import without_namespace
 from fusiondoc.expectations.near_miss import percent, short, show_speed, speed_of, too_slow
-from fusiondoc.expectations.outcome import Make, Outcome, cannot_tell, nothing_fused
+from fusiondoc.expectations.outcome import Make, Outcome, cannot_tell, new_name, nothing_fused
 from fusiondoc.model.operator_places import InLayer, module_tree, operators_by_layer, outside
 from fusiondoc.model.report import SEVERITIES, Finding, Report, Unfused
 from fusiondoc.model.runs import FUSIBLE, GROUPS
@@ -108,7 +108,7 @@ def _module(
     return Outcome(
         section, wanted.path, holds, f"{percent(wanted.coverage)} of {written.layer} in groups", found,
         None if holds else why, wanted.at, value=part,
-        note=f"{written.layer} is {wanted.layer} now" if renamed else None,
+        note=new_name([written.layer], [wanted.layer]) if renamed else None,
         names={"layer": (wanted.layer,)} if renamed else {},
     )  # fmt: skip
 
@@ -128,7 +128,7 @@ def _no_share(report: Report) -> str:
     return f"unknown: {unknown}" if unknown is not None else "nothing that a fuser can fuse"
 
 
-_NOT_COUNTED = ("FD201", "FD211", "FD233", "FD235", "FD236")
+NOT_COUNTED = ("FD201", "FD211", "FD233", "FD235", "FD236")
 """Reasons of operators that no share of coverage counts: the fuser has no rule for them."""
 
 
@@ -137,7 +137,7 @@ def _left_out(report: Report, known: Sequence[str] | None) -> str | None:
     if not report.coverage.told:
         return None
     rows = outside(report)
-    counted = [row for row in rows if row.reason.code not in _NOT_COUNTED]
+    counted = [row for row in rows if row.reason.code not in NOT_COUNTED]
     causes = [row for row in rows if row.keeps_out and row not in counted]
     return _not_fused(counted + causes, known)
 
