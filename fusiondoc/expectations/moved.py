@@ -51,20 +51,28 @@ def moved_groups(section: Section, found: Assignment, report: Report) -> dict[in
     if any(one.lacking > _MOST_INSTANCES for _, one in lacking):
         return {}
     wanted = [as_group(one.wanted, one.lacking, str(index)) for index, one in lacking]
+    free = {group.id: group for group in report.groups if found.free.get(group.id)}
     left = [
-        with_instances(group, sorted(found.free[group.id]))
-        for group in report.groups
-        if found.free.get(group.id)
+        _without_more(with_instances(group, sorted(found.free[name])), wanted) for name, group in free.items()
     ]
     pairs: dict[int, list[Group]] = {}
     for cluster in clusters(wanted, left):
         if len(cluster.a) != 1 or len(cluster.b) != 1:
             return {}
-        index, group = int(cluster.a[0].group.id), cluster.b[0].group
+        index, group = int(cluster.a[0].group.id), free[cluster.b[0].group.id]
         if not _the_same(found.matched[index].wanted, group, report):
             return {}
         pairs.setdefault(index, []).append(group)
     return {index: _moved(found.matched[index].wanted, groups) for index, groups in pairs.items()}
+
+
+def _without_more(group: Group, wanted: Sequence[Group]) -> Group:
+    """The group without what it has more often than one that is wanted: many equal layers in one group make
+    it another one for the matcher."""
+    for one in wanted:
+        if one_more(one.ops, group.ops) is not None:
+            return replace(group, nodes=one.nodes)
+    return group
 
 
 def has_its_number(section: Section, report: Report) -> bool:
@@ -140,7 +148,7 @@ def one_more(few: Sequence[str], many: Sequence[str]) -> tuple[str, ...] | None:
     end = 0
     while end < len(few) and few[-1 - end] == many[-1 - end]:
         end += 1
-    for size in range(longer, 0, -1):
+    for size in range(1, longer + 1):
         if longer % size:
             continue
         for place in range(max(size, len(few) - end), start + 1):

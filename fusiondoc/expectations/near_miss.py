@@ -53,6 +53,8 @@ class NearMiss:
             if not self.wanted.ops:
                 return "no such group"
             kind = f"{self.wanted.phase} group" if self.wanted.phase else "group"
+            if any(one.group is not None for one in self.missing):
+                return f"no {kind} of its own"
             if any(one.of_others for one in self.missing):
                 return f"no other {kind} with most of them"
             return f"no {kind} with any of them"

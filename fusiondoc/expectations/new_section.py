@@ -91,7 +91,8 @@ def module_items(report: Report) -> list[tuple[str, list[str]]]:
     """The path and the lines of an item for each outermost module (those in it, where it is the only one)
     with a group: at most twenty, the largest. None where the layers or the coverage are not told.
 
-    Modules that are told by a number alone are one item, ``blocks.*``: another one moves the numbers.
+    Modules that are told by a number alone are one item, the module that they are in: with one more, others
+    have these numbers, and a group that two of them share belongs to what is around them.
     """
     modules = module_tree(report) if report.coverage.told else ()
     while len(modules) == 1 and modules[0].inside and not is_numbered(modules[0].path):
@@ -116,10 +117,10 @@ def is_numbered(path: str) -> bool:
 
 
 def _pattern(path: str) -> str:
+    """The module of an item: the one that a list of modules is in; without one, all that have a name."""
     if not is_numbered(path):
         return path
-    above = path.rpartition(".")[0]
-    return f"{above}.*" if above else "*"
+    return path.rpartition(".")[0] or "*"
 
 
 def lowest_share(module: Module) -> float:
