@@ -324,7 +324,11 @@ def names_at(line: Source) -> tuple[str, str] | None:
 
     None where the file is not at hand, or is no Python that this interpreter reads.
     """
-    spans = _definitions(line.file)
+    try:
+        known = Path(line.file).stat()
+    except (OSError, ValueError):
+        return None
+    spans = _definitions(line.file, known.st_mtime_ns, known.st_size)
     if spans is None:
         return None
     function = owner = ""
@@ -344,8 +348,9 @@ _MOST_SOURCE = 1 << 20
 
 
 @lru_cache(maxsize=64)
-def _definitions(file: str) -> tuple[tuple[int, int, str, bool], ...] | None:
-    """(first line, last line, qualified name, whether it is a class), outer ones first."""
+def _definitions(file: str, _changed: int, _size: int) -> tuple[tuple[int, int, str, bool], ...] | None:
+    """(first line, last line, qualified name, whether it is a class), outer ones first. Read again where the
+    file has changed."""
     try:
         with warnings.catch_warnings():  # of the compiler, on literals such as "\\d"
             warnings.simplefilter("ignore")

@@ -2,8 +2,9 @@
 
 The matcher of ``compare`` decides which groups are the same ones, by their operators. A file of expectations
 holds no lines of the run that it was written from. So something only counts as moved where the section
-accounts for every group of the run: there are as many as ``number_of_groups`` says, and each that fulfils
-nothing is, but for its names, one that an expectation lacks. Of a group that was lost none is left to be it.
+accounts for every group of the run: there are as many as ``number_of_groups`` says (or more of those that
+are expected), and each that fulfils nothing is, but for its names, one that an expectation lacks. Of a group
+that was lost none is left to be it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Moved:
 def moved_groups(section: Section, found: Assignment, report: Report) -> dict[int, Moved]:
     """Index of an expectation -> what it has become; empty where a group is lost or new."""
     lacking = [(index, one) for index, one in enumerate(found.matched) if one.lacking]
-    if not lacking or not has_its_number(section, report):
+    more = sum(one.more for one in found.matched if one.is_whole)
+    if not lacking or not has_its_number(section, report, more):
         return {}
     if not all(one.is_whole for _, one in lacking):
         return {}
@@ -75,11 +77,14 @@ def _without_more(group: Group, wanted: Sequence[Group]) -> Group:
     return group
 
 
-def has_its_number(section: Section, report: Report) -> bool:
-    """Whether the section says how many groups there are, and there are just so many."""
-    if section.number_of_groups is None:
-        return False
-    return specialised_once(report) in (section.number_of_groups.at_least, section.number_of_groups.at_most)
+def has_its_number(section: Section, report: Report, more: int = 0) -> bool:
+    """Whether the section says how many groups there are, and there are just so many.
+
+    Args:
+        more: groups beyond that, which are known to be equal to expected ones.
+    """
+    wanted = section.number_of_groups
+    return wanted is not None and specialised_once(report) - more in (wanted.at_least, wanted.at_most)
 
 
 def as_group(wanted: GroupExpectation, number: int, name: str) -> Group:

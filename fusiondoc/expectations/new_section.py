@@ -16,7 +16,6 @@ import yaml
 from fusiondoc.expectations import fits
 from fusiondoc.expectations.assignment import specialised_once
 from fusiondoc.expectations.moved import in_pattern
-from fusiondoc.expectations.whole_report import NOT_COUNTED
 from fusiondoc.model.operator_places import InLayer, Module, module_tree, operators_by_layer, outside
 from fusiondoc.model.report import Group, Report
 
@@ -139,28 +138,27 @@ def lowest_share(module: Module) -> float:
 
 def lowest_coverage(report: Report) -> float:
     """The share of what the fuser takes that is in groups, however many more of the numbered modules come.
-    Of each of these it is told by the reasons of what is outside groups."""
-    row = [report.coverage.fraction or 0.0]
-    inside: dict[str, InLayer] = {}
+
+    Of what is outside groups a report tells how much the fuser takes in all, not where: one of several equal
+    modules has no more than its part of that.
+    """
+    cover = report.coverage
+    row = [cover.fraction or 0.0]
+    families: dict[str, dict[str, InLayer]] = {}
     for layer, has in operators_by_layer(report).items():
         found = _NUMBERED.match(layer)
         if found is not None:
-            inside[found[0]] = inside.get(found[0], InLayer()) + InLayer(fused=has.fused)
-    for one in outside(report):
-        if one.reason.code in (*NOT_COUNTED, NO_GAIN):
-            continue
-        for layer, number in zip(one.layers, one.layer_counts):
-            found = _NUMBERED.match(layer)
-            if found is not None and found[0] in inside:
-                inside[found[0]] += InLayer(unfused=number)
-    return min(row + [has.share or 0.0 for has in inside.values() if has.fused])
+            members = families.setdefault(found["above"] or "", {})
+            members[found[0]] = members.get(found[0], InLayer()) + has
+    left = (cover.ops_total or 0) - cover.ops_fused
+    for members in families.values():
+        fused = [has for has in members.values() if has.fused]
+        row += [has.fused / (has.fused + min(has.unfused, left / len(fused))) for has in fused]
+    return min(row)
 
 
-_NUMBERED = re.compile(r"(?:.*?\.)?\d+(?=\.|\Z)")
+_NUMBERED = re.compile(r"(?P<above>.*?\.)?\d+(?=\.|\Z)")
 """The outermost numbered module of a path."""
-
-NO_GAIN = "FD226"
-"""The reason of an operator that moves no data: no share counts it."""
 
 
 def wrapped(key: str, values: Sequence[str]) -> list[str]:

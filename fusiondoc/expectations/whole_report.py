@@ -78,7 +78,7 @@ def _number_of_groups(wanted: Count, report: Report, found: Assignment, outcome:
             note = f"{more} more of what the file expects ({names}); exactly: {wanted} forbids that"
     unknown = cannot_tell(report) if holds else None
     ids = ", ".join(group.id for group in report.groups if group.respecialises is None)
-    expected = f"{wanted} group" + "s" * (str(wanted) != "1")
+    expected = f"{wanted} group" + "s" * (str(wanted).split()[-1] != "1")
     made = outcome(
         "number_of_groups", unknown is None and holds, expected,
         unknown or (f"{number} ({ids})" if 0 < number <= 12 else str(number)),
@@ -128,7 +128,7 @@ def _no_share(report: Report) -> str:
     return f"unknown: {unknown}" if unknown is not None else "nothing that a fuser can fuse"
 
 
-NOT_COUNTED = ("FD201", "FD211", "FD233", "FD235", "FD236")
+_NOT_COUNTED = ("FD201", "FD211", "FD233", "FD235", "FD236")
 """Reasons of operators that no share of coverage counts: the fuser has no rule for them."""
 
 
@@ -137,7 +137,7 @@ def _left_out(report: Report, known: Sequence[str] | None) -> str | None:
     if not report.coverage.told:
         return None
     rows = outside(report)
-    counted = [row for row in rows if row.reason.code not in NOT_COUNTED]
+    counted = [row for row in rows if row.reason.code not in _NOT_COUNTED]
     causes = [row for row in rows if row.keeps_out and row not in counted]
     return _not_fused(counted + causes, known)
 
