@@ -203,11 +203,12 @@ def _checked(report: Report, expectations: Expectations, only: tuple[str, ...]) 
 
 
 def _sections(report: Report, expectations: Expectations, only: tuple[str, ...]) -> list[Section]:
-    from fusiondoc.expectations import applying, why_not
+    from fusiondoc.expectations import why_not
+    from fusiondoc.expectations.renamed_target import sections_for
 
     if only:
         return [section for section in expectations.sections if section.name in only]
-    sections = applying(expectations, report)
+    sections = sections_for(expectations, report)
     if sections:
         return sections
     reasons = [f"{s.name or 'the file'}: {why_not(s.when, report)}" for s in expectations.sections[:5]]

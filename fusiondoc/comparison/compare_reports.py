@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from copy import copy
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.comparison import (
@@ -89,7 +90,10 @@ def _apart(b: Report) -> Report:
 
 def _clusters(a: Report, b: Report, places: Places) -> list[Cluster]:
     known = {0: {k.id: k for k in a.kernels}, 1: {k.id: k for k in b.kernels}}
-    items = items_of(a, 0, places), items_of(b, 1, places)
+    items = (
+        items_of(a.groups, partial(places.of, 0)),
+        items_of(b.groups, partial(places.of, 1)),
+    )
     of_a = {id(item) for item in items[0]}
 
     def what(item: Item) -> Any:

@@ -32,6 +32,8 @@ class Count:
 
     at_least: int | None = None
     at_most: int | None = None
+    plain: bool = False
+    """Written as a number alone."""
 
     def holds(self, number: int) -> bool:
         return (self.at_least is None or number >= self.at_least) and (
@@ -138,6 +140,14 @@ class StepLimits:
 
 
 @dataclass(frozen=True)
+class Renamed:
+    """The target of a section that is not there any more, and the one that has its groups."""
+
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
 class Section:
     """Expectations that hold together."""
 
@@ -157,6 +167,8 @@ class Section:
     findings: Findings = Findings()
     places: dict[str, Position] = field(default_factory=dict)
     """Key of the section -> where it stands."""
+    renamed: Renamed | None = None
+    """Its model has another name in the run that it is held against."""
 
 
 @dataclass(frozen=True)
@@ -372,7 +384,7 @@ SECTION: Mapping[str, Field] = {
     "when": Field("when", "For which fuser, torch, GPU and model the section holds."),
     "groups": Field("group", "Fusion groups that must be there.", "list"),
     "modules": Field("module", "Modules with the share of them that must be fused.", "list"),
-    "number_of_groups": Field("counts", "How many groups there are, each specialised one counted once."),
+    "number_of_groups": Field("counts", "How many groups, each specialised one once; more of those under groups do not break a number."),
     "max_fallbacks": Field("count", "Highest number of fallbacks."),
     "not_fused": Field("operator", "Only these operators may be outside groups; none with [].", "any"),
     "min_coverage": Field("share", "Lowest share of what ran and the fuser can take that is in groups."),

@@ -329,7 +329,7 @@ def operators(names: Sequence[str]) -> tuple[str, ...]:
 
 def _count(value: Any) -> Count | None:
     if isinstance(value, int):
-        return Count(value, value)
+        return Count(value, value, plain=True)
     if not value:
         return None
     if "exactly" in value:

@@ -277,6 +277,8 @@ class Expectation:
     column: int | None
     groups: tuple[str, ...] = ()
     """Ids of the groups that fulfil it."""
+    note: str | None = None
+    """What is not as the file has it and breaks nothing: another name, more of the same."""
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,8 @@ def _expectation(one: Expectation) -> str:
     place = one.file + (f":{one.line}" if one.line is not None else "")
     line = f"- {'✅ **holds**' if one.holds else '❌ **broken**'} {_text(one.expected[:500])}"
     line += f"; found {_text(one.found[:500])} ({_code(place)})"
-    return line + (f"\n  → {_text(one.why[:1000])}" if one.why else "")
+    line += f"\n  → {_text(one.why[:1000])}" if one.why else ""
+    return line + (f"\n  note: {_text(one.note[:1000])}" if one.note else "")
 
 
 def _finding(finding: Finding) -> str:

@@ -241,12 +241,14 @@ def doubts(report: Report) -> list[str]:
 
 
 def broken_expectations(report: Report) -> list[str]:
-    """The sentences of the expectations that are broken, and how many that is; nothing if all hold."""
+    """The sentences of the expectations that are broken, and how many that is; the notes on those that hold.
+    Nothing if all hold as the file has them."""
     report = with_near_paths(visible_in(report))
     broken = [one for one in report.expectations if not one.holds]
+    notes = [f"note: {one.note}" for one in report.expectations if one.holds and one.note]
     if not broken:
-        return []
-    return [*(f"BROKEN {_sentence(one)}" for one in broken), _verdict(report)]
+        return list(dict.fromkeys(notes))
+    return [*(f"BROKEN {_sentence(one)}" for one in broken), *dict.fromkeys(notes), _verdict(report)]
 
 
 def _verdict(report: Report) -> str:
@@ -257,7 +259,7 @@ def _verdict(report: Report) -> str:
 
 def _sentence(one: Expectation) -> str:
     if one.holds:
-        return f"{one.expected}; found {one.found}"
+        return f"{one.expected}; found {one.found}" + (f" (note: {one.note})" if one.note else "")
     place = f"{one.file}:{one.line}: " if one.line is not None else ""
     return with_near_places(f"{place}{sentence(one)}")
 
@@ -280,7 +282,8 @@ def _command(report: Report, file: str) -> str:
 
 def sentence(one: Expectation) -> str:
     """``expected X; found Y: why``."""
-    return f"expected {one.expected}; found {one.found}" + (f": {one.why}" if one.why else "")
+    text = f"expected {one.expected}; found {one.found}" + (f": {one.why}" if one.why else "")
+    return text + (f" (note: {one.note})" if one.note else "")
 
 
 def tries(report: Report) -> RenderableType | None:
