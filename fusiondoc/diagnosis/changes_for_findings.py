@@ -36,7 +36,7 @@ def blocking_steps(report: Report, context: Context) -> Iterable[PlannedChange]:
             seen.add(finding.code)
             yield _of_finding(finding, report, context)
     switched_off = [row for row in report.unfused if row.reason.code == "FD104"]
-    if switched_off and "FD104" not in seen:
+    if switched_off and "FD104" not in seen and not context.switches.fuser_off_in_run:
         yield PlannedChange(
             "Choose a fuser: every fuser is off",
             ChangeKind.FUSER,

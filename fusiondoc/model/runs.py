@@ -277,6 +277,10 @@ class Expectation:
     column: int | None
     groups: tuple[str, ...] = ()
     """Ids of the groups that fulfil it."""
+    source: str | None = None
+    """Where it is broken: ``file:line`` of the program that causes it; None where nothing tells."""
+    code: str | None = None
+    """Of the finding that it is about, where it is not in the file: that the fuser is off."""
 
 
 @dataclass(frozen=True)

@@ -192,10 +192,10 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
         logs,
         {**told.source_map, **told.aot.source_map},
         work_out=Reasons(
-            told.fuser.effective,
+            told.fuser.effective if not told.switches.fuser_off_before else None,
             told.environment.texts.get("torch"),
             _fuser_off(capture),
-            "the program had switched the fuser off" if told.switches.fuser_off_later else None,
+            "the program had switched the fuser off" if told.switches.fuser_off_in_run else None,
         ),
         layers=told.layers,
         phases=told.aot.phases,
@@ -205,6 +205,8 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
 
 def _fuser_off(capture: Capture) -> str | None:
     """What switched the fuser of a run off, as the reason of its operators."""
+    if capture.records.switches.fuser_off_before:
+        return "this process had the fuser off before the block began"
     variable = capture.request.off_by_variable(capture.records.fuser.effective)
     return f"{variable} is set, which switches the fuser off" if variable is not None else None
 

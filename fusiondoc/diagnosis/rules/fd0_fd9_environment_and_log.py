@@ -12,7 +12,7 @@ from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
 from fusiondoc.diagnosis.ranks_compared import to_do
 from fusiondoc.diagnosis.rules import Context, finding
-from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS, executor_off, fuser_set_back
+from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS, executor_off, off_by_program
 from fusiondoc.diagnosis.rules.fd9_beyond_bounds import beyond_bounds
 from fusiondoc.fuser_knobs import parse_version
 from fusiondoc.fuser_knobs.checks import KERNEL_DUMPS, LOG_LEVELS
@@ -117,7 +117,7 @@ OF_ENVIRONMENT = (
     no_nvfuser,
     dead_knobs,
     executor_off,
-    fuser_set_back,
+    off_by_program,
     other_fuser,
     bad_dump_option,
     merged_variables,

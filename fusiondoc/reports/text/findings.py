@@ -232,12 +232,21 @@ def expectation_text(
 
 def doubts(report: Report) -> list[str]:
     """What is wrong with the run or its log as a whole, so that expectations may hold or be broken for it."""
+    shown = {one.code for one in report.expectations}
     said = (
-        f"{finding.severity} {finding.code}: {with_near_places(finding.message)}"
+        f"{finding.severity} {finding.code}: {with_near_places(finding.message)}" + _what_to_change(finding)
         for finding in report.findings
         if finding.severity != "note" and finding.code[:3] in ("FD0", "FD1", "FD9") and not finding.ops
+        if finding.code not in shown
     )
     return list(dict.fromkeys(said))
+
+
+def _what_to_change(finding: Finding) -> str:
+    """Of a cause that has a line of the program: the line, and what to do with it."""
+    if finding.source is None or finding.advice is None:
+        return ""
+    return f" ({near(finding.source)}). {finding.advice}"
 
 
 def broken_expectations(report: Report) -> list[str]:
@@ -259,6 +268,8 @@ def _sentence(one: Expectation) -> str:
     if one.holds:
         return f"{one.expected}; found {one.found}"
     place = f"{one.file}:{one.line}: " if one.line is not None else ""
+    if one.code is not None and one.source is not None:  # not in the file
+        place = f"{near(one.source)}: "
     return with_near_places(f"{place}{sentence(one)}")
 
 
