@@ -139,7 +139,7 @@ def _report_of_logs(
 ) -> tuple[Report, FusiondocError | None]:
     """The report of logs, a capture, or the newest one, and what the run of the capture ended with; ``given``
     are run options, which fit none."""
-    from fusiondoc.workflows.load import failure_of_run, report_from
+    from fusiondoc.workflows.load import failure_of_run, log_from
 
     if given:
         what = f"'{arguments[0]}' is a log" if arguments else "without a TARGET the newest capture is read"
@@ -149,7 +149,7 @@ def _report_of_logs(
         )
     try:
         failed = failure_of_run(arguments)
-        return report_from(arguments, peak), failed
+        return log_from(arguments, peak), failed
     except UsageError as error:
         if error.message.startswith("there is no log, folder"):
             message = f"{error.message}, nor a target (FILE.py, FILE.py:NAME, package.module:NAME, FILE.pt)"

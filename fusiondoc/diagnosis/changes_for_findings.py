@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest
+from fusiondoc.diagnosis.no_log import is_no_log, program_of
 from fusiondoc.diagnosis.operators import is_in_place, taken_by
 from fusiondoc.diagnosis.rules import ANY_SIZE, Context
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
@@ -209,7 +210,12 @@ def without_commands_of_others(report: Report, name: str) -> Report:
 
 
 def compare_logs(report: Report) -> str:
-    """``fusiondoc compare OLD NEW`` for a log: the new one is made as the old one was."""
+    """``fusiondoc compare OLD NEW`` for a log: the new one is made as the old one was. What is no log, or has
+    nothing in it, is nothing to compare with."""
+    if is_no_log(report):
+        program = program_of(report)
+        words = ["parse", "new.log"] if program is None else ["diagnose", program]
+        return shlex.join(["fusiondoc", *words])
     name = (report.target.capture or report.target.name or "old.log").split(", ")[0]
     old = "old.log" if name in ("-", "<stdin>", "stdin") or name.startswith("<") else name
     return shlex.join(["fusiondoc", "compare", f"./{old}" if old.startswith("-") else old, "new.log"])

@@ -108,7 +108,9 @@ def place(change: PlannedChange) -> str:
 
 def before_command(change: PlannedChange) -> str | None:
     """What is to be known before its command is run; None where nothing is."""
-    if change.command.startswith("fusiondoc compare ") and change.command.endswith(" new.log"):
+    if change.command.startswith(("fusiondoc compare ", "fusiondoc parse ")) and change.command.endswith(
+        " new.log"
+    ):
         return "record a new log as new.log, then:"
     return "what tries it, and writes nothing:" if change.command.startswith("fusiondoc fix ") else None
 

@@ -51,6 +51,19 @@ from fusiondoc.workflows import (
     source_of,
     sources_of,
 )
+from fusiondoc.workflows.refused_logs import refuse_what_is_no_log
+
+
+def log_from(arguments: Sequence[str], peak: float | None = None) -> Report:
+    """The same as ``report_from`` for what is held against expectations.
+
+    Raises:
+        UsageError: the arguments name logs, and no line of them is of torch.
+    """
+    sources = sources_of(arguments)
+    report = _report(sources, peak, ())
+    refuse_what_is_no_log(sources, report, empty=False)
+    return report
 
 
 def report_from(
@@ -95,6 +108,7 @@ def side(argument: str) -> Report:
     """
     source = source_of(argument)
     report = _report([source], None, ())
+    refuse_what_is_no_log([source], report, empty=True)
     name = "stdin" if argument == "-" else argument
     if is_latest(argument) and source.path is not None:
         name = source.path.name

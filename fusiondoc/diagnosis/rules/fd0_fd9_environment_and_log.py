@@ -5,11 +5,13 @@ lacks, and on what to set for it.
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Iterable
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.probe_records import LeftRunning
 from fusiondoc.captures.request import IN_PROCESS
+from fusiondoc.diagnosis.no_log import program_of
 from fusiondoc.diagnosis.ranks_compared import to_do
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd1_fuser_off import WHAT_FUSION_NEEDS, executor_off, off_by_program
@@ -242,6 +244,11 @@ def nothing_in_log(report: Report, context: Context) -> Iterable[Finding]:
         what = f"The log's JIT lines are only of {', '.join(levels[:4])} and name no execution plan"
     elif report.parse.recognised:
         what = "The log contains only dumps that name neither a group nor a kernel's launch"
+    program = program_of(report)
+    if program is not None and not report.parse.recognised:
+        what = f"{program} is a Python program, not a log"
+        yield finding("FD901", what, advice=f"Run it: fusiondoc diagnose {shlex.quote(program)}")
+        return
     yield finding("FD901", what, advice=HOW_TO_LOG)
 
 
