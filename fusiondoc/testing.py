@@ -16,7 +16,7 @@ from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.captures.store import cannot_write
 from fusiondoc.errors import CannotRun, FusiondocError, UsageError, did_you_mean
 from fusiondoc.expectations import Section
-from fusiondoc.expectations.match import check
+from fusiondoc.expectations.gate import hold
 from fusiondoc.expectations.read_file import loads
 from fusiondoc.model.report import Report
 from fusiondoc.workflows.run_model import check_fuser, knob_texts, name_of, run_model, slug_of
@@ -209,7 +209,7 @@ def expected(
 def broken(section: Section, report: Report) -> str | None:
     """What does not hold, a line each as ``fusiondoc check`` says it, and where the whole report is; None if
     all holds."""
-    lines = [outcome.text for outcome in check(section, report) if not outcome.holds]
+    lines = [outcome.text for outcome in hold(section, report) if not outcome.holds]
     if not lines:
         return None
     torch = report.environment.get("torch")

@@ -19,6 +19,7 @@ from fusiondoc.captures.process_records import (
     read_rank,
     read_script,
 )
+from fusiondoc.captures.switch_records import Switches, read_switches
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.runs import Speed, Spread, Verification
 from fusiondoc.model.typed_fields import read_object, sound
@@ -208,24 +209,6 @@ def together(several: Iterable[LeftRunning]) -> LeftRunning | None:
 
 
 @dataclass(frozen=True)
-class Switches:
-    """What the program has switched off itself: the fuser of the run, which the probe has set back, and what
-    every fusion pass needs of the executor (names of knobs), which it has left.
-
-    ``fuser_off_later``: the fuser was off when the passes were done; only they can have switched it off.
-    """
-
-    fuser_off: bool = False
-    fuser_off_later: bool = False
-    executor_off: tuple[str, ...] = ()
-
-    @property
-    def told(self) -> bool:
-        """Whether anything was off in a pass."""
-        return self.fuser_off_later or bool(self.executor_off)
-
-
-@dataclass(frozen=True)
 class Redirected:
     """Descriptors at which fusers log (1, 2) that the program closed or turned elsewhere: how, None for one
     that it left alone."""
@@ -382,7 +365,7 @@ def read_records(data: bytes) -> Records:
         eager_pass=read_object(EagerPass, _merged(all_of("eager_pass"))) if all_of("eager_pass") else None,
         done=read_object(Done, _merged(all_of("done"))) if all_of("done") else None,
         left=read_object(LeftRunning, _merged(all_of("left"))) if all_of("left") else None,
-        switches=read_object(Switches, _merged(all_of("switches"))) or Switches(),
+        switches=read_switches(all_of),
         redirected=read_object(Redirected, _merged(all_of("redirected"))) or Redirected(),
         frontend=read_object(Frontend, _merged(all_of("frontend"))) or Frontend(),
         aot=read_aot_of_processes(all_of),

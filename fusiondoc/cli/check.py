@@ -119,12 +119,14 @@ def command(
     assert expectations is not None  # without a file --update has made one
     report = _checked(report, expectations, only)
     if not update or format_ is not None or output is not None:
-        from fusiondoc.reports.text.findings import broken_expectations, expectation_text
+        from fusiondoc.reports.text.findings import expectation_text
 
         emit(report, format_, output, expectation_text)
-        if output is not None and not in_github():
-            for line in broken_expectations(report):  # else the log of a CI job says nothing of why it failed
-                tell(line)
+    if (update or output is not None) and not in_github():
+        from fusiondoc.reports.text.findings import broken_expectations
+
+        for line in broken_expectations(report):  # else the log of a CI job says nothing of why it failed
+            tell(line)
     if of_capture is not None:
         raise of_capture  # what it had until then may hold, and says nothing of what it did not come to
     if any(not one.holds for one in report.expectations):
@@ -137,7 +139,7 @@ def _report_of_logs(
 ) -> tuple[Report, FusiondocError | None]:
     """The report of logs, a capture, or the newest one, and what the run of the capture ended with; ``given``
     are run options, which fit none."""
-    from fusiondoc.workflows.load import failure_of_run, report_from
+    from fusiondoc.workflows.load import failure_of_run, log_from
 
     if given:
         what = f"'{arguments[0]}' is a log" if arguments else "without a TARGET the newest capture is read"
@@ -147,7 +149,7 @@ def _report_of_logs(
         )
     try:
         failed = failure_of_run(arguments)
-        return report_from(arguments, peak), failed
+        return log_from(arguments, peak), failed
     except UsageError as error:
         if error.message.startswith("there is no log, folder"):
             message = f"{error.message}, nor a target (FILE.py, FILE.py:NAME, package.module:NAME, FILE.pt)"
@@ -192,14 +194,11 @@ def _known_sections(expectations: Expectations, only: tuple[str, ...]) -> None:
 
 def _checked(report: Report, expectations: Expectations, only: tuple[str, ...]) -> Report:
     """The report with what came of each expectation of the sections that hold for it."""
-    from fusiondoc.expectations.match import check
+    from fusiondoc.expectations.gate import gate
 
-    outcomes = [
-        outcome.in_report(expectations.file)
-        for section in _sections(report, expectations, only)
-        for outcome in check(section, report)
-    ]
-    return replace(report, expectations=tuple(outcomes))
+    sections = _sections(report, expectations, only)
+    rows = [row for section in sections for row in gate(section, report, expectations.file)]
+    return replace(report, expectations=tuple(rows))
 
 
 def _sections(report: Report, expectations: Expectations, only: tuple[str, ...]) -> list[Section]:

@@ -30,6 +30,7 @@ from fusiondoc.comparison.finding_changes import (
 )
 from fusiondoc.comparison.group_match import Cluster, Item, Node, Overlap, items_of, match, nodes_of
 from fusiondoc.comparison.kernel_changes import content, kernel_changes
+from fusiondoc.comparison.relatedness import nothing_in_common
 from fusiondoc.model.operator_places import GroupNeighbours
 from fusiondoc.model.report import Group, Kernel, OpNode, Report
 from fusiondoc.model.runs import KnobState
@@ -78,6 +79,7 @@ def compare(a: Report, b: Report, slower_than: float = SLOWER_THAN) -> Compariso
         groups_same=a.fusion_groups - changed,
         kernels_same=kernels_same,
         notes=notes(a, b),
+        unrelated=nothing_in_common(a, b, any(c.a and c.b for c in clusters)),
         reports=(a, b),
     )
 

@@ -14,6 +14,7 @@ from typing import Iterable, Iterator, Mapping, Sequence
 
 from fusiondoc.captures.fuser_fault import FuserFault
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest
+from fusiondoc.diagnosis.no_log import is_no_log, program_of
 from fusiondoc.diagnosis.operators import is_in_place, taken_by
 from fusiondoc.diagnosis.rules import ANY_SIZE, Context
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
@@ -41,7 +42,7 @@ def blocking_steps(report: Report, context: Context) -> Iterable[PlannedChange]:
             seen.add(finding.code)
             yield _of_finding(finding, report, context)
     switched_off = [row for row in report.unfused if row.reason.code == "FD104"]
-    if switched_off and "FD104" not in seen:
+    if switched_off and "FD104" not in seen and not context.switches.fuser_off_in_run:
         yield PlannedChange(
             "Choose a fuser: every fuser is off",
             ChangeKind.FUSER,
@@ -243,7 +244,12 @@ def without_commands_of_others(report: Report, name: str) -> Report:
 
 
 def compare_logs(report: Report) -> str:
-    """``fusiondoc compare OLD NEW`` for a log or a folder of logs: the new one is made as the old was."""
+    """``fusiondoc compare OLD NEW`` for a log or a folder of logs: the new one is made as the old was.
+    What is no log, or has nothing in it, is nothing to compare with."""
+    if is_no_log(report):
+        program = program_of(report)
+        words = ["parse", "new.log"] if program is None else ["diagnose", program]
+        return shlex.join(["fusiondoc", *words])
     target = report.target
     if target.capture is None and target.logs > 1:
         old, new = target.logs_in or "old", NEW_FOLDER

@@ -279,6 +279,10 @@ class Expectation:
     """Ids of the groups that fulfil it."""
     note: str | None = None
     """What is not as the file has it and breaks nothing: another name, more of the same."""
+    source: str | None = None
+    """Where it is broken: ``file:line`` of the program that causes it; None where nothing tells."""
+    code: str | None = None
+    """Of the finding that it is about, where it is not in the file: that the fuser is off."""
 
 
 @dataclass(frozen=True)

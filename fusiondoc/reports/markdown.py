@@ -186,6 +186,8 @@ def _row(*cells: str) -> str:
 
 def _expectation(one: Expectation) -> str:
     place = one.file + (f":{one.line}" if one.line is not None else "")
+    if one.code is not None and one.source is not None:  # not in the file
+        place = one.source
     line = f"- {'✅ **holds**' if one.holds else '❌ **broken**'} {_text(one.expected[:500])}"
     line += f"; found {_text(one.found[:500])} ({_code(place)})"
     line += f"\n  → {_text(one.why[:1000])}" if one.why else ""

@@ -108,7 +108,7 @@ def place(change: PlannedChange) -> str:
 
 def before_command(change: PlannedChange) -> str | None:
     """What is to be known before its command is run; None where nothing is."""
-    if change.command.startswith("fusiondoc compare "):
+    if change.command.startswith(("fusiondoc compare ", "fusiondoc parse ")):
         words = change.command.split(" ")
         if words[-1] == NEW_LOG:
             return f"record a new log as {NEW_LOG}, then:"

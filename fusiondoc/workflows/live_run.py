@@ -24,11 +24,12 @@ from fusiondoc.errors import CannotRun, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import DUMP, JIT_LOG
 from fusiondoc.model import REQUESTS
 from fusiondoc.model.report import Report
-from fusiondoc.probe import environment, live_capture, te_plans
+from fusiondoc.probe import BEFORE, FUSER, RUNNING, environment, live_capture, te_plans
 from fusiondoc.probe.frontends import FusedModules
 from fusiondoc.probe.live_capture import LateWatch
 from fusiondoc.probe.log_and_records import Records
 from fusiondoc.probe.program_watch import ProgramWatch
+from fusiondoc.probe.switch_watch import SwitchWatch, off_in_process
 from fusiondoc.runner.capped_log import GrowingLog
 from fusiondoc.runner.launch import run_environment
 from fusiondoc.version import __version__
@@ -200,6 +201,13 @@ class LiveRun:
         self._records = Records(str(self.path / RECORDS))
         self._aot = LateWatch(torch, self._records)
         self._modules = FusedModules(torch, self._records, self._aot)
+        for what in off_in_process(torch):
+            if what != FUSER or self._switched_on == "none":
+                self._records.write("switched_off", what=what, when=BEFORE)
+        self._switches = SwitchWatch(torch, self._records, self._switched_on)
+        self._switches.stage = RUNNING
+        undo.callback(self._switches.stop)
+        self._switches.start()
         self._program = ProgramWatch(torch, self._records)
         undo.callback(self._program.stop)
         self._program.start()
@@ -269,6 +277,7 @@ class LiveRun:
         self._modules.finish()
         self._te.end(None)
         self._program.finish(block=True)
+        self._switches.finish()
         # A CUDA call in a program that has made none would keep it from forking.
         records.write(
             "environment", **environment.torch_environment(torch, device=torch.cuda.is_initialized())

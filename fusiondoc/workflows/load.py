@@ -54,6 +54,19 @@ from fusiondoc.workflows import (
     source_of,
     sources_of,
 )
+from fusiondoc.workflows.refused_logs import refuse_what_is_no_log
+
+
+def log_from(arguments: Sequence[str], peak: float | None = None) -> Report:
+    """The same as ``report_from`` for what is held against expectations.
+
+    Raises:
+        UsageError: the arguments name logs, and no line of them is of torch.
+    """
+    sources = sources_of(arguments)
+    report = _report(sources, peak, ())
+    refuse_what_is_no_log(sources, report, empty=False)
+    return report
 
 
 def report_from(
@@ -98,6 +111,7 @@ def side(argument: str) -> Report:
     """
     source = source_of(argument)
     report = _report([source], None, ())
+    refuse_what_is_no_log([source], report, empty=True)
     name = "stdin" if argument == "-" else argument
     if is_latest(argument) and source.path is not None:
         name = source.path.name
@@ -214,10 +228,10 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
         logs,
         {**told.source_map, **told.aot.source_map},
         work_out=Reasons(
-            told.fuser.effective,
+            told.fuser.effective if not told.switches.fuser_off_before else None,
             told.environment.texts.get("torch"),
             _fuser_off(capture),
-            "the program had switched the fuser off" if told.switches.fuser_off_later else None,
+            "the program had switched the fuser off" if told.switches.fuser_off_in_run else None,
         ),
         layers=told.layers,
         phases=told.aot.phases,
@@ -227,6 +241,8 @@ def parse_capture(capture: Capture, others: Sequence[Capture] = ()) -> ParsedLog
 
 def _fuser_off(capture: Capture) -> str | None:
     """What switched the fuser of a run off, as the reason of its operators."""
+    if capture.records.switches.fuser_off_before:
+        return "this process had the fuser off before the block began"
     variable = capture.request.off_by_variable(capture.records.fuser.effective)
     return f"{variable} is set, which switches the fuser off" if variable is not None else None
 

@@ -28,10 +28,13 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
+from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.errors import ModelFailed, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model import FRONTENDS, REQUESTS
+from fusiondoc.probe import CALLER, FUSER
+from fusiondoc.probe.switch_watch import off_in_process
 from fusiondoc.workflows.run import Finished, FollowUps, Tell, report_run, run_target, tell_nobody
 
 TARGET = "fusion_target.py"
@@ -298,6 +301,7 @@ def run_model(
         KeyboardInterrupt: the user interrupted; the child was stopped.
     """
     label = request.target.text
+    off = off_in_process(importlib.import_module("torch"))
     target = write_target(fn, inputs[0], folder, label, request.trace, inputs[1:], by_name)
     # What was traced for an archive is not to be traced again.
     request = replace(
@@ -311,12 +315,23 @@ def run_model(
     # The probe cannot tell it of an archive.
     if target.source_map:
         ran.capture.add_source_map(target.source_map)
+    _tell_what_is_off(ran.capture, off, request)
     done = report_run(request, ran, follow_ups=follow_ups, peak=peak, tell=tell)
     if done.interrupted:
         raise KeyboardInterrupt
     if done.failed is not None:
         raise done.failed
     return done
+
+
+def _tell_what_is_off(capture: Capture, off: Sequence[str], request: RunRequest) -> None:
+    """Record what the run had on and this process has ``off``, so that the model does not fuse in it."""
+    told = capture.records
+    known = {row.what for row in told.switches.rows}
+    for what in off:
+        of_run = told.fuser.effective == "nnc" if what == FUSER else what not in request.knobs
+        if of_run and what not in known:
+            capture.add_record("switched_off", what=what, when=CALLER)
 
 
 def check_fuser(fuser: str) -> str:

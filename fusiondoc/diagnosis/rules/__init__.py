@@ -18,8 +18,9 @@ from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Result
 from fusiondoc.captures.frontend_records import GraphBreaks, TeRecords
 from fusiondoc.captures.fuser_fault import FuserFault
-from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected, Switches
+from fusiondoc.captures.probe_records import Failure, LeftRunning, Redirected
 from fusiondoc.captures.request import KeptRequest
+from fusiondoc.captures.switch_records import Switches
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.operators import VIEWS, taken_by
 from fusiondoc.model import dataclass, field, is_te

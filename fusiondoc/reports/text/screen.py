@@ -48,7 +48,7 @@ from fusiondoc.reports.text import (
     size,
     sparkline,
 )
-from fusiondoc.reports.text.findings import fallbacks, findings, log, plan, tries, verification
+from fusiondoc.reports.text.findings import fallbacks, findings, log, numbers, plan, tries, verification
 from fusiondoc.reports.text.groups import aot, by_reason, groups, ranks, shapes, te_plans, unfused
 from fusiondoc.reports.text.kernel_listing import kernels
 
@@ -403,14 +403,18 @@ def render(
     """
     report = with_near_paths(visible_in(report))
     last = Text(last_word(report), style="bold")
+    compared = numbers(report)
     if detail is Detail.VERDICT:
-        return drawn(last, width, colour)
+        more_words = [Text(f"Numbers: {compared}")] if compared is not None else []
+        return drawn(Lines(last, *more_words), width, colour)
     parts: list[RenderableType] = [heading(report, detail is Detail.ALL)]
     what_to_do = plan(report)
     if what_to_do is not None:
         parts += ["", what_to_do]
     report = run_words.ranks_merged(report)
     more = summary(report)
+    if detail is Detail.SUMMARY and compared is not None:
+        more.add_row("Numbers", compared)
     if more.row_count:
         parts += [""] * (what_to_do is not None) + [more]
     sections = _sections(report, width, detail is Detail.ALL) if detail is not Detail.SUMMARY else ()
