@@ -251,3 +251,15 @@ def test_the_line_of_an_error_in_the_interpreter() -> None:
     assert failing_line("RuntimeError: LLVM Backend not found") is None
     failed = ModelFailed(f"rotary.py failed in the forward pass\nRuntimeError: {traced}RuntimeError: size")
     assert failed.in_one_line == "RuntimeError: size"
+
+
+@pytest.mark.torch
+def test_check_fails_where_only_the_fused_run_fails(fusiondoc: Run, tmp_path: Path) -> None:
+    write(tmp_path, "small.py", SMALL)
+    made = fusiondoc("check", "small.py", "--expect", "f.yaml", "--update", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    before = (tmp_path / "f.yaml").read_text()
+    done = fusiondoc("check", "small.py", *NO_LLVM, "--expect", "f.yaml", cwd=tmp_path)
+    assert done.returncode == 1 and "expected the fused run to end" in done.stdout
+    refused = fusiondoc("check", "small.py", *NO_LLVM, "--expect", "f.yaml", "--update", cwd=tmp_path)
+    assert refused.returncode != 0 and (tmp_path / "f.yaml").read_text() == before

@@ -114,6 +114,7 @@ def command(
             emit(report, format_, output)
         raise failed
     if update:
+        _refuse_failed_run(expect, report)
         update_file(expect, report, only, diff_to_stdout=(format_ or "text") == "text" and output is None)
         expectations = _expectations(expect, False)
     assert expectations is not None  # without a file --update has made one
@@ -182,6 +183,17 @@ def _expectations(file: Path, update: bool) -> Expectations | None:
     if update:
         refuse_what_cannot_be_edited(read_text(file), str(file))
     return expectations
+
+
+def _refuse_failed_run(file: Path, report: Report) -> None:
+    """What fused until a fused run failed is not what is to be expected of the next one."""
+    from fusiondoc.expectations.gate import FUSER_FAILED
+
+    if any(one.code == FUSER_FAILED for one in report.findings):
+        raise UsageError(
+            f"--update: only the fused run fails ({FUSER_FAILED}), so {file} stays as it is",
+            f"fusiondoc parse {report.target.capture or ''} shows the group and the settings that avoid it.",
+        )
 
 
 def _known_sections(expectations: Expectations, only: tuple[str, ...]) -> None:
