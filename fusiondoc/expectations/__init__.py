@@ -384,7 +384,10 @@ SECTION: Mapping[str, Field] = {
     "when": Field("when", "For which fuser, torch, GPU and model the section holds."),
     "groups": Field("group", "Fusion groups that must be there.", "list"),
     "modules": Field("module", "Modules with the share of them that must be fused.", "list"),
-    "number_of_groups": Field("counts", "How many groups, each specialised one once; more of those under groups do not break a number."),
+    "number_of_groups": Field(
+        "counts",
+        "How many groups, each specialised one once; more of those under groups do not break a number.",
+    ),
     "max_fallbacks": Field("count", "Highest number of fallbacks."),
     "not_fused": Field("operator", "Only these operators may be outside groups; none with [].", "any"),
     "min_coverage": Field("share", "Lowest share of what ran and the fuser can take that is in groups."),
