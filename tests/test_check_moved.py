@@ -3,12 +3,18 @@ broken, also where names changed with it. ``compare`` of the same runs agrees.""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import Run
+from conftest import FIXTURES, Run
 from gate_models import HARMLESS, MODELS, GateModel
 from thorough import every
+
+from fusiondoc.expectations.match import check
+from fusiondoc.expectations.moved import one_more
+from fusiondoc.expectations.read_file import loads
+from fusiondoc.workflows.load import report_from
 
 pytestmark = pytest.mark.torch
 
@@ -218,3 +224,24 @@ def test_a_module_that_is_gone_is_not_another_one_that_was_there(fusiondoc: Run,
     (tmp_path / "model.py").write_text(gone)
     done = fusiondoc(*run)
     assert done.returncode == 1 and "new name" not in done.stdout, done.stdout
+
+
+def test_the_same_operators_in_another_order_hold_where_every_group_is_accounted_for() -> None:
+    report = report_from([str(FIXTURES / "logs" / "nvfuser-2.1.2-rejects-full.log.xz")])
+    bodies = [[name.partition("::")[2] for name in group.ops] for group in report.groups]
+    bodies[0].reverse()
+    text = "groups:\n" + "".join(f"- [{', '.join(body)}]\n" for body in bodies)
+    outcomes = check(loads(f"{text}number_of_groups: {len(bodies)}\n", "f.yaml").sections[0], report)
+    assert all(one.holds for one in outcomes)
+    assert "in another order" in (outcomes[0].note or "")
+    assert not check(loads(text, "f.yaml").sections[0], report)[0].holds
+    fewer = replace(report, groups=report.groups[1:])
+    lost = check(loads(f"{text}number_of_groups: {{at_most: 9}}\n", "f.yaml").sections[0], fewer)
+    assert not lost[0].holds and lost[0].note is None
+
+
+def test_a_part_that_comes_once_more_in_a_row() -> None:
+    assert one_more("ab", "aab") == ("a",)
+    assert one_more("xabaz", "xababaz") == ("a", "b")
+    assert one_more("abcd", "abcabcabcd") == ("a", "b", "c")
+    assert one_more("ab", "ab") is one_more("ab", "abc") is one_more("abc", "ab") is None

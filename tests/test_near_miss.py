@@ -340,3 +340,16 @@ def test_each_group_is_the_near_miss_of_the_expectation_that_is_most_like_it() -
     more = made_report(*report.groups, group_of("G3", "mul neg", "forward"))
     loose, strict = check(loads(text, "f.yaml").sections[0], more)
     assert loose.holds and strict.near.group.id == "G1"
+
+
+def test_an_operator_that_the_file_knows_outside_groups_is_no_reason_from_afar() -> None:
+    """``silu`` became ``hardswish``; the ``sigmoid`` of another line, never fused, was called the reason."""
+    whole = report_from([str(REJECTS)]).unfused[0]
+    far = replace(whole, op="aten::sigmoid", phase="forward", ran=True, user_source="model.py:40", layers=())
+    report = made_report(group_of("G1", "mul hardswish", "forward", 13), unfused=(far,))
+    text = "groups: [[mul, sigmoid]]\nnot_fused: [sigmoid]\n"
+    one = check(loads(text, "f.yaml").sections[0], report)[0]
+    assert one.why == "sigmoid is nowhere else in the graphs of the log; it also has hardswish"
+    beside = replace(far, user_source="model.py:14")
+    one = check(loads(text, "f.yaml").sections[0], replace(report, unfused=(far, beside)))[0]
+    assert one.why.startswith("sigmoid is not fused: ") and "model.py:14" in one.why

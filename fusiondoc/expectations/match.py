@@ -24,7 +24,7 @@ def check(section: Section, report: Report) -> list[Outcome]:
     moved = moved_groups(now, found, report)
     outcomes = list(_target(section))
     for index, written in enumerate(section.groups):
-        outcomes.append(_group(found, index, written, moved.get(index), report, section.name))
+        outcomes.append(_group(found, index, written, moved.get(index), report, section))
     outcomes += check_whole(now, section, report, found)
     return _without_backward(section, outcomes) if lacks_backward(section, report) else outcomes
 
@@ -75,7 +75,7 @@ def _group(
     written: GroupExpectation,
     moved: Moved | None,
     report: Report,
-    section: str,
+    section: Section,
 ) -> Outcome:
     """What came of one group expectation.
 
@@ -93,7 +93,7 @@ def _group(
     holds = unknown is None and wanted.count.holds(number)
     shown, why, near = _shown(matched, groups, number, holds), None, None
     if not holds and matched.lacking:
-        near = near_miss(report, wanted, _nearest(matched), found.claimed)
+        near = near_miss(report, wanted, _nearest(matched), found.claimed, section.not_fused or ())
         if not groups:
             shown, why = near.found, near.why or nothing_fused(report)
         elif near.group is not None:
@@ -104,7 +104,7 @@ def _group(
     notes = [new_name(written.layer, wanted.layer)] if renamed else []
     notes += [moved.note] if moved is not None and moved.note else []
     return Outcome(
-        section, wanted.path, holds, text, unknown or shown, why, wanted.at, tuple(groups), near, number,
+        section.name, wanted.path, holds, text, unknown or shown, why, wanted.at, tuple(groups), near, number,
         "; ".join(notes) or None, {**renamed, **(moved.names if moved is not None else {})},
     )  # fmt: skip
 

@@ -21,6 +21,9 @@ from fusiondoc.whole_files import read_within
 _FAR = 1_000_000
 """A distance in lines beyond every file: another file, or a line that the log does not tell."""
 
+_BESIDE = 5
+"""Lines: of one function, mostly."""
+
 Key = Tuple[int, ...]
 
 
@@ -67,12 +70,14 @@ def where_is(
     group: Group | None,
     lacking: Sequence[tuple[str, int | None]],
     claimed: Collection[str] = (),
+    outside: Collection[str] = (),
 ) -> tuple[Missing, ...]:
     """Each lacking operator with its whereabouts, in the phase of the expectation.
 
     ``lacking`` gives with an operator the index of the node of ``group`` that stands before it in the
     expectation: of several such operators the one next to that node in the program is meant. ``claimed`` are
-    the groups whose operators other expectations count.
+    the groups whose operators other expectations count; ``outside`` names operators of which some are known
+    to be outside groups, so that one is only meant where it stands beside the group.
     """
     neighbours = GroupNeighbours(report)
     used: set[int] = set()
@@ -84,9 +89,11 @@ def where_is(
     here = _Here.of(group, wanted, neighbours)
     for op, before in lacking:
         at = here.at(before)
-        best = _best(report, op, at, used, claimed)
+        best = _best(report, op, at, used, claimed, outside)
         if best is None:
             of_others = any(
+                row.op == op and same_phase(row.phase, at.phase) for row in report.unfused
+            ) or any(
                 one.id in claimed and op in one.ops and same_phase(one.phase, at.phase)
                 for one in report.groups
             )
@@ -145,6 +152,13 @@ class _Here:
     def at(self, before: int | None) -> _Here:
         """From the node at this index of the group; from its first one without an index."""
         return replace(self, anchor=_anchor(self.group, before), side=0 if before is None else 1)
+
+    def is_beside(self, row: Unfused) -> bool:
+        """Whether it adjoins, or stands a few lines away; also where no line is told."""
+        line = line_of(row)
+        if self.anchor is None or line is None:
+            return True
+        return self.adjoins(row) or _distance(line, self.anchor) <= _BESIDE
 
     def adjoins(self, one: Unfused | Group) -> bool:
         """Whether only operators outside groups stand between, or it is one of these."""
@@ -236,7 +250,12 @@ def _anchor(group: Group | None, before: int | None) -> Source | None:
 
 
 def _best(
-    report: Report, op: str, here: _Here, used: set[int], claimed: Collection[str]
+    report: Report,
+    op: str,
+    here: _Here,
+    used: set[int],
+    claimed: Collection[str],
+    outside: Collection[str],
 ) -> Unfused | tuple[Group, OpNode] | None:
     """The operator of that name, or its other form, nearest in the program: same layer, next to the group in
     its graph, fewest lines away, of that name, unfused first. None in the same phase is none."""
@@ -249,6 +268,8 @@ def _best(
         return (apart, int(not here.adjoins(one)), far, int(name != op), last)
 
     for row in report.unfused:
+        if row.op in outside and not here.is_beside(row):
+            continue
         if row.op in names and same_phase(row.phase, here.phase):
             found.append(((int(row.ran is False), *key(row.op, row, line_of(row), 0)), id(row), row))
     for other in report.groups:

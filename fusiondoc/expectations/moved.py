@@ -169,8 +169,11 @@ def _moved(wanted: GroupExpectation, groups: Sequence[Group]) -> Moved:
     notes = [new_name(_before(wanted, key), values) for key, values in names.items()]
     if not any(same_operators(group.ops, wanted) for group in heads):
         part = one_more(wanted.ops, heads[0].ops)
-        notes.append(f"it has more of {short(part)}" if part else "its operators are in another order")
-        names["ops"] = heads[0].ops
+        if part is not None:
+            notes.append(f"it has more of {short(part)}")
+        else:
+            notes.append("its operators are in another order; --update writes that")
+            names["ops"] = heads[0].ops
     return Moved(heads, len(groups), names, "; ".join(notes))
 
 

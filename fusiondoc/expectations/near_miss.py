@@ -83,18 +83,22 @@ class NearMiss:
 
 
 def near_miss(
-    report: Report, wanted: GroupExpectation, groups: Sequence[Group], claimed: Collection[str] = ()
+    report: Report,
+    wanted: GroupExpectation,
+    groups: Sequence[Group],
+    claimed: Collection[str] = (),
+    outside: Collection[str] = (),
 ) -> NearMiss:
     """The near miss of an expectation that no group fulfils: the nearest of ``groups``, which are those that
     may be it.
 
     ``claimed`` are the ids of groups that fulfil expectations: their operators are not the ones that this
-    one lacks.
+    one lacks. ``outside`` names the operators that the file knows outside groups.
     """
     kernels = {kernel.id: kernel for kernel in report.kernels}
     group = next((near.group for near in by_nearness(groups, wanted, kernels)), None)
     if group is None:
-        missing = where_is(report, wanted, None, [(op, None) for op in wanted.ops], claimed)
+        missing = where_is(report, wanted, None, [(op, None) for op in wanted.ops], claimed, outside)
         return NearMiss(wanted, None, (), missing, (), ())
     if wanted.order == "set":
         shared = tuple(op for op in dict.fromkeys(wanted.ops) if op in group.ops)
@@ -117,7 +121,7 @@ def near_miss(
                 lacking.append((op, before))
         extra = tuple(spare.elements()) if wanted.order == "sequence" and wanted.ops else ()
     conditions = tuple(m for m in mismatches(group, wanted, kernels) if m.what != "operators")
-    missing = where_is(report, wanted, group, lacking, claimed)
+    missing = where_is(report, wanted, group, lacking, claimed, outside)
     return NearMiss(wanted, group, shared, missing, extra, conditions)
 
 
