@@ -6,7 +6,7 @@ float32 weight, ``weight * h.to(x.dtype)`` is not ``weight * h.type_as(weight)``
 
 from __future__ import annotations
 
-from typing import Iterator, Optional, Sequence, Tuple
+from typing import Iterator, Mapping, Optional, Sequence, Tuple
 
 from fusiondoc.diagnosis.changed_memory import Sides
 from fusiondoc.model.report import Report
@@ -37,7 +37,7 @@ def casts_to_other_types(report: Report) -> frozenset[Cast]:
     return frozenset(other - same)
 
 
-def _met(sides: Sides, place: int, kind: _Kind, inside: dict[str, Sequence[str]]) -> Iterator[_Kind]:
+def _met(sides: Sides, place: int, kind: _Kind, inside: Mapping[str, Sequence[str]]) -> Iterator[_Kind]:
     """The types of the other tensors that operators and groups take with a node's result."""
     for after in sides.after.get(place, ()):
         taker = sides.nodes[after]
