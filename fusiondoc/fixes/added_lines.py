@@ -21,7 +21,7 @@ from fusiondoc.fixes.model_place import Place, place_of_model, value_of_model
 from fusiondoc.fixes.recipes_in_code import helping
 from fusiondoc.fixes.source_file import Edit, ParsedFile, walk
 from fusiondoc.model.change_plan import ChangeKind
-from fusiondoc.runner.launch import knob_lines
+from fusiondoc.runner.own_launcher import knob_lines
 
 with contextlib.suppress(ImportError):
     import libcst as cst

@@ -41,6 +41,7 @@ from .models import (
     source_map,
     to_torchscript,
 )
+from .own_switches import OwnSwitches
 from .pass_inputs import positional
 from .passes import Passes
 from .script_run import run_as_script
@@ -168,7 +169,9 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     if spec.get("launcher") and not script:
         environment.take_own_gpu(torch)
     records.write("environment", **environment.torch_environment(torch, device=not script))
+    own = OwnSwitches(torch)
     fuser = _switch(torch, spec, records)
+    own.start()
     if spec["seed"] is not None:
         random.seed(spec["seed"])
         torch.manual_seed(spec["seed"])
@@ -182,7 +185,7 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     te_watch = _te_watch(spec, records, clock, watch)
     if not script:
         try:
-            _run_model(torch, spec, records, clock, fuser, te_watch, modules)
+            _run_model(torch, spec, records, clock, fuser, te_watch, modules, own)
         finally:
             watch.finish()
             modules.finish()
@@ -191,6 +194,8 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
         with log_and_records.LOG.told_when_put_back(records.write):
             run_as_script(torch, spec, records, clock, fuser, [watch, modules] if watches_aot else [])
     finally:
+        own.stop()
+        own.tell(records)
         log_and_records.mark("end")
         watch.finish()
         modules.finish()
@@ -266,10 +271,15 @@ def _run_model(
     fuser: str,
     te_watch: te_plans.Waiting,
     modules: FusedModules,
+    own: OwnSwitches,
 ) -> None:
     switches = environment.read_back(torch)
     was_on = environment.is_on(torch, fuser)
-    loaded = ready(torch, spec, clock)
+    try:
+        loaded = ready(torch, spec, clock)
+    finally:
+        own.stop()
+        own.tell(records)
     frontend = spec.get("frontend") or "auto"
     if frontend == "te" or (frontend == "auto" and frontends.holds_te(loaded.model)):
         _run_te(torch, spec, records, clock, loaded, te_watch)

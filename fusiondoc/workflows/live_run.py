@@ -28,7 +28,9 @@ from fusiondoc.probe import environment, live_capture, te_plans
 from fusiondoc.probe.frontends import FusedModules
 from fusiondoc.probe.live_capture import LateWatch
 from fusiondoc.probe.log_and_records import Records
+from fusiondoc.probe.own_switches import OwnSwitches
 from fusiondoc.probe.program_watch import ProgramWatch
+from fusiondoc.reports.program_by_itself import sentence
 from fusiondoc.runner.capped_log import GrowingLog
 from fusiondoc.runner.launch import run_environment
 from fusiondoc.version import __version__
@@ -200,6 +202,9 @@ class LiveRun:
         self._records = Records(str(self.path / RECORDS))
         self._aot = LateWatch(torch, self._records)
         self._modules = FusedModules(torch, self._records, self._aot)
+        self._own = OwnSwitches(torch)
+        undo.callback(self._own.stop)
+        self._own.start()
         self._program = ProgramWatch(torch, self._records)
         undo.callback(self._program.stop)
         self._program.start()
@@ -268,6 +273,7 @@ class LiveRun:
         self._aot.finish()
         self._modules.finish()
         self._te.end(None)
+        self._own.tell(records)
         self._program.finish(block=True)
         # A CUDA call in a program that has made none would keep it from forking.
         records.write(
@@ -301,7 +307,7 @@ class LiveRun:
                 f"nvFuser had read {DUMP} before this block, so no kernel is in the log. Set it where the"
                 f" program starts: export {DUMP}={wanted}"
             ]
-        return []
+        return [sentence(report.fuser.by_itself)] if report.fuser.by_itself is not None else []
 
 
 @contextlib.contextmanager
