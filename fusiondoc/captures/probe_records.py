@@ -47,6 +47,15 @@ class FuserSwitch:
 
 
 @dataclass(frozen=True)
+class ByItself:
+    """What a process has without fusiondoc's switches: the fuser of each device, and the switches by the
+    functions of ``torch._C`` that set them."""
+
+    fusers: Mapping[str, str] = field(default_factory=dict)
+    switches: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class KnobSetting:
     """A knob as it was asked for and as it reads back."""
 
@@ -269,6 +278,7 @@ class Records:
     done: Done | None = None
     left: LeftRunning | None = None
     switches: Switches = Switches()
+    by_itself: ByItself = field(default_factory=ByItself)
     redirected: Redirected = Redirected()
     frontend: Frontend = Frontend()
     aot: AotRecords = field(default_factory=AotRecords)
@@ -366,6 +376,7 @@ def read_records(data: bytes) -> Records:
         done=read_object(Done, _merged(all_of("done"))) if all_of("done") else None,
         left=read_object(LeftRunning, _merged(all_of("left"))) if all_of("left") else None,
         switches=read_switches(all_of),
+        by_itself=read_object(ByItself, _merged(all_of("by_itself"))) or ByItself(),
         redirected=read_object(Redirected, _merged(all_of("redirected"))) or Redirected(),
         frontend=read_object(Frontend, _merged(all_of("frontend"))) or Frontend(),
         aot=read_aot_of_processes(all_of),

@@ -15,7 +15,7 @@ from typing import Iterable, Iterator, Mapping, Sequence
 from fusiondoc.captures.fuser_fault import FuserFault
 from fusiondoc.captures.request import IN_PROCESS, KeptRequest
 from fusiondoc.diagnosis.no_log import is_no_log, program_of
-from fusiondoc.diagnosis.operators import is_in_place, taken_by
+from fusiondoc.diagnosis.operators import CONTROL_FLOW, is_in_place, taken_by
 from fusiondoc.diagnosis.rules import ANY_SIZE, Context
 from fusiondoc.fuser_knobs import catalogue, exists_in, parse_version
 from fusiondoc.fuser_knobs.catalogue import knob_line
@@ -282,10 +282,8 @@ FREEZE, IN_PLACE_OFF = "--freeze", "inplace=False on all modules"
 _REDUCED = {"nnc_reductions": frozenset(["aten::sum", "aten::softmax", "aten::log_softmax"])}
 """Knob -> the operators that it is about; any for others."""
 
-_FOLDED = frozenset(["aten::batch_norm", "aten::dropout", "aten::feature_dropout", "prim::If", "prim::Loop"])
+_FOLDED = CONTROL_FLOW.union(["aten::batch_norm", "aten::dropout", "aten::feature_dropout"])
 """What freezing takes out or makes constant (torch/csrc/jit/passes/freeze_module.cpp, fold_conv_bn.cpp)."""
-
-_CONTROL_FLOW = ("prim::If", "prim::Loop")
 
 _NEXT = {"nvfuser": ("nnc",), "nnc": ("nvfuser", "onednn"), "onednn": ("nnc",), "legacy": ("nnc",)}
 """The fuser to try in the place of another, best first."""
@@ -307,7 +305,7 @@ def suggested(report: Report, options: Options, kind: str, training: bool | None
             wanted.setdefault(name, []).append(code)
     for row in rows:
         # Whatever the log states on it: traced, a condition on shapes or flags is gone.
-        if row.op in _CONTROL_FLOW and row.reason.code not in wanted.setdefault(TRACE, []):
+        if row.op in CONTROL_FLOW and row.reason.code not in wanted.setdefault(TRACE, []):
             wanted[TRACE].append(row.reason.code)
     made = (_change(name, tuple(codes), report, options, kind) for name, codes in wanted.items())
     changes = [*_of_the_module(rows, options, training), *(change for change in made if change is not None)]

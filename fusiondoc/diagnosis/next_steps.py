@@ -115,7 +115,9 @@ def _changes(report: Report, context: Context, most: int) -> list[PlannedChange]
         change = _planned(one, gain, groups, with_others, report, context)
         if folding and number and _with_batch_norm(groups):
             change = replace(change, note="; ".join(filter(None, (change.note, _FOLDED))))
-        if one.kind is ChangeKind.FREEZE and _with_batch_norm(groups) and _behind_convolutions(report):
+        if one.folded or (
+            one.kind is ChangeKind.FREEZE and _with_batch_norm(groups) and _behind_convolutions(report)
+        ):
             change = replace(change, unlocks=_FOLDS, gain_bytes=None, gain_ms=None)
         planned.append(change)
     return planned
@@ -206,7 +208,7 @@ def _rated(found: Sequence[Candidate], plans: Plans, report: Report) -> list[_Ra
             groups, moved = [], sum(row.bytes_moved or 0 for row in rows)
             gain = _Gain(sum(row.count for row in rows), moved or None)
         elif not groups:
-            kept = sum(row.keeps_out or 0 for row in rows)
+            kept = one.folded or sum(row.keeps_out or 0 for row in rows)
             if not kept:
                 continue
             gain = _Gain(kept, None)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Iterable, Sequence
 
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Part, Ratio
+from fusiondoc.model.own_fuser import OwnFuser
 
 if TYPE_CHECKING:
     from fusiondoc.model.report import Group
@@ -23,6 +24,8 @@ class FuserState:
     live: bool | None
     """True if the effective fuser is the requested one and does something on this torch."""
     why: str | None = None
+    by_itself: OwnFuser | None = None
+    """What the program has without the switches of the run; None where that is the same, or not known."""
 
 
 @dataclass(frozen=True)

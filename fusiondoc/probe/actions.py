@@ -44,6 +44,7 @@ from .models import (
     source_map,
     to_torchscript,
 )
+from .own_switches import OwnSwitches
 from .pass_inputs import positional
 from .passes import Passes
 from .script_run import run_as_script
@@ -172,13 +173,14 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
     if spec.get("launcher") and not script:
         environment.take_own_gpu(torch)
     records.write("environment", **environment.torch_environment(torch, device=not script))
+    own = OwnSwitches(torch)
     fuser = _switch(torch, spec, records)
     if spec["seed"] is not None:
         random.seed(spec["seed"])
         torch.manual_seed(spec["seed"])
     watch = Watch(torch, records, quiet=bool(spec.get("timing")))
     modules = FusedModules(torch, records, watch)
-    switches = SwitchWatch(torch, records, fuser, spec["knobs"])
+    switches = SwitchWatch(torch, records, fuser, spec["knobs"], own)
     switches.start()
     watches_aot = spec.get("frontend") in (None, "auto", "aot")
     if watches_aot:
@@ -198,6 +200,7 @@ def _run(spec: dict[str, Any], records: Records, clock: Clock) -> None:
             watching = [watch, modules] if watches_aot else []
             run_as_script(torch, spec, records, clock, fuser, watching, switches)
     finally:
+        switches.tell_by_itself()
         log_and_records.mark("end")
         watch.finish()
         modules.finish()
@@ -275,7 +278,10 @@ def _run_model(
     switches: SwitchWatch,
 ) -> None:
     before = environment.read_back(torch)
-    loaded = ready(torch, spec, clock)
+    try:
+        loaded = ready(torch, spec, clock)
+    finally:
+        switches.tell_by_itself()
     frontend = spec.get("frontend") or "auto"
     if frontend == "te" or (frontend == "auto" and frontends.holds_te(loaded.model)):
         _run_te(torch, spec, records, clock, loaded, te_watch)

@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 from . import FUSER, LOADING, RUNNING, environment
 from .log_and_records import Records
+from .own_switches import OwnSwitches
 from .replaced import Replaced
 
 _SETTERS = (
@@ -44,16 +45,23 @@ class SwitchWatch:
     Args:
         fuser: the fuser of the run; None or "none" for a process that has none on.
         asked: knobs that were asked for; what they set tells itself.
+        own: the switches as they would be without fusiondoc, which learn of the program's calls.
     """
 
     def __init__(
-        self, torch: Any, records: Records, fuser: str | None, asked: dict[str, str] | None = None
+        self,
+        torch: Any,
+        records: Records,
+        fuser: str | None,
+        asked: dict[str, str] | None = None,
+        own: OwnSwitches | None = None,
     ) -> None:
         self.stage = LOADING
         self._torch = torch
         self._records = records
         self._fuser = fuser if fuser not in (None, "none", "legacy") else None
         self._asked = asked or {}
+        self._by_itself = own
         self._replaced = Replaced()
         self._own = os.path.dirname(os.path.abspath(__file__)) + os.sep
         self._torchs = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
@@ -83,6 +91,12 @@ class SwitchWatch:
         self._was_off = self._off()
         self._by.clear()
         self._back.clear()
+
+    def tell_by_itself(self) -> None:
+        """A record of the fuser that the program has by itself, with what it set until now."""
+        if self._by_itself is not None:
+            self._by_itself.tell(self._records)
+            self._by_itself = None
 
     def finish(self) -> None:
         """Tell what the program or its passes left off or had off for a while."""
@@ -143,6 +157,8 @@ class SwitchWatch:
             finally:
                 with contextlib.suppress(Exception):
                     self._note(before, self._off(), name, args)
+                    if self._by_itself is not None and args:
+                        self._by_itself.note(name, args[0])
 
         return set_it
 

@@ -23,8 +23,8 @@ from fusiondoc.captures.store import Place, Within
 from fusiondoc.captures.trust import project_root
 from fusiondoc.diagnosis.changes_for_findings import run_again
 from fusiondoc.errors import FusiondocError, UsageError
-from fusiondoc.fixes import Program
-from fusiondoc.fixes.proposals import Bundle, bundles, described
+from fusiondoc.fixes import Program, Proposal
+from fusiondoc.fixes.proposals import Bundle, alters_signature, bundles, described, proposals_for
 from fusiondoc.fixes.source_file import Edit, ParsedFile, SourceText, changed_text, read_text, without_unused
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
@@ -78,6 +78,7 @@ def fix_target(
     store: Place,
     *,
     inference: bool = False,
+    allow_signature: bool = False,
     most_tries: int = MOST_TRIES,
     timed: bool = True,
     other_fusers: bool = True,
@@ -88,6 +89,7 @@ def fix_target(
 
     Args:
         inference: also try what changes the program for inference: eval mode.
+        allow_signature: also try what changes the arguments of a function.
         timed: leave out what is slower; else speed is not looked at.
         other_fusers: also try another fuser.
 
@@ -117,7 +119,7 @@ def fix_target(
         if done.interrupted:
             raise KeyboardInterrupt
         _must_be_model(request, done.capture, done.report)
-        found = _found(asking, done.capture, done.report, inference)
+        found = _found(asking, done.capture, done.report, inference, allow_signature)
         if not other_fusers:
             found = replace(found, bundles=tuple(one for one in found.bundles if one.fuser is None))
         versions = Versions(
@@ -160,7 +162,9 @@ class _ToTry:
     """The command of the report of the unchanged program."""
 
 
-def _found(request: RunRequest, capture: Capture, report: Report, inference: bool) -> _ToTry:
+def _found(
+    request: RunRequest, capture: Capture, report: Report, inference: bool, allow_signature: bool
+) -> _ToTry:
     loaded = capture.records.target
     program = Program(
         report,
@@ -169,15 +173,32 @@ def _found(request: RunRequest, capture: Capture, report: Report, inference: boo
         request.cwd,
         training=loaded.training,
         is_module=loaded.training is not None and not loaded.scripted and not loaded.frozen,
+        is_scripted=loaded.training is not None and bool(loaded.scripted) and not loaded.frozen,
     )
-    every = bundles(program)
+    proposals = proposals_for(program)
+    altering = [] if allow_signature else [one for one in proposals if alters_signature(program, one)]
+    every = bundles(one for one in proposals if one not in altering)
     left_out = [one for one in every if one.eval_mode and not inference]
     said = (
         *described(program),
         *(f"{one.title} ({', '.join(one.notes)}): tried with --inference" for one in left_out[-1:]),
+        *_with_other_arguments(altering),
     )
     tried = tuple(one for one in every if one not in left_out)
     return _ToTry(program, tried, said, run_again(capture.request))
+
+
+def _with_other_arguments(proposals: Sequence[Proposal]) -> Iterable[str]:
+    """One line on the changes that alter the arguments of a function."""
+    titles = list(dict.fromkeys(one.title for one in proposals))
+    if titles:
+        more = f" and {len(titles) - _MOST_TITLES} more" if len(titles) > _MOST_TITLES else ""
+        listed = "; ".join(titles[:_MOST_TITLES]) + more
+        alters = "alters" if len(titles) == 1 else "each alters"
+        yield f"{listed}: {alters} the arguments of a function; tried with --allow-signature"
+
+
+_MOST_TITLES = 3
 
 
 def _search(found: _ToTry, search: Search, cwd: Path) -> Found:

@@ -16,6 +16,7 @@ from fusiondoc.captures.capture import Capture
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.request import RunRequest
 from fusiondoc.captures.store import Within
+from fusiondoc.diagnosis.operators import CONTROL_FLOW
 from fusiondoc.errors import FusiondocError
 from fusiondoc.fixes import COUNTER
 from fusiondoc.fixes.proposals import Bundle
@@ -185,7 +186,7 @@ def measured(report: Report, capture: Capture, rounding: Rounding) -> Version:
         groups=sum(group.count for group in first),
         ops_fused=report.fused_operators,
         launches=sum(group.count for group in first if group.phase != "backward")
-        + sum(row.count for row in alone if row.phase != "backward"),
+        + sum(row.count for row in alone if row.phase != "backward" and row.op not in CONTROL_FLOW),
         fallbacks=sum(one.count for one in report.fallbacks),
         wrong=tuple(dict.fromkeys(_told(one) for one in off if not rounding.explains(one))),
         drew_otherwise=next((one.by for one in capture.records.same_results if one.by != "value"), None),

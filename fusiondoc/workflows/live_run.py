@@ -28,8 +28,10 @@ from fusiondoc.probe import BEFORE, FUSER, RUNNING, environment, live_capture, t
 from fusiondoc.probe.frontends import FusedModules
 from fusiondoc.probe.live_capture import LateWatch
 from fusiondoc.probe.log_and_records import Records
+from fusiondoc.probe.own_switches import OwnSwitches
 from fusiondoc.probe.program_watch import ProgramWatch
 from fusiondoc.probe.switch_watch import SwitchWatch, off_in_process
+from fusiondoc.reports.program_by_itself import sentence
 from fusiondoc.runner.capped_log import GrowingLog
 from fusiondoc.runner.launch import run_environment
 from fusiondoc.version import __version__
@@ -204,7 +206,7 @@ class LiveRun:
         for what in off_in_process(torch):
             if what != FUSER or self._switched_on == "none":
                 self._records.write("switched_off", what=what, when=BEFORE)
-        self._switches = SwitchWatch(torch, self._records, self._switched_on)
+        self._switches = SwitchWatch(torch, self._records, self._switched_on, own=OwnSwitches(torch))
         self._switches.stage = RUNNING
         undo.callback(self._switches.stop)
         self._switches.start()
@@ -276,6 +278,7 @@ class LiveRun:
         self._aot.finish()
         self._modules.finish()
         self._te.end(None)
+        self._switches.tell_by_itself()
         self._program.finish(block=True)
         self._switches.finish()
         # A CUDA call in a program that has made none would keep it from forking.
@@ -311,7 +314,7 @@ class LiveRun:
                 f"nvFuser had read {DUMP} before this block, so no kernel is in the log. Set it where the"
                 f" program starts: export {DUMP}={wanted}"
             ]
-        return []
+        return [sentence(report.fuser.by_itself)] if report.fuser.by_itself is not None else []
 
 
 @contextlib.contextmanager

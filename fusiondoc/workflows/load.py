@@ -265,6 +265,7 @@ def report_of(
     # Only here: a log alone has none of it, so its report does not wait for these imports.
     from fusiondoc.diagnosis.aot_functions import aot_functions, fused_modules, script_run
     from fusiondoc.diagnosis.te_report import te_report
+    from fusiondoc.workflows.fuser_by_itself import own_fuser
     from fusiondoc.workflows.speed import speed_of, with_profile
 
     parsed = parsed or parse_capture(capture, others)
@@ -309,6 +310,7 @@ def report_of(
     report = with_profile(report, capture)
     if told.frontend.effective == TE or told.te.plans:
         report = te_report(report, told.te, told.frontend.requested)
+    report = replace(report, fuser=replace(report.fuser, by_itself=own_fuser(report, capture)))
     ending = capture.ending
     context = Context(
         parsed.observed,

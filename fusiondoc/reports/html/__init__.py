@@ -25,6 +25,7 @@ from fusiondoc.model.equal_ranks import each_rank
 from fusiondoc.model.operator_places import outside
 from fusiondoc.model.report import Finding, Kernel, Report
 from fusiondoc.reports import comparison as words
+from fusiondoc.reports import program_by_itself
 from fusiondoc.reports.formatting import (
     Speedup,
     covered,
@@ -124,6 +125,8 @@ class Header:
     verdict: str
     where: str
     fuser_why: str | None
+    by_itself: tuple[str, tuple[str, ...]] | None
+    """What the program does without the switches of the run, and the lines that set them."""
     fused: Fused
     not_fused: NotFused
     why: Why
@@ -136,11 +139,13 @@ def header(context: Context) -> Header:
     why = why[len("auto: ") :] if why and why.startswith("auto: ") else why
     says_more = why is not None and why != "asked for" and why not in fuser(report)
     gone = next((one for one in report.findings if one.in_header), None)
+    own = report.fuser.by_itself
     return Header(
         name=report.target.name or "",
         verdict=verdict(report),
         where=" · ".join([*machine(report), fuser(report)]),
         fuser_why=f"{gone.message} ({gone.code})" if gone is not None else why if says_more else None,
+        by_itself=(f"The program {program_by_itself.lead(own)}", own.python) if own is not None else None,
         fused=_fused(report),
         not_fused=_not_fused(context),
         why=_why(context),
