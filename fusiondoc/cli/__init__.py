@@ -17,6 +17,7 @@ from typing import Iterator, NoReturn
 import click
 
 from fusiondoc.errors import INTERRUPTED, OWN_FAULT, FusiondocError, did_you_mean
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.version import __version__
 
 COMMANDS = {
@@ -141,7 +142,7 @@ def _help_width() -> int:
     """Columns of help, as click works them out; but click imports shutil for it, with all its archives."""
     columns = os.environ.get("COLUMNS", "")
     try:
-        width = int(columns) if columns.isdigit() else os.get_terminal_size(1).columns
+        width = whole_number(columns) or os.get_terminal_size(1).columns
     except (ValueError, OSError):  # stdout is closed, or no terminal
         width = 80
     return max(min(width or 80, _MOST_WIDTH) - 2, 50)

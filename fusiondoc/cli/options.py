@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from fusiondoc.cli.output import complete_dump_options, complete_knob_settings, tell
 from fusiondoc.errors import UsageError
 from fusiondoc.model import FRONTENDS, RECIPES, REQUESTS
+from fusiondoc.model.numbers import whole_number
 
 if TYPE_CHECKING:
     from fusiondoc.captures.request import RunRequest
@@ -256,7 +257,7 @@ def launcher_arguments() -> tuple[str, ...]:
                 f"{option} is for several processes, whose number is missing", "Such as --nproc-per-node 2."
             )
         return ()
-    if not (number.isdigit() and int(number)) and number not in _MANY:
+    if (whole_number(number) or 0) < 1 and number not in _MANY:
         raise UsageError(
             f"--nproc-per-node {number}: a number of processes is needed",
             "Such as 2, or gpu for one on each GPU.",
