@@ -218,7 +218,7 @@ LOGS = {
     "a long time": BANDWIDTH.format(ms=LONG, rate=LONG) * 2,
     "a kernel with a long number": BANDWIDTH.replace("kernel1", f"kernel{LONG}").format(ms=1, rate=1),
     "a launch of many": LAUNCH.format(n="9" * 18) + BANDWIDTH.format(ms=1, rate=1),
-    "devices with long numbers": of_ranks(graph(device=LONG), graph(device=LONG[1:])),
+    "a device with a long number": graph(device=LONG) + graph(),
     "a layer with a long number": graph(layer=LONG) + graph(layer=LONG[1:]),
     "digits of another script": of_ranks(graph(device="\u0663", layer="\u00b2"), graph(layer="\u0663")),
     "a long line number": graph(line=LONG),
