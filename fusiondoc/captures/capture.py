@@ -22,6 +22,7 @@ from fusiondoc.errors import FusiondocError, UsageError
 from fusiondoc.masking import masked_in
 from fusiondoc.model import dataclass, field
 from fusiondoc.model.change_plan import Try
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.runs import Peak, Speed
 from fusiondoc.model.typed_fields import as_json, object_of, read_object, sound
 from fusiondoc.version import __version__
@@ -184,9 +185,9 @@ class Capture:
     def ranks(self) -> tuple[Capture, ...]:
         """The captures of the processes that the launcher started here, in their order; () for a run of one
         process."""
-        found = [one for one in self.path.glob(f"{RANKS}/*") if one.name.isdigit() and one.is_dir()]
+        found = [(whole_number(one.name), one) for one in self.path.glob(f"{RANKS}/*") if one.is_dir()]
         made = []
-        for path in sorted(found, key=lambda one: int(one.name)):
+        for _, path in sorted((rank, path) for rank, path in found if rank is not None):
             with contextlib.suppress(UsageError):  # damaged; it is missing then
                 made.append(self.further(path))
         return tuple(made)
@@ -290,11 +291,16 @@ class Capture:
         of_all = self.result.ended in (Ended.INTERRUPTED, Ended.TIMED_OUT, Ended.UNFINISHED)
         return self if of_all else self._first_to_fail() or self
 
+    @property
+    def rank(self) -> int:
+        """Of a process that the launcher started, whose folder has it as its name; else 0."""
+        return whole_number(self.name) or 0
+
     def _first_to_fail(self) -> Capture | None:
         """The rank that failed before the launcher ended the others; None where the launcher itself did."""
         failed = [one for one in self.ranks if one.ended_badly]
         own = [one for one in failed if one.records.rank is not None and one.records.rank.asked is None]
-        at = [(one.records.rank.ended_at or 0.0, int(one.name), one) for one in own if one.records.rank]
+        at = [(one.records.rank.ended_at or 0.0, one.rank, one) for one in own if one.records.rank]
         return min(at, key=lambda one: one[:2])[2] if at else None
 
     @property
@@ -303,7 +309,7 @@ class Capture:
         return self.result.ended in (Ended.SIGNAL, Ended.FAILED)
 
     def _where_ranks_were(self) -> str | None:
-        places = [(int(one.name), where_it_was(one.log_path)) for one in self.ranks]
+        places = [(one.rank, where_it_was(one.log_path)) for one in self.ranks]
         told = [f"rank {number} was at {where}" for number, where in places if where is not None]
         if not told:
             return None
@@ -399,7 +405,7 @@ def _check_schema(path: Path, request: Any) -> None:
     if schema == SCHEMA:
         return
     number = _SCHEMA_NUMBER.match(str(schema))
-    if number and int(number.group(1)) > 1:
+    if number and whole_number(number.group(1)) not in (0, 1):
         raise UsageError(
             f"the capture '{path.name}' was made by fusiondoc {request.get('fusiondoc', '?')} in the newer "
             f"form {schema}; this is fusiondoc {__version__}, which reads {SCHEMA}",

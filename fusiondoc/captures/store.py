@@ -16,6 +16,7 @@ from fusiondoc.captures import FOLDER, folder_named, number_kept
 from fusiondoc.captures.capture import REQUEST, Capture
 from fusiondoc.captures.ending import Ended
 from fusiondoc.errors import CannotRun, UsageError, did_you_mean
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.whole_files import read_within
 
 WRITING = "writing"
@@ -261,7 +262,7 @@ class CaptureStore:
         wanted = Path(name).name
         latest = _LATEST.match(name)
         if latest is not None:
-            return self._latest(int(latest.group(1) or 0), self._begun())
+            return self._latest(whole_number(latest.group(1) or "") or 0, self._begun())
         for path in paths:
             if given_name(path) == wanted:
                 return path
@@ -343,8 +344,10 @@ def being_written(path: Path) -> bool:
     try:
         if not stat.S_ISREG((path / WRITING).lstat().st_mode):
             return False
-        process = int((path / WRITING).read_bytes()[:20])
-    except (OSError, ValueError):
+        process = whole_number((path / WRITING).read_bytes()[:20].strip())
+    except OSError:
+        return False
+    if process is None:
         return False
     if process == os.getpid():
         return True
@@ -376,7 +379,7 @@ def _age(path: Path) -> tuple[str, int]:
     """The second in the name, and the number behind it; slugs hold no dash."""
     number = path.name.rpartition("-")[2]
     numbered = path.name.count("-") > 2 and re.fullmatch("[0-9]{1,9}", number) is not None
-    return path.name[:15], int(number) if numbered else 1
+    return path.name[:15], (whole_number(number) or 0) if numbered else 1
 
 
 def cannot_write(error: OSError, place: Path) -> UsageError:

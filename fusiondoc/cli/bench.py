@@ -14,7 +14,7 @@ from typing import Any, Iterator
 
 import click
 
-from fusiondoc.cli.options import chosen_knobs, seed_of
+from fusiondoc.cli.options import SECONDS, chosen_knobs, seed_of
 from fusiondoc.cli.output import (
     complete_files,
     complete_knob_settings,
@@ -122,7 +122,7 @@ ENDINGS = {
 )
 @click.option(
     "--timeout",
-    type=float,
+    type=SECONDS,
     default=600.0,
     show_default=True,
     metavar="SECONDS",
@@ -183,8 +183,6 @@ def command(
             "bench needs a target or a suite, one of them",
             f"Such as: fusiondoc bench model.py, or fusiondoc bench --suite {next(iter(SUITES))}",
         )
-    if not options["timeout"] > 0:
-        raise UsageError(f"--timeout {options['timeout']:g}: it must be more than 0 seconds", "Such as 60.")
     plan = suite_named(suite) if suite is not None else None
     usual = plan.variants if plan is not None else VARIANTS
     names = (*VARIANTS, EACH_CALL)

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
-from fusiondoc.cli.options import captures_option, peak_option, source_root_option
+from fusiondoc.cli.options import SECONDS, captures_option, peak_option, source_root_option
 from fusiondoc.cli.output import check_fail_on, complete_files, emit, exit_status, report_options
 from fusiondoc.errors import UsageError
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--idle",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     metavar="SECONDS",
     help="With --follow: end when LOG has not grown for this long.",
 )
@@ -58,12 +59,13 @@ def command(
       fusiondoc parse --follow train.log
     """
     check_fail_on(fail_on)
+    source_of = click.get_current_context().get_parameter_source
     from fusiondoc.cli.config import heard
     from fusiondoc.workflows.load import report_from
 
     if follow:
         report = heard(_followed(logs, idle, peak, source_root))
-    elif idle is not None:
+    elif idle is not None and source_of("idle") is not ParameterSource.DEFAULT_MAP:
         raise UsageError("--idle is for a log that is followed", "Add --follow.")
     else:
         report = heard(report_from(logs, peak, source_root))

@@ -38,6 +38,7 @@ from fusiondoc.diagnosis.speed_of_light import with_speed_of_light
 from fusiondoc.errors import UsageError, did_you_mean
 from fusiondoc.model import FUSERS, dataclass, fuser_title
 from fusiondoc.model.codes import CODES, Family
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.report import SEVERITIES, Finding, Report, Unfused
 from fusiondoc.model.runs import AnyFuser, Coverage, Suppressed
 from fusiondoc.model.source import Source, path_ends_with
@@ -218,7 +219,7 @@ def parse_ignore(text: str) -> Ignore:
     if match is None or code not in CODES:
         raise UsageError(f"'{code}' is not a finding code", did_you_mean(code, CODES))
     line = match.group(3)
-    return Ignore(text, code, match.group(2), int(line) if line else None)
+    return Ignore(text, code, match.group(2), whole_number(line or ""))
 
 
 def suppress(report: Report, ignore: Sequence[Ignore]) -> tuple[Report, list[str]]:

@@ -26,6 +26,7 @@ from fusiondoc.fuser_knobs import (
 )
 from fusiondoc.fuser_knobs.knob_table import KNOBS
 from fusiondoc.fuser_knobs.variable_table import FUSER_DUMPS, OPTIONS, VARIABLES
+from fusiondoc.model.numbers import pair_of, whole_number
 
 TorchVersion = Union[str, Version, None]
 
@@ -158,7 +159,7 @@ def knob_line(name: str, value: str) -> str:
         return "\n".join(f'torch._C.{found.setter}("{operator}", True)' for operator in operators)
     if found.kind == "strategy":
         steps = (step.strip().upper().partition(":") for step in value.split(","))
-        listed = ", ".join(f'("{kind.strip()}", {int(depth)})' for kind, _, depth in steps)
+        listed = ", ".join(f'("{kind.strip()}", {whole_number(depth.strip())})' for kind, _, depth in steps)
         return f"torch.jit.set_fusion_strategy([{listed}])"
     text = value.strip()
     if found.kind == "switch":
@@ -283,8 +284,7 @@ def knows(cuda: tuple[int, int], capability: Capability) -> bool | None:
 
 def parse_pair(text: str | None) -> tuple[int, int] | None:
     """(11, 7) of "11.7", (9, 0) of "[9, 0]"; None if it holds no two numbers."""
-    match = re.search(r"(\d+)\s*[.,]\s*(\d+)", text or "")
-    return (int(match.group(1)), int(match.group(2))) if match else None
+    return pair_of(re.search(r"(\d+)\s*[.,]\s*(\d+)", text or ""))
 
 
 class Bandwidth(NamedTuple):

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Iterable, Mapping, NamedTuple, Protocol
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.typed_fields import as_json
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ def _parsed(text: str) -> Source | None:
     if found is None:
         return None
     file, line, column = found.groups()
-    return Source(file, int(line), None if column is None else int(column))
+    number = whole_number(line)
+    return None if number is None else Source(file, number, None if column is None else whole_number(column))
 
 
 def file_of(text: str | None) -> str | None:
@@ -155,7 +157,7 @@ def user_line(source: str) -> str | None:
     if found is None:
         return None
     file, line, column = found.groups()
-    return None if column is None or _of_library(file) else f"{file}:{int(line)}"
+    return None if column is None or _of_library(file) else f"{file}:{whole_number(line)}"
 
 
 @lru_cache(maxsize=1024)

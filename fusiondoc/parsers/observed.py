@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from fusiondoc.model import dataclass, field
+from fusiondoc.model.numbers import BITS_64, whole_number
 from fusiondoc.model.report import Evidence
 from fusiondoc.parsers.facts import CacheInstance, CrashSeen, ErrorSeen, KernelNamed, PlanLevel, Work
 from fusiondoc.parsers.jit.plan import PlanGroup
@@ -153,8 +154,8 @@ class Observed:
         The run ends with that error, so the plan that was made last is the one that ran."""
         found = _RANGE.search(text)
         if found is not None:
-            dim = int(found.group(1)) - 2**64
-            same = [one for one in self.sized if dim in one.dims]
+            dim = whole_number(found.group(1), BITS_64)
+            same = [one for one in self.sized if dim is not None and dim - BITS_64 in one.dims]
         else:
             same = list(self.sized) if NOT_IN_SCOPE.search(text) else []
         return [one for one in same if one.group == same[-1].group]

@@ -20,6 +20,7 @@ from fusiondoc.captures.store import CaptureStore
 from fusiondoc.errors import UsageError
 from fusiondoc.model import dataclass
 from fusiondoc.model.bench import Bench, Suite
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.parsers.lines.log_files import MOST_LINE, LogInput, find_logs, read_chunks
 from fusiondoc.reports.json_format import (
     looks_like_bench,
@@ -294,12 +295,16 @@ def _number(log: LogInput) -> int | None:
     text = _posix(log)
     captured = _CAPTURED.match(text)
     if captured is not None:
-        return int(captured["rank"])
+        return whole_number(captured["rank"])
     found = None
     for part in text.split("/")[-3:]:
         named = _NAMED.search(part)
-        found = int(named[1]) if named else found
+        found = whole_number(named[1]) if named else found
     return found
+
+
+def _numbered(name: re.Match[str], part: str) -> int:
+    return whole_number(name[part]) or 0
 
 
 def _of_launcher(logs: Sequence[LogInput], names: Sequence[re.Match[str]]) -> list[LogInput]:
@@ -307,16 +312,16 @@ def _of_launcher(logs: Sequence[LogInput], names: Sequence[re.Match[str]]) -> li
     most: dict[str, int] = defaultdict(int)
     for one in names:
         above = one["above"] or ""
-        last[above] = max(last[above], int(one["attempt"]))
-        most[above] = max(most[above], int(one["rank"]))
+        last[above] = max(last[above], _numbered(one, "attempt"))
+        most[above] = max(most[above], _numbered(one, "rank"))
     before: dict[str, int] = {}
     number = 0
     for above in sorted(most):
         before[above] = number
         number += most[above] + 1
     kept = [
-        replace(log, rank=before[one["above"] or ""] + int(one["rank"]))
+        replace(log, rank=before[one["above"] or ""] + _numbered(one, "rank"))
         for log, one in zip(logs, names)
-        if int(one["attempt"]) == last[one["above"] or ""]
+        if _numbered(one, "attempt") == last[one["above"] or ""]
     ]
     return kept if len({log.rank for log in kept}) > 1 else [replace(log, rank=None) for log in kept]

@@ -7,12 +7,14 @@ before anything is written, and names are held against a list.
 
 from __future__ import annotations
 
+import contextlib
 import lzma
 import re
 import shutil
 import struct
 import tarfile
 import tempfile
+import weakref
 import zipfile
 import zlib
 from pathlib import Path
@@ -102,6 +104,17 @@ class Unpacked:
     folder: tempfile.TemporaryDirectory[str]
 
 
+_UNPACKED: weakref.WeakSet[tempfile.TemporaryDirectory[str]] = weakref.WeakSet()
+
+
+def remove_unpacked() -> None:
+    """Remove the folders of all archives that were unpacked. A process that a signal ends lets go of nothing
+    by itself."""
+    for folder in list(_UNPACKED):
+        with contextlib.suppress(OSError):
+            folder.cleanup()
+
+
 def unpack(path: Path) -> Unpacked:
     """The capture in an archive.
 
@@ -109,6 +122,7 @@ def unpack(path: Path) -> Unpacked:
         UsageError: it is no archive, holds no capture, or holds something that no capture has.
     """
     folder = tempfile.TemporaryDirectory(prefix="fusiondoc-")
+    _UNPACKED.add(folder)
     try:
         found = _unpack(path, Path(folder.name))
     except (*_BROKEN, OSError, ValueError, RuntimeError) as error:  # zipfile raises the last for ciphers

@@ -28,6 +28,7 @@ from fusiondoc.fixes.proposals import Bundle, alters_signature, bundles, describ
 from fusiondoc.fixes.source_file import Edit, ParsedFile, SourceText, changed_text, read_text, without_unused
 from fusiondoc.model import dataclass
 from fusiondoc.model.change_plan import MOST_TRIES, Fixes, KeptResults, Outcome, TriedFix, Try, Version
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.report import Report
 from fusiondoc.runner.launch import ShowProgress, no_progress
 from fusiondoc.whole_files import write_whole
@@ -383,7 +384,8 @@ def uncommitted(path: Path) -> set[int]:
     diff = _git(path, "diff", "-U0", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD", "--", path.name)
     found: set[int] = set()
     for start, count in _HUNK.findall(diff or ""):
-        found |= set(range(int(start), int(start) + int(count or 1)))
+        first = whole_number(start) or 0
+        found |= set(range(first, first + (whole_number(count or "1") or 0)))
     return found
 
 

@@ -408,7 +408,7 @@ def rank_logs(captures: Sequence[Capture], shown: Sequence[str]) -> list[LogInpu
         shown: how a report names each capture.
     """
     return [
-        LogInput(f"{name}/{RANKS}/{one.name}/{file}", one.path / file, int(one.name))
+        LogInput(f"{name}/{RANKS}/{one.name}/{file}", one.path / file, one.rank)
         for capture, name in zip(captures, shown)
         for one in capture.ranks
         for file in one.log_names
@@ -432,7 +432,7 @@ def _compared(captures: Sequence[Capture]) -> tuple[Verification, ...]:
     for process in (one for capture in captures for one in capture.ranks):
         for row in process.records.verification:
             key = row.iteration, row.inputs, row.phase, row.what
-            rows.setdefault(key, {})[int(process.name)] = row
+            rows.setdefault(key, {})[process.rank] = row
     return tuple(map(_furthest_off, rows.values()))
 
 
@@ -476,7 +476,7 @@ def _facts(process: Capture, run: Capture) -> RankFacts:
             ended += f": {told.error.type}: {(told.error.message or '').strip()[:200]}"
     steps = told.script.steps.ms if told.script.steps is not None else ()
     return RankFacts(
-        rank=int(process.name),
+        rank=process.rank,
         host=told.rank.host if told.rank is not None else None,
         torch=told.environment.texts.get("torch"),
         gpu=told.environment.gpu,

@@ -25,6 +25,7 @@ from fusiondoc.errors import CannotRun, FusiondocError, UsageError
 from fusiondoc.fuser_knobs import catalogue, exists_in
 from fusiondoc.fuser_knobs.checks import DISABLE, merge_option_lists
 from fusiondoc.model import TE, dataclass
+from fusiondoc.model.numbers import whole_number
 from fusiondoc.model.report import Report
 from fusiondoc.model.source import Source, user_line
 from fusiondoc.parsers.lines.error_texts import PROGRAM, FuserError, fuser_error, read_error
@@ -109,8 +110,8 @@ def fallback_off(torch: str, user: Mapping[str, str]) -> dict[str, str]:
 
 def is_off(variables: Mapping[str, str]) -> bool:
     """Whether the fallback is switched off already."""
-    number = variables.get(NUMBER, "").strip()
-    return "fallback" in variables.get(DISABLE, "").split(",") or (number.isdigit() and int(number) != 0)
+    number = whole_number(variables.get(NUMBER, "").strip())
+    return "fallback" in variables.get(DISABLE, "").split(",") or (number or 0) > 0
 
 
 _PROFILE = "profile"

@@ -33,6 +33,7 @@ from fusiondoc.captures.request import RunRequest, TargetSpec
 from fusiondoc.errors import ModelFailed, UsageError, did_you_mean
 from fusiondoc.fuser_knobs.checks import check_knob
 from fusiondoc.model import FRONTENDS, REQUESTS
+from fusiondoc.model.numbers import pair_of
 from fusiondoc.probe import CALLER, FUSER
 from fusiondoc.probe.switch_watch import off_in_process
 from fusiondoc.workflows.run import Finished, FollowUps, Tell, report_run, run_target, tell_nobody
@@ -127,8 +128,7 @@ def write_target(
         ) from None
     target = folder / TARGET
     # From 1.13 on there is weights_only; from 2.6 on its default refuses what is no tensor or plain value.
-    match = re.match(r"(\d+)\.(\d+)", str(torch.__version__))
-    knows = match is not None and (int(match.group(1)), int(match.group(2))) >= (1, 13)
+    knows = (pair_of(re.match(r"(\d+)\.(\d+)", str(torch.__version__))) or (0, 0)) >= (1, 13)
     whole = ", weights_only=False" if knows else ""
     text = _TARGET_TEXT.format(
         path=[os.path.realpath(one) for one in sys.path] if pickled else [],

@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from fusiondoc.model import count, dataclass
+from fusiondoc.model.numbers import whole_number, whole_numbers
 from fusiondoc.model.survey_answers import (
     DIMENSIONS,
     MOST_SLOWEST,
@@ -282,7 +283,7 @@ def _apart(one: GroupKey, other: GroupKey) -> tuple[bool, int]:
 
 def _begin(places: Sequence[str]) -> tuple[str, int]:
     file, _, line = next((one for one in places if not one.startswith("<string>")), "").rpartition(":")
-    return file, int(line) if line.isdecimal() else 0
+    return file, whole_number(line) or 0
 
 
 def _gone(
@@ -362,10 +363,10 @@ def _order(value: str) -> tuple[Any, ...]:
     ``2.1.0rc2``) before it."""
     public = value.partition("+")[0]
     early = _EARLY.search(public)
-    numbers = [int(one) for one in re.findall(r"\d{1,9}", public[: early.start()] if early else public)]
+    numbers = whole_numbers(re.findall(r"[0-9]{1,9}", public[: early.start()] if early else public))
     while numbers and not numbers[-1]:
         numbers.pop()
-    stage = (_STAGES.index(early[1]), int(early[2] or 0)) if early else (len(_STAGES), 0)
+    stage = (_STAGES.index(early[1]), whole_number(early[2]) or 0) if early else (len(_STAGES), 0)
     return numbers, stage, value
 
 

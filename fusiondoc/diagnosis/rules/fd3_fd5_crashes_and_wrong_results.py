@@ -17,6 +17,7 @@ from fusiondoc.captures.capture import Rerun
 from fusiondoc.captures.ending import Ended
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.model import count
+from fusiondoc.model.numbers import whole_numbers
 from fusiondoc.model.report import Evidence, Fallback, Finding, Group, Report
 from fusiondoc.model.runs import Verification, furthest_off
 from fusiondoc.parsers.ir.types import TensorType, parse_type
@@ -202,7 +203,7 @@ def wrong_gradient(report: Report, context: Context) -> Iterable[Finding]:
 
 
 def _sizes(text: str) -> _Sizes:
-    return tuple(int(one) for one in text.split(",") if one.strip())
+    return tuple(whole_numbers(one.strip() for one in text.split(",")))
 
 
 def _culprit(report: Report, got: _Sizes, expected: _Sizes) -> _Culprit | None:

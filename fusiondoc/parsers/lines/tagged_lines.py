@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import Callable, Iterable, Iterator, NamedTuple, Optional
 
+from fusiondoc.model.numbers import whole_number, whole_numbers
 from fusiondoc.parsers.lines.log_files import LogInput, read_chunks, whole_lines
 from fusiondoc.parsers.lines.machines import LOCAL, Machines, counted_on, tag_of
 from fusiondoc.parsers.lines.outer_prefix import (
@@ -57,7 +58,7 @@ def rank_of(prefix: bytes) -> int | None:
     for form in _KNOWN:
         found = form.search(prefix)
         if found:
-            return int(found.group(1))
+            return whole_number(found.group(1))
     return None
 
 
@@ -94,7 +95,7 @@ class RankTags:
         if local is not None and self._machines:
             tag: Tag = b"%s local %s" % (_machine(local.group(1)), local.group(2))
         elif local is not None:
-            tag = tag_of(self._machine, b"%d" % int(local.group(2)))
+            tag = tag_of(self._machine, b"%d" % (whole_number(local.group(2)) or 0))
         else:
             tag = b"rank %d" % rank if rank is not None else self._text_of(prefix)
         if len(self._tags) >= 10_000:
@@ -164,7 +165,7 @@ def how_told(tags: Iterable[Tag], first: bytes | None) -> str | None:
 
 def _numbers(tags: list[bytes]) -> dict[bytes, int] | None:
     """The last number of the tags that differs from tag to tag; None if none tells all of them apart."""
-    rows = [[int(n[-18:]) for n in _NUMBER.findall(tag)] for tag in tags]
+    rows = [whole_numbers(n[-18:] for n in _NUMBER.findall(tag)) for tag in tags]
     if len({_NUMBER.sub(b"0", tag) for tag in tags}) > 1:
         return None
     for column in reversed(list(zip(*rows))):
