@@ -112,6 +112,17 @@ def test_a_killed_rank_is_named_and_no_stack_is_spoken_of(killed: Path, name: st
 
 
 @pytest.mark.torch
+def test_a_rank_that_is_killed_without_a_word_is_where_to_look(killed: Path) -> None:
+    """Its file just ends, and the launcher's output is not in the folder."""
+    report = report_from([str(killed / "files")])
+    (found,) = of_code(report, "FD905")
+    assert found.message.startswith("The log holds an error of rank 0, which lost another rank: ")
+    assert str(found.advice).startswith("Find out how rank 1 ended. ")
+    assert report.plan[0].change.startswith("Find out how rank 1 ended")
+    assert report.ranks is not None and not report.ranks.rows[0].failed
+
+
+@pytest.mark.torch
 def test_ranks_that_have_equally_much_are_said_once(raised: Path, fusiondoc) -> None:
     report = report_from([str(raised / "files")])
     assert verdict(report) == "Each of 2 ranks: 4 operators fused into 1 group, none left outside"
@@ -276,7 +287,8 @@ def test_the_launcher_names_the_rank_that_failed_where_nothing_else_does(tmp_pat
     report = parse(path)
     (found,) = of_code(report, "FD905")
     assert "rank 3 ended with exit status 1" in found.message and not of_code(report, "FD303")
-    path.write_bytes(log_of() + FORMS["torch's tag"] + SUMMARY)
+    of_rank_1 = SUMMARY.replace(b"rank      : 3", b"rank      : 1")
+    path.write_bytes(log_of() + FORMS["torch's tag"] + of_rank_1)
     (found,) = of_code(parse(path), "FD905")
     assert found.message == f"The log holds an error of rank 1: {ERROR}"
 

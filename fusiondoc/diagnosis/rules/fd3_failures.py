@@ -16,7 +16,11 @@ from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import (
     describe,
     error_in_words,
 )
-from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import errors_of_ranks, first_words
+from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
+    advice_on_lost,
+    errors_of_ranks,
+    first_words,
+)
 from fusiondoc.fuser_knobs.catalogue import first_cuda, knows, parse_pair
 from fusiondoc.model import count, dataclass
 from fusiondoc.model.operator_places import feeding
@@ -295,15 +299,18 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
     observed = context.observed
     others = [e for e in observed.errors if not is_of_fuser(e.text) and not observed.sized_for(e.text)]
     died = observed.crash is not None or context.result.ended is Ended.SIGNAL
-    for one in errors_of_ranks(others, died)[:3]:
+    shown = errors_of_ranks(others, died)
+    for one in shown[:3]:
         fell = next((row for row in report.fallbacks if _came_of(one.first, row)), None)
         after = (
             f"; it came from group {fell.group}, which had fallen back ({_FELL[fell.stage]})" if fell else ""
         )
         yield finding(
             "FD905",
-            f"The log holds an error{one.whose}: {one.said}{after}",
+            f"The log holds an error{one.whose}{', which lost another rank' if one.lost else ''}:"
+            f" {one.said}{after}",
             evidence=one.lines,
+            advice=advice_on_lost(shown, report.ranks) if one.lost else None,
         )
 
 
