@@ -395,6 +395,8 @@ def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
     rest, hint = _rest(report)
     text += f"; {rest}" if rest else ""
     text += f"; {hint}" if hint else ""
+    open_end = any(one.code == "FD303" and one.severity == "note" for one in report.findings)
+    text += "; how the process ended is not in the log (FD303)" if open_end else ""
     none_taken = cover.ops_total == 0 and not report.groups and outside > 0
     in_place = sum(row.count for row in report.unfused if row.ran is not False and row.reason.code == "FD230")
     if cover.fraction == 1.0 and in_place:
@@ -403,7 +405,7 @@ def _nothing_to_do(report: Report, context: Context) -> tuple[str, str]:
             f"{text}; {count(in_place, 'operator')} in place could be, written otherwise (FD230)",
         )
     if cover.fraction == 1.0 or none_taken or not (report.groups or outside):
-        return "Nothing to do" + (" about fusion" if hint or none_taken else ""), text
+        return "Nothing to do" + (" about fusion" if hint or none_taken or open_end else ""), text
     return _NOT_FOUND, text
 
 

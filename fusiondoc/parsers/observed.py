@@ -276,7 +276,8 @@ def observed_in(streams: Iterable[GroupTable], files: Sequence[str]) -> Observed
         if crash is None and work.crash is not None:
             crash = work.crash
             crashed = groups
-    if failed_rank is not None and not errors and crash is None:
+    own = failed_rank is not None and any(one.rank in (None, failed_rank.rank) for one in errors)
+    if failed_rank is not None and not own and crash is None:
         errors.append(LoggedError(failed_rank.text, evidence(failed_rank.line), rank=failed_rank.rank))
     return Observed(
         files=tuple(files),

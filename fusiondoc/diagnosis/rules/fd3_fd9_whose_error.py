@@ -6,7 +6,7 @@ is at fault: FD309 names the group. From a log alone nobody can tell, and the fi
 
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Iterable, Sequence
 
 from fusiondoc.captures.ending import Ended
 from fusiondoc.captures.fuser_fault import Blame, FailingGroup, FuserFault
@@ -14,7 +14,11 @@ from fusiondoc.captures.probe_records import Failure
 from fusiondoc.diagnosis.failing_read import groups_read
 from fusiondoc.diagnosis.rules import Context, finding
 from fusiondoc.diagnosis.rules.fd3_fd5_crashes_and_wrong_results import describe
-from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import errors_of_ranks
+from fusiondoc.diagnosis.rules.fd9_errors_of_ranks import (
+    ErrorOfRanks,
+    advice_on_lost,
+    errors_of_ranks,
+)
 from fusiondoc.model import count, fuser_title
 from fusiondoc.model.change_plan import Try
 from fusiondoc.model.report import Fallback, Finding, Group, Report
@@ -151,17 +155,27 @@ def program_failed(report: Report, context: Context) -> Iterable[Finding]:
     observed = context.observed
     others = [e for e in observed.errors if not is_of_fuser(e.text) and not observed.sized_for(e.text)]
     died = observed.crash is not None or context.result.ended is Ended.SIGNAL
-    for one in errors_of_ranks(others, died)[:3]:
+    shown = errors_of_ranks(others, died)
+    for one in shown[:3]:
         fell = next((row for row in report.fallbacks if came_of(one.first, row)), None)
         after = (
             f"; it came from group {fell.group}, which had fallen back ({_FELL[fell.stage]})" if fell else ""
         )
         yield finding(
             "FD905",
-            f"The log holds an error{one.whose}: {one.said}{after}",
+            f"The log holds an error{one.whose}{', which lost another rank' if one.lost else ''}:"
+            f" {one.said}{after}",
             evidence=one.lines,
-            advice=_whose(report, context, one.first.at) if context.request is None else None,
+            advice=_advice_on(one, shown, report, context),
         )
+
+
+def _advice_on(
+    error: ErrorOfRanks, shown: Sequence[ErrorOfRanks], report: Report, context: Context
+) -> str | None:
+    if error.lost:
+        return advice_on_lost(shown, report.ranks)
+    return _whose(report, context, error.first.at) if context.request is None else None
 
 
 def _without_fuser(fault: FuserFault | None) -> str:

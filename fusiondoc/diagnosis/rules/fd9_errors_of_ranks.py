@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple, Sequence
 
 from fusiondoc.model.report import Evidence
-from fusiondoc.model.runs import RankFacts, rank_names
+from fusiondoc.model.runs import RankFacts, Ranks, rank_names
 from fusiondoc.parsers.observed import LoggedError, Observed
 
 _MOST_LINES = 10
@@ -31,6 +31,8 @@ class ErrorOfRanks(NamedTuple):
     """" of rank 1"; "" where no rank is known."""
     ranks: tuple[int, ...]
     lines: Sequence[Evidence]
+    lost: bool
+    """It only tells that another rank was lost, and no log holds the cause."""
 
 
 def errors_of_ranks(errors: Sequence[LoggedError], died: bool) -> list[ErrorOfRanks]:
@@ -50,8 +52,20 @@ def errors_of_ranks(errors: Sequence[LoggedError], died: bool) -> list[ErrorOfRa
     for (said, _), several in alike.items():
         ranks = tuple(sorted({one.rank for one in several if one.rank is not None}))
         whose = f" of {rank_names(ranks)}" if ranks else ""
-        made.append(ErrorOfRanks(several[0], said, whose, ranks, [one.line for one in several[:_MOST_LINES]]))
+        lines = [one.line for one in several[:_MOST_LINES]]
+        made.append(ErrorOfRanks(several[0], said, whose, ranks, lines, not causes))
     return made
+
+
+def advice_on_lost(errors: Sequence[ErrorOfRanks], ranks: Ranks | None) -> str:
+    """Where to look for the rank that the others lost."""
+    failed = {rank for one in errors for rank in one.ranks}
+    silent = tuple(row.rank for row in ranks.rows if row.rank not in failed) if ranks is not None else ()
+    which = rank_names(silent) if silent else "the other ranks"
+    return (
+        f"Find out how {which} ended. The log holds no error from there, as if a signal had ended it (SIGKILL"
+        " where memory runs out); the launcher's own output names the signal."
+    )
 
 
 def first_words(text: str) -> str:
@@ -68,6 +82,6 @@ def ranks_that_ended(observed: Observed) -> tuple[RankFacts, ...]:
     if crash is not None and crash.rank is not None:
         ended[crash.rank] = f"died of {crash.signal}" if crash.signal is not None else "died"
     for error in errors_of_ranks(observed.errors, died=crash is not None):
-        for rank in error.ranks:
+        for rank in error.ranks if not error.lost else ():
             ended.setdefault(rank, f"failed: {error.said[:200]}")
     return tuple(RankFacts(rank, ended=how, failed=True) for rank, how in sorted(ended.items()))
