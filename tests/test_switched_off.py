@@ -336,7 +336,7 @@ def test_the_pytest_fixture_fails_where_the_model_s_module_switches_off(
     """The model runs in a child, which imports nothing of that module."""
     (tmp_path / "production.py").write_text(MODEL.format(switch=switch))
     (tmp_path / "test_it.py").write_text(FIXTURE)
-    done = python_apart(
-        str(tmp_path / "test_it.py"), cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}
-    )
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
+    variables = {**os.environ, "PYTHONPATH": path}
+    done = python_apart(str(tmp_path / "test_it.py"), cwd=tmp_path, env=variables)
     assert outcome in done.stdout
