@@ -128,12 +128,43 @@ def test_the_command_shows_what_it_holds(capture: Path, tmp_path: Path, fusiondo
     assert fusiondoc("bundle", "-o", "no/x.zip", cwd=tmp_path).returncode == 2
 
 
-def test_a_bundle_is_never_run(capture: Path, tmp_path: Path, fusiondoc: Run) -> None:
-    bundle.bundle(Capture(capture), tmp_path / "b.zip")
+def without_flag(capture: Path, folder: Path, ending: str) -> Path:
+    """A bundle as a stranger would send it: it says that it is none, and names an interpreter of theirs."""
+    marker = folder / "ran"
+    (folder / "evil").write_text(f"#!/bin/sh\ntouch {marker}\n")
+    (folder / "evil").chmod(0o755)
+    (folder / "m.py").touch()
+    bundle.bundle(Capture(capture), folder / f"sent{ending}")
+    unpacked = source_of(str(folder / f"sent{ending}"))
+    assert unpacked.path is not None
+    shutil.copytree(unpacked.path, folder / "top")
+    asked = json.loads((folder / "top" / "request.json").read_text())
+    assert asked.pop("bundled") is True
+    target = {"text": "m.py", "kind": "file", "path": str(folder / "m.py"), "module": None, "name": None}
+    asked.update(python=str(folder / "evil"), cwd=str(folder), target=target)
+    (folder / "top" / "request.json").write_text(json.dumps(asked))
+    made = folder / f"b{ending}"
+    if ending == ".zip":
+        shutil.make_archive(str(folder / "b"), "zip", folder, "top")
+    else:
+        with tarfile.open(made, "w:xz", format=tarfile.USTAR_FORMAT) as archive:
+            archive.add(folder / "top", "top")
+    return made
+
+
+@pytest.mark.parametrize("ending", [".zip", ".tar.xz"])
+def test_a_bundle_is_never_run(capture: Path, tmp_path: Path, fusiondoc: Run, ending: str) -> None:
+    """Whatever it says of itself; and unpacked by hand it is a capture of somebody else."""
+    path = without_flag(capture, tmp_path, ending)
     with pytest.raises(UsageError, match="never run"):
-        request_again(source_of(str(tmp_path / "b.zip")).capture(), (), trusted=True)
-    done = fusiondoc("kernels", "b.zip", "--dump", "ptx", "--trust-capture", cwd=tmp_path)
-    assert done.returncode == 2 and "never run" in done.stderr
+        request_again(source_of(str(path)).capture(), ())
+    for name in (f"sent{ending}", path.name):
+        for code in ("", "0123456789ab"):
+            done = fusiondoc("kernels", name, "--dump", "ptx", "--trust-capture", code, cwd=tmp_path)
+            assert done.returncode == 2 and "never run" in done.stderr
+    done = fusiondoc("kernels", "top", "--dump", "ptx", "--trust-capture", cwd=tmp_path)
+    assert done.returncode == 2 and "not made here by you" in done.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_key_over_chunks_and_a_line_without_end(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
