@@ -35,13 +35,49 @@ def some(length: int, alphabet: str = LETTERS) -> str:
 
 
 NAMES = (
-    *("password", "passwd", "PASSWORD", "Passphrase", "pwd", "secret", "SECRET", "client_secret", "ClientSecret"),
-    *("api_key", "apiKey", "API_KEY", "api-key", "ApiKey", "access_key", "AccessKey", "AccountKey", "EncryptionKey"),
+    *(
+        "password",
+        "passwd",
+        "PASSWORD",
+        "Passphrase",
+        "pwd",
+        "secret",
+        "SECRET",
+        "client_secret",
+        "ClientSecret",
+    ),
+    *(
+        "api_key",
+        "apiKey",
+        "API_KEY",
+        "api-key",
+        "ApiKey",
+        "access_key",
+        "AccessKey",
+        "AccountKey",
+        "EncryptionKey",
+    ),
     *("encryption_key", "signing_key", "SharedAccessKey", "aws_secret_access_key", "AWS_SECRET_ACCESS_KEY"),
-    *("DB_PASS", "db_pass", "REDIS_PASS", "APP_PASS", "PGPASSWORD", "MYSQL_PWD", "SMTP_PASSWORD", "dbPassword"),
+    *(
+        "DB_PASS",
+        "db_pass",
+        "REDIS_PASS",
+        "APP_PASS",
+        "PGPASSWORD",
+        "MYSQL_PWD",
+        "SMTP_PASSWORD",
+        "dbPassword",
+    ),
     *("HF_TOKEN", "WANDB_API_KEY", "auth_token", "accessToken", "refresh_token", "GITHUB_TOKEN", "NPM_TOKEN"),
     *("credentials", "private_key", "SECRET_KEY_BASE", "spring.datasource.password", "redis.password"),
-    *("TF_VAR_db_password", "wandb.api_key", "jwt_secret", "webhook_secret", "MASTER_KEY", "subscription-key"),
+    *(
+        "TF_VAR_db_password",
+        "wandb.api_key",
+        "jwt_secret",
+        "webhook_secret",
+        "MASTER_KEY",
+        "subscription-key",
+    ),
     *("X-Api-Key", "X-Vault-Token", "PRIVATE-TOKEN", "storage_key", "password2"),
 )
 
@@ -56,20 +92,48 @@ def names() -> Iterator[Form]:
 
 
 _JOINED = (
-    *("password == {}", "password := {}", "password => {}", "password -> {}", "password != '{}'", "password = f\"{}\""),
-    *("password = b'{}'", "password=r'{}'", "api_key == \"{}\"", "api_key := \"{}\"", "'api_key' => '{}',"),
-    *("password: str = \"{}\"", "self.password = \"{}\"", "os.environ[\"DB_PASS\"] = \"{}\"", "password   =   {}"),
-    *("PASSWORD:{}", "password='{}'", "\"password\": \"{}\"", "login(user='bob', password='{}')", "pwd={};Uid=bob"),
+    *(
+        "password == {}",
+        "password := {}",
+        "password => {}",
+        "password -> {}",
+        "password != '{}'",
+        'password = f"{}"',
+    ),
+    *("password = b'{}'", "password=r'{}'", 'api_key == "{}"', 'api_key := "{}"', "'api_key' => '{}',"),
+    *('password: str = "{}"', 'self.password = "{}"', 'os.environ["DB_PASS"] = "{}"', "password   =   {}"),
+    *(
+        "PASSWORD:{}",
+        "password='{}'",
+        '"password": "{}"',
+        "login(user='bob', password='{}')",
+        "pwd={};Uid=bob",
+    ),
     *("Namespace(lr=0.1, api_key='{}', n=2)", "Config(token='{}')", "password%3D{}", "api_key\\u003d{}"),
-    *("export DB_PASSWORD={}", "setenv DB_PASSWORD {}", "ENV DB_PASSWORD {}", "$env:DB_PASSWORD = \"{}\""),
-    *("set DB_PASSWORD={}", "--api-key {}", "--api-key={}", "--password '{}'", "-Dpassword={}", "--db-pass {}"),
-    *("<password>{}</password>", "<add key=\"Password\" value=\"{}\"/>", "<ApiKey type=\"s\">{}</ApiKey>"),
-    *("('password', '{}')", "['--password', '{}']", "['train.py', '--hf-token', '{}']", "(\"api_key\", \"{}\"),"),
-    *("{{\"name\": \"DB_PASSWORD\", \"value\": \"{}\"}}", "- name: DB_PASSWORD\n  value: {}", "password is {}"),
+    *("export DB_PASSWORD={}", "setenv DB_PASSWORD {}", "ENV DB_PASSWORD {}", '$env:DB_PASSWORD = "{}"'),
+    *(
+        "set DB_PASSWORD={}",
+        "--api-key {}",
+        "--api-key={}",
+        "--password '{}'",
+        "-Dpassword={}",
+        "--db-pass {}",
+    ),
+    *("<password>{}</password>", '<add key="Password" value="{}"/>', '<ApiKey type="s">{}</ApiKey>'),
+    *("('password', '{}')", "['--password', '{}']", "['train.py', '--hf-token', '{}']", '("api_key", "{}"),'),
+    *('{{"name": "DB_PASSWORD", "value": "{}"}}', "- name: DB_PASSWORD\n  value: {}", "password is {}"),
     *("the api key is {}", "API key: {}", "secret key = {}", "password for bob: {}", "token was {}"),
-    *("ALTER USER bob WITH PASSWORD '{}'", "CREATE USER 'bob' IDENTIFIED BY '{}'", "//registry.npmjs.org/:_authToken={}"),
-    *("aws configure set aws_secret_access_key {}", "password=\\\"{}\\\"", "`password`: `{}`", "passwd:\t{}"),
-    *("environ({{'DB_PASS': '{}', 'HOME': '/root'}})", "password&quot;:&quot;{}&quot;", "password=\"${{x:-{}}}\""),
+    *(
+        "ALTER USER bob WITH PASSWORD '{}'",
+        "CREATE USER 'bob' IDENTIFIED BY '{}'",
+        "//registry.npmjs.org/:_authToken={}",
+    ),
+    *("aws configure set aws_secret_access_key {}", 'password=\\"{}\\"', "`password`: `{}`", "passwd:\t{}"),
+    *(
+        "environ({{'DB_PASS': '{}', 'HOME': '/root'}})",
+        "password&quot;:&quot;{}&quot;",
+        'password="${{x:-{}}}"',
+    ),
 )
 
 
@@ -83,7 +147,6 @@ def joined() -> Iterator[Form]:
     yield Form("joined", f'"password": "${one}"', (one,))
 
 
-
 def nested() -> Iterator[Form]:
     value = some(18)
     for name in ("password", "api_key", "AccountKey"):
@@ -91,7 +154,9 @@ def nested() -> Iterator[Form]:
         for depth in range(4):
             yield Form("JSON in JSON", text, (value,))
             text = json.dumps({"level": depth, "body": text})
-    yield Form("JSON in JSON", json.dumps(json.dumps({"password": value})).replace('\\"', "\\u0022"), (value,))
+    yield Form(
+        "JSON in JSON", json.dumps(json.dumps({"password": value})).replace('\\"', "\\u0022"), (value,)
+    )
     yield Form("repr in repr", repr(repr({"password": value, "it's": 1})), (value,))
 
 
@@ -224,7 +289,11 @@ def private_keys() -> Iterator[Form]:
         kind = kinds[index % len(kinds)]
         block = " BLOCK" if kind == "PGP " else ""
         body = _key()
-        lines = [f"-----BEGIN {kind}PRIVATE KEY{block}-----", *body, f"-----END {kind}PRIVATE KEY{block}-----"]
+        lines = [
+            f"-----BEGIN {kind}PRIVATE KEY{block}-----",
+            *body,
+            f"-----END {kind}PRIVATE KEY{block}-----",
+        ]
         yield Form("private key", "\n".join(prefix(n) + line for n, line in enumerate(lines)), tuple(body))
     body = _key()
     pem = "\n".join(["-----BEGIN PRIVATE" + " KEY-----", *body, "-----END PRIVATE KEY-----", ""])
@@ -237,10 +306,20 @@ def private_keys() -> Iterator[Form]:
     yield Form("private key", pem.replace("\n", "\r\n"), tuple(body))
     yield Form("private key", "".join(f"\x1b[33m{line}\x1b[0m\n" for line in pem.split("\n")), tuple(body))
     yield Form("private key", pem.split("-----END")[0], tuple(body))
-    with_others = "\n".join(f"{line}\n[rank{n}]: step {n} loss 0.{n}" for n, line in enumerate(pem.split("\n")))
+    with_others = "\n".join(
+        f"{line}\n[rank{n}]: step {n} loss 0.{n}" for n, line in enumerate(pem.split("\n"))
+    )
     yield Form("private key", with_others, tuple(body))
-    yield Form("private key", "PuTTY-User-Key-File-2: ssh-rsa\nPrivate-Lines: 7\n" + "\n".join(body) + "\nPrivate-MAC: 1", tuple(body))
-    yield Form("private key", base64.b64encode(pem.encode()).decode(), (base64.b64encode(pem.encode()).decode()[60:],))
+    yield Form(
+        "private key",
+        "PuTTY-User-Key-File-2: ssh-rsa\nPrivate-Lines: 7\n" + "\n".join(body) + "\nPrivate-MAC: 1",
+        tuple(body),
+    )
+    yield Form(
+        "private key",
+        base64.b64encode(pem.encode()).decode(),
+        (base64.b64encode(pem.encode()).decode()[60:],),
+    )
 
 
 def coloured() -> Iterator[Form]:

@@ -67,7 +67,7 @@ def is_secret(name: str, value: str) -> bool:
     ):
         return False
     name = name[-200:]
-    snake = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()).strip("_")
+    snake = _snake(name)
     if _SAYS_SECRET.search(snake):
         return not _is_path(bare) or "pass" in snake
     if re.search(r"token(?:_?[0-9]{1,2}|_value)?$", snake):
@@ -77,6 +77,15 @@ def is_secret(name: str, value: str) -> bool:
     if name.isupper() and re.search(r"(?:^|_)pass$", snake):
         return not (_PASSES & set(snake.split("_"))) and not (bare.isdigit() and len(bare) < 6)
     return snake.split("_")[-1] in ("key", "sig", "signature", "credential", "dsn") and looks_random(bare)
+
+
+def says_secret(name: str) -> bool:
+    """Whether the name alone says it, whatever the value: ``apiKey`` does, ``token`` and ``key`` do not."""
+    return _SAYS_SECRET.search(_snake(name[-200:])) is not None
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()).strip("_")
 
 
 def _is_path(value: str) -> bool:

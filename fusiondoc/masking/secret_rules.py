@@ -10,7 +10,15 @@ from functools import lru_cache
 from typing import Callable, Iterator
 
 from fusiondoc.masking import private_keys, vendor_tokens
-from fusiondoc.masking.secret_names import MASK, WORDS, is_secret, looks_like_words, looks_random
+from fusiondoc.masking.secret_names import (
+    KEYS,
+    MASK,
+    WORDS,
+    is_secret,
+    looks_like_words,
+    looks_random,
+    says_secret,
+)
 
 Judge = Callable[["re.Match[str]"], "str | None"]
 
@@ -131,7 +139,10 @@ _OF_A_SERVICE = re.compile(
     r"(?i)(?:auth|access|refresh|bearer|session|security|api|hf|hub|git\w{2,3}|vault|private|device|bot|deploy|job"
     r"|registry|npm|pypi|csrf|xsrf|oauth|id|slack|wandb|service|account|user|client)[_-]?token\Z"
 )
-_BEFORE = re.compile(r"(?:\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[a-z]))?([%$\w.-]*)\Z")
+_BEFORE = re.compile(
+    r"(?:\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[a-z]))?"
+    rf"(?P<words>\b(?i:{KEYS})[ ])?(?P<part>[%$\w.-]*)\Z"
+)
 """The name's other part; what is written out of a line feed or quote before it is none."""
 _CODE = re.compile(
     r"(?:[%$<{(\[]|[A-Za-z_][\w.]*[(\[]|(?:os|self|args|config|cfg|env|settings|opts?|options)\.)"
@@ -146,19 +157,21 @@ def _assigned(found: re.Match[str]) -> str | None:
     name, value = found.group("name"), found.group("value")
     text = found.string
     before = _BEFORE.search(text[max(0, found.start() - 60) : found.start()])
-    whole = (before.group(1) if before else "") + name
+    whole = (before.group("words") or "") + before.group("part") + name if before else name
     quoted = bool(found.group("open"))
     if whole.startswith("%") or _is_code(name, value, quoted):
         return None
     upper = whole.upper() == whole
     named = whole.startswith("--") or upper or _OF_A_SERVICE.search(whole) is not None
-    if re.fullmatch(r"(?i)token[_-]?\d*", name) and not named and not _may_be_token(value):
+    if name.lower() == "token" and not named and not _may_be_token(value):
         return None
-    if name.lower() == "pass" and not (upper and "=" in found.group("between")):
+    if name.lower().startswith("key") and not says_secret(whole) and not (upper and "_" in whole):
         return None
-    if " " in name and not (quoted or re.search("[0-9]", value)):
+    if name.lower() == "pass" and not says_secret(whole) and not (upper and "=" in found.group("between")):
+        return None
+    if " " in whole and not (quoted or re.search("[0-9]", value)):
         return None  # the words of a sentence
-    if not is_secret(whole.replace(" ", "_"), value):
+    if not is_secret(whole, value):
         return None
     start, end = found.span("value")
     return text[found.start() : start] + MASK + text[end : found.end()]
@@ -186,13 +199,19 @@ def _may_be_token(value: str) -> bool:
 _QUOTE = r"(?:\\{0,16}[\"'`]|\\{1,16}u002[27]|&quot;|&#3[49];)"
 _IS = r"(?:===?|!=|:=|=>|->|<-|[=:]|%3[dDaA]|\\{1,16}u003[dD])"
 _TYPE = r"(?::\s{0,4}(?:str|bytes|String|SecretStr|Optional\[str\]|str \| None)\s{0,4}(?==))?"
-_NAMED = rf"(?P<name>{WORDS}|(?<![A-Za-z0-9])pass)(?P<more>[_-]?(?:[0-9]{{1,2}}|value|plain))?"
-_VALUE = (
-    r"(?P<open>(?:[bBfFrRuU]{1,2}(?=[\"']))?(?:(?P<plain>[\"'`])|(?P<written>\\{1,16}[\"']|\\{1,16}u002[27]|&quot;|&#3[49];)))?"
-    r"(?P<value>(?(plain)(?:\\.|(?!(?P=plain))[^\\\n]){1,4096}(?=(?P=plain))"
-    r"|(?(written)(?:(?!(?P=written))[^\n]){1,4096}(?=(?P=written))|[^\s\"',;&\\]+(?:\\[^\s\"',;&nrt\\]+)*)))"
+_NAMED = (
+    r"(?P<name>pass(?:word|wd|phrase|code)?|pwd|secrets?|credentials?|token|key(?:[_-]?(?:id|data|base))?)"
+    r"(?P<more>[_-]?(?:[0-9]{1,2}|value|plain))?"
 )
-_UNENDED = r"(?P<open>[\"'])(?P<value>[^\s\"',;&]+)"
+"""The end of a name, by few words: all of them at each place of a long line would take long. What stands before
+it is looked at then."""
+_VALUE = (
+    r"(?P<open>(?:[bBfFrRuU]{1,2}(?=[\"']))?(?:(?P<plain>[\"'`])"
+    r"|(?P<written>\\{1,16}[\"']|\\{1,16}u002[27]|&quot;|&#3[49];)))?"
+    r"(?P<value>(?(plain)(?:\\.|(?!(?P=plain))[^\\\n]){1,4096}(?=(?P=plain))"
+    r"|(?(written)(?:(?!(?P=written))[^\n]){1,4096}(?=(?P=written))"
+    r"|[\"']?[^\s\"',;&\\]+(?:\\[^\s\"',;&nrt\\]+)*)))"
+)
 _EQUALS = rf"(?P<between>{_QUOTE}?\]?\s{{0,8}}{_TYPE}{_IS}\s{{0,8}})"
 
 _SECRET_HINTS = ("passw", "passphrase", "passcode", "secret", "credential", "token", "key", "pwd", "pass")
@@ -300,7 +319,6 @@ _BY_WHAT_STANDS_BEFORE = (
         _last_group,
     ),
     Rule(_SECRET_HINTS, rf"(?i){_NAMED}{_EQUALS}{_VALUE}", _assigned),
-    Rule(_SECRET_HINTS, rf"(?i){_NAMED}{_EQUALS}{_UNENDED}", _assigned),
     Rule(
         ("--",),
         rf"(?i)(?<![\w-])(?P<name>--?(?:[a-z0-9]{{1,30}}-){{0,4}}(?:{WORDS}))(?P<between>[ ]{{1,8}})(?P<open>[\"'])?"
